@@ -1,0 +1,1 @@
+"""NATS JetStream behind one small interface: topology, followers, ledger batches, commands, questions."""

@@ -1,0 +1,1 @@
+"""Kubernetes quantities, resource vectors and the scheduling request of a pod, as integers."""

@@ -1,0 +1,1 @@
+"""What labels, annotations and specs mean, as pure functions shared by several services."""

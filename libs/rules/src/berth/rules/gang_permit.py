@@ -1,0 +1,67 @@
+"""When the members of a gang group may start: the group is complete, or this member goes on waiting.
+
+The counts are taken before the member that has just found a node; it is counted here. Satisfied once belongs to the whole group and never goes back.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+MatchPolicy = Literal["only-waiting", "waiting-and-running", "once-satisfied"]
+
+
+class GangMembers(NamedTuple):
+    """What is known of one gang. `min_member` None: its settings could not be read, so it can never be complete."""
+
+    min_member: int | None
+    waiting: int = 0
+    """members that hold a node and are not bound"""
+    bound: int = 0
+    match_policy: MatchPolicy = "once-satisfied"
+    once_satisfied: bool = False
+    group: Sequence[str] = ()
+    """ids of all gangs that must start together; empty: this gang alone"""
+    wait_s: float = 0.0
+
+
+class Permit(NamedTuple):
+    """`release`: this member and all waiting members of the group start. `wait`: at most `wait_s`. `unknown_gang`: the gang has vanished."""
+
+    result: Literal["no_gang", "unknown_gang", "wait", "release"]
+    wait_s: float = 0.0
+
+
+def gang_complete(gang: GangMembers, *, once_satisfied: bool, arriving: int = 0) -> bool:
+    """Whether one gang has the members that its match policy asks for; `arriving` members have just found a node."""
+    if gang.min_member is None:
+        return False
+    waiting = gang.waiting + arriving
+    if gang.match_policy == "only-waiting":
+        return waiting >= gang.min_member
+    if gang.match_policy == "waiting-and-running":
+        return waiting + gang.bound >= gang.min_member
+    return once_satisfied or waiting >= gang.min_member
+
+
+def group_complete(
+    group: Sequence[str], gangs: Mapping[str, GangMembers], arriving: Mapping[str, int] | None = None
+) -> bool:
+    """Whether every gang of the group exists and is complete, `arriving[id]` members having just found a node."""
+    members = [gangs.get(gang_id) for gang_id in group]
+    once = any(gang is not None and gang.once_satisfied for gang in members)
+    coming = arriving or {}
+    return all(
+        gang is not None and gang_complete(gang, once_satisfied=once, arriving=coming.get(gang_id, 0))
+        for gang_id, gang in zip(group, members, strict=True)
+    )
+
+
+def permit(gang_id: str | None, gangs: Mapping[str, GangMembers]) -> Permit:
+    """What happens to a member of `gang_id` (None: a pod without a gang) that has just found a node."""
+    if gang_id is None:
+        return Permit("no_gang")
+    gang = gangs.get(gang_id)
+    if gang is None:
+        return Permit("unknown_gang")
+    if group_complete(gang.group or (gang_id,), gangs, {gang_id: 1}):
+        return Permit("release")
+    return Permit("wait", gang.wait_s)

@@ -1,0 +1,1 @@
+"""The one shape of a Berth service process: settings, start, supervision, stop."""

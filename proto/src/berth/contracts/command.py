@@ -1,0 +1,56 @@
+"""Commands to cluster-writer, the only service that changes Kubernetes. All idempotent, all guarded by uid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.contracts.base import Message
+
+
+class PatchNode(Message, frozen=True, kw_only=True, tag="node.patch.v1"):
+    """Set resources in a node's status (capacity and allocatable alike) and labels; a value of None removes."""
+
+    name: str
+    uid: str
+    resources: dict[str, str | None] = {}
+    labels: dict[str, str | None] = {}
+
+
+class PatchObject(Message, frozen=True, kw_only=True, tag="object.patch.v1"):
+    """Merge annotations and status into an object, by its API path `group/version/plural`.
+
+    `version` guards by resource version when not empty: refused writes are dropped, since the asker sees the newer
+    object and asks again. `status_subresource` says whether the kind's status is a subresource.
+    """
+
+    api: str
+    name: str
+    uid: str
+    namespace: str = ""
+    version: str = ""
+    annotations: dict[str, str | None] = {}
+    labels: dict[str, str | None] = {}
+    status: dict[str, Any] | None = None
+    status_subresource: bool = True
+
+
+class RefusePod(Message, frozen=True, kw_only=True, tag="pod.refuse.v1"):
+    """Write condition PodScheduled=False, reason Unschedulable, and one FailedScheduling Event with this message."""
+
+    namespace: str
+    name: str
+    uid: str
+    message: str
+    reason: str = "Unschedulable"
+
+
+class EvictPod(Message, frozen=True, kw_only=True, tag="pod.evict.v1"):
+    """Evict a pod through the eviction API, so that disruption budgets hold."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+
+
+Command = PatchNode | PatchObject | RefusePod | EvictPod

@@ -1,0 +1,109 @@
+"""Events: what happened, for people and programs. Past tense; nobody's input for a decision."""
+
+from __future__ import annotations
+
+from berth.contracts.base import Message, Problem, Reason
+from berth.contracts.ledger import DeviceGrant
+
+
+class PlacementDecided(Message, frozen=True, kw_only=True, tag="placement.planned.v1"):
+    """A plan was committed: `pods` as `namespace/name`, with the node of each at the same position."""
+
+    plan: str
+    pods: list[str]
+    nodes: list[str]
+    gang: str = ""
+    took_ms: float = 0.0
+    solver: str = ""
+
+
+class PlacementBound(Message, frozen=True, kw_only=True, tag="placement.bound.v1"):
+    """STATE shows a pod bound under a plan of ours. `latency_ms` is from the pod's first sight to that moment."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    plan: str
+    devices: list[DeviceGrant] = []
+    quota: str = ""
+    reservation: str = ""
+    gang: str = ""
+    latency_ms: float = 0.0
+
+
+class PlacementFailed(Message, frozen=True, kw_only=True, tag="placement.failed.v1"):
+    """A decision was withdrawn; the pod is pending again with `attempt` raised."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    plan: str
+    attempt: int
+    reason: str
+
+
+class PlacementUnschedulable(Message, frozen=True, kw_only=True, tag="placement.refused.v1"):
+    """A pod cannot be placed now: every reason, with its repair."""
+
+    namespace: str
+    name: str
+    uid: str
+    message: str
+    reasons: list[Reason] = []
+    gang: str = ""
+
+
+class EpochRaised(Message, frozen=True, kw_only=True, tag="placement.epoch.v1"):
+    """The ledger had lost something, or nothing was there yet: a new epoch began."""
+
+    epoch: int
+    reason: str
+
+
+class QuotaChanged(Message, frozen=True, kw_only=True, tag="quota.changed.v1"):
+    """A group's limits changed, or the group is over them."""
+
+    tree: str
+    group: str
+    runtime: dict[str, int] = {}
+    message: str = ""
+
+
+class ReservationChanged(Message, frozen=True, kw_only=True, tag="reservation.changed.v1"):
+    """A reservation entered a phase."""
+
+    name: str
+    phase: str
+    node: str = ""
+    message: str = ""
+
+
+class ObjectRefused(Message, frozen=True, kw_only=True, tag="object.refused.v1"):
+    """An object or message that Berth cannot use, with the fields that are wrong."""
+
+    kind: str
+    namespace: str = ""
+    name: str = ""
+    problems: list[Problem] = []
+
+
+class NodeChanged(Message, frozen=True, kw_only=True, tag="node.changed.v1"):
+    """Something about a node that people may want to know (devices appeared, went bad, ...)."""
+
+    node: str
+    message: str
+
+
+Event = (
+    PlacementDecided
+    | PlacementBound
+    | PlacementFailed
+    | PlacementUnschedulable
+    | EpochRaised
+    | QuotaChanged
+    | ReservationChanged
+    | ObjectRefused
+    | NodeChanged
+)

@@ -1,0 +1,99 @@
+"""LEDGER: decisions, account stamps, plans and the epoch. The rules of their life are in docs/transaction.md."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from berth.contracts.base import Message, Part
+
+
+class DeviceGrant(Part, frozen=True, kw_only=True):
+    """A device minor and how much of it, by resource name."""
+
+    kind: str
+    minor: int
+    amounts: dict[str, int] = {}
+
+
+class Allocation(Part, frozen=True, kw_only=True):
+    """What a decision takes on its node: amounts by resource name, and devices by minor."""
+
+    amounts: dict[str, int] = {}
+    devices: list[DeviceGrant] = []
+
+
+class GangRef(Part, frozen=True, kw_only=True):
+    """The gang that a member was decided with: its group id, how many members the plan holds, and its mode."""
+
+    name: str
+    size: int
+    strict: bool = True
+
+
+class Decision(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
+    """A claim: this pod (by uid and attempt) goes to this node and holds this room until it is gone.
+
+    `kind` is `pod`, or `reservation` for a Reservation (whose namespace is empty). `accounts` are the accounts it
+    charges, without the epoch's prefix. `pod_version` is the resource version of the object as the solver saw it,
+    `basis` the version through which the solver's view was complete. `annotations` go into the object in the same call
+    that binds it. `quota` is `tree/group` of the charged group, `reservation` the name of the one it draws on.
+    `seen_ms` and `decided_ms` are unix times in milliseconds, for latency only.
+    """
+
+    plan: str
+    namespace: str
+    name: str
+    uid: str
+    attempt: int
+    node: str
+    pod_version: int
+    basis: int
+    kind: str = "pod"
+    allocation: Allocation = Allocation()
+    accounts: list[str] = []
+    gang: GangRef | None = None
+    quota: str = ""
+    non_preemptible: bool = False
+    reservation: str = ""
+    reservation_uid: str = ""
+    host_ports: list[str] = []
+    annotations: dict[str, str] = {}
+    seen_ms: int = 0
+    decided_ms: int = 0
+    trace: str = ""
+
+
+class AccountStamp(Message, frozen=True, kw_only=True, tag="account.stamped.v1"):
+    """The newest plan that charged an account, and the newest QUOTA or RESERVATION revision used on it."""
+
+    plan: str
+    revision: int = 0
+
+
+class PlanStatus(StrEnum):
+    """The life of a plan: open (a staged gang), then committed or aborted, both final."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+class Plan(Message, frozen=True, kw_only=True, tag="plan.set.v1"):
+    """A plan entry. `stage` counts batches from 1; `decisions` is how many decisions the plan holds so far."""
+
+    id: str
+    status: PlanStatus
+    stage: int = 1
+    decisions: int = 0
+    solver: str = ""
+
+
+class Epoch(Message, frozen=True, kw_only=True, tag="epoch.raised.v1"):
+    """The current epoch and the version of pods that a view must have reached before its owner plans in it."""
+
+    epoch: int
+    pods_version: int = 0
+    reservations_version: int = 0
+
+
+LedgerEntry = Decision | AccountStamp | Plan | Epoch

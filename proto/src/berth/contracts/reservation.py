@@ -1,0 +1,33 @@
+"""RESERVATION: which reserved room exists and for whom, written by reservation-manager alone. Never what is used."""
+
+from __future__ import annotations
+
+from berth.contracts.base import Message, Problem
+from berth.contracts.kube import ReservationOwner, Taint
+
+
+class ReservedRoom(Message, frozen=True, kw_only=True, tag="reservation.set.v1"):
+    """Room on a node that is held for its owners.
+
+    `phase` is Pending, Available, Succeeded or Failed as reservation-manager judges it now (expiry included), which may
+    be ahead of the object's status. `usable` is true while new owners may be placed into it. `revision` is the resource
+    version of the object that was judged; it never falls. `expires_at` is unix seconds, 0 for never.
+    """
+
+    name: str
+    uid: str
+    revision: int
+    phase: str
+    node: str = ""
+    usable: bool = False
+    amounts: dict[str, int] = {}
+    allocate_once: bool = True
+    allocate_policy: str = ""
+    restricted: list[str] = []
+    order: int = 0
+    owners: list[ReservationOwner] = []
+    taints: list[Taint] = []
+    labels: dict[str, str] = {}
+    unschedulable: bool = False
+    expires_at: float = 0.0
+    problems: list[Problem] = []

@@ -1,0 +1,271 @@
+"""STATE: what the cluster looks like now, one message per object, written by cluster-watcher alone.
+
+Objects are flattened and their amounts are integers: cpu in thousandths of a core, everything else in its base unit
+(bytes, pieces). `version` is the object's resource version. What could not be read is left out and named in
+`problems`, so that a malformed object is refused with a reason instead of vanishing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.contracts.base import Message, Part, Problem
+from berth.contracts.kube import (
+    Affinity,
+    LabelSelector,
+    ObjectReference,
+    OwnerReference,
+    ReservationCondition,
+    ReservationOwner,
+    Taint,
+    Toleration,
+)
+
+Amounts = dict[str, int]
+
+
+class HostPort(Part, frozen=True, kw_only=True):
+    """A port of the node that the pod takes; an empty address means all of them."""
+
+    port: int
+    protocol: str = "TCP"
+    host_ip: str = ""
+
+
+class PodTemplate(Part, frozen=True, kw_only=True):
+    """What of a pod or of a Reservation's template decides where it can run.
+
+    `requests` is the scheduling request: containers, init containers, sidecars, overhead. `constraints` lists the paths
+    of further fields that limit placement and that this message does not carry (`spec.volumes[0].persistentVolumeClaim`,
+    `spec.affinity.podAntiAffinity`, ...): a placer that does not know a path has to refuse the pod by that name.
+    """
+
+    requests: Amounts = {}
+    scheduler: str = ""
+    priority: int = 0
+    priority_class: str = ""
+    preemption_policy: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] = []
+    host_ports: list[HostPort] = []
+    gates: list[str] = []
+    constraints: list[str] = []
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
+    """A pod. `labels` are complete; `annotations` are those that Berth reads. `node` is empty until it is bound.
+
+    `attempt` and `plan` repeat Berth's own annotations: how many decisions for this uid were withdrawn, and the plan it
+    was bound under. `created` is RFC 3339. `unschedulable` is the message of a PodScheduled=False condition.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    template: PodTemplate = PodTemplate()
+    node: str = ""
+    phase: str = ""
+    created: str = ""
+    deleting: bool = False
+    attempt: int = 0
+    plan: str = ""
+    owners: list[OwnerReference] = []
+    unschedulable: str = ""
+    problems: list[Problem] = []
+
+
+class Node(Message, frozen=True, kw_only=True, tag="node.seen.v1"):
+    """A node with what it offers."""
+
+    name: str
+    uid: str
+    version: int
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    allocatable: Amounts = {}
+    capacity: Amounts = {}
+    taints: list[Taint] = []
+    unschedulable: bool = False
+    ready: bool = False
+    deleting: bool = False
+    created: str = ""
+    problems: list[Problem] = []
+
+
+class Namespace(Message, frozen=True, kw_only=True, tag="namespace.seen.v1"):
+    """A namespace."""
+
+    name: str
+    version: int
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class PriorityClass(Message, frozen=True, kw_only=True, tag="priorityclass.seen.v1"):
+    """A priority class."""
+
+    name: str
+    version: int
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = ""
+
+
+class ConfigMap(Message, frozen=True, kw_only=True, tag="configmap.seen.v1"):
+    """One of the ConfigMaps that the watcher is told to follow."""
+
+    namespace: str
+    name: str
+    version: int
+    data: dict[str, str] = {}
+
+
+class DisruptionBudget(Message, frozen=True, kw_only=True, tag="pdb.seen.v1"):
+    """A PodDisruptionBudget."""
+
+    namespace: str
+    name: str
+    version: int
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    disruptions_allowed: int = 0
+
+
+class PodGroup(Message, frozen=True, kw_only=True, tag="podgroup.seen.v1"):
+    """A PodGroup: a gang by object. `phase` and the counts repeat its status."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    min_member: int = 0
+    schedule_timeout_s: int | None = None
+    created: str = ""
+    phase: str = ""
+    occupied_by: str = ""
+    scheduled: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    schedule_start_time: str = ""
+    problems: list[Problem] = []
+
+
+class ElasticQuota(Message, frozen=True, kw_only=True, tag="elasticquota.seen.v1"):
+    """An ElasticQuota: a group of the quota tree; labels and annotations carry its place and settings."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    min: Amounts = {}
+    max: Amounts = {}
+    used: Amounts = {}
+    created: str = ""
+    deleting: bool = False
+    problems: list[Problem] = []
+
+
+class DeviceTopology(Part, frozen=True, kw_only=True):
+    """Where a device sits; -1 and the empty text mean unknown."""
+
+    socket: int = -1
+    numa_node: int = -1
+    pcie: str = ""
+    bus: str = ""
+
+
+class DeviceInfo(Part, frozen=True, kw_only=True):
+    """One device of a node. `position` is its index in the object, for messages about it."""
+
+    kind: str
+    minor: int
+    uuid: str = ""
+    healthy: bool = False
+    amounts: Amounts = {}
+    labels: dict[str, str] = {}
+    topology: DeviceTopology | None = None
+    position: int = 0
+
+
+class Device(Message, frozen=True, kw_only=True, tag="device.seen.v1"):
+    """The devices that a node's agent reports; `name` is the node's."""
+
+    name: str
+    uid: str
+    version: int
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    devices: list[DeviceInfo] = []
+    deleting: bool = False
+    problems: list[Problem] = []
+
+
+class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1"):
+    """A Reservation. `ttl_s` 0 means for ever, None not given. `attempt` and `plan` are as for a pod."""
+
+    name: str
+    uid: str
+    version: int
+    template: PodTemplate = PodTemplate()
+    namespace: str = "default"
+    required_node: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owners: list[ReservationOwner] = []
+    ttl_s: float | None = None
+    expires: str = ""
+    allocate_once: bool = True
+    allocate_policy: str = ""
+    unschedulable: bool = False
+    taints: list[Taint] = []
+    pre_allocation: bool = False
+    created: str = ""
+    deleting: bool = False
+    attempt: int = 0
+    plan: str = ""
+    phase: str = ""
+    node: str = ""
+    allocatable: Amounts = {}
+    allocated: Amounts = {}
+    conditions: list[ReservationCondition] = []
+    current_owners: list[ObjectReference] = []
+    problems: list[Problem] = []
+
+
+class NodeResourceTopology(Message, frozen=True, kw_only=True, tag="nodetopology.seen.v1"):
+    """Cores and NUMA nodes as reported, kept as read."""
+
+    name: str
+    version: int
+    annotations: dict[str, str] = {}
+    zones: list[dict[str, Any]] = []
+    policies: list[str] = []
+
+
+class NodeMetric(Message, frozen=True, kw_only=True, tag="nodemetric.seen.v1"):
+    """Usage as an agent of the protocol reports it, kept as read."""
+
+    name: str
+    version: int
+    status: dict[str, Any] = {}
+
+
+class Synced(Message, frozen=True, kw_only=True, tag="kind.synced.v1"):
+    """Through which resource version a kind is complete.
+
+    `complete` is false before the first write of a relist and true after its last and again on every watch bookmark.
+    """
+
+    kind: str
+    version: int
+    complete: bool

@@ -1,0 +1,152 @@
+"""Subjects and keys: how names become tokens, and every builder. Nobody formats a subject by hand.
+
+A token carries any text: letters, digits and `-` stand for themselves, a dot (common in node names) becomes `_`, the
+empty text becomes `=`, every other byte of its UTF-8 becomes `=` and two upper-case hex digits. The result is legal in
+NATS subjects and in KV keys, and `unescape` gives the text back.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+PREFIX = "berth.v1"
+TOKEN_BYTES_MAX = 1024
+"""Longest escaped token; longer names are refused at the door, since a subject has to fit one protocol line."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9-]+")
+_HEX = re.compile(r"=([0-9A-F]{2})")
+
+
+@lru_cache(maxsize=65536)
+def escape(text: str) -> str:
+    """One token for any text. Raises ValueError when the token would exceed `TOKEN_BYTES_MAX`."""
+    if _PLAIN.fullmatch(text) and len(text) <= TOKEN_BYTES_MAX:
+        return text
+    if not text:
+        return "="
+    token = "".join(_escape_char(char) for char in text)
+    if len(token) > TOKEN_BYTES_MAX:
+        raise ValueError(
+            f"name of {len(text)} characters does not fit a subject token (at most {TOKEN_BYTES_MAX} bytes)"
+        )
+    return token
+
+
+def _escape_char(char: str) -> str:
+    if char == ".":
+        return "_"
+    if char.isascii() and (char.isalnum() or char == "-"):
+        return char
+    return "".join(f"={byte:02X}" for byte in char.encode())
+
+
+@lru_cache(maxsize=65536)
+def unescape(token: str) -> str:
+    """The text that `escape` made this token from. Raises ValueError for a token that `escape` cannot produce."""
+    if token == "=":
+        return ""
+    raw = _HEX.sub(lambda match: chr(int(match[1], 16)), token.replace("_", "."))
+    try:
+        text = raw.encode("latin-1").decode()
+    except (UnicodeEncodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"not an escaped token: {token!r}") from error
+    if escape(text) != token:
+        raise ValueError(f"not an escaped token: {token!r}")
+    return text
+
+
+def key(*tokens: str) -> str:
+    """A KV key or subject tail: every part escaped, joined by dots."""
+    return ".".join(map(escape, tokens))
+
+
+def parts(text: str) -> tuple[str, ...]:
+    """The parts that `key` joined."""
+    return tuple(map(unescape, text.split(".")))
+
+
+# --- STATE, INVENTORY, QUOTA, RESERVATION, METRICS -------------------------------------------------------------------
+
+
+def pod_key(namespace: str, name: str) -> str:
+    """STATE: a pod."""
+    return f"pod.{escape(namespace)}.{escape(name)}"
+
+
+def namespaced_key(kind: str, namespace: str, name: str) -> str:
+    """STATE: an object of a namespaced kind (`podgroup`, `elasticquota`, `configmap`, `pdb`)."""
+    return f"{kind}.{escape(namespace)}.{escape(name)}"
+
+
+def named_key(kind: str, name: str) -> str:
+    """STATE, INVENTORY, RESERVATION, METRICS: an object of a cluster-scoped kind (`node`, `device`, `reservation`)."""
+    return f"{kind}.{escape(name)}"
+
+
+def synced_key(kind: str) -> str:
+    """STATE: the marker that says through which version a kind is complete (`pods`, `reservations`, ...)."""
+    return f"synced.{kind}"
+
+
+def quota_key(tree: str, group: str) -> str:
+    """QUOTA: a group of a tree."""
+    return f"group.{escape(tree)}.{escape(group)}"
+
+
+# --- LEDGER ----------------------------------------------------------------------------------------------------------
+
+EPOCH_KEY = "epoch"
+
+
+def epoch_prefix(epoch: int) -> str:
+    """LEDGER: what every key of this epoch begins with."""
+    return f"e{epoch}."
+
+
+def decision_key(epoch: int, namespace: str, name: str) -> str:
+    """LEDGER: the decision on a pod; a Reservation has the empty namespace."""
+    return f"e{epoch}.decision.{escape(namespace)}.{escape(name)}"
+
+
+def plan_key(epoch: int, plan: str) -> str:
+    """LEDGER: the entry of a plan."""
+    return f"e{epoch}.plan.{escape(plan)}"
+
+
+def account_key(epoch: int, account: str) -> str:
+    """LEDGER: the stamp of an account, given as `node_account` and its siblings name it."""
+    return f"e{epoch}.account.{account}"
+
+
+def node_account(node: str) -> str:
+    """The account of a node."""
+    return f"node.{escape(node)}"
+
+
+def quota_account(tree: str, group: str) -> str:
+    """The account of a quota group."""
+    return f"quota.{escape(tree)}.{escape(group)}"
+
+
+def reservation_account(name: str) -> str:
+    """The account of a reservation."""
+    return f"reservation.{escape(name)}"
+
+
+# --- subjects of streams and questions -------------------------------------------------------------------------------
+
+
+def event_subject(noun: str, verb: str, *ids: str) -> str:
+    """`berth.v1.evt.<noun>.<verb>.<ids>`, kept in BERTH_EVT."""
+    return ".".join((f"{PREFIX}.evt.{noun}.{verb}", *map(escape, ids)))
+
+
+def command_subject(verb: str, *ids: str) -> str:
+    """`berth.v1.cmd.<verb>.<ids>`, kept in BERTH_CMD until acknowledged."""
+    return ".".join((f"{PREFIX}.cmd.{verb}", *map(escape, ids)))
+
+
+def question_subject(service: str, verb: str) -> str:
+    """`berth.v1.svc.<service>.<verb>`: request and reply, not stored."""
+    return f"{PREFIX}.svc.{service}.{verb}"

@@ -1,0 +1,1 @@
+"""Decisions as functions of data: no I/O, no clock, no randomness."""

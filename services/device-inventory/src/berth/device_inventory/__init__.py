@@ -1,0 +1,1 @@
+"""Which devices does each node have?"""

@@ -1,0 +1,1 @@
+"""Is this node keeping to its strategy?"""

@@ -1,0 +1,38 @@
+"""The exact choice of devices within one node, and the quick check of many nodes at once.
+
+Amounts are integer vectors over the columns of a device family (:mod:`.columns`), a node's devices are a sequence of
+:class:`~.slots.Slot`, a pod's wish is a :class:`~.want.Want`. Everything here is a function of its arguments: who holds which
+device is counted elsewhere and comes in as free amounts.
+"""
+
+from berth.placement_solver.core.devices.allocate import allocate
+from berth.placement_solver.core.devices.columns import FPGA, GPU, RDMA, Family, Vector
+from berth.placement_solver.core.devices.fleet import Fleet
+from berth.placement_solver.core.devices.memory import fill_memory
+from berth.placement_solver.core.devices.scoring import LEAST_ALLOCATED, MOST_ALLOCATED, Scoring, scoring_of
+from berth.placement_solver.core.devices.slots import Grant, NoRoom, Slot, charge, release, slots_of
+from berth.placement_solver.core.devices.want import Want, counted_want, gpu_want
+
+__all__ = [
+    "FPGA",
+    "GPU",
+    "LEAST_ALLOCATED",
+    "MOST_ALLOCATED",
+    "RDMA",
+    "Family",
+    "Fleet",
+    "Grant",
+    "NoRoom",
+    "Scoring",
+    "Slot",
+    "Vector",
+    "Want",
+    "allocate",
+    "charge",
+    "counted_want",
+    "fill_memory",
+    "gpu_want",
+    "release",
+    "scoring_of",
+    "slots_of",
+]

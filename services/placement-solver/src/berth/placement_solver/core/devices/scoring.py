@@ -1,0 +1,68 @@
+"""Scores of a device and of a node: how full, in whole points from 0 to 100.
+
+The formulas are those of Koordinator's device scoring (LeastAllocated spreads, MostAllocated packs), with integer division at every
+step so that ties fall as they do there. A request counts with the figures it names, not with those filled later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from berth.placement_solver.core.devices.columns import Family, Vector
+from berth.placement_solver.core.devices.slots import Slot
+
+Strategy: TypeAlias = Literal["LeastAllocated", "MostAllocated"]
+LEAST_ALLOCATED: Final[Strategy] = "LeastAllocated"
+MOST_ALLOCATED: Final[Strategy] = "MostAllocated"
+DEFAULT_WEIGHTS: Final[Mapping[str, int]] = {
+    "koordinator.sh/gpu-memory-ratio": 1,
+    "koordinator.sh/gpu-memory": 1,
+    "koordinator.sh/rdma": 1,
+    "koordinator.sh/fpga": 1,
+}
+
+
+class Scoring(NamedTuple):
+    """A strategy and the weight of each column of one family; weight 0 leaves the column out."""
+
+    strategy: Strategy
+    weights: Vector
+
+
+def scoring_of(family: Family, strategy: Strategy, weights: Mapping[str, int] = DEFAULT_WEIGHTS) -> Scoring:
+    """A configured strategy for one family."""
+    return Scoring(strategy, family.vector(weights))
+
+
+def score(total: Vector, free: Vector, amounts: Vector, scoring: Scoring) -> int:
+    """Points of a place with ``total`` and ``free`` after taking ``amounts``; 0 when no weighted resource is there."""
+    points = weight_sum = 0
+    packs = scoring.strategy == MOST_ALLOCATED
+    for weight, capacity, left, amount in zip(scoring.weights, total, free, amounts, strict=True):
+        if not weight or not capacity:
+            continue
+        requested = capacity if capacity < left else capacity - left + amount
+        if packs:
+            points += weight * (min(requested, capacity) * 100 // capacity)
+        elif requested <= capacity:
+            points += weight * ((capacity - requested) * 100 // capacity)
+        weight_sum += weight
+    return points // weight_sum if weight_sum else 0
+
+
+def node_score(slots: Iterable[Slot], amounts: Vector, scoring: Scoring) -> int:
+    """Points of a whole node for one family: its devices summed, one device's request taken."""
+    totals = [0] * len(amounts)
+    frees = [0] * len(amounts)
+    for slot in slots:
+        for column, (total, free) in enumerate(zip(slot.total, slot.free, strict=True)):
+            totals[column] += total
+            frees[column] += free
+    return score(tuple(totals), tuple(frees), amounts, scoring)
+
+
+def normalise(raw: Sequence[int]) -> list[int]:
+    """Node scores scaled so that the best has 100; all zero if the best has none."""
+    best = max(raw, default=0)
+    return [points * 100 // best if best > 0 else 0 for points in raw]

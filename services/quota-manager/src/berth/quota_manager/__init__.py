@@ -1,0 +1,1 @@
+"""How much may each quota group use now?"""

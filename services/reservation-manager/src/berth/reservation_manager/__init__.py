@@ -1,0 +1,1 @@
+"""Which reserved room exists, and for whom?"""
