@@ -1,4 +1,7 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from berth.resources.amounts import (
     NAMES_MAX,
     add,
@@ -16,17 +19,29 @@ from berth.resources.amounts import (
     without_zeros,
 )
 from berth.resources.quantity import AMOUNT_MAX
-from hypothesis import given
-from hypothesis import strategies as st
 
-NAMES = ["cpu", "memory", "pods", "nvidia.com/gpu", "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory", "hugepages-2Mi"]
+NAMES = [
+    "cpu",
+    "memory",
+    "pods",
+    "nvidia.com/gpu",
+    "kubernetes.io/batch-cpu",
+    "kubernetes.io/batch-memory",
+    "hugepages-2Mi",
+]
 vectors = st.dictionaries(st.sampled_from(NAMES), st.integers(-AMOUNT_MAX, AMOUNT_MAX))
 natural = st.dictionaries(st.sampled_from(NAMES), st.integers(0, AMOUNT_MAX))
 
 
 def test_cpu_in_milli_everything_else_in_units():
     amounts, problems = parse_amounts(
-        {"cpu": "1500m", "memory": "4Gi", "pods": 110, "kubernetes.io/batch-cpu": "1500", "kubernetes.io/mid-cpu": "2k"},
+        {
+            "cpu": "1500m",
+            "memory": "4Gi",
+            "pods": 110,
+            "kubernetes.io/batch-cpu": "1500",
+            "kubernetes.io/mid-cpu": "2k",
+        },
         "spec.containers[0].resources.requests",
     )
     assert problems == []
@@ -40,7 +55,9 @@ def test_cpu_in_milli_everything_else_in_units():
 
 
 def test_a_bad_entry_is_named_and_the_rest_is_kept():
-    amounts, problems = parse_amounts({"cpu": "-1", "memory": "1Gi", "x": float("nan"), "y": True}, "status.allocatable")
+    amounts, problems = parse_amounts(
+        {"cpu": "-1", "memory": "1Gi", "x": float("nan"), "y": True}, "status.allocatable"
+    )
     assert amounts == {"memory": 2**30}
     assert problems == [
         ("status.allocatable[cpu]", "must not be negative"),
@@ -130,4 +147,8 @@ def test_a_request_of_zero_fits_even_where_the_room_is_overdrawn():
 
 def test_not_negative_and_clamped():
     assert not_negative({"cpu": -1, "memory": 2}) == {"cpu": 0, "memory": 2}
-    assert clamped({"cpu": 2**80, "memory": -(2**80), "pods": 1}) == {"cpu": AMOUNT_MAX, "memory": -AMOUNT_MAX, "pods": 1}
+    assert clamped({"cpu": 2**80, "memory": -(2**80), "pods": 1}) == {
+        "cpu": AMOUNT_MAX,
+        "memory": -AMOUNT_MAX,
+        "pods": 1,
+    }

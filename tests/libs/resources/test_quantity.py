@@ -4,6 +4,9 @@ import pathlib
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from berth.resources.quantity import (
     AMOUNT_MAX,
     QuantityError,
@@ -14,8 +17,6 @@ from berth.resources.quantity import (
     parse_milli,
     parse_units,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 VECTORS = pathlib.Path(__file__).parents[2] / "vectors" / "resources" / "quantity.json"
 
@@ -102,7 +103,6 @@ def test_json_numbers_are_accepted(value):
         ("1e999999999999", "too large"),
         ("9223372036854775807.0001", "too large"),
         (2**63, "too large"),
-        (10**5000, "too large"),
         (1e300, "too large"),
         ("-1", "negative"),
         (-1, "negative"),
@@ -121,6 +121,11 @@ def test_refused_with_a_reason(value, message):
         with pytest.raises(QuantityError, match=message) as caught:
             parse(value)
         assert len(str(caught.value)) < 150
+
+
+def test_an_integer_too_long_to_print_is_refused():
+    with pytest.raises(QuantityError, match="too large"):
+        parse_units(10**5000)
 
 
 def test_a_repeated_bad_text_is_refused_each_time():
@@ -168,7 +173,7 @@ def test_format_units(amount, text):
 
 @pytest.mark.parametrize("case", json.loads(VECTORS.read_text()), ids=lambda case: case["text"])
 def test_apimachinery_agrees(case):
-    """Answers of k8s.io/apimachinery's ParseQuantity: canonical text, and Value() and MilliValue() where they did not overflow."""
+    """Canonical text, Value() and (where it did not overflow) MilliValue() as k8s.io/apimachinery v0.31 answered."""
     assert canonical(case["text"]) == case["canonical"]
     assert parse_units(case["text"], allow_negative=True) == case["value"]
     if "milli" in case:
@@ -218,6 +223,7 @@ def test_canonical_is_a_fixed_point_and_keeps_the_value(text):
 @given(st.one_of(st.text(max_size=80), st.text("0123456789.+-eEinumkKMGTP", max_size=20)))
 def test_any_text_gives_an_amount_in_range_or_an_error(text):
     try:
-        assert 0 <= parse_milli(text) <= AMOUNT_MAX
-    except QuantityError as error:
-        assert str(error)
+        amount = parse_milli(text)
+    except QuantityError:
+        return
+    assert 0 <= amount <= AMOUNT_MAX

@@ -67,7 +67,7 @@ class LabelSelector(View, frozen=True, kw_only=True):
 
 
 class NodeSelectorTerm(View, frozen=True, kw_only=True):
-    """Expressions on labels and on fields (`metadata.name`), all of which have to hold; an empty term matches nothing."""
+    """Expressions on labels and on fields (`metadata.name`), all of which hold; an empty term matches nothing."""
 
     match_expressions: list[Requirement] | None = None
     match_fields: list[Requirement] | None = None

@@ -7,10 +7,11 @@ to explain and to check; placing thousands of pods works on columns.
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
+from berth.contracts.names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+
 TOO_MANY_PODS: Final = "Too many pods"
 
-_PODS: Final = "pods"
-_RANK: Final = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}
+_RANK: Final = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
 
 
 class NodeFit(NamedTuple):
@@ -39,11 +40,11 @@ def node_fit(
     `requested` is the sum over the `pod_count` pods on the node. A resource that the pod does not ask for is not looked at, so a pod without requests fits
     an overcommitted node. `ignored` names extended resources, `ignored_groups` their prefixes before the slash.
     """
-    reasons = [TOO_MANY_PODS] if pod_count + 1 > allocatable.get(_PODS, 0) else []
+    reasons = [TOO_MANY_PODS] if pod_count + 1 > allocatable.get(PODS, 0) else []
     unresolvable = False
     for name in sorted(request, key=_order):
         amount = request[name]
-        if amount <= 0 or name == _PODS or is_ignored(name, ignored, ignored_groups):
+        if amount <= 0 or name == PODS or is_ignored(name, ignored, ignored_groups):
             continue
         capacity = allocatable.get(name, 0)
         if amount > capacity - requested.get(name, 0):

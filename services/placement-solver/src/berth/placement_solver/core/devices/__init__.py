@@ -1,8 +1,8 @@
 """The exact choice of devices within one node, and the quick check of many nodes at once.
 
 Amounts are integer vectors over the columns of a device family (:mod:`.columns`), a node's devices are a sequence of
-:class:`~.slots.Slot`, a pod's wish is a :class:`~.want.Want`. Everything here is a function of its arguments: who holds which
-device is counted elsewhere and comes in as free amounts.
+:class:`~.slots.Slot`, a pod's wish is a :class:`~.want.Want`. Everything here is a function of its arguments: who
+holds which device is counted elsewhere and comes in as free amounts.
 """
 
 from berth.placement_solver.core.devices.allocate import allocate

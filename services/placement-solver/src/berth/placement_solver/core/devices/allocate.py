@@ -1,7 +1,8 @@
 """Which minors of one node serve a request, without regard to topology.
 
-Greedy in the order of :mod:`.ordering`, which is exact here: every chosen device gives the same amounts, so any set of fitting devices
-is as feasible as any other. The result depends on amounts and minors alone, never on the order in which devices are listed.
+Greedy in the order of :mod:`.ordering`, which is exact here: every chosen device gives the same amounts, so any set
+of fitting devices is as feasible as any other. The result depends on amounts and minors alone, never on the order in
+which devices are listed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ def allocate(
     preferred: Collection[int] = (),
     required: Collection[int] | None = None,
 ) -> tuple[Grant, ...] | NoRoom:
-    """Choose ``want.count`` devices; grants come by rising minor.
+    """Choose ``want.instances`` devices; grants come by rising minor.
 
-    Without ``scoring`` all scores are equal (the check before a node is chosen). ``preferred`` minors are tried first, ``required`` are
-    the only ones allowed: both are how a reservation narrows the choice.
+    Without ``scoring`` all scores are equal (the check before a node is chosen). ``preferred`` minors are tried
+    first, ``required`` are the only ones allowed: both are how a reservation narrows the choice.
     """
     if not slots:
         return NoRoom(f"Insufficient {want.family.name} devices", unresolvable=True)
@@ -43,9 +44,9 @@ def allocate(
         offers[slot.minor] = filled
         points = score(slot.total, free, want.amounts, scoring) if scoring else 0
         candidates.append(Candidate(slot.minor, points))
-    if len(offers) < want.count:
+    if len(offers) < want.instances:
         return NoRoom(f"Insufficient {want.family.name} devices")
-    chosen = sorted(candidate.minor for candidate in by_minor(candidates, preferred)[: want.count])
+    chosen = sorted(candidate.minor for candidate in by_minor(candidates, preferred)[: want.instances])
     return tuple([Grant(minor, offers[minor]) for minor in chosen])
 
 

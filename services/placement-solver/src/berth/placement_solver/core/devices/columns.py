@@ -1,14 +1,17 @@
 """Which resources a device of each family has, as columns of an integer vector.
 
-The allocator runs for every pod with a device, so amounts are tuples of integers with a fixed meaning per place instead of
-dictionaries. A family is a device type of the Device object; every accelerator (GPU, NPU, MLU) is of type ``gpu``. A resource that a
-device does not report is 0 in its vector, so a request for it never fits: silence is not taken for plenty.
+The allocator runs for every pod with a device, so amounts are tuples of integers with a fixed meaning per place
+instead of dictionaries. A family is a device type of the Device object; every accelerator (GPU, NPU, MLU) is of type
+``gpu``. A resource that a device does not report is 0 in its vector, so a request for it never fits: silence is not
+taken for plenty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
+
+from berth.contracts import names
 
 Vector: TypeAlias = tuple[int, ...]
 
@@ -39,15 +42,8 @@ class Family(NamedTuple):
 
 GPU: Final = Family(
     "gpu",
-    (
-        "koordinator.sh/gpu-core",
-        "koordinator.sh/gpu-memory-ratio",
-        "koordinator.sh/gpu-memory",
-        "huawei.com/npu-core",
-        "huawei.com/npu-cpu",
-        "huawei.com/npu-dvpp",
-    ),
+    (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.GPU_MEMORY, names.NPU_CORE, names.NPU_CPU, names.NPU_DVPP),
 )
-RDMA: Final = Family("rdma", ("koordinator.sh/rdma",))
-FPGA: Final = Family("fpga", ("koordinator.sh/fpga",))
+RDMA: Final = Family("rdma", (names.RDMA,))
+FPGA: Final = Family("fpga", (names.FPGA,))
 FAMILIES: Final[Mapping[str, Family]] = {family.name: family for family in (GPU, RDMA, FPGA)}

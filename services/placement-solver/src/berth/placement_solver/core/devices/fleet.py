@@ -1,18 +1,19 @@
 """The devices of all nodes as arrays: which nodes fit a request, and how tightly, in one pass.
 
-Arrays are padded to the widest node; padding has a total of zero and never fits. The answer is exact for everything :func:`.allocate`
-decides: a node fits here if and only if ``allocate`` finds devices on it. Only touched rows are written again.
+Arrays are padded to the widest node; padding has a total of zero and never fits. The answer is that of
+:func:`.allocate`: a node fits here if and only if ``allocate`` finds devices on it. Whatever does not depend on the
+request is worked out when a row is written, so that a request costs a few comparisons over nodes x devices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from berth.placement_solver.core.devices.columns import GPU, MEMORY, RATIO, Family
+from berth.placement_solver.core.devices.columns import GPU, MEMORY, RATIO, Family, Vector
 from berth.placement_solver.core.devices.scoring import MOST_ALLOCATED, Scoring
 from berth.placement_solver.core.devices.slots import Slot
 from berth.placement_solver.core.devices.want import Want
@@ -22,10 +23,11 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Rows: TypeAlias = slice | npt.NDArray[np.intp]
 
-EVERY_ROW = slice(None)
-_NO_LIMIT = np.iinfo(np.int64).max
-MAX_AMOUNT = 1 << 55
-"""Larger totals are cut: a hundred times as much must still fit in 64 bits. 2**55 bytes is 32 PiB on one device."""
+EVERY_ROW: Final = slice(None)
+MAX_AMOUNT: Final = 1 << 50
+"""Larger amounts are cut, larger requests never fit (2**50 bytes is 1 PiB on one device)."""
+MAX_PERCENT: Final = 1 << 12
+_NO_LIMIT: Final = np.iinfo(np.int64).max
 
 
 class Fleet:
@@ -37,10 +39,16 @@ class Fleet:
         columns = len(family.columns)
         self.total: Ints = np.zeros((columns, nodes, width), np.int64)
         self.free: Ints = np.zeros((columns, nodes, width), np.int64)
-        # The two cross-checks between percent and bytes, kept ready so that a request costs comparisons only:
-        # ratio * total // 100 <= free  is  ratio * total < (free + 1) * 100, and bytes * 100 // total <= free_ratio alike.
+        # ratio * total // 100 <= free  is  ratio * total < (free + 1) * 100, and bytes * 100 // total <= free ratio
+        # alike.
         self._byte_reach: Ints = np.zeros((nodes, width), np.int64)
-        self._ratio_reach: Floats = np.zeros((nodes, width), np.float64)
+        self._ratio_reach: Ints = np.zeros((nodes, width), np.int64)
+        self._inverse: Floats = np.zeros((columns, nodes, width), np.float64)
+        self._column_part: Floats = np.ones((nodes, width), np.float64)
+        self._free_share: Floats = np.zeros((nodes, width), np.float64)
+        self._devices: Ints = np.ones(nodes, np.int64)
+        self._whole: Ints = np.zeros(nodes, np.int64)
+        self._filled: Floats = np.zeros(nodes, np.float64)
 
     @property
     def nodes(self) -> int:
@@ -50,114 +58,125 @@ class Fleet:
     def write(self, row: int, slots: Sequence[Slot]) -> None:
         """Set the devices of one node; no slots: the node has none."""
         self._grow(row + 1, len(slots))
-        self.total[:, row] = 0
-        self.free[:, row] = 0
-        for place, slot in enumerate(slots):
-            self.total[:, row, place] = [min(amount, MAX_AMOUNT) for amount in slot.total]
-            self.free[:, row, place] = [min(amount, MAX_AMOUNT) for amount in slot.free]
+        width = self.total.shape[2]
+        padding = [self.family.zero] * (width - len(slots))
+        total = np.array([_cut(slot.total) for slot in slots] + padding, np.int64).T
+        free = np.array([_cut(slot.free) for slot in slots] + padding, np.int64).T
+        self.total[:, row], self.free[:, row] = total, free
+        there = total > 0
+        inverse = np.where(there, 1.0 / np.maximum(total, 1), 0.0)
+        part = 1.0 / np.maximum(there.sum(axis=0), 1)
+        share = (free * inverse).sum(axis=0) * part
+        alive = there.any(axis=0)
+        self._inverse[:, row], self._column_part[row], self._free_share[row] = inverse, part, share
+        self._devices[row] = max(1, int(np.count_nonzero(alive)))
+        self._whole[row] = np.count_nonzero(alive & (free == total).all(axis=0))
+        self._filled[row] = 1.0 - share.sum() / self._devices[row]
         if self.family is GPU:
-            total, free = self.total[:, row], self.free[:, row]
-            self._byte_reach[row] = np.where(total[MEMORY] > 0, (free[MEMORY] + 1) * 100, _NO_LIMIT)
-            self._ratio_reach[row] = np.where(
-                total[RATIO] > 0, (free[RATIO] + 1.0) * total[MEMORY].astype(np.float64), np.inf
-            )
+            self._byte_reach[row] = np.where(there[MEMORY], (free[MEMORY] + 1) * 100, _NO_LIMIT)
+            percent = np.minimum(free[RATIO], 100) + 1
+            self._ratio_reach[row] = np.where(there[RATIO], percent * total[MEMORY], _NO_LIMIT)
 
     def candidates(self, want: Want, rows: Rows = EVERY_ROW) -> Mask:
         """Which devices could serve one instance of the request, rows x devices."""
         free = self.free[:, rows]
-        fitting: Mask = free.any(axis=0)
-        for column, amount in enumerate(want.amounts):
-            if amount:
-                fitting &= free[column] >= amount
-        if want.family is GPU:
+        asked = [(column, amount) for column, amount in enumerate(want.amounts) if amount]
+        if any(amount > MAX_AMOUNT for _, amount in asked):
+            return np.zeros(free.shape[1:], np.bool_)
+        fitting: Mask = np.greater_equal(free[asked[0][0]], asked[0][1]) if asked else np.any(free > 0, axis=0)
+        for column, amount in asked[1:]:
+            fitting &= free[column] >= amount
+        if self.family is GPU:
             ratio, memory = want.amounts[RATIO], want.amounts[MEMORY]
-            if ratio and not memory:
-                fitting &= self.total[MEMORY, rows] * min(ratio, 100) < self._byte_reach[rows]
+            if ratio > MAX_PERCENT:
+                fitting[:] = False
+            elif ratio and not memory:
+                fitting &= self.total[MEMORY, rows] * ratio < self._byte_reach[rows]
             elif memory and not ratio:
-                fitting &= memory * 100.0 < self._ratio_reach[rows]
+                fitting &= memory * 100 < self._ratio_reach[rows]
         return fitting
 
     def fits(self, want: Want, rows: Rows = EVERY_ROW) -> Mask:
         """Which nodes have enough such devices."""
-        enough: Mask = np.count_nonzero(self.candidates(want, rows), axis=1) >= want.count
+        enough: Mask = np.count_nonzero(self.candidates(want, rows), axis=1) >= want.instances
         return enough
 
     def tightness(self, want: Want, rows: Rows = EVERY_ROW) -> Floats:
         """How well the request fills what is there, for packing: higher is better, -1 where it does not fit.
 
-        Whole points 0 to 100 are the used part of the devices that a packing choice would take, after taking; for whole devices,
-        of which every choice leaves none, it is the part of the node's devices that would no longer be free as a whole. The fraction
-        (below 1) is the used part of the node, and settles ties.
+        Whole points 0 to 100 are the used part of the fullest devices that can serve the request, after it; for whole
+        devices, of which any choice leaves nothing, the part of the node's devices that is then no longer free as a
+        whole. The fraction (below 1) is the used part of the node, and settles ties.
         """
         fitting = self.candidates(want, rows)
-        total, free = self.total[:, rows], self.free[:, rows]
-        share = _free_share(total, free)
-        here = np.maximum(np.count_nonzero(total.any(axis=0), axis=1), 1)
-        filled = 1.0 - share.sum(axis=1) / here
+        devices, filled = self._devices[rows], self._filled[rows]
         if want.shared:
-            left = np.where(fitting, share - self._taken_share(want, total), np.inf)
-            if want.count == 1:
-                after = left.min(axis=1, initial=np.inf)
-            else:
+            left = np.where(fitting, self._free_share[rows] - self._taken_share(want, rows), np.inf)
+            if want.instances > 1:
                 left.sort(axis=1)
-                after = left[:, : want.count].sum(axis=1) / want.count
-            main = np.floor(100.0 * (1.0 - np.where(np.isfinite(after), after, 1.0)).clip(0.0, 1.0))
+                after = left[:, : want.instances].sum(axis=1) / want.instances
+            else:
+                after = left.min(axis=1, initial=np.inf)
+            # Rounded: a float error must not cost a whole point. clip() also turns the infinite into 0 points.
+            main = np.floor(np.round(100.0 * (1.0 - after.clip(0.0, 1.0)), 6))
         else:
-            whole = np.count_nonzero((free == total).all(axis=0) & total.any(axis=0), axis=1)
-            main = np.floor(100.0 * (1.0 - (whole - want.count).clip(0) / here))
-        enough = np.count_nonzero(fitting, axis=1) >= want.count
+            main = np.floor(100.0 * (1.0 - (self._whole[rows] - want.instances).clip(0) / devices))
+        enough = np.count_nonzero(fitting, axis=1) >= want.instances
         return np.where(enough, main + 0.99 * filled.clip(0.0, 1.0), -1.0)
 
     def node_scores(self, want: Want, scoring: Scoring, rows: Rows = EVERY_ROW) -> Ints:
         """The configured node score of every row, as :func:`.scoring.node_score` computes it, fitting or not."""
-        totals, frees = self.total[:, rows].sum(axis=2), self.free[:, rows].sum(axis=2)
-        points: Ints = np.zeros(totals.shape[1], np.int64)
-        weight_sum: Ints = np.zeros(totals.shape[1], np.int64)
-        for weight, capacity, left, amount in zip(scoring.weights, totals, frees, want.amounts, strict=True):
+        points: Ints = np.zeros(self._devices[rows].shape, np.int64)
+        weight_sum: Ints = np.zeros_like(points)
+        for column, (weight, amount) in enumerate(zip(scoring.weights, want.amounts, strict=True)):
             if not weight:
                 continue
+            capacity: Ints = self.total[column, rows].sum(axis=1)
+            left: Ints = self.free[column, rows].sum(axis=1)
             there = capacity > 0
-            cap = np.where(there, capacity, 1)
+            divisor = np.maximum(capacity, 1)
             requested = np.where(capacity < left, capacity, capacity - left + min(amount, MAX_AMOUNT))
             if scoring.strategy == MOST_ALLOCATED:
-                part = np.minimum(requested, cap) * 100 // cap
+                part = np.minimum(requested, capacity) * 100 // divisor
             else:
-                part = np.where(requested <= cap, (cap - requested) * 100 // cap, 0)
+                part = (capacity - requested).clip(0) * 100 // divisor
             points += np.where(there, weight * part, 0)
             weight_sum += np.where(there, weight, 0)
-        return points // np.maximum(weight_sum, 1)
+        scores: Ints = points // np.maximum(weight_sum, 1)
+        return scores
 
-    def _taken_share(self, want: Want, total: Ints) -> Floats:
-        """Which part of each device one instance takes, averaged over the resources that it names."""
-        taken = np.zeros(total.shape[1:], np.float64)
-        named = 0
+    def _taken_share(self, want: Want, rows: Rows) -> Floats:
+        """Which part of each device one instance takes, averaged over the resources that the device has.
+
+        Memory named in percent is taken in bytes, too, and the other way round.
+        """
+        inverse = self._inverse[:, rows]
+        taken = np.zeros(inverse.shape[1:], np.float64)
         for column, amount in enumerate(want.amounts):
             if amount:
-                taken += amount / np.maximum(total[column], 1)
-                named += 1
-        return taken / max(named, 1)
+                taken += amount * inverse[column]
+        if self.family is GPU:
+            ratio, memory = want.amounts[RATIO], want.amounts[MEMORY]
+            if ratio and not memory:
+                taken += (inverse[MEMORY] > 0) * (ratio / 100)
+            elif memory and not ratio:
+                taken += memory * inverse[MEMORY] * (inverse[RATIO] > 0)
+        taken *= self._column_part[rows]
+        return taken
 
     def _grow(self, nodes: int, width: int) -> None:
-        columns, old_nodes, old_width = self.total.shape
+        _, old_nodes, old_width = self.total.shape
         if nodes <= old_nodes and width <= old_width:
             return
-        nodes = max(nodes, old_nodes + old_nodes // 2 if nodes > old_nodes else old_nodes)
+        nodes = max(nodes, old_nodes * 3 // 2) if nodes > old_nodes else old_nodes
         width = max(width, old_width)
-        self.total = _padded(self.total, (columns, nodes, width))
-        self.free = _padded(self.free, (columns, nodes, width))
-        self._byte_reach = _padded(self._byte_reach, (nodes, width))
-        self._ratio_reach = _padded(self._ratio_reach, (nodes, width))
+        grown = Fleet(self.family, nodes, width)
+        for name, array in vars(self).items():
+            if isinstance(array, np.ndarray):
+                target = getattr(grown, name)
+                target[tuple(slice(length) for length in array.shape)] = array
+        vars(self).update(vars(grown))
 
 
-def _free_share(total: Ints, free: Ints) -> Floats:
-    """The free part of each device, averaged over the resources it has; 0 for padding."""
-    there = total > 0
-    part = np.where(there, free / np.maximum(total, 1), 0.0)
-    mean: Floats = part.sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-    return mean
-
-
-def _padded(array: npt.NDArray[np.generic], shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
-    grown = np.zeros(shape, array.dtype)
-    grown[tuple(slice(length) for length in array.shape)] = array
-    return grown
+def _cut(vector: Vector) -> Vector:
+    return tuple([amount if amount < MAX_AMOUNT else MAX_AMOUNT for amount in vector])

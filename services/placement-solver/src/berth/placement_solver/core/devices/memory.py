@@ -1,8 +1,8 @@
 """Memory of a share of a GPU: bytes from percent and percent from bytes.
 
-A pod names one of the two; both are charged, each filled from the device that was chosen, so that percent and byte requests can share
-one device without ever exceeding it. Both divisions round down (Koordinator's rule): the sum of rounded parts never exceeds the
-rounded sum.
+A pod names one of the two; both are charged, each filled from the device that was chosen, so that percent and byte
+requests can share one device without ever exceeding it. Both divisions round down (Koordinator's rule): the sum of
+rounded parts never exceeds the rounded sum.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def fill_memory(amounts: Vector, total: Vector) -> Vector | None:
 def fits(amounts: Vector, total: Vector, free: Vector, filled: Vector) -> bool:
     """Whether one device can give ``amounts``, and the figures that ``filled`` adds to them.
 
-    An added figure counts only if the device reports that resource: a device without a memory ratio is governed by its bytes.
+    An added figure counts only if the device reports that resource: a device without a memory ratio is governed by
+    its bytes.
     """
     for asked, need, capacity, left in zip(amounts, filled, total, free, strict=True):
         if need > left and (asked or capacity):

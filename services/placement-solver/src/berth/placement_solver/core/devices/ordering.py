@@ -1,7 +1,8 @@
 """In which order candidate devices are tried.
 
-Minors of a preferred set (those of a reservation) come first; then the higher score, then the lower minor. With preferred PCIe
-switches (those of GPUs chosen before, when a NIC must sit beside them) the devices on them come first, one of each switch in turn.
+Minors of a preferred set (those of a reservation) come first; then the higher score, then the lower minor. With
+preferred PCIe switches (those of GPUs chosen before, when a NIC must sit beside them) the devices on them come first,
+one of each switch in turn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Scores of a device and of a node: how full, in whole points from 0 to 100.
 
-The formulas are those of Koordinator's device scoring (LeastAllocated spreads, MostAllocated packs), with integer division at every
-step so that ties fall as they do there. A request counts with the figures it names, not with those filled later.
+The formulas are those of Koordinator's device scoring (LeastAllocated spreads, MostAllocated packs), with integer
+division at every step so that ties fall as they do there. A request counts with the figures it names, not with those
+filled later.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from berth.contracts import names
 from berth.placement_solver.core.devices.columns import Family, Vector
 from berth.placement_solver.core.devices.slots import Slot
 
@@ -16,10 +18,10 @@ Strategy: TypeAlias = Literal["LeastAllocated", "MostAllocated"]
 LEAST_ALLOCATED: Final[Strategy] = "LeastAllocated"
 MOST_ALLOCATED: Final[Strategy] = "MostAllocated"
 DEFAULT_WEIGHTS: Final[Mapping[str, int]] = {
-    "koordinator.sh/gpu-memory-ratio": 1,
-    "koordinator.sh/gpu-memory": 1,
-    "koordinator.sh/rdma": 1,
-    "koordinator.sh/fpga": 1,
+    names.GPU_MEMORY_RATIO: 1,
+    names.GPU_MEMORY: 1,
+    names.RDMA: 1,
+    names.FPGA: 1,
 }
 
 

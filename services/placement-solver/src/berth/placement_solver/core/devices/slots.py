@@ -1,8 +1,8 @@
 """One node's devices as the allocator sees them, and the arithmetic of taking and giving back.
 
-A slot is immutable, so a snapshot of a node is a tuple of slots and a trial allocation costs nothing to undo. ``used`` is kept rather
-than ``free``: after a device shrank, more may be in use than there is, and giving back must then free only what lies above the
-total. Counting each holder exactly once is the caller's duty.
+A slot is immutable, so a snapshot of a node is a tuple of slots and a trial allocation costs nothing to undo.
+``used`` is kept rather than ``free``: after a device shrank, more may be in use than there is, and giving back must
+then free only what lies above the total. Counting each holder exactly once is the caller's duty.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def slots_of(
 
 
 def charge(slots: Sequence[Slot], grants: Iterable[Grant]) -> tuple[Slot, ...]:
-    """The slots with the grants taken. A grant on an unknown minor becomes a slot without a total: its use is remembered."""
+    """The slots with the grants taken; a grant on an unknown minor becomes a slot without a total."""
     taken = _sums(grants)
     known = {slot.minor for slot in slots}
     charged = [

@@ -1,7 +1,7 @@
 """What is taken from how many devices of one family.
 
-Turns a normalised request (only the internal resource names) into amounts per device and a count, by Koordinator's rules. Whether the
-set of names is an accepted one was decided before; here every combination has a meaning.
+Whether a request is accepted, and how it is divided over cards, is said in ``berth.rules``; here it becomes a vector
+and a count. RDMA and FPGA requests have rules of their own: they may be counts, or ask for every device.
 """
 
 from __future__ import annotations
@@ -9,47 +9,55 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from berth.placement_solver.core.devices.columns import GPU, MEMORY, RATIO, Family, Vector
+from berth.placement_solver.core.devices.columns import GPU, RATIO, Family, Vector
+from berth.placement_solver.core.devices.slots import NoRoom
+from berth.rules.gpu_request import per_card
 
-SHARED: Final = "koordinator.sh/gpu.shared"
 MAX_DEVICES: Final = 1024
+APPLY_FOR_ALL: Final = "ApplyForAll"
+REQUESTS_AS_COUNT: Final = "RequestsAsCount"
+DEVICE_LEVEL: Final = "DeviceLevel"
 
 
 class Want(NamedTuple):
-    """``amounts`` from each of ``count`` different devices of ``family``.
+    """``amounts`` from each of ``instances`` different devices of ``family``.
 
     ``shared``: less than a whole device is taken from each, or memory is named in bytes.
     """
 
     family: Family
     amounts: Vector
-    count: int
+    instances: int
     shared: bool = False
 
 
 def gpu_want(normalised: Mapping[str, int]) -> Want | None:
-    """The GPU part of a request, None if it names none.
+    """The GPU part of a normalised request, None if there is none.
 
-    The count is ``gpu.shared`` if given, else ratio / 100 for a ratio of several whole devices, else one; amounts are divided by it
-    and rounded down. A count above 1,024 is cut there: no node has as many devices, so the request fits nowhere either way.
+    More than 1,024 cards are cut to that many: no node has them, so the request fits nowhere either way.
     """
-    amounts = GPU.vector(normalised)
-    if not any(amounts):
+    if not any(GPU.vector(normalised)):
         return None
-    ratio = amounts[RATIO]
-    count = max(0, normalised.get(SHARED, 0))
-    if count == 0:
-        count = ratio // 100 if ratio > 100 and ratio % 100 == 0 else 1
-    each = [amount // count for amount in amounts]
-    if ratio:
-        each[MEMORY] = 0
-    return Want(GPU, tuple(each), min(count, MAX_DEVICES), shared=each[RATIO] < 100)
+    cards = per_card(normalised)
+    amounts = GPU.vector(cards.each)
+    return Want(GPU, amounts, min(cards.count, MAX_DEVICES), shared=cards.shared or amounts[RATIO] == 0)
 
 
-def counted_want(family: Family, amount: int) -> Want | None:
-    """A request of RDMA or FPGA percent without a hint: several whole devices, or one part of a device."""
-    if amount <= 0:
-        return None
+def counted_want(
+    family: Family, amount: int, *, strategy: str = "", exclusive: str = "", matching: int = 0
+) -> Want | NoRoom:
+    """A request of RDMA or FPGA, ``amount`` in percent of a device or, by strategy, a number of devices.
+
+    ``strategy`` and ``exclusive`` come from the pod's allocate hint; ``matching`` is how many devices of the node
+    pass its selector and is needed for ``ApplyForAll``, which takes the same amount of every one.
+    """
     if amount > 100 and amount % 100 == 0:
         return Want(family, (100,), min(amount // 100, MAX_DEVICES))
+    if strategy == APPLY_FOR_ALL:
+        if matching < 1:
+            return NoRoom(f"Insufficient {family.name} devices", unresolvable=True)
+        return Want(family, (amount,), matching, shared=amount < 100)
+    if strategy == REQUESTS_AS_COUNT:
+        each = 100 if exclusive == DEVICE_LEVEL else 1
+        return Want(family, (each,), min(amount, MAX_DEVICES), shared=each < 100)
     return Want(family, (amount,), 1, shared=amount < 100)

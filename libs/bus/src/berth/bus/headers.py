@@ -1,0 +1,61 @@
+"""Names of the headers in use, and the few readings of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from urllib.parse import quote
+
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+MESSAGE_ID = "Nats-Msg-Id"
+TTL = "Nats-TTL"
+BATCH_ID = "Nats-Batch-Id"
+BATCH_SEQUENCE = "Nats-Batch-Sequence"
+BATCH_COMMIT = "Nats-Batch-Commit"
+OPERATION = "KV-Operation"
+MARKER = "Nats-Marker-Reason"
+TRACEPARENT = "traceparent"
+STATUS = "Status"
+STALLED = "Nats-Consumer-Stalled"
+LAST_CONSUMER = "Nats-Last-Consumer"
+
+NO_RESPONDERS = "503"
+CONTROL = "100"
+
+
+def is_deletion(headers: Mapping[str, str]) -> bool:
+    """A DEL or PURGE marker, or one that the server wrote when a key expired."""
+    return headers.get(OPERATION) in ("DEL", "PURGE") or MARKER in headers
+
+
+def parse(raw: bytes) -> dict[str, str]:
+    """Headers from their form on the wire (as STREAM.MSG.GET returns them)."""
+    headers = {}
+    for line in raw.split(b"\r\n")[1:]:
+        name, colon, value = line.partition(b":")
+        if colon:
+            headers[name.decode("ascii", "replace").strip()] = value.strip().decode("utf-8", "replace")
+    return headers
+
+
+def cloud_event(*, message_id: str, kind: str, source: str, now: float, traceparent: str | None) -> dict[str, str]:
+    """Headers of an event or a command: CloudEvents attributes, the identity for de-duplication, the trace.
+
+    `now` is Unix time in seconds.
+    """
+    headers = {
+        MESSAGE_ID: _value(message_id),
+        "ce-specversion": "1.0",
+        "ce-id": _value(message_id),
+        "ce-type": _value(kind),
+        "ce-source": _value(source),
+        "ce-time": datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    }
+    if traceparent:
+        headers[TRACEPARENT] = traceparent
+    return headers
+
+
+def _value(text: str) -> str:
+    """Header values are printable ASCII; anything else is percent-encoded, as CloudEvents asks for."""
+    return text if text.isascii() and text.isprintable() else quote(text, safe=" !\"#$&'()*+,/:;<=>?@[]^`{|}~")

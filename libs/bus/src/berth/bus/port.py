@@ -1,0 +1,317 @@
+"""What a service sees of the bus: values and small protocols, so that a simulated bus can stand in for the real one.
+
+`berth.bus.Bus` is the implementation on NATS; annotate with `BusPort` what must also run on a simulated bus.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, KeysView, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+
+class Clock(Protocol):
+    """Time as an argument."""
+
+    def now(self) -> float:
+        """Unix time in seconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after so many seconds."""
+        ...
+
+
+class Entry(NamedTuple):
+    """One message of a bucket, as a follower sees it.
+
+    `deleted`: a DEL, PURGE or expiry marker; `value` then is the marker's payload, perhaps empty. `pending`: how many
+    messages are behind this one. `gap`: the message before it in the stream was not seen by this follower, because a
+    newer one for the same key replaced it (or it expired, or the follower's `keys` leave it out).
+    """
+
+    key: str
+    value: bytes
+    deleted: bool
+    sequence: int
+    pending: int
+    gap: bool
+    traceparent: str | None
+
+
+class Sink(Protocol):
+    """Where a follower puts what it reads. Synchronous, called in order from the follower's task; must be fast."""
+
+    def reset(self) -> None:
+        """Another stream, or one that lost its tail: empty the view; everything is read again from the start."""
+        ...
+
+    def apply(self, entry: Entry) -> None:
+        """The next message."""
+        ...
+
+    def end(self, sequence: int) -> None:
+        """The end of the bucket is reached; `sequence` is the last one applied (0: none). Comes again at every end."""
+        ...
+
+
+class FollowerPort(Protocol):
+    """A reader of one bucket, from its start and for ever."""
+
+    ready: asyncio.Event
+    """Set once the end was reached for the first time."""
+    sequence: int
+    """Stream sequence of the last entry applied; 0 before the first and after a reset."""
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        ...
+
+
+class OwnedPort(Protocol):
+    """The sole writer's side of a bucket: every write expects the last sequence of its key."""
+
+    async def ready(self) -> None:
+        """Return once the bucket was read to its end."""
+        ...
+
+    def put(self, key: str, value: bytes, *, traceparent: str | None = None) -> bool:
+        """Queue a write. False: these bytes are there (or on their way) already, nothing is sent."""
+        ...
+
+    def delete(self, key: str, value: bytes = b"") -> bool:
+        """Queue a deletion marker with a payload. False: there is nothing to delete."""
+        ...
+
+    def keys(self) -> KeysView[str]:
+        """Keys that are there, counting writes on their way."""
+        ...
+
+    async def room(self) -> None:
+        """Back-pressure: return once fewer writes than the window holds are waiting."""
+        ...
+
+    async def drain(self) -> None:
+        """Return once every write so far has its outcome."""
+        ...
+
+
+class Write(NamedTuple):
+    """One message of a batch. `value` None is a deletion marker; `expected` is the key's last sequence, 0: no message."""
+
+    key: str
+    value: bytes | None
+    expected: int
+
+
+class Committed(NamedTuple):
+    """The whole batch is stored; `sequence` is that of its last message, the others lie right before it."""
+
+    sequence: int
+
+
+class Refused(NamedTuple):
+    """Nothing of the batch is stored; `code` is the server's error code (10071, 10164: another sequence)."""
+
+    code: int
+    reason: str
+
+
+class Unknown(NamedTuple):
+    """The batch is stored whole or not at all, and nobody told which."""
+
+    reason: str
+
+
+class Stored(NamedTuple):
+    """The newest message of a key, as its leader knows it."""
+
+    sequence: int
+    value: bytes
+    deleted: bool
+
+
+class LedgerPort(Protocol):
+    """Atomic batches on the ledger's bucket, and reads that its leader answers."""
+
+    async def commit(
+        self, writes: Sequence[Write], *, traceparent: str | None = None
+    ) -> Committed | Refused | Unknown:
+        """All of the writes or none."""
+        ...
+
+    async def read(self, key: str) -> Stored | None:
+        """Newest message of a key; None: there is none. Raises BusError when the bus cannot answer."""
+        ...
+
+
+class PublisherPort(Protocol):
+    """Events or commands on their way into a stream."""
+
+    async def publish(
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        id: str,  # noqa: A002 - the name of the attribute on the wire
+        type: str,  # noqa: A002
+        traceparent: str | None = None,
+    ) -> None:
+        """Take a message; waits for a place in the queue, not for the acknowledgement."""
+        ...
+
+    def offer(
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        id: str,  # noqa: A002
+        type: str,  # noqa: A002
+        traceparent: str | None = None,
+    ) -> bool:
+        """Take a message if there is a place; False: dropped and counted."""
+        ...
+
+    async def drain(self) -> None:
+        """Return once every message so far has its outcome."""
+        ...
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that was not read from a bucket. `deliveries` counts from 1; `sequence` is 0 off a stream."""
+
+    subject: str
+    data: bytes
+    headers: Mapping[str, str] = {}
+    sequence: int = 0
+    deliveries: int = 1
+
+    @property
+    def traceparent(self) -> str | None:
+        """W3C trace context of the sender."""
+        return self.headers.get("traceparent")
+
+    @property
+    def id(self) -> str:
+        """Identity given by the sender, empty without one."""
+        return self.headers.get("Nats-Msg-Id") or self.headers.get("ce-id", "")
+
+    @property
+    def type(self) -> str:
+        """Type of the message (CloudEvents), empty without one."""
+        return self.headers.get("ce-type", "")
+
+
+Handler = Callable[[Message], Awaitable[None]]
+"""Handles one message. Returning acknowledges it, `Broken` ends it as a dead letter, another exception tries again."""
+Endpoint = Callable[[bytes], Awaitable[bytes]]
+"""Answers one question."""
+
+
+class ConsumerPort(Protocol):
+    """A durable reader of a work queue."""
+
+    async def run(self) -> None:
+        """Consume until cancelled."""
+        ...
+
+
+class LeasePort(Protocol):
+    """Which of several replicas should work now."""
+
+    active: bool
+    """This holder holds the lease, as far as it knows."""
+
+    async def run(self) -> None:
+        """Try to get and keep the lease until cancelled; gives it back then."""
+        ...
+
+
+class SubscriptionPort(Protocol):
+    """A live subscription; it survives reconnects, what is published meanwhile is missed."""
+
+    async def unsubscribe(self) -> None:
+        """End it."""
+        ...
+
+
+class BusPort(Protocol):
+    """Everything a service does on the bus."""
+
+    async def close(self) -> None:
+        """End every task and the connection."""
+        ...
+
+    async def ensure(self) -> None:
+        """Make streams and buckets what the topology says."""
+        ...
+
+    def follow(self, bucket: str, sink: Sink, *, keys: str = ">") -> FollowerPort:
+        """A follower of a bucket; `keys` may narrow it by a subject pattern."""
+        ...
+
+    def owned(
+        self,
+        bucket: str,
+        *,
+        on_conflict: Callable[[str], None] | None = None,
+        on_reset: Callable[[], None] | None = None,
+        sink: Sink | None = None,
+    ) -> OwnedPort:
+        """The sole writer's side of a bucket."""
+        ...
+
+    def ledger(self) -> LedgerPort:
+        """The ledger."""
+        ...
+
+    def events(self) -> PublisherPort:
+        """Events out."""
+        ...
+
+    def commands(self) -> PublisherPort:
+        """Commands out."""
+        ...
+
+    def consume(
+        self,
+        durable: str,
+        handler: Handler,
+        *,
+        subjects: str,
+        stream: str = ...,
+        concurrency: int = ...,
+        ack_wait_s: float = ...,
+        backoff_s: Sequence[float] = ...,
+        max_deliver: int = ...,
+    ) -> ConsumerPort:
+        """A durable consumer with explicit acknowledgements."""
+        ...
+
+    async def serve(self, service: str, version: str, endpoints: Mapping[str, Endpoint]) -> None:
+        """Answer questions `berth.v1.svc.<service>.<verb>`."""
+        ...
+
+    async def ask(self, subject: str, payload: bytes, *, timeout_s: float = 2.0) -> bytes:
+        """One answer from one instance."""
+        ...
+
+    async def ask_all(self, subject: str, payload: bytes, *, wait_s: float = 0.5) -> list[bytes]:
+        """The answers of every instance that answers in time."""
+        ...
+
+    def lease(
+        self, name: str, holder: str, *, ttl_s: int = 6, on_change: Callable[[bool], None] | None = None
+    ) -> LeasePort:
+        """A lease on the bus."""
+        ...
+
+    async def subscribe(self, subject: str, callback: Handler) -> SubscriptionPort:
+        """Messages as they are published, without any storage."""
+        ...

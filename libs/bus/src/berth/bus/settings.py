@@ -1,0 +1,34 @@
+"""How to reach the bus."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Connection settings. Secrets are read from files, never given as values.
+
+    `url`: one server or several, separated by commas. `replicas`: copies of every stream, 1 or 3; asynchronous
+    persistence exists with 1 only. `reconnect_max_s`: longest pause between two attempts to connect.
+    """
+
+    url: str = "nats://127.0.0.1:4222"
+    user: str = ""
+    password_file: str = ""
+    creds_file: str = ""
+    ca_file: str = ""
+    name: str = ""
+    replicas: int = 1
+    connect_timeout_s: float = 2.0
+    reconnect_max_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.replicas not in (1, 3, 5):
+            raise ValueError(f"replicas: {self.replicas} is not 1, 3 or 5")
+        if not self.urls:
+            raise ValueError("url: empty")
+
+    @property
+    def urls(self) -> list[str]:
+        """The servers, one by one."""
+        return [url.strip() for url in self.url.split(",") if url.strip()]

@@ -1,0 +1,69 @@
+"""Host ports: two pods on one node may not bind the same one.
+
+Follows Kubernetes' NodePorts: same protocol, same port, and the same address or one side bound to all of IPv4. `::` is no wildcard there, so it is none here.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from berth.contracts.kube import Container
+from berth.contracts.state import HostPort
+
+REASON: Final = "node(s) didn't have free ports for the requested pod ports"
+
+_ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - a value to compare with, nothing is bound
+
+
+def host_ports(containers: Iterable[Container], init_containers: Iterable[Container] = ()) -> list[HostPort]:
+    """The ports of the node that a pod takes: those of its containers and sidecars; ordinary init containers do not count."""
+    sidecars = (each for each in init_containers if each.restart_policy == "Always")
+    return [
+        HostPort(port=port.host_port, protocol=port.protocol or "TCP", host_ip=port.host_ip)
+        for container in (*containers, *sidecars)
+        for port in container.ports or ()
+        if port.host_port > 0
+    ]
+
+
+class UsedPorts:
+    """The host ports taken on one node. A port may be added by several pods, and is free when all of them are removed."""
+
+    __slots__ = ("_holders",)
+
+    def __init__(self, ports: Iterable[HostPort] = ()) -> None:
+        self._holders: dict[tuple[str, int], dict[str, int]] = {}
+        for port in ports:
+            self.add(port)
+
+    def add(self, port: HostPort) -> None:
+        """One more holder."""
+        holders = self._holders.setdefault(_slot(port), {})
+        address = port.host_ip or _ANY_ADDRESS
+        holders[address] = holders.get(address, 0) + 1
+
+    def remove(self, port: HostPort) -> None:
+        """One holder less; a port that nobody holds is left alone."""
+        holders = self._holders.get(_slot(port), {})
+        address = port.host_ip or _ANY_ADDRESS
+        if holders.get(address, 0) > 1:
+            holders[address] -= 1
+        else:
+            holders.pop(address, None)
+            if not holders:
+                self._holders.pop(_slot(port), None)
+
+    def conflict(self, wanted: Iterable[HostPort]) -> HostPort | None:
+        """The first wanted port that is taken, or None."""
+        for port in wanted:
+            holders = self._holders.get(_slot(port))
+            if holders and _meets(port.host_ip or _ANY_ADDRESS, holders):
+                return port
+        return None
+
+
+def _slot(port: HostPort) -> tuple[str, int]:
+    return (port.protocol or "TCP", port.port)
+
+
+def _meets(address: str, holders: dict[str, int]) -> bool:
+    return address == _ANY_ADDRESS or _ANY_ADDRESS in holders or address in holders

@@ -1,0 +1,97 @@
+"""Batches: a plan as messages of LEDGER, in the order and with the expectations that the rules ask for.
+
+R1: every message carries the expected last sequence of its key. R2: decisions, then accounts, then the plan entry.
+R8: every write of a plan entry expects the one before. One batch holds at most `MESSAGES_MAX` messages; a larger plan
+is staged: it stays `open` until its last stage, and its decisions hold their room from the stage that wrote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from berth.contracts import subjects
+from berth.contracts.codec import encode
+from berth.contracts.ledger import AccountStamp, Decision, Epoch, Plan, PlanStatus
+from berth.transaction.claims import Name
+from berth.transaction.ledger_view import LedgerView
+
+MESSAGES_MAX = 1000
+"""Most messages in one atomic batch of the server."""
+BATCH_BYTES_MAX = 16 << 20
+"""Most bytes that we put into one batch; a larger plan is staged."""
+
+
+class Write(NamedTuple):
+    """One message of a batch; a value of None deletes the key, leaving a marker."""
+
+    key: str
+    value: bytes | None
+    expected: int
+
+
+def plan_batch(
+    view: LedgerView, plan: Plan, decisions: Iterable[Decision], revisions: Mapping[str, int], tidy: Iterable[Name] = ()
+) -> list[Write]:
+    """The messages that commit (a stage of) a plan.
+
+    Args:
+        view: the ledger as known; gives the expected sequences and the epoch.
+        plan: the plan entry to write last.
+        decisions: one per pod, each name at most once.
+        revisions: account -> newest QUOTA or RESERVATION revision that was used on it; 0 or absent for nodes.
+        tidy: names whose settled decisions are deleted along, none of them decided in this batch.
+    """
+    epoch = view.epoch.epoch
+    writes: list[Write] = []
+    accounts: dict[str, None] = {}
+    for decision in decisions:
+        key = subjects.decision_key(epoch, decision.namespace, decision.name)
+        writes.append(Write(key, encode(decision), view.expected(key)))
+        accounts.update(dict.fromkeys(decision.accounts))
+    for namespace, name in tidy:
+        key = subjects.decision_key(epoch, namespace, name)
+        writes.append(Write(key, None, view.expected(key)))
+    for account in accounts:
+        stamp = AccountStamp(plan=plan.id, revision=max(revisions.get(account, 0), _stamped(view, account)))
+        key = subjects.account_key(epoch, account)
+        writes.append(Write(key, encode(stamp), view.expected(key)))
+    key = subjects.plan_key(epoch, plan.id)
+    writes.append(Write(key, encode(plan), view.expected(key)))
+    return writes
+
+
+def abort_batch(view: LedgerView, plan_id: str, solver: str) -> list[Write]:
+    """Give up an open plan, or decisions that have no plan entry: the entry says so (R8)."""
+    key = subjects.plan_key(view.epoch.epoch, plan_id)
+    entry = Plan(id=plan_id, status=PlanStatus.ABORTED, solver=solver)
+    return [Write(key, encode(entry), view.expected(key))]
+
+
+def epoch_batch(view: LedgerView, epoch: Epoch) -> list[Write]:
+    """Write the epoch, expecting the entry before it."""
+    return [Write(subjects.EPOCH_KEY, encode(epoch), view.expected(subjects.EPOCH_KEY))]
+
+
+def stages(decisions: Sequence[Decision], messages_max: int = MESSAGES_MAX) -> list[list[Decision]]:
+    """Cut decisions into runs that fit one batch each, accounts and plan entry included, keeping their order."""
+    result: list[list[Decision]] = []
+    run: list[Decision] = []
+    accounts: set[str] = set()
+    size = 0
+    for decision in decisions:
+        grown = accounts | set(decision.accounts)
+        grown_size = size + len(encode(decision)) + 256 * (1 + len(decision.accounts))
+        if run and (len(run) + 1 + len(grown) + 1 > messages_max or grown_size > BATCH_BYTES_MAX):
+            result.append(run)
+            run, grown, grown_size = [], set(decision.accounts), len(encode(decision))
+        run.append(decision)
+        accounts, size = grown, grown_size
+    if run:
+        result.append(run)
+    return result
+
+
+def _stamped(view: LedgerView, account: str) -> int:
+    stamp = view.stamps.get(account)
+    return stamp.revision if stamp else 0

@@ -1,0 +1,230 @@
+"""The book of room: every claim that holds, kept up to date from STATE and LEDGER. The rule "room of an account".
+
+Room = capacity, less what the view shows bound, less every unsettled decision whose uid the view does not show bound.
+The book keeps the claims; whoever asks sums them as it needs. A stale view only ever leaves more claims standing.
+
+Solvers and cluster-writer use the same book. A writer's book also remembers decisions that have vanished from LEDGER
+without being settled, since only that tells it that the ledger has lost something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from berth.contracts.ledger import Decision, PlanStatus
+from berth.contracts.state import Pod, Reservation
+from berth.transaction import claims
+from berth.transaction.claims import Claim, Name
+from berth.transaction.completeness import Completeness
+from berth.transaction.ledger_view import LedgerView
+
+FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+
+OnChange = Callable[[Claim, bool], None]
+"""Called with a claim and whether it was added (True) or taken away (False)."""
+
+
+def _ignore(claim: Claim, added: bool) -> None:
+    pass
+
+
+class Book:
+    """Objects as seen, decisions as read, and the claims that follow from both.
+
+    `device_names` are the resources given out by minor; `remember` keeps unsettled decisions that left the ledger.
+    """
+
+    def __init__(
+        self, device_names: frozenset[str] = frozenset(), *, on_change: OnChange = _ignore, remember: bool = False
+    ) -> None:
+        self.ledger = LedgerView()
+        self.pods: dict[Name, Pod] = {}
+        self.reservations: dict[Name, Reservation] = {}
+        self.complete = {"pods": Completeness(), "reservations": Completeness()}
+        self._device_names = device_names
+        self._on_change = on_change
+        self._remember = remember
+        self._remembered: dict[Name, dict[tuple[str, int], Decision]] = {}
+        self._claims: dict[Name, tuple[Claim, ...]] = {}
+        self._by_node: dict[str, dict[tuple[Name, str], Claim]] = {}
+        self._waiting: set[Name] = set()
+
+    # --- input -------------------------------------------------------------------------------------------------------
+
+    def reset_state(self) -> None:
+        """STATE starts over: nothing is seen, nothing is gone; decisions still hold."""
+        names = set(self.pods) | set(self.reservations)
+        self.pods.clear()
+        self.reservations.clear()
+        for tracker in self.complete.values():
+            tracker.reset()
+        for name in names:
+            self.refresh(name)
+
+    def reset_ledger(self) -> None:
+        """LEDGER starts over: what it held is forgotten, or remembered by a writer."""
+        names = set(self.ledger.decisions)
+        self._keep(held.decision for held in self.ledger.decisions.values())
+        self.ledger.reset()
+        for name in names:
+            self.refresh(name)
+
+    def see_pod(self, name: Name, pod: Pod | None) -> None:
+        """A pod was written or, with None, deleted."""
+        if pod is None:
+            self.pods.pop(name, None)
+        else:
+            self.pods[name] = pod
+        self.refresh(name)
+
+    def see_reservation(self, name: Name, reservation: Reservation | None) -> None:
+        """A Reservation was written or, with None, deleted."""
+        if reservation is None:
+            self.reservations.pop(name, None)
+        else:
+            self.reservations[name] = reservation
+        self.refresh(name)
+
+    def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> set[Name]:
+        """Take in one message of LEDGER; the names whose decisions it touched. Raises Broken when malformed."""
+        epoch_before = self.ledger.epoch.epoch
+        before = self.ledger.decisions.copy() if key == "epoch" else {}
+        change = self.ledger.apply(key, value, deleted, sequence)
+        touched: set[Name] = set()
+        if change.epoch:
+            if self.ledger.epoch.epoch > epoch_before:
+                self._remembered.clear()
+            touched = set(before) | set(self._claims) | self._waiting
+        elif change.name:
+            touched = {change.name}
+        elif change.plan:
+            touched = set(self.ledger.members.get(change.plan, ()))
+        for name in touched:
+            self.refresh(name)
+        return touched
+
+    def settle_waiting(self) -> set[Name]:
+        """Judge again the decisions whose objects were absent from a view that was not complete enough yet."""
+        names = set(self._waiting)
+        for name in names:
+            self.refresh(name)
+        return names - self._waiting
+
+    # --- rules -------------------------------------------------------------------------------------------------------
+
+    def seen(self, name: Name) -> Pod | Reservation | None:
+        """The object of this name as the view shows it."""
+        return self.pods.get(name) if name[0] else self.reservations.get(name)
+
+    def through(self, name: Name) -> int:
+        """The version through which the view of this name's kind is complete."""
+        return self.complete["pods" if name[0] else "reservations"].version
+
+    def is_gone(self, decision: Decision) -> bool:
+        """Rule Gone: no object with this uid in a view complete through `pod_version`, or the object has ended."""
+        name = (decision.namespace, decision.name)
+        seen = self.seen(name)
+        if seen is not None and seen.uid == decision.uid:
+            return seen.phase in FINISHED_PHASES
+        return self.through(name) >= decision.pod_version
+
+    def is_settled(self, decision: Decision) -> bool:
+        """Rule Settled: gone, or its attempt is past, or its plan was aborted."""
+        seen = self.seen((decision.namespace, decision.name))
+        if seen is not None and seen.uid == decision.uid and seen.attempt > decision.attempt:
+            return True
+        return self.is_gone(decision) or self.ledger.plan_status(decision.plan) is PlanStatus.ABORTED
+
+    def is_bound(self, decision: Decision) -> bool:
+        """The view shows the decision's object on a node."""
+        seen = self.seen((decision.namespace, decision.name))
+        return seen is not None and seen.uid == decision.uid and bool(seen.node)
+
+    def open_decision(self, name: Name) -> Decision | None:
+        """The unsettled decision under this name, whichever uid it is for (rule R3)."""
+        held = self.ledger.decisions.get(name)
+        return held.decision if held and not self.is_settled(held.decision) else None
+
+    # --- output ------------------------------------------------------------------------------------------------------
+
+    def claims_on(self, node: str) -> Iterable[Claim]:
+        """Every claim that holds on a node."""
+        return self._by_node.get(node, {}).values()
+
+    def claims_of(self, name: Name) -> tuple[Claim, ...]:
+        """The claims of one name: that of the object, that of a decision, or both when their uids differ."""
+        return self._claims.get(name, ())
+
+    def claims(self) -> Iterator[Claim]:
+        """Every claim that holds."""
+        for each in self._claims.values():
+            yield from each
+
+    def refresh(self, name: Name) -> None:
+        """Work out the claims of a name again and tell of the difference."""
+        new = self._work_out(name)
+        old = self._claims.get(name, ())
+        if new == old:
+            return
+        for claim in old:
+            if claim not in new:
+                del self._by_node[claim.node][claim.name, claim.uid]
+                self._on_change(claim, False)
+        for claim in new:
+            if claim not in old:
+                self._by_node.setdefault(claim.node, {})[claim.name, claim.uid] = claim
+                self._on_change(claim, True)
+        if new:
+            self._claims[name] = new
+        else:
+            self._claims.pop(name, None)
+
+    def _work_out(self, name: Name) -> tuple[Claim, ...]:
+        seen = self.seen(name)
+        result: list[Claim] = []
+        if seen is not None and seen.node and seen.phase not in FINISHED_PHASES:
+            result.append(
+                claims.of_pod(seen, self._device_names) if isinstance(seen, Pod) else claims.of_reservation(seen)
+            )
+        waiting = False
+        for decision in self._decisions(name):
+            absent = seen is None or seen.uid != decision.uid
+            if self.is_settled(decision):
+                self._forget(name, decision)
+                continue
+            waiting = waiting or absent
+            if not (result and result[0].uid == decision.uid):
+                claim = claims.of_decision(decision)
+                if all(claim.uid != other.uid for other in result):
+                    result.append(claim)
+        if waiting:
+            self._waiting.add(name)
+        else:
+            self._waiting.discard(name)
+        return tuple(result)
+
+    def _decisions(self, name: Name) -> list[Decision]:
+        held = self.ledger.decisions.get(name)
+        found = [held.decision] if held else []
+        if self._remember:
+            if held:
+                self._keep([held.decision])
+            known = self._remembered.get(name, {})
+            found += [
+                d
+                for d in known.values()
+                if not held or (d.uid, d.attempt) != (held.decision.uid, held.decision.attempt)
+            ]
+        return found
+
+    def _keep(self, decisions: Iterable[Decision]) -> None:
+        if self._remember:
+            for decision in decisions:
+                if self.ledger.plan_status(decision.plan) is PlanStatus.COMMITTED:
+                    name = (decision.namespace, decision.name)
+                    self._remembered.setdefault(name, {})[decision.uid, decision.attempt] = decision
+
+    def _forget(self, name: Name, decision: Decision) -> None:
+        known = self._remembered.get(name)
+        if known and known.pop((decision.uid, decision.attempt), None) and not known:
+            del self._remembered[name]

@@ -1,0 +1,131 @@
+"""What a follower of LEDGER knows: the current epoch's decisions, account stamps and plans with their sequences.
+
+Keys of other epochs are not read. Sequences serve as expected sequences of the next write, and for nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from berth.contracts import subjects
+from berth.contracts.codec import decode
+from berth.contracts.errors import Broken
+from berth.contracts.ledger import AccountStamp, Decision, Epoch, Plan, PlanStatus
+from berth.transaction.claims import Name
+
+
+class Held(NamedTuple):
+    """A decision with the sequence of its message."""
+
+    sequence: int
+    decision: Decision
+
+
+class Change(NamedTuple):
+    """What one message changed: the name whose decision changed, the plan whose entry changed, or the epoch."""
+
+    name: Name | None = None
+    plan: str = ""
+    epoch: bool = False
+
+
+NOTHING = Change()
+
+
+class LedgerView:
+    """Fold of the ledger's messages, in order.
+
+    `sequence` is that of the newest message applied. A deleted key keeps the sequence of its marker, which the next
+    write has to expect for as long as the server keeps the marker.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = Epoch(epoch=0)
+        self.sequence = 0
+        self.decisions: dict[Name, Held] = {}
+        self.plans: dict[str, Plan] = {}
+        self.stamps: dict[str, AccountStamp] = {}
+        self.members: dict[str, set[Name]] = {}
+        self._sequences: dict[str, int] = {}
+        self._prefix = subjects.epoch_prefix(0)
+
+    def reset(self) -> None:
+        """Another stream, or a lower end: forget everything."""
+        self.__init__()  # type: ignore[misc]
+
+    def apply(self, key: str, value: bytes, deleted: bool, sequence: int) -> Change:
+        """Take in one message. Raises Broken when it is malformed; its sequence counts all the same."""
+        self.sequence = max(self.sequence, sequence)
+        if key == subjects.EPOCH_KEY:
+            return self._apply_epoch(value, deleted, sequence)
+        if not key.startswith(self._prefix):
+            return NOTHING
+        self._sequences[key] = sequence
+        family, _, rest = key[len(self._prefix) :].partition(".")
+        if family == "decision":
+            return self._apply_decision(rest, value, deleted, sequence)
+        if family == "plan":
+            return self._apply_plan(rest, value, deleted)
+        if family == "account":
+            if deleted:
+                self.stamps.pop(rest, None)
+            else:
+                self.stamps[rest] = decode(value, AccountStamp)
+            return NOTHING
+        raise Broken(key, "unknown family of ledger keys")
+
+    def learn(self, key: str, sequence: int) -> None:
+        """Take the sequence that the leader told for a key (0: it holds no message for it)."""
+        if key.startswith(self._prefix):
+            self._sequences[key] = sequence
+
+    def expected(self, key: str) -> int:
+        """The sequence that a write of this key has to expect."""
+        return self._sequences.get(key, 0)
+
+    def plan_status(self, plan: str) -> PlanStatus | None:
+        """Status of a plan of this epoch; None without an entry."""
+        entry = self.plans.get(plan)
+        return entry.status if entry else None
+
+    def _apply_epoch(self, value: bytes, deleted: bool, sequence: int) -> Change:
+        epoch = Epoch(epoch=0) if deleted else decode(value, Epoch)
+        if epoch == self.epoch:
+            self._sequences[subjects.EPOCH_KEY] = sequence
+            return NOTHING
+        newest = self.sequence
+        self.reset()
+        self.sequence = newest
+        self.epoch = epoch
+        self._prefix = subjects.epoch_prefix(epoch.epoch)
+        self._sequences[subjects.EPOCH_KEY] = sequence
+        return Change(epoch=True)
+
+    def _apply_decision(self, rest: str, value: bytes, deleted: bool, sequence: int) -> Change:
+        parts = subjects.parts(rest)
+        if len(parts) != 2:
+            raise Broken(rest, "a decision's key has a namespace and a name")
+        name = (parts[0], parts[1])
+        old = self.decisions.pop(name, None)
+        if old:
+            self._leave(old.decision.plan, name)
+        if not deleted:
+            decision = decode(value, Decision)
+            self.decisions[name] = Held(sequence, decision)
+            self.members.setdefault(decision.plan, set()).add(name)
+        return Change(name=name)
+
+    def _leave(self, plan: str, name: Name) -> None:
+        names = self.members.get(plan)
+        if names is not None:
+            names.discard(name)
+            if not names:
+                del self.members[plan]
+
+    def _apply_plan(self, rest: str, value: bytes, deleted: bool) -> Change:
+        plan = subjects.unescape(rest)
+        if deleted:
+            self.plans.pop(plan, None)
+        else:
+            self.plans[plan] = decode(value, Plan)
+        return Change(plan=plan)
