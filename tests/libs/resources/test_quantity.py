@@ -68,7 +68,7 @@ def test_known_quantities(text, milli, units):
         assert parse_milli(text) == milli
 
 
-@pytest.mark.parametrize("value", [0, 1, 7, 110, 2.5, 1e3, 1e22 / 1e4])
+@pytest.mark.parametrize("value", [0, 1, 7, 110, 2.5, 1e3, 1e12])
 def test_json_numbers_are_accepted(value):
     assert parse_milli(value) == int(Decimal(str(value)) * 1000)
 

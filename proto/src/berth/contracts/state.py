@@ -35,8 +35,8 @@ class HostPort(Part, frozen=True, kw_only=True):
 class PodTemplate(Part, frozen=True, kw_only=True):
     """What of a pod or of a Reservation's template decides where it can run.
 
-    `requests` is the scheduling request: containers, init containers, sidecars, overhead. `constraints` lists the paths
-    of further fields that limit placement and that this message does not carry (`spec.volumes[0].persistentVolumeClaim`,
+    `requests` is the scheduling request: containers, init containers, sidecars, overhead. `constraints` lists paths
+    of further fields that limit placement and are not carried here (`spec.volumes[0].persistentVolumeClaim`,
     `spec.affinity.podAntiAffinity`, ...): a placer that does not know a path has to refuse the pod by that name.
     """
 

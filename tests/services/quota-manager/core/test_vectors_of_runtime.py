@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from berth.quota_manager.core.sharing import Child, effective_minimum, share
 from berth.quota_manager.core.solve import Asking, solve
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
@@ -49,7 +49,7 @@ def cloud_event(*, message_id: str, kind: str, source: str, now: float, tracepar
         "ce-id": _value(message_id),
         "ce-type": _value(kind),
         "ce-source": _value(source),
-        "ce-time": datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "ce-time": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     }
     if traceparent:
         headers[TRACEPARENT] = traceparent

@@ -103,7 +103,7 @@ class OwnedPort(Protocol):
 
 
 class Write(NamedTuple):
-    """One message of a batch. `value` None is a deletion marker; `expected` is the key's last sequence, 0: no message."""
+    """One message of a batch. `value` None: a deletion marker. `expected`: the key's last sequence, 0 for no message."""
 
     key: str
     value: bytes | None
@@ -140,9 +140,7 @@ class Stored(NamedTuple):
 class LedgerPort(Protocol):
     """Atomic batches on the ledger's bucket, and reads that its leader answers."""
 
-    async def commit(
-        self, writes: Sequence[Write], *, traceparent: str | None = None
-    ) -> Committed | Refused | Unknown:
+    async def commit(self, writes: Sequence[Write], *, traceparent: str | None = None) -> Committed | Refused | Unknown:
         """All of the writes or none."""
         ...
 

@@ -1,1 +1,95 @@
-"""List and watch, bind, evict, patch and leases against a Kubernetes API server."""
+"""List and watch, bind, evict, patch and leases against a Kubernetes API server.
+
+Objects go from raw bytes straight into the caller's structs; outcomes are values. kubernetes_asyncio serves for reading
+kubeconfig files and running their auth plugins only.
+"""
+
+from berth.kube.answer import Answer
+from berth.kube.api import KubeApi, Selection
+from berth.kube.backoff import Backoff
+from berth.kube.bodies import ObjectRef, Patch, event, guarded, timestamp
+from berth.kube.client import Kube
+from berth.kube.clock import Clock, SystemClock
+from berth.kube.credentials import KubeConfigError
+from berth.kube.decoding import HasMeta, Malformed
+from berth.kube.lease import KubeLease, Outcome
+from berth.kube.lease_record import LeaseRecord
+from berth.kube.listing import Listing, list_all
+from berth.kube.reflector import Handler, Reflector
+from berth.kube.resources import (
+    CLUSTER_COLOCATION_PROFILES,
+    CLUSTER_NETWORK_TOPOLOGIES,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEVICES,
+    ELASTIC_QUOTA_PROFILES,
+    ELASTIC_QUOTAS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODE_METRICS,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODE_SLOS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    POD_MIGRATION_JOBS,
+    PODS,
+    PRIORITY_CLASSES,
+    RESERVATIONS,
+    Resource,
+    key_of,
+)
+from berth.kube.settings import KubeSettings
+from berth.kube.watching import ChangeKind, Watching, WatchSettings
+
+__all__ = [
+    "CLUSTER_COLOCATION_PROFILES",
+    "CLUSTER_NETWORK_TOPOLOGIES",
+    "CONFIG_MAPS",
+    "CUSTOM_RESOURCE_DEFINITIONS",
+    "DEVICES",
+    "ELASTIC_QUOTAS",
+    "ELASTIC_QUOTA_PROFILES",
+    "EVENTS",
+    "LEASES",
+    "NAMESPACES",
+    "NODES",
+    "NODE_METRICS",
+    "NODE_RESOURCE_TOPOLOGIES",
+    "NODE_SLOS",
+    "PODS",
+    "POD_DISRUPTION_BUDGETS",
+    "POD_GROUPS",
+    "POD_MIGRATION_JOBS",
+    "PRIORITY_CLASSES",
+    "RESERVATIONS",
+    "Answer",
+    "Backoff",
+    "ChangeKind",
+    "Clock",
+    "Handler",
+    "HasMeta",
+    "Kube",
+    "KubeApi",
+    "KubeConfigError",
+    "KubeLease",
+    "KubeSettings",
+    "LeaseRecord",
+    "Listing",
+    "Malformed",
+    "ObjectRef",
+    "Outcome",
+    "Patch",
+    "Reflector",
+    "Resource",
+    "Selection",
+    "SystemClock",
+    "WatchSettings",
+    "Watching",
+    "event",
+    "guarded",
+    "key_of",
+    "list_all",
+    "timestamp",
+]

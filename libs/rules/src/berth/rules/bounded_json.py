@@ -1,7 +1,8 @@
 """JSON that users write into annotations, read with a limit.
 
-An annotation is text from a stranger: it may be huge, deeply nested or of another shape. Reading it costs at most what `bytes_max` allows and yields a
-value of the wanted type or one short problem that names the annotation; it never raises.
+An annotation is text from a stranger: it may be huge, deeply nested or of another shape. Reading it costs at most
+what `bytes_max` allows and yields a value of the wanted type or one short problem that names the annotation; it never
+raises.
 """
 
 from collections.abc import Mapping

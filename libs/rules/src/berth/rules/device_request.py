@@ -1,7 +1,7 @@
 """What a pod asks of every kind of device: GPUs and NPUs, RDMA interfaces, FPGAs.
 
-Each family is checked and normalised by itself; the first family with an invalid request refuses the pod. Vendor resources that only a device plugin reads
-(Cambricon, MetaX) are no device requests here.
+Each family is checked and normalised by itself; the first family with an invalid request refuses the pod. Vendor
+resources that only a device plugin reads (Cambricon, MetaX) are no device requests here.
 """
 
 from collections.abc import Mapping

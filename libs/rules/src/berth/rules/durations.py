@@ -1,7 +1,7 @@
 """Durations as Kubernetes objects and annotations write them: `30s`, `1h30m`, `1.5h`, `250ms`.
 
-Follows Go's `time.ParseDuration`: a sign, then numbers each with a unit; a bare `0` needs no unit. The result is exact, in nanoseconds, cut off
-(not rounded) below one nanosecond. Days and weeks are no units there and none here.
+Follows Go's `time.ParseDuration`: a sign, then numbers each with a unit; a bare `0` needs no unit. The result is
+exact, in nanoseconds, cut off (not rounded) below one nanosecond. Days and weeks are no units there and none here.
 """
 
 import re
@@ -24,7 +24,9 @@ _PART: Final = re.compile(r"(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(ns|us|µs|μs
 
 
 def parse_duration_ns(text: str) -> int:
-    """Nanoseconds, negative for a negative duration. Raises ValueError with a short message fit for the author of the text."""
+    """Nanoseconds, negative for a negative duration. Raises ValueError with a short message fit for the author of the
+    text.
+    """
     if len(text) > TEXT_LENGTH_MAX:
         raise ValueError(f"is too long for a duration ({len(text)} characters, at most {TEXT_LENGTH_MAX})")
     negative = text.startswith("-")

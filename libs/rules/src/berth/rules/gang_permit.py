@@ -1,6 +1,7 @@
 """When the members of a gang group may start: the group is complete, or this member goes on waiting.
 
-The counts are taken before the member that has just found a node; it is counted here. Satisfied once belongs to the whole group and never goes back.
+The counts are taken before the member that has just found a node; it is counted here. Satisfied once belongs to the
+whole group and never goes back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,9 @@ class GangMembers(NamedTuple):
 
 
 class Permit(NamedTuple):
-    """`release`: this member and all waiting members of the group start. `wait`: at most `wait_s`. `unknown_gang`: the gang has vanished."""
+    """`release`: this member and all waiting members of the group start. `wait`: at most `wait_s`. `unknown_gang`:
+    the gang has vanished.
+    """
 
     result: Literal["no_gang", "unknown_gang", "wait", "release"]
     wait_s: float = 0.0

@@ -1,12 +1,14 @@
 """What a pod asks of GPUs and NPUs, in one form.
 
-Users write whole cards (`nvidia.com/gpu: 2`), percent (`koordinator.sh/gpu: 50`), percent of compute and memory, or bytes. Here a request is checked against
-the combinations that Koordinator's scheduler accepts, rewritten to gpu-core, gpu-memory-ratio or gpu-memory, and divided over cards. Amounts are those of
-the whole pod, already summed, as integers in the resource's own unit. What node or card serves it is not decided here.
+Users write whole cards (`nvidia.com/gpu: 2`), percent (`koordinator.sh/gpu: 50`), percent of compute and memory, or
+bytes. Here a request is checked against the combinations that Koordinator's scheduler accepts, rewritten to gpu-core,
+gpu-memory-ratio or gpu-memory, and divided over cards. Amounts are those of the whole pod, already summed, as
+integers in the resource's own unit. What node or card serves it is not decided here.
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 from berth.contracts.base import Problem
 from berth.contracts.names import (
@@ -29,7 +31,8 @@ GPU_SHARED_ALIAS: Final = "koordinator.sh/gpu-shared"
 WHOLE_CARDS: Final = frozenset({NVIDIA_GPU, AMD_GPU, DCU_GPU})
 
 FAMILY: Final = frozenset(
-    {KOORD_GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, GPU_SHARED_ALIAS, NPU_CORE, NPU_CPU, NPU_DVPP} | WHOLE_CARDS
+    {KOORD_GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, GPU_SHARED_ALIAS, NPU_CORE, NPU_CPU, NPU_DVPP}
+    | WHOLE_CARDS
 )
 """Every resource name that is a wish for a GPU or NPU."""
 
@@ -59,7 +62,8 @@ _PERCENTS: Final = (KOORD_GPU, GPU_CORE, GPU_MEMORY_RATIO)
 _DIVIDED: Final = (GPU_CORE, NPU_CORE, NPU_CPU, NPU_DVPP)
 
 
-class CardRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CardRequest:
     """`each` is taken from every one of `count` cards; `shared`: a card may serve others beside this pod."""
 
     count: int
@@ -68,9 +72,11 @@ class CardRequest(NamedTuple):
 
 
 def normalise_gpu(requests: Mapping[str, int]) -> dict[str, int] | Problem:
-    """The request in canonical names, zeros left out; empty when no GPU is asked for. Names outside the family are not looked at.
+    """The request in canonical names, zeros left out; empty when no GPU is asked for. Names outside the family are
+    not looked at.
 
-    Whole cards and `koordinator.sh/gpu` become equal percents of core and memory; everything else stays as it is written.
+    Whole cards and `koordinator.sh/gpu` become equal percents of core and memory; everything else stays as it is
+    written.
     """
     asked = _family_amounts(requests)
     if isinstance(asked, Problem):
@@ -89,7 +95,8 @@ def normalise_gpu(requests: Mapping[str, int]) -> dict[str, int] | Problem:
 def per_card(normalised: Mapping[str, int]) -> CardRequest:
     """A normalised, non-empty request divided over the cards that it is spread over (integer division).
 
-    `gpu.shared` says over how many; without it, a memory ratio of a multiple of 100 above 100 means whole cards; else one card.
+    `gpu.shared` says over how many; without it, a memory ratio of a multiple of 100 above 100 means whole cards; else
+    one card.
     """
     count = _card_count(normalised)
     each = {name: normalised[name] // count for name in _DIVIDED if normalised.get(name)}
@@ -142,7 +149,8 @@ def _refusal(asked: Mapping[str, int]) -> Problem | None:
     nearest = min(_ACCEPTED, key=lambda accepted: (len(accepted ^ names), sorted(accepted)))
     return Problem(
         field="resources.requests",
-        message=f"invalid resource device requests: {_listed(names)} is no accepted combination; the nearest is {_listed(nearest)}",
+        message=f"invalid resource device requests: {_listed(names)} is no accepted combination; "
+        f"the nearest is {_listed(nearest)}",
     )
 
 
@@ -162,7 +170,7 @@ def _shared_refusal(asked: Mapping[str, int]) -> Problem | None:
         if asked.get(name, 0) % cards or asked.get(name, 0) // cards > 100:
             return Problem(
                 field=request_field(name),
-                message=f"invalid resource unit: {asked[name]} is not {cards} equal parts of at most 100 each ({GPU_SHARED})",
+                message=f"invalid resource unit: {asked[name]} is not {cards} equal parts of at most 100",
             )
     return None
 

@@ -1,8 +1,9 @@
 """On which nodes a pod may run, and which it prefers: nodeSelector and node affinity.
 
-A pod's rule is compiled once; the result is then asked about many nodes. Terms are alternatives, expressions within a term all have to hold, an empty term
-matches nothing and so does an empty list of terms. A term with a broken expression matches nothing and is named in `problems`: callers refuse the pod
-with them instead of placing it by half of its rule.
+A pod's rule is compiled once; the result is then asked about many nodes. Terms are alternatives, expressions within a
+term all have to hold, an empty term matches nothing and so does an empty list of terms. A term with a broken
+expression matches nothing and is named in `problems`: callers refuse the pod with them instead of placing it by half
+of its rule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Final, NamedTuple
 
 from berth.contracts.base import Problem
 from berth.contracts.kube import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredTerm, Requirement
-from berth.rules.selectors import Labels, LabelTest, all_equal, compile_requirement, conjunction
+from berth.rules.selectors import Labels, LabelTest, all_equal, compile_requirement, conjunction, membership
 
 NodeTest = Callable[[Labels, str], bool]
 
@@ -30,8 +31,8 @@ _PREFERRED_PATH: Final = f"{_AFFINITY_PATH}.preferredDuringSchedulingIgnoredDuri
 class NodeRule(NamedTuple):
     """`matches(labels, name)`.
 
-    `unrestricted`: it matches every node, so it need not be evaluated. `names`: None, or the only nodes that can match at all; empty when the pod's
-    terms exclude each other.
+    `unrestricted`: it matches every node, so it need not be evaluated. `names`: None, or the only nodes that can
+    match at all; empty when the pod's terms exclude each other.
     """
 
     matches: NodeTest
@@ -127,7 +128,9 @@ def _compile_term(term: NodeSelectorTerm, field: str) -> NodeTest | list[Problem
     on_name: list[LabelTest] = []
     problems: list[Problem] = []
     for position, expression in enumerate(expressions):
-        _sort_in(compile_requirement(expression, f"{field}.matchExpressions[{position}]", numeric=True), on_labels, problems)
+        _sort_in(
+            compile_requirement(expression, f"{field}.matchExpressions[{position}]", numeric=True), on_labels, problems
+        )
     for position, expression in enumerate(fields):
         _sort_in(_name_requirement(expression, f"{field}.matchFields[{position}]"), on_name, problems)
     if problems:
@@ -145,7 +148,7 @@ def _name_requirement(expression: Requirement, field: str) -> LabelTest | Proble
         return Problem(field=f"{field}.operator", message="must be In or NotIn for a field")
     if len(expression.values or []) != 1:
         return Problem(field=f"{field}.values", message="must be one name for a field")
-    return compile_requirement(expression, field)
+    return membership(_NAME_FIELD, expression.values or [], expression.operator, field)
 
 
 def _only_names(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:

@@ -1,7 +1,7 @@
 """Does a pod's request fit beside what a node already holds, resource by resource.
 
-This is the scalar rule of Kubernetes' NodeResourcesFit, with its texts and its order of reasons. Devices, cores and NUMA nodes are other rules. Use it
-to explain and to check; placing thousands of pods works on columns.
+This is the scalar rule of Kubernetes' NodeResourcesFit, with its texts and its order of reasons. Devices, cores and
+NUMA nodes are other rules. Use it to explain and to check; placing thousands of pods works on columns.
 """
 
 from collections.abc import Collection, Mapping
@@ -37,8 +37,9 @@ def node_fit(
 ) -> NodeFit:
     """All reasons why one more pod does not fit; amounts as in `berth.resources.amounts`.
 
-    `requested` is the sum over the `pod_count` pods on the node. A resource that the pod does not ask for is not looked at, so a pod without requests fits
-    an overcommitted node. `ignored` names extended resources, `ignored_groups` their prefixes before the slash.
+    `requested` is the sum over the `pod_count` pods on the node. A resource that the pod does not ask for is not
+    looked at, so a pod without requests fits an overcommitted node. `ignored` names extended resources,
+    `ignored_groups` their prefixes before the slash.
     """
     reasons = [TOO_MANY_PODS] if pod_count + 1 > allocatable.get(PODS, 0) else []
     unresolvable = False

@@ -27,7 +27,9 @@ class MemberCounts(NamedTuple):
 
 
 class PhaseStep(NamedTuple):
-    """The next phase; `counts` None leaves the counters as they are; `fill_occupied_by` asks for the owners of a member to be written."""
+    """The next phase; `counts` None leaves the counters as they are; `fill_occupied_by` asks for the owners of a
+    member to be written.
+    """
 
     phase: str
     counts: MemberCounts | None = None
@@ -45,7 +47,9 @@ def is_stale(*, scheduled: int, running: int, min_member: int, created_s: float,
 
 
 def next_phase(phase: str, *, min_member: int, member_phases: Iterable[str], bound: int) -> PhaseStep:
-    """One step from `phase` ("" for a new object), given the pod phases of all members and how many of them have a node."""
+    """One step from `phase` ("" for a new object), given the pod phases of all members and how many of them have a
+    node.
+    """
     if is_final(phase):
         return PhaseStep(phase)
     if phase == "":

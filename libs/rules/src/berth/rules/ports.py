@@ -1,6 +1,7 @@
 """Host ports: two pods on one node may not bind the same one.
 
-Follows Kubernetes' NodePorts: same protocol, same port, and the same address or one side bound to all of IPv4. `::` is no wildcard there, so it is none here.
+Follows Kubernetes' NodePorts: same protocol, same port, and the same address or one side bound to all of IPv4. `::`
+is no wildcard there, so it is none here.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,9 @@ _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - a value to compare with, nothing
 
 
 def host_ports(containers: Iterable[Container], init_containers: Iterable[Container] = ()) -> list[HostPort]:
-    """The ports of the node that a pod takes: those of its containers and sidecars; ordinary init containers do not count."""
+    """The ports of the node that a pod takes: those of its containers and sidecars; ordinary init containers do not
+    count.
+    """
     sidecars = (each for each in init_containers if each.restart_policy == "Always")
     return [
         HostPort(port=port.host_port, protocol=port.protocol or "TCP", host_ip=port.host_ip)
@@ -26,7 +29,9 @@ def host_ports(containers: Iterable[Container], init_containers: Iterable[Contai
 
 
 class UsedPorts:
-    """The host ports taken on one node. A port may be added by several pods, and is free when all of them are removed."""
+    """The host ports taken on one node. A port may be added by several pods, and is free when all of them are
+    removed.
+    """
 
     __slots__ = ("_holders",)
 

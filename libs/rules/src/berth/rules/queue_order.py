@@ -1,7 +1,8 @@
 """Who is looked at first: the order of waiting pods and gang groups.
 
-Priority first, then sub-priority; among equals the group that was served longest ago, so that two large jobs take turns and neither starves. This is
-Koordinator's order of v1.5 and v1.6. It is a total order over different pods: everybody who sorts the same entries gets the same list.
+Priority first, then sub-priority; among equals the group that was served longest ago, so that two large jobs take
+turns and neither starves. This is Koordinator's order of v1.5 and v1.6. It is a total order over different pods:
+everybody who sorts the same entries gets the same list.
 """
 
 from collections.abc import Iterable
@@ -11,8 +12,9 @@ from typing import NamedTuple
 class QueueEntry(NamedTuple):
     """One waiting pod, or the pod that stands for its group.
 
-    `time` is the start of the last round of the gang group, or the creation of the gang when it had none; for a pod without a gang, the time it was
-    queued (any one unit for all entries). `rounds` counts the rounds this member took part in.
+    `time` is the start of the last round of the gang group, or the creation of the gang when it had none; for a pod
+    without a gang, the time it was queued (any one unit for all entries). `rounds` counts the rounds this member took
+    part in.
     """
 
     name: str

@@ -1,14 +1,16 @@
 """Which quota group pays for a pod: one rule for the accounts of quota-manager and the charges of a solver.
 
-Koordinator's order: the pod's own label, then a quota named like the pod's namespace and living in it, then a quota whose
-`namespaces` annotation lists the namespace, then the default group. Where two quotas claim one namespace, the smaller
-name gets it, so that everybody comes to the same answer.
+Koordinator's order: the pod's own label, then a quota named like the pod's namespace and living in it, then a quota
+whose `namespaces` annotation lists the namespace, then the default group. Where two quotas claim one namespace, the
+smaller name gets it, so that everybody comes to the same answer.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Self
 
-import msgspec
+from berth.contracts.base import Problem
+from berth.contracts.names import ANNOTATION_QUOTA_NAMESPACES
+from berth.rules.bounded_json import annotation_field, read_annotation
 
 ROOT_GROUP: Final = "koordinator-root-quota"
 """The top of a tree. It holds no pods and limits nothing by itself."""
@@ -19,6 +21,8 @@ BUILT_IN_GROUPS: Final = frozenset((SYSTEM_GROUP, DEFAULT_GROUP))
 """They exist whether or not there is an object for them."""
 
 NAMESPACE_LENGTH_MAX: Final = 253
+NAMESPACES_BYTES_MAX: Final = 256 * 1024
+"""Kubernetes keeps no larger annotations."""
 
 
 class QuotaClaim(NamedTuple):
@@ -72,16 +76,18 @@ class QuotaMap:
         return served
 
 
-def parse_namespaces(annotation: str | None) -> tuple[tuple[str, ...], str]:
-    """The names in a `namespaces` annotation, and what is wrong with it (empty: nothing).
+def parse_namespaces(annotations: Mapping[str, str]) -> tuple[tuple[str, ...], Problem | None]:
+    """The names in the `namespaces` annotation of an ElasticQuota, and what is wrong with it.
 
     An unreadable annotation counts as empty, an entry that cannot be a namespace is left out.
     """
-    if not annotation:
-        return (), ""
-    try:
-        names = msgspec.json.decode(annotation.encode(), type=list[str])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return (), "must be a JSON list of namespace names"
+    names = read_annotation(annotations, ANNOTATION_QUOTA_NAMESPACES, list[str], bytes_max=NAMESPACES_BYTES_MAX)
+    if names is None:
+        return (), None
+    if isinstance(names, Problem):
+        return (), names
     usable = tuple(dict.fromkeys(name for name in names if name and len(name) <= NAMESPACE_LENGTH_MAX))
-    return usable, "" if len(usable) == len(set(names)) else "contains a name that no namespace can have"
+    if len(usable) == len(set(names)):
+        return usable, None
+    field = annotation_field(ANNOTATION_QUOTA_NAMESPACES)
+    return usable, Problem(field=field, message="contains a name that no namespace can have")

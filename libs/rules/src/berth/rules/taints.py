@@ -21,7 +21,9 @@ _REMEMBERED_MAX: Final = 4096
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Kubernetes' rule: an empty effect or key means any; Exists ignores the value; an unknown operator tolerates nothing."""
+    """Kubernetes' rule: an empty effect or key means any; Exists ignores the value; an unknown operator tolerates
+    nothing.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

@@ -1,1 +1,35 @@
-"""Logs, traces, metrics and health of a Berth service."""
+"""Logs, traces, metrics and health of a Berth service.
+
+Everything here is cheap to import and cheap when unused: the OpenTelemetry SDK and the HTTP server are loaded when they
+are first needed.
+"""
+
+from berth.telemetry.health import Health, Verdict
+from berth.telemetry.http import HealthServer, health_app, serve_health
+from berth.telemetry.logs import Logger, configure_logging, get_logger
+from berth.telemetry.metrics import counter, gauge, histogram
+from berth.telemetry.setup import setup, shutdown
+from berth.telemetry.tracing import current_traceparent, emit_span, inject, recorded_spans, recording, span, tracer
+
+__all__ = [
+    "Health",
+    "HealthServer",
+    "Logger",
+    "Verdict",
+    "configure_logging",
+    "counter",
+    "current_traceparent",
+    "emit_span",
+    "gauge",
+    "get_logger",
+    "health_app",
+    "histogram",
+    "inject",
+    "recorded_spans",
+    "recording",
+    "serve_health",
+    "setup",
+    "shutdown",
+    "span",
+    "tracer",
+]

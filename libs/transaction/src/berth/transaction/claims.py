@@ -26,7 +26,7 @@ class Claim(NamedTuple):
 
     `quota` is `tree/group` or empty, `reservation` the uid of the reservation that the holder draws on, `plan` the plan
     it was placed under (empty: placed by somebody else). `unread` says that it holds devices of which nobody knows the
-    minors, so that no device of that node can be given out safely. `is_bound` tells the object's word from a decision's.
+    minors, so that no device of that node can be given out safely. `is_bound` tells an object from a decision.
     """
 
     name: Name

@@ -1,8 +1,8 @@
 """All objects of one resource, in key order, with the recent past.
 
-The past is a list of events, each with the object before and after. It serves two things: watches from a version, and lists at a
-version (a page of a paged list shows the cluster as the first page saw it). Both end where the kept past ends; then the answer is None,
-which the API reports as 410.
+The past is a list of events, each with the object before and after. It serves two things: watches from a version, and
+lists at a version (a page of a paged list shows the cluster as the first page saw it). Both end where the kept past
+ends; then the answer is None, which the API reports as 410.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -25,7 +25,10 @@ def event_line(kind: str, raw: bytes) -> bytes:
 
 
 class Event:
-    """One change: the version it made, and the object before (`None` for ADDED) and after (for DELETED: its last state)."""
+    """One change.
+
+    The version it made, and the object before (`None` for ADDED) and after (for DELETED: its last state).
+    """
 
     __slots__ = ("_gone", "_line", "kind", "obj", "prev", "resource", "version")
 
@@ -48,8 +51,8 @@ class Event:
     def line_for(self, match: Match | None) -> bytes | None:
         """The event as a watch with selectors sees it.
 
-        An object that begins to match is ADDED, one that ceases to match is DELETED (with its last matching state), as in the API
-        server. None: not to be seen.
+        An object that begins to match is ADDED, one that ceases to match is DELETED (with its last matching state),
+        as in the API server. None: not to be seen.
         """
         if match is None:
             return self.line()
@@ -67,7 +70,10 @@ class Event:
 
 
 class Page(NamedTuple):
-    """A part of a list: objects in key order, the key after which to go on (None: complete), how many follow if known."""
+    """A part of a list.
+
+    Objects in key order, the key after which to go on (None: complete), how many follow if known.
+    """
 
     items: list[Obj]
     after: str | None
@@ -75,7 +81,10 @@ class Page(NamedTuple):
 
 
 class Collection:
-    """The objects of one resource. `history` is the least number of events kept; `floor` the version before the oldest of them."""
+    """The objects of one resource.
+
+    `history` is the least number of events kept; `floor` the version before the oldest of them.
+    """
 
     def __init__(self, resource: ResourceType, history: int, floor: int) -> None:
         """Start empty at version `floor`."""
@@ -117,14 +126,20 @@ class Collection:
         return self.log[bisect_right(self.log, version, key=lambda event: event.version) :]
 
     def reverted(self, version: int) -> dict[str, Obj | None] | None:
-        """What differs between now and then: key to the object at `version` (None: it did not exist). None: forgotten."""
+        """What differs between now and then.
+
+        Key to the object at `version` (None: it did not exist). None: forgotten.
+        """
         events = self.since(version)
         if events is None:
             return None
         return {event.obj.key: event.prev for event in reversed(events)}
 
     def scan(self, namespace: str, then: dict[str, Obj | None], after: str = "") -> Iterator[Obj]:
-        """Objects of a namespace (`""`: all) in key order behind the key `after`, at the moment that `then` describes."""
+        """Objects of a namespace (`""`.
+
+        All) in key order behind the key `after`, at the moment that `then` describes.
+        """
         prefix = f"{namespace}/" if namespace else ""
         first = bisect_right(self.keys, after) if after else bisect_left(self.keys, prefix)
         last = bisect_left(self.keys, prefix + _AFTER_ALL, lo=first) if prefix else len(self.keys)

@@ -1,7 +1,8 @@
 """Stored objects: a decoded dict, its bytes, its version; all three never change once stored.
 
-Every write makes a new `Obj` that shares the untouched parts of the old one, and encodes it once. The same bytes then answer the
-writer, every list and every watch. So nobody may mutate what `data` holds; copies are made level by level where something changes.
+Every write makes a new `Obj` that shares the untouched parts of the old one, and encodes it once. The same bytes then
+answer the writer, every list and every watch. So nobody may mutate what `data` holds; copies are made level by level
+where something changes.
 """
 
 from typing import Any
@@ -54,7 +55,10 @@ def section(data: Json, field: str) -> Json:
 
 
 def with_condition(conditions: Any, condition: Json) -> list[Json]:
-    """`conditions` with the one of the same type replaced, or appended. Keeps `lastTransitionTime` while the status stays."""
+    """`conditions` with the one of the same type replaced, or appended.
+
+    Keeps `lastTransitionTime` while the status stays.
+    """
     result: list[Json] = []
     placed = False
     for old in conditions or ():

@@ -1,8 +1,8 @@
 """Structural schemas of custom resources: prune, default, validate in one walk.
 
-Follows what the API server does with `openAPIV3Schema`: fields it does not know are dropped unless preserved, defaults are filled in,
-types, enumerations, bounds and required fields are checked, and every error names its field. CEL rules (`x-kubernetes-validations`)
-are not evaluated.
+Follows what the API server does with `openAPIV3Schema`: fields it does not know are dropped unless preserved,
+defaults are filled in, types, enumerations, bounds and required fields are checked, and every error names its field.
+CEL rules (`x-kubernetes-validations`) are not evaluated.
 """
 
 import re
@@ -75,10 +75,9 @@ class Schema:
             return value
         if isinstance(value, dict):
             value = self._object(value, path, causes)
-        elif isinstance(value, list):
-            if self._items is not None:
-                each = self._items
-                value = [each.admit(item, f"{path}[{index}]", causes) for index, item in enumerate(value)]
+        elif isinstance(value, list) and self._items is not None:
+            each = self._items
+            value = [each.admit(item, f"{path}[{index}]", causes) for index, item in enumerate(value)]
         self._check(value, path, causes)
         return value
 

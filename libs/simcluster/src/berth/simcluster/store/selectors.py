@@ -108,8 +108,10 @@ def _fields(resource: ResourceType, text: str) -> list[Match]:
         if not found:
             raise bad_request(f"invalid selector: {part!r}; can't understand fieldSelector")
         field, wanted = found["key"], found["value"]
-        if field != "metadata.name" and field not in known and not (
-            field == "metadata.namespace" and resource.namespaced
+        if (
+            field != "metadata.name"
+            and field not in known
+            and not (field == "metadata.namespace" and resource.namespaced)
         ):
             raise bad_request(f'field label not supported: {field} (resource "{resource.plural}")')
         tests.append(_field_test(tuple(field.split(".")), wanted, equal=found["op"] != "!="))
@@ -125,7 +127,7 @@ def _field_test(path: tuple[str, ...], wanted: str, *, equal: bool) -> Match:
             value = "true" if value else "false"
         elif value is None:
             value = "false" if path[-1] in ("unschedulable", "hostNetwork") else ""
-        return (value == wanted) == equal
+        return bool(value == wanted) is equal
 
     return test
 

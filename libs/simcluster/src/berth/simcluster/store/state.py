@@ -1,7 +1,7 @@
 """The world: every collection, the one version counter, the clock and the randomness that were passed in.
 
-All changes go through `insert`, `replace` and `remove`; each takes the next version, records one event and tells the listeners. Nothing
-here decides whether a change is allowed.
+All changes go through `insert`, `replace` and `remove`; each takes the next version, records one event and tells the
+listeners. Nothing here decides whether a change is allowed.
 """
 
 import random as random_module
@@ -35,7 +35,10 @@ class State:
         first_version: int,
         events_limit: int,
     ) -> None:
-        """`clock`: unix seconds. `history`: events kept per resource. `events_limit`: Event objects kept before the oldest go."""
+        """`clock`.
+
+        Unix seconds. `history`: events kept per resource. `events_limit`: Event objects kept before the oldest go.
+        """
         self.clock = clock
         self.random = random
         self.version = first_version
@@ -49,7 +52,7 @@ class State:
         for resource in BUILT_IN:
             self.add_resource(resource)
 
-    # -- resources ---------------------------------------------------------------------------------------------------------------
+    # -- resources ----------------------------------------------------------------------------------------------------
 
     def add_resource(self, resource: ResourceType) -> None:
         """Serve a resource, or replace the description of one."""
@@ -81,7 +84,7 @@ class State:
             raise not_found(collection.resource.group, collection.resource.plural, name)
         return found
 
-    # -- time and identity -------------------------------------------------------------------------------------------------------
+    # -- time and identity --------------------------------------------------------------------------------------------
 
     def stamp(self) -> str:
         """The present moment as Kubernetes writes it."""
@@ -99,7 +102,7 @@ class State:
         """Five characters for `generateName`."""
         return "".join(self.random.choices(_SUFFIX, k=5))
 
-    # -- changes -----------------------------------------------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------------------------
 
     def insert(self, collection: Collection, key: str, data: Json) -> Obj:
         """Add an object whose key is free."""

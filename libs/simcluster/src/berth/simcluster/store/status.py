@@ -1,7 +1,7 @@
 """Kubernetes' error answers: one exception inside the store, one `Status` object on the wire.
 
-The texts and reasons are those of the API server, because clients (and people) match on them. The exception never leaves the store:
-its public calls turn it into a `Reply`.
+The texts and reasons are those of the API server, because clients (and people) match on them. The exception never
+leaves the store: its public calls turn it into a `Reply`.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,10 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 
 class Reply(NamedTuple):
-    """An answer as it would go over the wire: HTTP status, JSON body, and after how many seconds to try again, if the server says so."""
+    """An answer as it would go over the wire.
+
+    HTTP status, JSON body, and after how many seconds to try again, if the server says so.
+    """
 
     status: int
     body: bytes
@@ -21,7 +24,10 @@ class Reply(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """One field that was refused: the API server's reason (`FieldValueInvalid`, ...), the text, the path of the field."""
+    """One field that was refused.
+
+    The API server's reason (`FieldValueInvalid`, ...), the text, the path of the field.
+    """
 
     reason: str
     message: str

@@ -1,8 +1,9 @@
 """Strategic merge patch of the built-in kinds.
 
-Lists of objects with a merge key are merged by it, all others are replaced. The table below is the `patchMergeKey` of the upstream
-types; taints and tolerations are not in it because upstream they are atomic. Directives: `$patch` (replace, delete, merge),
-`$deleteFromPrimitiveList/<field>`, `$retainKeys`; `$setElementOrder` is accepted and has no effect on what is merged.
+Lists of objects with a merge key are merged by it, all others are replaced. The table below is the `patchMergeKey` of
+the upstream types; taints and tolerations are not in it because upstream they are atomic. Directives: `$patch`
+(replace, delete, merge), `$deleteFromPrimitiveList/<field>`, `$retainKeys`; `$setElementOrder` is accepted and has no
+effect on what is merged.
 """
 
 from typing import Any
@@ -85,7 +86,9 @@ def _merge_by_key(field: str, keys: tuple[str, ...], old: list[Any], patch: list
     for item in patch:
         key = next((name for name in keys if name in item), None)
         if key is None:
-            raise bad_request(f"unable to apply patch: map: {item} does not contain declared merge key: {keys[0]} ({field})")
+            raise bad_request(
+                f"unable to apply patch: map: {item} does not contain declared merge key: {keys[0]} ({field})"
+            )
         place = next(
             (i for i, each in enumerate(result) if isinstance(each, dict) and each.get(key) == item[key]), None
         )

@@ -1,6 +1,7 @@
 """What is special about single kinds when they are created or updated: defaults, admission, fields that may not change.
 
-A strategy gets the new object as a dict that is fresh at its top level only, so it replaces nested parts and never changes them in place.
+A strategy gets the new object as a dict that is fresh at its top level only, so it replaces nested parts and never
+changes them in place.
 """
 
 from typing import Any
@@ -9,6 +10,7 @@ from berth.simcluster.store.objects import Json, Obj, section
 from berth.simcluster.store.resource import ResourceType
 from berth.simcluster.store.state import State
 from berth.simcluster.store.status import Cause, bad_value, invalid, required
+from berth.simcluster.store.validate import quantity_causes
 
 
 class Strategy:
@@ -40,7 +42,9 @@ class CustomStrategy(Strategy):
         if subresource:
             return
         ignored = ("metadata", "status") if resource.has_status else ("metadata",)
-        if {k: v for k, v in new.items() if k not in ignored} != {k: v for k, v in old.data.items() if k not in ignored}:
+        if {k: v for k, v in new.items() if k not in ignored} != {
+            k: v for k, v in old.data.items() if k not in ignored
+        }:
             new["metadata"]["generation"] = int(old.meta.get("generation", 1)) + 1
 
     def _admit(self, resource: ResourceType, data: Json) -> None:
@@ -68,8 +72,6 @@ class NodeStrategy(Strategy):
 
     def update(self, state: State, resource: ResourceType, old: Obj | None, new: Json, subresource: str) -> None:
         """Amounts are quantities; taints have a key and an effect."""
-        from berth.simcluster.store.pods import quantity_causes
-
         causes: list[Cause] = []
         for field in ("capacity", "allocatable"):
             causes += quantity_causes(section(new, "status").get(field), f"status.{field}")
@@ -105,7 +107,9 @@ class PriorityClassStrategy(Strategy):
             raise invalid(resource.group, resource.kind, name, [bad_value("value", value, "must be a 32-bit integer")])
         if value > 1_000_000_000 and not name.startswith("system-"):
             why = "maximum allowed value of a user defined priority is 1000000000"
-            raise invalid(resource.group, resource.kind, name, [Cause("FieldValueForbidden", f"Forbidden: {why}", "value")])
+            raise invalid(
+                resource.group, resource.kind, name, [Cause("FieldValueForbidden", f"Forbidden: {why}", "value")]
+            )
         data.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
     def update(self, state: State, resource: ResourceType, old: Obj, new: Json, subresource: str) -> None:

@@ -14,15 +14,16 @@ _LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
 
 _SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
-    "with an alphanumeric character"
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character"
 )
 _VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-    "with an alphanumeric character"
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character"
 )
 _KEY_RULE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character"
 )
 
 
@@ -36,6 +37,22 @@ def is_quantity(value: Any) -> bool:
     if isinstance(value, str):
         return len(value) <= 64 and _QUANTITY.fullmatch(value) is not None
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def quantity_causes(amounts: Any, path: str) -> list[Cause]:
+    """What is wrong with a map of resource amounts; absent is fine."""
+    if amounts is None:
+        return []
+    if not isinstance(amounts, dict):
+        return [bad_value(path, amounts, "must be a map of quantities")]
+    causes: list[Cause] = []
+    for name, value in amounts.items():
+        if not is_quantity(value):
+            why = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            causes.append(bad_value(f"{path}[{name}]", value, why))
+        elif str(value).startswith("-"):
+            causes.append(bad_value(f"{path}[{name}]", value, "must be greater than or equal to 0"))
+    return causes
 
 
 def metadata_causes(meta: Json, *, dns_name: bool = True, label_name: bool = False) -> list[Cause]:

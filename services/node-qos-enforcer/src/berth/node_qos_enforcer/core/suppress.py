@@ -20,7 +20,7 @@ MAX_CORES = 1_000_000.0
 
 
 class Pod(NamedTuple):
-    """What the rule needs to know about a pod: the QoS label (`""`: none) and the Kubernetes QoS class (`""`: not known)."""
+    """What the rule needs to know about a pod: QoS label (`""`: none), Kubernetes QoS class (`""`: not known)."""
 
     uid: str
     qos: str = ""

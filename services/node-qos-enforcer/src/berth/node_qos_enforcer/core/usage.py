@@ -15,7 +15,7 @@ MAX_SERIES = 20_000
 
 
 class Reading(NamedTuple):
-    """A counter in nanoseconds of CPU time, when it was read (monotonic seconds), and which incarnation of its owner it is of."""
+    """A counter (nanoseconds of CPU time), when it was read (monotonic seconds), and which incarnation of its owner."""
 
     value_ns: int
     at: float

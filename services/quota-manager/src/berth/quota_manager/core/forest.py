@@ -1,32 +1,36 @@
 """The quota trees as linked groups, built from whatever objects exist.
 
 Several trees stand side by side, each below a root of its own. A group that cannot be placed (unknown parent, a cycle,
-parents too deep, a parent of another tree) is *detached*, with all that hangs below it: it stays known, so that its pods
-are not handed to the default group in silence, and its runtime is 0 until its author has repaired it.
+parents too deep, a parent of another tree) is *detached*, with all that hangs below it: it stays known, so that its
+pods are not handed to the default group in silence, and its runtime is 0 until its author has repaired it.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from berth.contracts import names
 from berth.quota_manager.core.group import GroupSpec, Problem, bounded, weights_of
 from berth.resources.amounts import Amounts
 from berth.resources.quantity import AMOUNT_MAX
+from berth.rules.bounded_json import label_field
 from berth.rules.quota_of_pod import BUILT_IN_GROUPS, DEFAULT_GROUP, ROOT_GROUP, SYSTEM_GROUP
 
 DEFAULT_TREE: Final = ""
 DEPTH_MAX: Final = 16
 GROUPS_MAX: Final = 10_000
-DIMENSIONS_MAX: Final = 64
+NAME_LENGTH_MAX: Final = 253
 
-PARENT: Final = "metadata.labels[parent]"
-TREE: Final = "metadata.labels[tree-id]"
+PARENT: Final = label_field(names.LABEL_QUOTA_PARENT)
+TREE: Final = label_field(names.LABEL_QUOTA_TREE)
 
 
 class Group:
     """One group and its present figures. `parent` is None for a root and for the top of a detached part."""
 
     __slots__ = (
+        "allocated",
+        "child_request",
         "children",
         "children_guaranteed",
         "children_limited",
@@ -81,11 +85,14 @@ class Group:
         self.children_np_request: Amounts = {}
         self.children_np_used: Amounts = {}
         self.children_guaranteed: Amounts = {}
+        self.child_request: Amounts = {}
+        """What its own pods and its children (each cut to its max) ask for."""
         self.request: Amounts = {}
         self.limited: Amounts = {}
         self.used: Amounts = {}
         self.np_request: Amounts = {}
         self.np_used: Amounts = {}
+        self.allocated: Amounts = {}
         self.guaranteed: Amounts = {}
         self.effective_min: Amounts = {}
         self.runtime: Amounts = {}
@@ -120,7 +127,8 @@ def build(specs: Iterable[GroupSpec]) -> Forest:
         spec = chosen[name]
         forest.groups[name] = Group(spec, _tree_of(spec, chosen))
     for name in sorted(chosen):
-        _attach(forest.groups[name], forest, chosen)
+        _attach(forest.groups[name], forest)
+    _cut_cycles(forest)
     _measure(forest)
     _set_totals(forest, chosen)
     _find_sharers(forest)
@@ -134,6 +142,11 @@ def _one_per_name(specs: Iterable[GroupSpec], problems: list[Problem]) -> dict[s
         if spec.name in chosen:
             message = f"{chosen[spec.name].object} has the same name and is used; names are unique in the cluster"
             problems.append(Problem(spec.object, "metadata.name", message))
+        elif not (_is_usable(spec.name) and _is_usable(spec.tree)):
+            owner = ascii(spec.object)[: 2 * NAME_LENGTH_MAX]
+            problems.append(
+                Problem(owner, "metadata.name", "its name or tree id is no Kubernetes name; it is not used")
+            )
         elif len(chosen) >= GROUPS_MAX:
             problems.append(Problem(spec.object, "metadata.name", f"more than {GROUPS_MAX} quotas; it is not used"))
         else:
@@ -142,6 +155,11 @@ def _one_per_name(specs: Iterable[GroupSpec], problems: list[Problem]) -> dict[s
                 problems.extend(found)
             chosen[spec.name] = held
     return chosen
+
+
+def _is_usable(name: str) -> bool:
+    """Fit to become part of a key."""
+    return name.isascii() and len(name) <= NAME_LENGTH_MAX
 
 
 def _plant_default_tree(forest: Forest, chosen: dict[str, GroupSpec]) -> None:
@@ -159,23 +177,17 @@ def _plant_default_tree(forest: Forest, chosen: dict[str, GroupSpec]) -> None:
 
 def _tree_of(spec: GroupSpec, chosen: dict[str, GroupSpec]) -> str:
     """The tree that the group names, else that of the nearest group above which names one."""
-    seen: set[str] = set()
     current: GroupSpec | None = spec
-    while current is not None and current.name not in seen:
-        if current.tree:
-            return current.tree
-        seen.add(current.name)
+    for _ in range(DEPTH_MAX + 1):
+        if current is None or current.tree:
+            break
         current = chosen.get(current.parent)
-    return DEFAULT_TREE
+    return current.tree if current is not None else DEFAULT_TREE
 
 
-def _attach(group: Group, forest: Forest, chosen: dict[str, GroupSpec]) -> None:
+def _attach(group: Group, forest: Forest) -> None:
+    """Hangs the group below its parent, or reports why it cannot."""
     spec = group.spec
-
-    def detach(field: str, message: str) -> None:
-        group.is_detached = True
-        forest.problems.append(Problem(spec.object, field, message))
-
     if not spec.parent or spec.parent == ROOT_GROUP:
         root = forest.roots.get(group.tree)
         if root is None:
@@ -183,35 +195,50 @@ def _attach(group: Group, forest: Forest, chosen: dict[str, GroupSpec]) -> None:
         group.parent = root
         root.children.append(group)
         return
-    if spec.parent in BUILT_IN_GROUPS:
-        return detach(PARENT, f"{spec.parent} cannot have children")
-    if _is_on_cycle(spec, chosen):
-        return detach(PARENT, "leads back to the quota itself")
     above = forest.groups.get(spec.parent)
     if above is None:
-        return detach(PARENT, f"quota {spec.parent!r} does not exist")
-    if above.tree != group.tree:
-        return detach(TREE, f"differs from the tree of its parent ({above.tree!r})")
-    if not above.spec.is_parent:
-        message = f"{above.name!r} is not labelled is-parent; it is treated as one"
-        forest.problems.append(Problem(spec.object, PARENT, message))
-    for key in sorted(spec.max.keys() - above.spec.max.keys()):
-        message = "is not named by the parent, which has nothing of it to share; only the max limits it"
-        forest.problems.append(Problem(spec.object, f"spec.max[{key}]", message))
-    group.parent = above
-    above.children.append(group)
-    return None
+        _detach(group, PARENT, f"quota {spec.parent!r} does not exist", forest)
+    elif above.is_built_in:
+        _detach(group, PARENT, f"{above.name} cannot have children", forest)
+    elif above.tree != group.tree:
+        _detach(group, TREE, f"differs from the tree of its parent ({above.tree!r})", forest)
+    else:
+        group.parent = above
+        above.children.append(group)
+        _compare_with_parent(spec, above.spec, forest.problems)
 
 
-def _is_on_cycle(spec: GroupSpec, chosen: dict[str, GroupSpec]) -> bool:
-    seen: set[str] = set()
-    current = chosen.get(spec.parent)
-    while current is not None and current.name not in seen:
-        if current.name == spec.name:
-            return True
-        seen.add(current.name)
-        current = chosen.get(current.parent)
-    return False
+def _detach(group: Group, field: str, message: str, forest: Forest) -> None:
+    group.is_detached = True
+    forest.problems.append(Problem(group.spec.object, field, message))
+
+
+def _compare_with_parent(spec: GroupSpec, above: GroupSpec, problems: list[Problem]) -> None:
+    if not above.is_parent:
+        problems.append(Problem(spec.object, PARENT, f"{above.name!r} is not labelled is-parent; it is treated as one"))
+    for key in sorted(spec.max.keys() - above.max.keys()):
+        message = "is not named by the parent, which has nothing of it to share; only this max limits it"
+        problems.append(Problem(spec.object, f"spec.max[{key}]", message))
+
+
+def _cut_cycles(forest: Forest) -> None:
+    """Detaches every group that is its own ancestor; what hangs below such groups stays below them."""
+    walk_of: dict[str, str] = {}
+    for name in sorted(forest.groups):
+        group: Group | None = forest.groups[name]
+        while group is not None and not group.is_root and group.name not in walk_of:
+            walk_of[group.name] = name
+            group = group.parent
+        if group is None or group.is_root or walk_of[group.name] != name:
+            continue
+        members = [group]
+        while (above := members[-1].parent) is not None and above is not group:
+            members.append(above)
+        for member in members:
+            if member.parent is not None:
+                member.parent.children.remove(member)
+                member.parent = None
+            _detach(member, PARENT, "leads back to the quota itself", forest)
 
 
 def _measure(forest: Forest) -> None:
@@ -223,9 +250,7 @@ def _measure(forest: Forest) -> None:
             child.depth = group.depth + 1
             child.is_detached = child.is_detached or group.is_detached
             if child.depth > DEPTH_MAX and not child.is_detached:
-                child.is_detached = True
-                problem = Problem(child.spec.object, PARENT, f"more than {DEPTH_MAX} quotas above each other")
-                forest.problems.append(problem)
+                _detach(child, PARENT, f"more than {DEPTH_MAX} quotas above each other", forest)
             queue.append(child)
 
 
@@ -239,7 +264,7 @@ def _set_totals(forest: Forest, chosen: dict[str, GroupSpec]) -> None:
             forest.problems.append(Problem(spec.object, TREE, "is empty, but the quota is the top of a separate tree"))
         elif tree in forest.totals:
             message = f"tree {tree!r} has another top already; this total is not used"
-            forest.problems.append(Problem(spec.object, "metadata.labels[is-root]", message))
+            forest.problems.append(Problem(spec.object, label_field(names.LABEL_QUOTA_IS_ROOT), message))
         else:
             forest.totals[tree] = spec.total
             if not spec.ignores_default_tree:
@@ -257,13 +282,11 @@ def _find_sharers(forest: Forest) -> None:
         if not group.is_built_in and not group.is_detached:
             keys[group.tree].update(group.spec.max)
     for parent in (*forest.roots.values(), *forest.groups.values()):
-        level = sorted(keys[parent.tree] if parent.is_root else parent.spec.max)
-        children = [child for child in parent.children if not child.is_built_in and not child.is_detached]
-        children.sort(key=lambda child: child.name)
-        for key in level[:DIMENSIONS_MAX]:
-            sharers = [child for child in children if key in child.spec.max]
-            if sharers:
-                parent.sharers[key] = sharers
+        level = keys[parent.tree] if parent.is_root else parent.spec.max.keys()
+        for child in sorted(parent.children, key=lambda child: child.name):
+            if not child.is_built_in and not child.is_detached:
+                for key in child.spec.max.keys() & level:
+                    parent.sharers.setdefault(key, []).append(child)
     for group in forest.groups.values():
         if not group.is_built_in:
             group.effective_min = dict(group.spec.min)

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from berth.contracts import names
 from berth.resources.amounts import Amounts
 from berth.resources.quantity import AMOUNT_MAX
+from berth.rules.bounded_json import annotation_field
 
 NAMESPACES_MAX: Final = 1_000
 
@@ -60,12 +62,12 @@ def bounded(spec: GroupSpec) -> tuple[GroupSpec, list[Problem]]:
 
     ceiling = held(spec.max, "spec.max")
     promised = _below(held(spec.min, "spec.min"), ceiling, spec.object, problems)
-    weight = held(spec.weight, "metadata.annotations[shared-weight]") if spec.weight is not None else None
-    total = held(spec.total, "metadata.annotations[total-resource]") if spec.total is not None else None
+    weight = held(spec.weight, annotation_field(names.ANNOTATION_QUOTA_WEIGHT)) if spec.weight is not None else None
+    total = held(spec.total, annotation_field(names.ANNOTATION_QUOTA_TOTAL)) if spec.total is not None else None
     namespaces = spec.namespaces
     if len(namespaces) > NAMESPACES_MAX:
         message = f"names {len(namespaces)} namespaces, the first {NAMESPACES_MAX} count"
-        problems.append(Problem(spec.object, "metadata.annotations[namespaces]", message))
+        problems.append(Problem(spec.object, annotation_field(names.ANNOTATION_QUOTA_NAMESPACES), message))
         namespaces = namespaces[:NAMESPACES_MAX]
     return replace(spec, max=ceiling, min=promised, weight=weight, total=total, namespaces=namespaces), problems
 

@@ -1,7 +1,7 @@
 """One level of a quota tree, one resource: what each child may use now, and what is left of its minimum.
 
-This is the arithmetic of Koordinator elastic quota in its exact form: integers only, shares by largest remainder, ties to
-the smaller name. It knows nothing of trees, pods or several resources; `engine` and `solve` call it level by level.
+This is the arithmetic of Koordinator elastic quota in its exact form: integers only, shares by largest remainder, ties
+to the smaller name. It knows nothing of trees, pods or several resources; `engine` and `solve` call it level by level.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,7 +73,7 @@ def largest_remainder(amount: int, weights: Sequence[tuple[str, int]]) -> dict[s
 
 
 def effective_minimum(total: int, minimum: int, *, scalable_sum: int, fixed_sum: int) -> int:
-    """The min of a scalable child where the mins of its level exceed what the parent has, in proportion and rounded down.
+    """The min of a scalable child: in proportion, rounded down, where the mins of its level exceed the parent's total.
 
     `scalable_sum` and `fixed_sum` are the sums of the mins of the level's scalable and fixed children.
     """

@@ -9,6 +9,7 @@ from berth.placement_solver.core.devices.allocate import allocate
 from berth.placement_solver.core.devices.columns import FPGA, GPU, RDMA, Family, Vector
 from berth.placement_solver.core.devices.fleet import Fleet
 from berth.placement_solver.core.devices.memory import fill_memory
+from berth.placement_solver.core.devices.record import allocated_annotation, device_grants, slots_of_inventory
 from berth.placement_solver.core.devices.scoring import LEAST_ALLOCATED, MOST_ALLOCATED, Scoring, scoring_of
 from berth.placement_solver.core.devices.slots import Grant, NoRoom, Slot, charge, release, slots_of
 from berth.placement_solver.core.devices.want import Want, counted_want, gpu_want
@@ -28,11 +29,14 @@ __all__ = [
     "Vector",
     "Want",
     "allocate",
+    "allocated_annotation",
     "charge",
     "counted_want",
+    "device_grants",
     "fill_memory",
     "gpu_want",
     "release",
     "scoring_of",
     "slots_of",
+    "slots_of_inventory",
 ]

@@ -1,0 +1,311 @@
+"""Following a bucket: everything that is in it, then everything that changes, in order, for ever.
+
+A push consumer without acknowledgements feeds the sink. It is made anew right behind the last entry whenever a delivery
+was lost (its own sequence skips), a heartbeat is missed or the connection was lost; the server removes the old one.
+Before going on, the stream is compared with the one known: another stream, one that lost its tail, or an absence longer
+than deletion markers live, and the sink starts over with an empty view. (A consumer that resumes past the end of a
+stream stays silent for ever and looks healthy.)
+
+A sink that raises ends the follower: a view that missed an entry must not go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random as randomness
+import secrets
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from nats.aio.msg import Msg
+
+from berth.bus import headers as h
+from berth.bus import jetstream, metrics
+from berth.bus.errors import BusError
+from berth.bus.jetstream import NANO
+from berth.bus.link import Link, LinkSubscription, describe
+from berth.bus.port import Clock, Entry, Sink
+from berth.bus.topology import TOMBSTONE_TTL_S
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 1.0
+SILENCE_MAX_S = 2.5
+"""Without a word for so long, heartbeats included, the consumer is taken for dead."""
+GRACE_S = 0.05
+INACTIVE_S = 10
+"""After so long without a subscriber the server removes a consumer."""
+ABSENCE_MAX_S = TOMBSTONE_TTL_S / 2
+RETRY_FIRST_S = 0.05
+RETRY_MAX_S = 1.0
+BURST = 256
+"""Entries applied before other tasks get a turn."""
+HISTORY = 16
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class _Position(NamedTuple):
+    """What the reply subject of a delivery says."""
+
+    stream: int
+    consumer: int
+    time: int
+    pending: int
+
+
+class _Stale(Exception):  # noqa: N818 - a reason to begin again, caught here
+    """The stream changed while the consumer was made."""
+
+
+class Follower:
+    """A reader of one bucket. See `berth.bus.port.FollowerPort`."""
+
+    def __init__(
+        self,
+        link: Link,
+        bucket: str,
+        sink: Sink,
+        *,
+        keys: str = ">",
+        clock: Clock,
+        random: randomness.Random,
+    ) -> None:
+        self.ready = asyncio.Event()
+        self.sequence = 0
+        self.bucket = bucket
+        self._link = link
+        self._sink = sink
+        self._stream = f"KV_{bucket}"
+        self._prefix = f"$KV.{bucket}."
+        self._filter = self._prefix + keys
+        self._clock = clock
+        self._random = random
+        self._created = ""
+        self._server = ""
+        self._recent: deque[tuple[int, int]] = deque(maxlen=HISTORY)  # (sequence, time stored) of the last entries
+        self._heard = (0.0, 0.0)  # monotonic and wall clock of the last word from the server
+        self._queue: deque[Msg] = deque()
+        self._wake = asyncio.Event()
+        self._subscription: LinkSubscription | None = None
+        self._consumer = ""
+        self._delivered = 0
+        self._applied = 0
+        self._generation = 0
+        self._entries = metrics.ENTRIES.labels(bucket)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        unhook = self._link.on_disconnect(self._wake.set)
+        pause_s, reason = RETRY_FIRST_S, "start"
+        try:
+            while True:
+                await self._link.connected.wait()
+                try:
+                    await self._attach()
+                except (BusError, _Stale) as error:
+                    log.warning("cannot follow %s, trying again: %s", self.bucket, describe(error))
+                    await self._detach()
+                    await self._clock.sleep(pause_s * self._random.uniform(0.5, 1.0))
+                    pause_s = min(pause_s * 2, RETRY_MAX_S)
+                    continue
+                metrics.FOLLOWER_STARTS.labels(self.bucket, reason).inc()
+                pause_s = RETRY_FIRST_S
+                reason = await self._pump()
+                log.info("following %s anew behind sequence %d: %s", self.bucket, self.sequence, reason)
+                await self._detach()
+        finally:
+            unhook()
+            await self._detach()
+
+    # --- the consumer -------------------------------------------------------------------------------------------------
+
+    async def _attach(self) -> None:
+        """Make a consumer right behind the last entry, on the stream that entry came from or on a new one."""
+        link = self._link
+        self._generation = link.generation
+        info = await jetstream.stream_info(link, self._stream)
+        await self._compare(info)
+        queue: deque[Msg] = deque()
+        self._queue, self._delivered = queue, 0
+        inbox = link.new_inbox()
+
+        async def receive(msg: Msg) -> None:
+            queue.append(msg)
+            self._wake.set()
+
+        self._subscription = await link.subscribe(inbox, receive)
+        self._consumer = f"{link.service}-{self.bucket}-{secrets.token_hex(6)}"
+        pending = await self._create(inbox)
+        again = await jetstream.stream_info(link, self._stream)
+        if again.created != info.created or link.generation != self._generation:
+            raise _Stale("the stream changed meanwhile")
+        self._created = info.created
+        self._server = link.server_id
+        self._listen()
+        if pending == 0:
+            self._end()
+
+    async def _create(self, inbox: str) -> int:
+        """Make the consumer; returns how many messages it has to deliver."""
+        config = {
+            "name": self._consumer,
+            "deliver_subject": inbox,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self.sequence + 1,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            "replay_policy": "instant",
+            "filter_subject": self._filter,
+            "flow_control": True,
+            "idle_heartbeat": int(HEARTBEAT_S * NANO),
+            "inactive_threshold": INACTIVE_S * NANO,
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        answer = await jetstream.call(
+            self._link,
+            f"CONSUMER.CREATE.{self._stream}.{self._consumer}.{self._filter}",
+            {"stream_name": self._stream, "config": config, "action": "create"},
+        )
+        return int(answer.get("num_pending", 0))
+
+    async def _detach(self) -> None:
+        """Drop the subscription and remove the consumer; if that fails the server does it after `INACTIVE_S`."""
+        subscription, self._subscription = self._subscription, None
+        consumer, self._consumer = self._consumer, ""
+        if subscription is not None:
+            await subscription.unsubscribe()
+        if consumer and self._link.connected.is_set() and self._link.generation == self._generation:
+            subject = f"$JS.API.CONSUMER.DELETE.{self._stream}.{consumer}"
+            with contextlib.suppress(BusError):
+                await self._link.publish(subject, reply=self._link.new_inbox())
+
+    # --- is it still the same stream? ---------------------------------------------------------------------------------
+
+    async def _compare(self, info: jetstream.StreamInfo) -> None:
+        if not self._created:
+            return
+        if info.created != self._created:
+            self._reset("another stream")
+        elif info.state.last_seq < self.sequence:
+            self._reset("the stream lost its tail")
+        elif self._absence_s() > ABSENCE_MAX_S:
+            self._reset("away for too long")
+        elif not await self._same_history():
+            self._reset("the stream lost its tail and went on")
+
+    async def _same_history(self) -> bool:
+        """Whether the last entries are still the ones read.
+
+        A server that lost its tail uses sequences again, so a sequence alone proves nothing. The newest entry that was
+        not replaced meanwhile is compared by the time it was stored; if all of them were replaced, a server that has
+        not been restarted is trusted.
+        """
+        for sequence, time in reversed(self._recent):
+            stored = await jetstream.stored_at(self._link, self._stream, sequence)
+            if stored is not None:
+                return stored == time
+        return not self._recent or self._server == self._link.server_id
+
+    def _absence_s(self) -> float:
+        """Seconds without a word from the server, also by a clock that counts a suspended machine's sleep."""
+        return max(self._clock.monotonic() - self._heard[0], self._clock.now() - self._heard[1])
+
+    def _reset(self, reason: str) -> None:
+        log.warning("reading %s again from its start: %s", self.bucket, reason)
+        metrics.FOLLOWER_RESETS.labels(self.bucket).inc()
+        self.sequence = 0
+        self._created = ""
+        self._recent.clear()
+        self._sink.reset()
+
+    # --- deliveries ---------------------------------------------------------------------------------------------------
+
+    async def _pump(self) -> str:
+        """Apply what arrives; returns why a new consumer is needed."""
+        loop = asyncio.get_running_loop()
+        handled = 0
+        while True:
+            while self._queue:
+                problem = await self._take(self._queue.popleft())
+                if problem:
+                    return problem
+                handled += 1
+                if handled % BURST == 0:
+                    await asyncio.sleep(0)
+            if handled:
+                self._listen()
+                self._entries.inc(self._applied)
+                self._applied = handled = 0
+            if self._link.generation != self._generation or not self._link.connected.is_set():
+                return "disconnected"
+            if self._clock.monotonic() - self._heard[0] > SILENCE_MAX_S:
+                # A process that was held up itself finds the words waiting in its socket.
+                await asyncio.sleep(GRACE_S)
+                if not self._queue:
+                    return "heartbeat missed"
+                continue
+            self._wake.clear()
+            timer = loop.call_later(HEARTBEAT_S, self._wake.set)
+            await self._wake.wait()
+            timer.cancel()
+
+    async def _take(self, msg: Msg) -> str:
+        """One delivery; returns a reason to start over, or nothing."""
+        headers = msg.headers
+        if headers is not None and h.STATUS in headers:
+            return await self._control(msg, headers)
+        try:
+            at = _position(msg.reply)
+        except (ValueError, IndexError):
+            return "unreadable delivery"
+        if at.consumer != self._delivered + 1:
+            return "delivery lost"
+        if at.stream <= self.sequence:
+            self._reset("sequences went back")
+            return "sequences went back"
+        self._delivered = at.consumer
+        gap = at.stream != self.sequence + 1
+        self.sequence = at.stream
+        self._recent.append((at.stream, at.time))
+        key = msg.subject[len(self._prefix) :]
+        if headers is None:
+            entry = Entry(key, msg.data, False, at.stream, at.pending, gap, None)
+        else:
+            trace = headers.get(h.TRACEPARENT)
+            entry = Entry(key, msg.data, h.is_deletion(headers), at.stream, at.pending, gap, trace)
+        self._sink.apply(entry)
+        self._applied += 1
+        if at.pending == 0:
+            self._end()
+        return ""
+
+    async def _control(self, msg: Msg, headers: Mapping[str, str]) -> str:
+        """A heartbeat, a flow control request, or the end of the consumer."""
+        if headers.get(h.STATUS) != h.CONTROL:
+            return f"consumer ended: {headers.get('Description', headers.get(h.STATUS))}"
+        reply = msg.reply or headers.get(h.STALLED, "")
+        if reply:
+            with contextlib.suppress(BusError):
+                await self._link.publish(reply)
+        last = headers.get(h.LAST_CONSUMER, "")
+        if last.isdigit() and int(last) > self._delivered:
+            return "delivery lost"
+        return ""
+
+    def _listen(self) -> None:
+        self._heard = (self._clock.monotonic(), self._clock.now())
+
+    def _end(self) -> None:
+        self.ready.set()
+        self._sink.end(self.sequence)
+
+
+def _position(reply: str) -> _Position:
+    """`$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>`, or with a domain."""
+    tokens = reply.split(".")
+    at = 5 if len(tokens) == 9 else 7
+    return _Position(int(tokens[at]), int(tokens[at + 1]), int(tokens[at + 2]), int(tokens[at + 3]))

@@ -1,0 +1,126 @@
+"""Requests of the JetStream API as JSON: the client library lacks several fields that the topology needs."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from berth.bus import headers as h
+from berth.bus.errors import ApiError
+from berth.bus.link import Link
+from berth.bus.port import Stored
+
+STREAM_NOT_FOUND = 10059
+CONSUMER_NOT_FOUND = 10014
+MESSAGE_NOT_FOUND = 10037
+WRONG_SEQUENCE = frozenset({10071, 10164})
+NANO = 1_000_000_000
+TIMEOUT_S = 5.0
+
+
+class StreamState(msgspec.Struct, frozen=True):
+    """What is in a stream."""
+
+    messages: int = 0
+    first_seq: int = 0
+    last_seq: int = 0
+    consumer_count: int = 0
+
+
+class StreamInfo(msgspec.Struct, frozen=True):
+    """A stream: its settings, when it was made, what is in it."""
+
+    config: dict[str, Any]
+    created: str
+    state: StreamState = StreamState()
+
+
+class RawMessage(msgspec.Struct, frozen=True):
+    """A stored message as STREAM.MSG.GET returns it."""
+
+    subject: str
+    seq: int
+    time: str = ""
+    hdrs: str = ""
+    data: str = ""
+
+
+class PubAck(msgspec.Struct, frozen=True):
+    """The answer to a publish."""
+
+    class Problem(msgspec.Struct, frozen=True):
+        """Why it was not stored."""
+
+        code: int = 0
+        err_code: int = 0
+        description: str = ""
+
+    stream: str = ""
+    seq: int = 0
+    duplicate: bool = False
+    error: Problem | None = None
+
+
+_ACK = msgspec.json.Decoder(PubAck)
+
+
+def decode_ack(data: bytes) -> PubAck:
+    """The answer to a publish; what is not one becomes an error of code 0."""
+    try:
+        return _ACK.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        return PubAck(error=PubAck.Problem(description=f"not an acknowledgement: {error}"))
+
+
+async def call(link: Link, name: str, body: object = None, *, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    """`$JS.API.<name>`. Raises ApiError for a refusal, and what `Link.request` raises."""
+    payload = b"" if body is None else msgspec.json.encode(body)
+    msg = await link.request(f"$JS.API.{name}", payload, timeout_s=timeout_s)
+    try:
+        answer = msgspec.json.decode(msg.data)
+        problem = answer.get("error")
+    except (msgspec.DecodeError, AttributeError) as error:
+        raise ApiError(0, f"unreadable answer to {name}") from error
+    if problem:
+        raise ApiError(int(problem.get("err_code", 0)), str(problem.get("description", "")))
+    return dict(answer)
+
+
+async def stream_info(link: Link, stream: str) -> StreamInfo:
+    """A stream as its leader knows it."""
+    return msgspec.convert(await call(link, f"STREAM.INFO.{stream}"), StreamInfo)
+
+
+async def newest(link: Link, bucket: str, key: str) -> Stored | None:
+    """Newest message of a key, from the leader; None: there is none."""
+    raw = await _message(link, f"KV_{bucket}", {"last_by_subj": f"$KV.{bucket}.{key}"})
+    if raw is None:
+        return None
+    headers = h.parse(base64.b64decode(raw.hdrs))
+    return Stored(raw.seq, base64.b64decode(raw.data), h.is_deletion(headers))
+
+
+async def stored_at(link: Link, stream: str, sequence: int) -> int | None:
+    """When the message with this sequence was stored, Unix time in nanoseconds; None: it is not there any more."""
+    raw = await _message(link, stream, {"seq": sequence})
+    return None if raw is None else _nanoseconds(raw.time)
+
+
+async def _message(link: Link, stream: str, query: dict[str, object]) -> RawMessage | None:
+    try:
+        answer = await call(link, f"STREAM.MSG.GET.{stream}", query)
+    except ApiError as error:
+        if error.code == MESSAGE_NOT_FOUND:
+            return None
+        raise
+    return msgspec.convert(answer["message"], RawMessage)
+
+
+def _nanoseconds(text: str) -> int:
+    """RFC 3339 with up to nine decimals."""
+    base, _, fraction = text.removesuffix("Z").partition(".")
+    seconds = int(datetime.fromisoformat(f"{base}+00:00").timestamp())
+    return seconds * NANO + int(fraction.ljust(9, "0")[:9] or 0)

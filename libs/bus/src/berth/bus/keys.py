@@ -1,0 +1,19 @@
+"""What the bus takes as a key and as a value."""
+
+from __future__ import annotations
+
+import re
+
+from berth.bus.topology import MESSAGE_BYTES_MAX
+
+KEY = re.compile(r"[-/_=A-Za-z0-9]+(\.[-/_=A-Za-z0-9]+)*")
+KEY_BYTES_MAX = 3000
+"""A subject, its reply subject and two numbers share a protocol line of 4,096 bytes."""
+VALUE_BYTES_MAX = MESSAGE_BYTES_MAX - 4096
+"""Headers count towards the size of a message."""
+
+
+def check_key(key: str) -> None:
+    """Raises ValueError for what is not a key."""
+    if len(key) > KEY_BYTES_MAX or not KEY.fullmatch(key):
+        raise ValueError(f"not a key: {key[:100]!r}")

@@ -1,0 +1,156 @@
+"""Events and commands on their way into a stream.
+
+Each is kept until the stream has acknowledged it and sent again with the same identity otherwise, so that the server's
+duplicate window (two minutes) drops what was stored already: at least once beyond that window, once within. Order is
+kept except for what had to be sent again. A message that the stream refuses for good is counted, logged and dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+
+from berth.bus import headers as h
+from berth.bus import metrics
+from berth.bus.jetstream import PubAck
+from berth.bus.link import Link
+from berth.bus.port import Clock
+from berth.bus.topology import MESSAGE_BYTES_MAX
+from berth.bus.window import AckWindow
+
+log = logging.getLogger(__name__)
+
+WINDOW = 512
+QUEUE_MAX = 10_000
+RETRY_FIRST_S = 0.05
+RETRY_MAX_S = 5.0
+HEADERS_BYTES = 4096
+"""What the attributes of an event may take."""
+
+
+class _Item:
+    __slots__ = ("headers", "payload", "subject", "tries")
+
+    def __init__(self, subject: str, payload: bytes, headers: dict[str, str]) -> None:
+        self.subject = subject
+        self.payload = payload
+        self.headers = headers
+        self.tries = 0
+
+
+class Publisher:
+    """See `berth.bus.port.PublisherPort`."""
+
+    def __init__(self, link: Link, stream: str, *, clock: Clock, window: int = WINDOW, queue: int = QUEUE_MAX) -> None:
+        self._stream = stream
+        self._source = f"berth/{link.service}"
+        self._link = link
+        self._clock = clock
+        self._queue: deque[_Item] = deque()
+        self._queue_max = queue
+        self._open = 0  # queued, in flight or waiting for another try
+        self._changed = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._window = AckWindow[_Item](link, size=window, acknowledged=self._acknowledged, lost=self._lost)
+        self._pause_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def publish(
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        id: str,  # noqa: A002
+        type: str,  # noqa: A002
+        traceparent: str | None = None,
+    ) -> None:
+        """Queue a message, waiting for a place if there is none. Raises ValueError when it is too large."""
+        while self._open >= self._queue_max:
+            self._changed.clear()
+            await self._changed.wait()
+        self._add(subject, payload, id, type, traceparent)
+
+    def offer(
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        id: str,  # noqa: A002
+        type: str,  # noqa: A002
+        traceparent: str | None = None,
+    ) -> bool:
+        """Queue a message unless the queue is full; False: dropped and counted. Raises ValueError as `publish`."""
+        if self._open >= self._queue_max:
+            metrics.PUBLISHED.labels(self._stream, "dropped").inc()
+            return False
+        self._add(subject, payload, id, type, traceparent)
+        return True
+
+    async def drain(self) -> None:
+        """Return once every message so far has its outcome."""
+        while self._open:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def close(self) -> None:
+        """Stop; what is not acknowledged yet may be lost."""
+        self._window.close()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _add(self, subject: str, payload: bytes, message_id: str, kind: str, traceparent: str | None) -> None:
+        if len(payload) > MESSAGE_BYTES_MAX - HEADERS_BYTES:
+            raise ValueError(f"payload of {len(payload)} bytes is too large for {subject}")
+        headers = h.cloud_event(
+            message_id=message_id,
+            kind=kind,
+            source=self._source,
+            now=self._clock.now(),
+            traceparent=traceparent,
+        )
+        self._open += 1
+        self._queue.append(_Item(subject, payload, headers))
+        self._wake.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"bus-publisher-{self._stream}")
+
+    async def _run(self) -> None:
+        await self._window.open()
+        while True:
+            await self._wake.wait()
+            await self._link.connected.wait()
+            if self._pause_s:
+                await self._clock.sleep(self._pause_s)
+            await self._window.room()
+            if not self._queue:
+                self._wake.clear()
+                continue
+            item = self._queue.popleft()
+            item.tries += 1
+            await self._window.send(item, item.subject, item.payload, item.headers)
+
+    def _acknowledged(self, item: _Item, ack: PubAck) -> None:
+        self._pause_s = 0.0
+        if ack.error is None:
+            self._finish(item, "duplicate" if ack.duplicate else "stored")
+        elif ack.error.code == 0 or ack.error.code >= 500 or ack.error.err_code == 10077:
+            self._lost(item, ack.error.description)
+        else:
+            log.error("stream %s refused %s for good: %s", self._stream, item.subject, ack.error.description)
+            self._finish(item, "refused")
+
+    def _lost(self, item: _Item, reason: str) -> None:
+        """Again, after a pause that grows while nothing gets through."""
+        metrics.PUBLISHED.labels(self._stream, "retried").inc()
+        if item.tries in (1, 10) or item.tries % 100 == 0:
+            log.warning("publishing %s again (try %d): %s", item.subject, item.tries, reason)
+        self._pause_s = min(max(self._pause_s * 2, RETRY_FIRST_S), RETRY_MAX_S) if reason != "connection lost" else 0.0
+        self._queue.append(item)
+        self._wake.set()
+
+    def _finish(self, item: _Item, outcome: str) -> None:
+        metrics.PUBLISHED.labels(self._stream, outcome).inc()
+        self._open -= 1
+        self._changed.set()

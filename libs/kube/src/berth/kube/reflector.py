@@ -1,0 +1,131 @@
+"""Keeps a handler told of every object of a kind, for ever.
+
+The handler is synchronous and must be fast: it records and marks what changed; decisions belong elsewhere. Between two
+calls the reflector waits for `room`, so that a handler whose own output is slow slows the reading down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import aclosing
+from typing import Generic, Protocol, TypeVar, assert_never
+
+from berth.contracts.kube import AnyObject
+from berth.kube.answer import Answer
+from berth.kube.api import KubeApi, Selection
+from berth.kube.clock import Clock
+from berth.kube.decoding import HasMeta, Malformed
+from berth.kube.watching import (
+    Began,
+    Bookmark,
+    Changed,
+    ChangeKind,
+    Deleted,
+    Finished,
+    Happening,
+    Refused,
+    Seen,
+    Watching,
+    WatchSettings,
+)
+
+T = TypeVar("T", bound=HasMeta)
+T_contra = TypeVar("T_contra", bound=HasMeta, contravariant=True)
+
+
+class Handler(Protocol[T_contra]):
+    """What a reflector calls, in the server's order. Derive from it to inherit the calls that do nothing."""
+
+    def began(self) -> None:
+        """A list begins. Another that began before and was not finished is void."""
+
+    def seen(self, raw: bytes, item: T_contra, version: int) -> None:
+        """An object of the list under way; `version` is its resource version."""
+
+    def finished(self, version: int, keys: frozenset[str]) -> None:
+        """The list is complete and shows the moment `version`; what is not in `keys` (namespace/name) is not there."""
+
+    def changed(self, kind: ChangeKind, item: T_contra) -> None:
+        """An object came or changed."""
+
+    def deleted(self, item: T_contra | AnyObject, version: int) -> None:
+        """An object is gone. `version` is that of its deletion; of an unreadable object only the metadata are known."""
+
+    def bookmark(self, version: int) -> None:
+        """Everything up to `version` has been told."""
+
+    def malformed(self, key: str, uid: str, version: int, field: str, message: str) -> None:
+        """An object, in a list or changed, that does not fit; `field` is the path of what is wrong.
+
+        With an empty key not even its name is known; a new list follows.
+        """
+
+    def refused(self, answer: Answer, wait_s: float) -> None:
+        """A list or a watch came to nothing and is tried again in a while. 404 to a list: the kind does not exist."""
+
+    async def room(self) -> None:
+        """Return when the next call may come."""
+
+
+class Reflector(Generic[T]):
+    """List and watch of one selection, told to one handler."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        selection: Selection,
+        item_type: type[T],
+        handler: Handler[T],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        settings: WatchSettings | None = None,
+    ) -> None:
+        self._watching = Watching(api, selection, item_type, clock=clock, rng=rng, settings=settings)
+        self._handler = handler
+        self.version = 0
+        """Resource version through which the handler knows everything."""
+        self.listed = asyncio.Event()
+        """Set once the first list is complete."""
+        self.last_refusal: Answer | None = None
+        """Why the last list or watch came to nothing; None while things go well."""
+
+    async def run(self) -> None:
+        """Never returns. An exception of the handler is a mistake in the program and comes out here."""
+        async with aclosing(self._watching.forever()) as happenings:
+            async for happening in happenings:
+                self._tell(happening)
+                await self._handler.room()
+
+    def _tell(self, happening: Happening[T]) -> None:
+        handler = self._handler
+        match happening:
+            case Changed(kind, item, version):
+                handler.changed(kind, item)
+                self._reached(version)
+            case Deleted(item, version):
+                handler.deleted(item, version)
+                self._reached(version)
+            case Bookmark(version):
+                handler.bookmark(version)
+                self._reached(version)
+            case Seen(raw, item, version):
+                handler.seen(raw, item, version)
+            case Began():
+                handler.began()
+            case Finished(version, keys):
+                handler.finished(version, keys)
+                self._reached(version)
+                self.listed.set()
+            case Malformed(key, uid, version, field, message):
+                handler.malformed(key, uid, version, field, message)
+            case Refused(answer, wait_s):
+                self.last_refusal = answer
+                handler.refused(answer, wait_s)
+            case _:
+                assert_never(happening)
+
+    def _reached(self, version: int) -> None:
+        self.version = version
+        self.last_refusal = None

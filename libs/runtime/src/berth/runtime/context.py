@@ -1,0 +1,41 @@
+"""What a service is given: everything outside its core, as arguments."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from berth.runtime.clock import Clock, SystemClock
+from berth.runtime.supervisor import Supervisor
+from berth.telemetry import Health, Logger, get_logger
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from berth.bus.port import BusPort
+
+SettingsT = TypeVar("SettingsT")
+
+
+@dataclass(kw_only=True, slots=True)
+class Context(Generic[SettingsT]):
+    """One process (or one simulated process) of a service. `instance` is unique among all replicas of all services."""
+
+    service: str
+    settings: SettingsT
+    bus: BusPort
+    instance: str = "0"
+    clock: Clock = field(default_factory=SystemClock)
+    random: random.Random = field(default_factory=random.Random)
+    health: Health = field(default_factory=Health)
+    log: Logger = field(default_factory=lambda: get_logger("berth"))
+    supervisor: Supervisor = field(default_factory=lambda: Supervisor(get_logger("berth")))
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Run a supervised task: if it raises, the process logs why and ends with exit code 1.
+
+        It keeps running while `main` finishes its work after a stop signal, and is cancelled then.
+        """
+        return self.supervisor.spawn(coroutine, name=name)

@@ -1,0 +1,132 @@
+"""`pods/eviction` and the arithmetic of disruption budgets.
+
+Upstream a controller keeps `status.disruptionsAllowed` and counts the scale of a pod's owner; here the numbers are
+computed from the pods that the selector lists, whenever they are needed, and written into the budget's status when an
+eviction uses it.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from berth.simcluster.store.deleting import Deleted, Options, delete, options_from
+from berth.simcluster.store.objects import Json, Obj, condition_status, section
+from berth.simcluster.store.resource import PDBS, PODS
+from berth.simcluster.store.selectors import matches_label_selector
+from berth.simcluster.store.state import State
+from berth.simcluster.store.status import ApiError, bad_request
+
+_ENDED = ("Succeeded", "Failed")
+
+
+class Budget(NamedTuple):
+    """The numbers of one PodDisruptionBudget, in pods."""
+
+    expected: int
+    desired: int
+    healthy: int
+
+    @property
+    def allowed(self) -> int:
+        """How many healthy pods may be disrupted now; nothing is allowed while no pod is expected."""
+        return max(0, self.healthy - self.desired) if self.expected > 0 else 0
+
+
+def evict(state: State, namespace: str, name: str, eviction: Json) -> Deleted:
+    """Delete a pod unless a budget forbids it (429). Pods that don't run, or are ending, need no budget."""
+    meta = section(eviction, "metadata")
+    if meta.get("name") not in (None, "", name):
+        raise bad_request("name in URL does not match name in Eviction object")
+    body = eviction.get("deleteOptions")
+    if body is not None and not isinstance(body, dict):
+        raise bad_request("deleteOptions must be an object")
+    options = options_from(body)
+    pods = state.of(PODS)
+    pod = state.need(pods, namespace, name)
+    if not _ignores_budgets(pod):
+        _charge(state, namespace, pod, options)
+    return delete(state, pods, pod, options)
+
+
+def _ignores_budgets(pod: Obj) -> bool:
+    return section(pod.data, "status").get("phase") in (*_ENDED, "Pending") or "deletionTimestamp" in pod.meta
+
+
+def _charge(state: State, namespace: str, pod: Obj, options: Options) -> None:
+    labels = section(pod.meta, "labels")
+    collection = state.of(PDBS)
+    matching = [
+        pdb
+        for pdb in collection.scan(namespace, {})
+        if matches_label_selector(section(pdb.data, "spec").get("selector"), labels)
+    ]
+    if not matching:
+        return
+    if len(matching) > 1:
+        text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise ApiError(500, "InternalError", text)
+    pdb = matching[0]
+    budget = budget_of(state, namespace, pdb.data)
+    if condition_status(pod.data, "Ready") != "True" and _unready_may_go(pdb.data, budget):
+        return
+    if budget.allowed <= 0:
+        why = f"The disruption budget {pdb.meta['name']} needs {budget.desired} healthy pods "
+        why += f"and has {budget.healthy} currently"
+        raise ApiError(
+            429,
+            "TooManyRequests",
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            {"causes": [{"reason": "DisruptionBudget", "message": why}]},
+        )
+    if not options.dry_run and (not options.uid or options.uid == pod.uid):
+        write_status(state, pdb, budget, taken=1)
+
+
+def _unready_may_go(pdb: Json, budget: Budget) -> bool:
+    if section(pdb, "spec").get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    return budget.healthy >= budget.desired > 0
+
+
+def budget_of(state: State, namespace: str, pdb: Json) -> Budget:
+    """The numbers of a budget, counted from the pods it selects that have not ended."""
+    spec = section(pdb, "spec")
+    selector = spec.get("selector")
+    expected = healthy = 0
+    for pod in state.of(PODS).scan(namespace, {}):
+        if not matches_label_selector(selector, section(pod.meta, "labels")):
+            continue
+        if section(pod.data, "status").get("phase") in _ENDED:
+            continue
+        expected += 1
+        healthy += "deletionTimestamp" not in pod.meta and condition_status(pod.data, "Ready") == "True"
+    return Budget(expected, _desired(spec, expected), healthy)
+
+
+def _desired(spec: Json, expected: int) -> int:
+    """policy/v1: percentages are rounded up, for both bounds."""
+    if spec.get("maxUnavailable") is not None:
+        return max(0, expected - _scaled(spec["maxUnavailable"], expected))
+    if spec.get("minAvailable") is not None:
+        return _scaled(spec["minAvailable"], expected)
+    return max(0, expected - 1)
+
+
+def _scaled(amount: Any, total: int) -> int:
+    if isinstance(amount, str):
+        return math.ceil(int(amount[:-1]) * total / 100)
+    return int(amount)
+
+
+def write_status(state: State, pdb: Obj, budget: Budget, *, taken: int = 0) -> Obj:
+    """Put the numbers into the budget's status; unchanged numbers write nothing."""
+    status = {
+        **section(pdb.data, "status"),
+        "observedGeneration": pdb.meta.get("generation", 1),
+        "disruptionsAllowed": max(0, budget.allowed - taken),
+        "currentHealthy": budget.healthy,
+        "desiredHealthy": budget.desired,
+        "expectedPods": budget.expected,
+    }
+    if status == pdb.data.get("status"):
+        return pdb
+    return state.replace(state.of(PDBS), pdb, {**pdb.data, "metadata": dict(pdb.meta), "status": status})

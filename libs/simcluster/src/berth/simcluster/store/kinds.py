@@ -1,0 +1,28 @@
+"""Which strategy belongs to which resource."""
+
+from berth.simcluster.store.crds import CrdStrategy
+from berth.simcluster.store.pods import PodStrategy
+from berth.simcluster.store.resource import CRDS, NAMESPACES, NODES, PDBS, PODS, PRIORITY_CLASSES, ResourceType
+from berth.simcluster.store.strategies import (
+    CustomStrategy,
+    NamespaceStrategy,
+    NodeStrategy,
+    PdbStrategy,
+    PriorityClassStrategy,
+    Strategy,
+)
+
+_PLAIN, _CUSTOM = Strategy(), CustomStrategy()
+_STRATEGIES: dict[tuple[str, str], Strategy] = {
+    PODS.id: PodStrategy(),
+    NODES.id: NodeStrategy(),
+    NAMESPACES.id: NamespaceStrategy(),
+    PRIORITY_CLASSES.id: PriorityClassStrategy(),
+    PDBS.id: PdbStrategy(),
+    CRDS.id: CrdStrategy(),
+}
+
+
+def strategy_of(resource: ResourceType) -> Strategy:
+    """What is special about a resource."""
+    return _CUSTOM if resource.custom else _STRATEGIES.get(resource.id, _PLAIN)

@@ -1,0 +1,295 @@
+"""Create, update and patch: what happens to an object between the request and the collection."""
+
+from typing import Any
+
+from berth.simcluster.store.collection import Collection
+from berth.simcluster.store.deleting import forget_if_released
+from berth.simcluster.store.kinds import strategy_of
+from berth.simcluster.store.objects import Json, Obj, key_of
+from berth.simcluster.store.patch import json_patch, merge_patch
+from berth.simcluster.store.resource import NAMESPACES, ResourceType
+from berth.simcluster.store.state import State
+from berth.simcluster.store.status import (
+    ApiError,
+    Cause,
+    already_exists,
+    bad_request,
+    bad_value,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+    precondition,
+    required,
+)
+from berth.simcluster.store.strategic import strategic_merge
+from berth.simcluster.store.validate import metadata_causes
+
+MERGE, STRATEGIC, JSON, APPLY = (
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/json-patch+json",
+    "application/apply-patch+yaml",
+)
+_SERVER_OWNED = frozenset(
+    {
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "managedFields",
+    }
+)
+_KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_NAME_ATTEMPTS = 8
+
+
+def create(state: State, collection: Collection, namespace: str, data: Json, *, dry_run: bool = False) -> Obj:
+    """Admit and store a new object. `data` is owned by the store from here on."""
+    resource = collection.resource
+    check_type(resource, data)
+    given = _metadata(data)
+    if given.get("resourceVersion") not in (None, "", "0"):
+        raise bad_request("resourceVersion should not be set on objects to be created")
+    meta: Json = {key: value for key, value in given.items() if key not in _SERVER_OWNED and value is not None}
+    _place(state, resource, namespace, meta)
+    _name(state, collection, namespace, meta)
+    meta["uid"] = state.new_uid()
+    meta["creationTimestamp"] = state.stamp()
+    data["metadata"] = meta
+    strategy = strategy_of(resource)
+    causes = metadata_causes(meta, dns_name=not resource.group.startswith("rbac."), label_name=strategy.label_name)
+    if causes:
+        raise invalid(resource.group, resource.kind, str(meta.get("name", "")), causes)
+    key = key_of(namespace, meta["name"])
+    if key in collection.items:
+        raise already_exists(resource.group, resource.plural, meta["name"])
+    if resource.has_status and strategy.drops_status_at_create:
+        data.pop("status", None)
+    if resource.custom or resource.group == "policy":
+        meta["generation"] = 1
+    strategy.create(state, resource, data)
+    if dry_run:
+        return Obj(key, data, state.version)
+    return state.insert(collection, key, data)
+
+
+def check_type(resource: ResourceType, data: Json) -> None:
+    """`apiVersion` and `kind` fit the path; absent ones are filled in. Objects are kept in the stored version."""
+    version, kind = data.get("apiVersion"), data.get("kind")
+    if version is not None and not _is_served(resource, version):
+        expected = resource.api_version
+        text = f"the API version in the data ({version}) does not match the expected API version ({expected})"
+        raise bad_request(text)
+    data["apiVersion"] = resource.api_version
+    if kind is not None and kind != resource.kind:
+        raise bad_request(f"the object provided is unrecognized: kind {kind!r} does not match {resource.kind!r}")
+    data["kind"] = resource.kind
+
+
+def _is_served(resource: ResourceType, version: Any) -> bool:
+    if version == resource.api_version:
+        return True
+    group, _, name = version.rpartition("/") if isinstance(version, str) else ("", "", "")
+    return group == resource.group and name in resource.versions()
+
+
+def _metadata(data: Json) -> Json:
+    meta = data.get("metadata")
+    if meta is None:
+        return {}
+    if not isinstance(meta, dict):
+        raise bad_request("the object provided is unrecognized: metadata must be an object")
+    return meta
+
+
+def _place(state: State, resource: ResourceType, namespace: str, meta: Json) -> None:
+    if not resource.namespaced:
+        meta.pop("namespace", None)
+        return
+    given = meta.get("namespace")
+    if given and given != namespace:
+        raise bad_request(
+            f"the namespace of the provided object does not match the namespace sent on the request: {given!r}"
+        )
+    meta["namespace"] = namespace
+    home = state.of(NAMESPACES).items.get(namespace)
+    if home is None:
+        raise not_found("", NAMESPACES.plural, namespace)
+    if "deletionTimestamp" in home.meta:
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        raise forbidden(resource.group, resource.plural, str(meta.get("name", "")), why)
+
+
+def _name(state: State, collection: Collection, namespace: str, meta: Json) -> None:
+    base = meta.get("generateName")
+    if meta.get("name") or not isinstance(base, str) or not base:
+        return
+    for _ in range(_NAME_ATTEMPTS):
+        meta["name"] = base[:58] + state.new_suffix()
+        if key_of(namespace, meta["name"]) not in collection.items:
+            return
+
+
+def update(
+    state: State, collection: Collection, namespace: str, name: str, data: Json, subresource: str = "", *, dry_run: bool
+) -> tuple[Obj, bool]:
+    """PUT. Returns the object and whether it was created."""
+    resource = collection.resource
+    meta = _metadata(data)
+    given = meta.get("name")
+    if given and given != name:
+        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+    if not given:
+        raise bad_request("name must be provided")
+    old = collection.items.get(key_of(namespace, name))
+    if old is None:
+        if resource.create_on_update and not subresource:
+            data["metadata"] = {key: value for key, value in meta.items() if key != "resourceVersion"}
+            return create(state, collection, namespace, data, dry_run=dry_run), True
+        raise not_found(resource.group, resource.plural, name)
+    check_type(resource, data)
+    if meta.get("uid") and meta["uid"] != old.uid:
+        raise precondition(resource.group, resource.plural, old.key, "UID", str(meta["uid"]), old.uid)
+    version = meta.get("resourceVersion")
+    if version in (None, "", "0") and not resource.unconditional_update:
+        cause = bad_value("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(resource.group, resource.kind, name, [cause])
+    return store_update(state, collection, old, data, subresource, dry_run=dry_run), False
+
+
+def patch(
+    state: State,
+    collection: Collection,
+    namespace: str,
+    name: str,
+    body: Any,
+    content_type: str,
+    subresource: str = "",
+    *,
+    dry_run: bool = False,
+) -> tuple[Obj, bool]:
+    """PATCH of any type. Returns the object and whether it was created (only apply creates)."""
+    resource = collection.resource
+    old = collection.items.get(key_of(namespace, name))
+    if old is None:
+        if content_type == APPLY and not subresource and isinstance(body, dict):
+            body["metadata"] = {**_metadata(body), "name": name}
+            return create(state, collection, namespace, body, dry_run=dry_run), True
+        raise not_found(resource.group, resource.plural, name)
+    new = _patched(resource, old.data, body, content_type)
+    meta = new.get("metadata") if isinstance(new, dict) else None
+    if not isinstance(meta, dict) or meta.get("name") != name:
+        raise bad_request(
+            "the name of the object does not match the name on the URL: a patch may not change metadata.name"
+        )
+    check_type(resource, new)
+    if meta.get("uid") != old.uid:
+        cause = bad_value("metadata.uid", meta.get("uid"), "field is immutable")
+        raise invalid(resource.group, resource.kind, name, [cause])
+    return store_update(state, collection, old, new, subresource, dry_run=dry_run), False
+
+
+def _patched(resource: ResourceType, old: Json, body: Any, content_type: str) -> Any:
+    if content_type == JSON:
+        return json_patch(old, body)
+    if not isinstance(body, dict):
+        raise bad_request("error decoding patch: the patch must be an object")
+    if content_type == MERGE:
+        return merge_patch(old, body)
+    if content_type == STRATEGIC and not resource.custom:
+        return strategic_merge(old, body)
+    if content_type == APPLY:
+        return merge_patch(old, body) if resource.custom else strategic_merge(old, body)
+    accepted = ", ".join((JSON, MERGE, *(() if resource.custom else (STRATEGIC,)), APPLY))
+    text = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    raise ApiError(415, "UnsupportedMediaType", text)
+
+
+def store_update(
+    state: State, collection: Collection, old: Obj, new: Json, subresource: str, *, dry_run: bool = False
+) -> Obj:
+    """The common end of PUT and PATCH.
+
+    Version guard, fields that stay, strategy; nothing is written if nothing changed.
+    """
+    resource = collection.resource
+    given = _metadata(new)
+    name = old.meta["name"]
+    version = given.get("resourceVersion")
+    if version not in (None, "", "0") and version != str(old.version):
+        if not (isinstance(version, str) and version.isdigit()):
+            cause = bad_value("metadata.resourceVersion", version, "must be an unsigned integer")
+            raise invalid(resource.group, resource.kind, name, [cause])
+        raise conflict(resource.group, resource.plural, name)
+    if given.get("namespace") not in (None, "", old.meta.get("namespace")):
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    strategy = strategy_of(resource)
+    new["metadata"] = _next_metadata(
+        old.meta, given, keep=subresource == "status" and not strategy.metadata_with_status
+    )
+    if resource.has_status:
+        if subresource == "status":
+            new = _only_status(old.data, new)
+        else:
+            _keep_status(old.data, new)
+    strategy.update(state, resource, old, new, subresource)
+    causes = metadata_causes(new["metadata"], dns_name=False) if new["metadata"] != old.meta else []
+    if causes:
+        raise invalid(resource.group, resource.kind, name, causes)
+    if new == old.data:
+        return old
+    if dry_run:
+        return Obj(old.key, new, old.version)
+    if "deletionTimestamp" in old.meta:
+        gone = forget_if_released(state, collection, old, new)
+        if gone is not None:
+            return gone
+    return state.replace(collection, old, new)
+
+
+def _next_metadata(old: Json, given: Json, *, keep: bool) -> Json:
+    if keep:
+        return dict(old)
+    meta = {key: value for key, value in given.items() if key not in _SERVER_OWNED and value is not None}
+    for field in ("name", "namespace", *_KEPT):
+        if field in old:
+            meta[field] = old[field]
+    meta["resourceVersion"] = old["resourceVersion"]
+    return meta
+
+
+def _only_status(old: Json, new: Json) -> Json:
+    result = {**old, "metadata": new["metadata"]}
+    if "status" in new:
+        result["status"] = _checked_status(new["status"])
+    else:
+        result.pop("status", None)
+    return result
+
+
+def _checked_status(status: Any) -> Any:
+    """The shape that the rest of the store relies on; everything else in a status is its writer's business."""
+    conditions = status.get("conditions") if isinstance(status, dict) else ""
+    if not isinstance(conditions, list | None) or not all(isinstance(each, dict) for each in conditions or ()):
+        raise bad_request(
+            "the object provided is unrecognized: status must be an object, its conditions a list of objects"
+        )
+    return status
+
+
+def _keep_status(old: Json, new: Json) -> None:
+    if "status" in old:
+        new["status"] = old["status"]
+    else:
+        new.pop("status", None)
+
+
+def need_manager(manager: str) -> None:
+    """An apply patch must say who applies."""
+    if not manager:
+        cause: Cause = required("fieldManager", "is required for apply patch")
+        raise invalid("meta.k8s.io", "PatchOptions", "", [cause])

@@ -1,0 +1,32 @@
+"""The knobs of device-inventory."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from berth.runtime import Seconds, ServiceSettings
+
+
+class Settings(ServiceSettings, frozen=True, kw_only=True):
+    """Read from the environment."""
+
+    window_s: Annotated[float, Meta(ge=0, le=60, description="how long news is gathered before it is decided on")] = (
+        0.01
+    )
+    lease_ttl_s: Annotated[int, Meta(ge=2, le=300, description="time to live of the lease between replicas")] = 6
+    device_sync_nodes: Annotated[
+        bool, Meta(description="write device sums and labels to nodes; off where another manager owns them")
+    ] = True
+    device_publish_shared: Annotated[
+        bool,
+        Meta(
+            description="EnableSyncGPUSharedResource: publish koordinator.sh/gpu.shared, which admission adds to pods"
+        ),
+    ] = True
+    device_diff_threshold: Annotated[
+        float,
+        Meta(ge=0, le=1, description="resourceDiffThreshold: a sum is written when it moved by more than this share"),
+    ] = 0.0
+    device_retry_s: Annotated[
+        Seconds, Meta(description="after this long a node patch that had no effect is asked for again")
+    ] = 30.0

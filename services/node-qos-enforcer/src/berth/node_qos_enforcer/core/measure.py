@@ -1,0 +1,209 @@
+"""From one look after another to what the node publishes: use of node, classes and pods, and the best-effort target.
+
+Usage needs two looks, so the first message has none (`interval_s` is 0, and a problem says so). Something whose use
+is not known is left out, never reported as zero: a pod that has just started, one whose group was made anew, one that
+could not be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from berth.contracts.base import Problem
+from berth.contracts.metrics import NodeMetrics, PodUsage, Pressure, Usage
+from berth.node_qos_enforcer.core.cgroup_paths import KubeQos
+from berth.node_qos_enforcer.core.memory_policy import node_memory_bytes
+from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts
+from berth.node_qos_enforcer.core.pressure import StallPair
+from berth.node_qos_enforcer.core.sample import GroupSample, NodeSample
+from berth.node_qos_enforcer.core.suppress import Pod, Target, quota_step, skip_reason, suppress_target
+from berth.node_qos_enforcer.core.topology import MAX_PROCESSORS
+from berth.node_qos_enforcer.core.usage import Counters, Reading
+
+NODE = "node"
+MAX_PROBLEMS = 50
+SUPPRESS_UNKNOWN = -1
+SLACK = 2.0
+"""A usage of more than so many times the machine's CPUs is not believed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """How much of the node may be in use in total, and what best-effort pods keep in any case (None: nothing)."""
+
+    threshold_percent: int = 65
+    min_percent: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """One round's answer: the message, the target with its terms (or why there is none), and the quota that follows."""
+
+    metrics: NodeMetrics
+    target: Target | None
+    skipped: str
+    next_quota_us: int | None
+
+
+class Meter:
+    """Turns samples into measurements. Keeps the last reading of every counter, nothing else."""
+
+    def __init__(self, node: str, *, max_gap_s: float) -> None:
+        """Take the node's name, and the longest pause between two looks that still gives a usage."""
+        self._node = node
+        self._counters = Counters(max_gap_s=max_gap_s, max_cores=MAX_PROCESSORS * SLACK)
+        self._node_at: float | None = None
+
+    def measure(self, sample: NodeSample, *, now: float, strategy: Strategy, facts: NodeFacts = UNKNOWN) -> Measurement:
+        """Measure one look.
+
+        Args:
+            sample: what was read.
+            now: unix seconds of this node, for people.
+            strategy: the threshold that best-effort pods are held to.
+            facts: what the cluster says about the node; without it the machine's own CPUs count as its capacity.
+        """
+        self._counters.max_cores = (sample.online_cpus or MAX_PROCESSORS) * SLACK
+        node_cores = self._cores(NODE, sample.cpu)
+        gathered_s = self._gathered_s(sample.cpu)
+        interval_s = 0.0 if node_cores is None else gathered_s
+        pod_cores = {pod.uid: self._cores(f"pod/{pod.kube_qos}/{pod.uid}", pod.group.cpu) for pod in sample.pods}
+        class_cores = {qos: self._cores(f"class/{qos}", group.cpu) for qos, group in sample.groups.items()}
+        self._counters.keep_only(
+            {NODE}
+            | {f"pod/{pod.kube_qos}/{pod.uid}" for pod in sample.pods}
+            | {f"class/{qos}" for qos in sample.groups}
+        )
+        target, skipped = _target(sample, node_cores, pod_cores, strategy, facts)
+        problems = list(sample.problems + facts.problems)
+        if interval_s == 0.0:
+            problems.insert(
+                0, Problem(field="interval_s", message="no CPU usage in this round: it takes two looks at the node")
+            )
+        node = _usage(node_cores, None if sample.memory is None else node_memory_bytes(sample.memory))
+        metrics = NodeMetrics(
+            node=self._node,
+            measured_at=round(now, 3),
+            interval_s=round(interval_s, 3),
+            cpu_total_milli=_capacity(sample, facts),
+            memory_total_bytes=0 if sample.memory is None else sample.memory.total_bytes,
+            node_usage=node,
+            system_usage=_system(node, sample, pod_cores),
+            by_qos=_by_qos(sample.groups, class_cores),
+            pods=_pods(sample, pod_cores),
+            cpu_pressure=_pressure(sample.pressure.get("cpu")),
+            memory_pressure=_pressure(sample.pressure.get("memory")),
+            io_pressure=_pressure(sample.pressure.get("io")),
+            suppress_cpu_milli=SUPPRESS_UNKNOWN if target is None else max(target.target_milli, 0),
+            cgroup_version=sample.cgroup_version,
+            problems=problems[:MAX_PROBLEMS],
+        )
+        return Measurement(
+            metrics=metrics,
+            target=target,
+            skipped=skipped,
+            next_quota_us=_next_quota(target, sample, metrics.cpu_total_milli),
+        )
+
+    def _cores(self, name: str, reading: Reading | None) -> float | None:
+        return None if reading is None else self._counters.cores(name, reading)
+
+    def _gathered_s(self, reading: Reading | None) -> float:
+        """Return how long the usage of this round was gathered, and remember where the next one begins."""
+        before, self._node_at = self._node_at, None if reading is None else reading.at
+        return 0.0 if before is None or self._node_at is None else self._node_at - before
+
+
+def _capacity(sample: NodeSample, facts: NodeFacts) -> int:
+    return facts.capacity_milli if facts.capacity_milli is not None else sample.online_cpus * 1000
+
+
+def _target(
+    sample: NodeSample,
+    node_cores: float | None,
+    pod_cores: dict[str, float | None],
+    strategy: Strategy,
+    facts: NodeFacts,
+) -> tuple[Target | None, str]:
+    """Compute the suppress target, or say why this round has none.
+
+    The label of a pod is not seen from the node, so its Kubernetes QoS class decides; a pod labelled best-effort in
+    another class counts as not best-effort, which makes the target smaller, never larger.
+    """
+    known = {uid: cores for uid, cores in pod_cores.items() if cores is not None}
+    skipped = skip_reason(node_used_cores=node_cores, pods=len(sample.pods), pod_usages=len(known))
+    if skipped or node_cores is None:
+        return None, skipped
+    target = suppress_target(
+        capacity_milli=_capacity(sample, facts),
+        allocatable_milli=facts.allocatable_milli,
+        annotation_reserved_milli=facts.annotation_reserved_milli,
+        node_used_cores=node_cores,
+        pod_used_cores=known,
+        pods=[Pod(pod.uid, kube_qos=pod.kube_qos) for pod in sample.pods],
+        threshold_percent=strategy.threshold_percent,
+        min_percent=strategy.min_percent,
+    )
+    return target, ""
+
+
+def _next_quota(target: Target | None, sample: NodeSample, capacity_milli: int) -> int | None:
+    """Give the best-effort quota that this round's target leads to; None: leave it, or nothing is known of it."""
+    if target is None or sample.best_effort_bandwidth is None:
+        return None
+    return quota_step(
+        target_milli=target.target_milli,
+        current_quota_us=sample.best_effort_bandwidth.quota_us,
+        node_cores=capacity_milli // 1000,
+        limit_when_unlimited=True,
+    )
+
+
+def _usage(cores: float | None, memory_bytes: int | None) -> Usage:
+    return Usage(cpu_milli=int((cores or 0.0) * 1000), memory_bytes=memory_bytes or 0)
+
+
+def _system(node: Usage, sample: NodeSample, pod_cores: dict[str, float | None]) -> Usage:
+    """Return what no pod accounts for; a pod without a known use is part of it."""
+    cpu_milli = int(sum(cores for cores in pod_cores.values() if cores is not None) * 1000)
+    memory = sum(pod.group.memory_bytes or 0 for pod in sample.pods)
+    return Usage(cpu_milli=max(node.cpu_milli - cpu_milli, 0), memory_bytes=max(node.memory_bytes - memory, 0))
+
+
+def _by_qos(groups: dict[KubeQos, GroupSample], cores: dict[KubeQos, float | None]) -> dict[str, Usage]:
+    """Return the use of each class; Guaranteed is what the root of all pods uses beyond the other two."""
+    known: dict[KubeQos, Usage] = {}
+    for qos, group in groups.items():
+        used = cores[qos]
+        if used is not None and group.memory_bytes is not None:
+            known[qos] = _usage(used, group.memory_bytes)
+    below = [known.get("Burstable"), known.get("BestEffort")]
+    classes = {qos.lower(): usage for qos, usage in known.items() if qos != "Guaranteed"}
+    root = known.get("Guaranteed")
+    if root is not None and None not in below:
+        cpu_milli = root.cpu_milli - sum(usage.cpu_milli for usage in below if usage)
+        memory_bytes = root.memory_bytes - sum(usage.memory_bytes for usage in below if usage)
+        classes["guaranteed"] = Usage(cpu_milli=max(cpu_milli, 0), memory_bytes=max(memory_bytes, 0))
+    return dict(sorted(classes.items()))
+
+
+def _pods(sample: NodeSample, pod_cores: dict[str, float | None]) -> list[PodUsage]:
+    found = []
+    for pod in sorted(sample.pods, key=lambda pod: pod.uid):
+        cores = pod_cores[pod.uid]
+        if cores is not None and pod.group.memory_bytes is not None:
+            usage = _usage(cores, pod.group.memory_bytes)
+            found.append(PodUsage(uid=pod.uid, qos=pod.kube_qos.lower(), usage=usage))
+    return found
+
+
+def _pressure(stalls: StallPair | None) -> Pressure | None:
+    if stalls is None:
+        return None
+    some, full = stalls
+    return Pressure(
+        some_avg10=some.avg10,
+        some_avg60=some.avg60,
+        full_avg10=0.0 if full is None else full.avg10,
+        full_avg60=0.0 if full is None else full.avg60,
+    )

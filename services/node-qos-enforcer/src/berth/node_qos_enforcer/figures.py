@@ -1,0 +1,34 @@
+"""The Prometheus figures of this service: what an operator looks at when a node behaves oddly."""
+
+from __future__ import annotations
+
+from berth.node_qos_enforcer.core.measure import Measurement
+from berth.node_qos_enforcer.core.sample import NodeSample
+from berth.telemetry import counter, gauge, histogram
+
+ROUNDS = counter("berth_node_rounds_total", "Looks at the node, by whether CPU usage came out of it.", ["outcome"])
+LOOK_SECONDS = histogram("berth_node_look_seconds", "Time to read /proc, /sys and all control groups once.")
+CPU_USED = gauge("berth_node_cpu_used_milli", "CPU in use on the node, in milli-cores.")
+MEMORY_USED = gauge("berth_node_memory_used_bytes", "Memory in use on the node, without page cache.")
+PODS = gauge("berth_node_pods_found", "Pods found by their control groups, by Kubernetes QoS class.", ["qos"])
+PRESSURE = gauge("berth_node_pressure_percent", "Share of the last 10 s in which some tasks waited.", ["resource"])
+TARGET = gauge("berth_node_suppress_target_milli", "CPU that best-effort pods may use; NaN while it is not known.")
+PROBLEMS = gauge("berth_node_problems", "What could not be read or made sense of in the last look.")
+VANISHED = counter("berth_node_vanished_groups_total", "Pods that went away while they were being read.")
+CONFLICTS = counter("berth_node_conflicts_total", "Writes of this node's entry by somebody else.")
+
+
+def observe(sample: NodeSample, measurement: Measurement) -> None:
+    """Set the figures of one round."""
+    metrics = measurement.metrics
+    ROUNDS.labels("measured" if metrics.interval_s else "no cpu usage").inc()
+    VANISHED.inc(sample.vanished)
+    PROBLEMS.set(len(metrics.problems))
+    MEMORY_USED.set(metrics.node_usage.memory_bytes)
+    if metrics.interval_s:
+        CPU_USED.set(metrics.node_usage.cpu_milli)
+    for qos in ("Guaranteed", "Burstable", "BestEffort"):
+        PODS.labels(qos).set(sum(pod.kube_qos == qos for pod in sample.pods))
+    for resource, stalls in sample.pressure.items():
+        PRESSURE.labels(resource).set(stalls.some.avg10)
+    TARGET.set(float("nan") if measurement.target is None else measurement.target.target_milli)

@@ -1,0 +1,166 @@
+"""Takes one look at the node: /proc, /sys and the control groups of kubelet's pods.
+
+A file that is gone is nothing special; one that cannot be read or parsed becomes a problem of the sample, and the
+rest is read all the same. Blocking, so that it runs in a thread; it keeps nothing between two looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from berth.contracts.base import Problem
+from berth.node_qos_enforcer import cgroups, machine
+from berth.node_qos_enforcer.core.cgroup_paths import KUBE_QOS, Driver, KubeQos, pod_uid_of, qos_dir
+from berth.node_qos_enforcer.core.malformed import Malformed
+from berth.node_qos_enforcer.core.pressure import StallPair, parse_pressure
+from berth.node_qos_enforcer.core.proc import MemInfo, parse_cpu_ticks, parse_meminfo
+from berth.node_qos_enforcer.core.sample import RESOURCES, GroupSample, NodeSample, PodSample
+from berth.node_qos_enforcer.core.usage import Reading
+from berth.node_qos_enforcer.files import FileTree, Unreadable
+
+MAX_PODS = 2_000
+MAX_PROBLEMS = 50
+
+T = TypeVar("T")
+
+
+class Trees(NamedTuple):
+    """Where to read: /proc, /sys, and the control-group root."""
+
+    proc: FileTree
+    sys: FileTree
+    cgroup: FileTree
+
+
+class _Pass:
+    """One pass over the files, with what went wrong on the way."""
+
+    def __init__(self, trees: Trees, monotonic: Callable[[], float], clock_ticks_per_s: int) -> None:
+        self.trees = trees
+        self.monotonic = monotonic
+        self.clock_ticks_per_s = clock_ticks_per_s
+        self.problems: list[Problem] = []
+        self.vanished = 0
+
+    def attempt(self, field: str, read: Callable[[], T | None]) -> T | None:
+        """Read one thing; what is wrong with it becomes a problem named by its field."""
+        try:
+            return read()
+        except (Malformed, Unreadable) as error:
+            self.report(field, str(error))
+            return None
+
+    def report(self, field: str, message: str) -> None:
+        """Note a problem; a machine full of odd files must not make an endless message."""
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(Problem(field=field, message=message[:300]))
+
+    def node_cpu(self) -> Reading | None:
+        text = self.trees.proc.read("stat")
+        if text is None:
+            raise Malformed("/proc/stat", "not there")
+        at = self.monotonic()
+        return Reading(parse_cpu_ticks(text) * 1_000_000_000 // self.clock_ticks_per_s, at)
+
+    def node_memory(self) -> MemInfo | None:
+        text = self.trees.proc.read("meminfo")
+        if text is None:
+            raise Malformed("/proc/meminfo", "not there")
+        return parse_meminfo(text)
+
+    def node_pressure(self) -> dict[str, StallPair]:
+        """Read the node's pressure; a kernel without it has no such files, or refuses to read them."""
+        found: dict[str, StallPair] = {}
+        for resource in RESOURCES:
+            path = f"pressure/{resource}"
+            try:
+                text = self.trees.proc.read(path)
+                if text is not None:
+                    found[resource] = parse_pressure(text, file=f"/proc/{path}")
+            except Unreadable as error:
+                if error.reason != "EOPNOTSUPP":
+                    self.report(f"{resource}_pressure", str(error))
+            except Malformed as error:
+                self.report(f"{resource}_pressure", str(error))
+        return found
+
+    def group(self, layout: cgroups.Layout, field: str, path: str) -> GroupSample:
+        tree = self.trees.cgroup
+        cpu = self.attempt(f"{field}.cpu", lambda: self._cpu(layout, path))
+        memory = self.attempt(f"{field}.memory", lambda: cgroups.read_memory_bytes(tree, layout, path))
+        return GroupSample(cpu=cpu, memory_bytes=memory)
+
+    def _cpu(self, layout: cgroups.Layout, path: str) -> Reading | None:
+        where = layout.cpuacct
+        incarnation = None if where is None else self.trees.cgroup.incarnation(where.path(path))
+        used_ns = None if incarnation is None else cgroups.read_cpu_usage_ns(self.trees.cgroup, layout, path)
+        return None if used_ns is None or incarnation is None else Reading(used_ns, self.monotonic(), incarnation)
+
+    def _directories(self, layout: cgroups.Layout, group: str) -> list[str]:
+        where = layout.cpuacct or layout.memory
+        if where is None:
+            return []
+        return self.attempt("pods", lambda: self.trees.cgroup.directories(where.path(group))) or []
+
+    def pods(self, layout: cgroups.Layout, driver: Driver) -> list[PodSample]:
+        found: list[PodSample] = []
+        seen: set[str] = set()
+        for qos in KUBE_QOS:
+            base = qos_dir(driver, qos)
+            for name in self._directories(layout, base):
+                uid = pod_uid_of(driver, name)
+                if uid is None:
+                    continue
+                if len(found) >= MAX_PODS:
+                    self.report("pods", f"more than {MAX_PODS} pods; the others are not measured")
+                    return found
+                if uid in seen:
+                    self.report("pods", f"pod {uid[:64]} has two directories; only the first is measured")
+                    continue
+                seen.add(uid)
+                group = self.group(layout, f"pods[{uid[:64]}]", f"{base}/{name}")
+                if group.cpu is None and group.memory_bytes is None:
+                    self.vanished += 1
+                    continue
+                found.append(PodSample(uid=uid, kube_qos=qos, group=group))
+        return found
+
+
+def take_sample(trees: Trees, *, monotonic: Callable[[], float], clock_ticks_per_s: int = 100) -> NodeSample:
+    """Look at the node once.
+
+    Args:
+        trees: where to read.
+        monotonic: the clock that counters are stamped with, seconds.
+        clock_ticks_per_s: unit of the ticks in /proc/stat.
+    """
+    look = _Pass(trees, monotonic, clock_ticks_per_s)
+    cpu = look.attempt("node_usage.cpu", look.node_cpu)
+    memory = look.attempt("node_usage.memory", look.node_memory)
+    online = look.attempt("cpu_total", lambda: machine.read_online_cpus(trees.sys))
+    layout = look.attempt("cgroup_version", lambda: cgroups.detect_layout(trees.cgroup)) or cgroups.Layout("none")
+    driver: Driver | None = look.attempt("cgroup_driver", lambda: cgroups.detect_driver(trees.cgroup, layout))
+    groups: dict[KubeQos, GroupSample] = {}
+    pods: list[PodSample] = []
+    bandwidth, cpus = None, None
+    if driver is not None:
+        pods = look.pods(layout, driver)
+        groups = {qos: look.group(layout, f"by_qos[{qos}]", qos_dir(driver, qos)) for qos in KUBE_QOS}
+        below = qos_dir(driver, "BestEffort")
+        bandwidth = look.attempt("best_effort.quota", lambda: cgroups.read_bandwidth(trees.cgroup, layout, below))
+        cpus = look.attempt("best_effort.cpuset", lambda: cgroups.read_cpuset(trees.cgroup, layout, below))
+    return NodeSample(
+        cpu=cpu,
+        memory=memory,
+        pressure=look.node_pressure(),
+        online_cpus=len(online or ()),
+        cgroup_version=layout.version,
+        driver=driver,
+        groups=groups,
+        pods=tuple(pods),
+        best_effort_bandwidth=bandwidth,
+        best_effort_cpus=cpus,
+        vanished=look.vanished,
+        problems=tuple(look.problems),
+    )

@@ -1,0 +1,58 @@
+"""What this service can be told; see the README for the words around it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Meta
+
+from berth.node_qos_enforcer.core.measure import Strategy
+from berth.runtime import ServiceSettings
+
+KUBERNETES_NODE_NAME = "NODE_NAME"
+"""What manifests of node agents commonly call the downward-API variable; counts when BERTH_NODE_NAME is not set."""
+
+
+class Settings(ServiceSettings, frozen=True, kw_only=True):
+    """Settings of the node agent, from `BERTH_<FIELD>`."""
+
+    node_name: Annotated[
+        str, Meta(max_length=253, description="name of the node; NODE_NAME counts, too; else the host's name")
+    ] = ""
+    interval_s: Annotated[
+        float, Meta(ge=0.1, le=3600, description="time between two looks at the node, in seconds")
+    ] = 10.0
+    proc_root: Annotated[str, Meta(min_length=1, description="where the node's /proc is mounted")] = "/proc"
+    sys_root: Annotated[str, Meta(min_length=1, description="where the node's /sys is mounted")] = "/sys"
+    cgroup_root: Annotated[
+        str, Meta(description="where the node's control groups are mounted; empty: fs/cgroup below sys_root")
+    ] = ""
+    suppress_threshold_percent: Annotated[
+        int, Meta(ge=0, le=100, description="share of the node's CPU in use above which best-effort pods give way")
+    ] = 65
+    suppress_min_percent: Annotated[
+        int, Meta(ge=-1, le=100, description="share of the node's CPU that best-effort pods always keep; -1: none")
+    ] = -1
+
+    def node_or_default(self) -> str:
+        """Return the node's name: as told, else the name of the host (which is what kubelet takes, too)."""
+        return self.node_name or socket.gethostname().lower()
+
+    def cgroup_or_default(self) -> str:
+        """Return where control groups are."""
+        return self.cgroup_root or f"{self.sys_root.rstrip('/')}/fs/cgroup"
+
+    def strategy(self) -> Strategy:
+        """Return the threshold and floor for best-effort pods."""
+        return Strategy(
+            threshold_percent=self.suppress_threshold_percent,
+            min_percent=None if self.suppress_min_percent < 0 else self.suppress_min_percent,
+        )
+
+
+def with_kubernetes_name(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with NODE_NAME standing in for BERTH_NODE_NAME where that is not set."""
+    name = environ.get("BERTH_NODE_NAME", "").strip() or environ.get(KUBERNETES_NODE_NAME, "")
+    return {**environ, "BERTH_NODE_NAME": name}

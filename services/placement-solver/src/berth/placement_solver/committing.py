@@ -1,0 +1,123 @@
+"""Committing a plan: one batch, or stages for a plan too large for one. Outcomes are values.
+
+Follows the solver's part of docs/transaction.md: a refused batch is learned from the leader and solved again, an
+unknown one is looked up by its plan entry and never sent twice under one id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from berth.bus.errors import BusError
+from berth.bus.port import Clock, Committed, LedgerPort, Refused, Unknown, Write
+from berth.contracts import subjects
+from berth.contracts.codec import decode
+from berth.contracts.ledger import Decision, Plan, PlanStatus
+from berth.transaction.batch import MESSAGES_MAX, abort_batch, plan_batch, stages
+from berth.transaction.batch import Write as PlannedWrite
+from berth.transaction.claims import Name
+from berth.transaction.ledger_view import LedgerView
+
+LOOK_UP_PAUSE_S = 0.5
+
+
+class Outcome(NamedTuple):
+    """How a plan ended. `sequence`: follow LEDGER at least that far before planning again."""
+
+    status: Literal["committed", "refused", "lost"]
+    sequence: int = 0
+    reason: str = ""
+
+
+class Committer:
+    """Writes plans into the ledger. `view` is the follower's; it is only read, and told sequences that the leader knows."""
+
+    def __init__(self, ledger: LedgerPort, view: LedgerView, clock: Clock, solver: str) -> None:
+        self._ledger = ledger
+        self._view = view
+        self._clock = clock
+        self._solver = solver
+
+    async def commit(
+        self, plan: str, decisions: Sequence[Decision], revisions: Mapping[str, int], tidy: Iterable[Name] = ()
+    ) -> Outcome:
+        """Commit the plan whole; refused or lost, nothing of it will ever be acted on."""
+        parts = stages(decisions, MESSAGES_MAX)
+        if len(parts) <= 1:
+            entry = Plan(id=plan, status=PlanStatus.COMMITTED, decisions=len(decisions), solver=self._solver)
+            return await self._send(plan, plan_batch(self._view, entry, decisions, revisions, tidy))
+        return await self._staged(plan, parts, revisions)
+
+    async def delete(self, names: Iterable[Name]) -> None:
+        """Tidying: delete settled decisions; refused ones are left for another time."""
+        epoch = self._view.epoch.epoch
+        keys = [subjects.decision_key(epoch, namespace, name) for namespace, name in names]
+        writes = [Write(key, None, self._view.expected(key)) for key in keys]
+        if writes and isinstance(await self._ledger.commit(writes), Refused):
+            await self._learn(keys)
+
+    async def abort(self, plan: str) -> Outcome:
+        """Give up an open plan, or decisions without a plan entry (R8)."""
+        return await self._send(plan, abort_batch(self._view, plan, self._solver))
+
+    async def _staged(self, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int]) -> Outcome:
+        key = subjects.plan_key(self._view.epoch.epoch, plan)
+        done, expected = 0, 0
+        for number, part in enumerate(parts, 1):
+            done += len(part)
+            status = PlanStatus.COMMITTED if number == len(parts) else PlanStatus.OPEN
+            entry = Plan(id=plan, status=status, stage=number, decisions=done, solver=self._solver)
+            writes = plan_batch(self._view, entry, part, revisions)
+            # The follower may lag behind our own stages: what we have just written is what the next one expects (R8).
+            writes[-1] = writes[-1]._replace(expected=expected)
+            outcome = await self._send(plan, writes)
+            if outcome.status != "committed":
+                self._view.learn(key, expected)
+                if number > 1:
+                    await self.abort(plan)
+                return outcome
+            expected = outcome.sequence
+            first = outcome.sequence - len(writes) + 1
+            for offset, write in enumerate(writes):
+                self._view.learn(write.key, first + offset)
+        return Outcome("committed", expected)
+
+    async def _send(self, plan: str, writes: Sequence[PlannedWrite]) -> Outcome:
+        result = await self._ledger.commit([Write(*write) for write in writes])
+        if isinstance(result, Committed):
+            return Outcome("committed", result.sequence)
+        if isinstance(result, Refused):
+            newest = await self._learn([write.key for write in writes])
+            return Outcome("refused", newest, f"{result.code} {result.reason}")
+        return await self._look_up(plan, result, writes)
+
+    async def _look_up(self, plan: str, unknown: Unknown, writes: Sequence[PlannedWrite]) -> Outcome:
+        """What became of a batch whose answer was lost: the plan entry tells. Asks until the bus answers."""
+        wanted = decode(writes[-1].value or b"", Plan)
+        while True:
+            try:
+                stored = await self._ledger.read(writes[-1].key)
+            except BusError:
+                await self._clock.sleep(LOOK_UP_PAUSE_S)
+                continue
+            if stored is not None and not stored.deleted and decode(stored.value, Plan) == wanted:
+                return Outcome("committed", stored.sequence)
+            newest = await self._learn([write.key for write in writes])
+            return Outcome("lost", newest, unknown.reason)
+
+    async def _learn(self, keys: Sequence[str]) -> int:
+        """Ask the leader for the sequences of these keys and tell the view; the newest of them."""
+        newest = 0
+        for start in range(0, len(keys), 64):
+            some = keys[start : start + 64]
+            answers = await asyncio.gather(*map(self._ledger.read, some), return_exceptions=True)
+            for key, answer in zip(some, answers, strict=True):
+                if isinstance(answer, BaseException):
+                    continue
+                if answer is None:
+                    self._view.learn(key, 0)
+                else:
+                    newest = max(newest, answer.sequence)
+        return newest

@@ -1,0 +1,91 @@
+"""From placements to decisions: what is written into the ledger and, at the bind, onto the object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from berth.contracts import names, subjects
+from berth.contracts.ledger import Allocation, Decision
+from berth.placement_solver.core.devices import allocated_annotation
+from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.plan import Placement
+from berth.placement_solver.core.quotas import Quotas
+
+
+class Basis(NamedTuple):
+    """Through which versions the views were complete when the plan was made, and when that was."""
+
+    pods: int
+    reservations: int
+    now_ms: int
+
+
+def decisions_of(
+    placements: Iterable[Placement], plan: str, basis: Basis, nodes: Nodes, quotas: Quotas, traces: Mapping[str, str]
+) -> tuple[list[Decision], dict[str, int]]:
+    """The decisions of a plan, and the revision used on each account. `traces` maps uid to trace context."""
+    revisions: dict[str, int] = {}
+    decisions = []
+    for placement in placements:
+        charged = accounts_of(placement, quotas)
+        revisions.update(charged)
+        candidate, claim = placement.candidate, placement.claim
+        namespace, name = candidate.name
+        decisions.append(
+            Decision(
+                plan=plan,
+                namespace=namespace,
+                name=name,
+                uid=claim.uid,
+                attempt=claim.attempt,
+                node=claim.node,
+                pod_version=candidate.object.version,
+                basis=basis.reservations if candidate.is_reservation else basis.pods,
+                kind="reservation" if candidate.is_reservation else "pod",
+                allocation=Allocation(amounts=dict(claim.amounts), devices=list(claim.devices)),
+                accounts=list(charged),
+                gang=placement.gang,
+                quota=claim.quota,
+                non_preemptible=claim.non_preemptible,
+                reservation=placement.reservation,
+                reservation_uid=claim.reservation,
+                host_ports=list(claim.ports),
+                annotations=annotations_of(placement, plan, nodes),
+                seen_ms=candidate.seen_ms,
+                decided_ms=basis.now_ms,
+                trace=traces.get(claim.uid, ""),
+            )
+        )
+    return decisions, revisions
+
+
+def accounts_of(placement: Placement, quotas: Quotas) -> dict[str, int]:
+    """The accounts that a placement charges, with the newest revision used on each."""
+    charged = {subjects.node_account(placement.claim.node): 0}
+    if placement.candidate.quota is not None:
+        charged.update(quotas.accounts(placement.candidate.quota))
+    if placement.reservation:
+        charged[subjects.reservation_account(placement.reservation)] = 0
+    return charged
+
+
+def annotations_of(placement: Placement, plan: str, nodes: Nodes) -> dict[str, str]:
+    """What the bind writes onto the object."""
+    claim = placement.claim
+    notes = {names.ANNOTATION_PLAN: plan}
+    if claim.devices:
+        inventory = nodes.inventories[nodes.row(claim.node)]
+        uuids = {(slot.kind, slot.minor): slot.uuid for slot in inventory.devices} if inventory else {}
+        notes[names.ANNOTATION_DEVICE_ALLOCATED] = allocated_annotation(claim.devices, uuids)
+    if claim.quota:
+        notes[names.ANNOTATION_QUOTA] = claim.quota
+    if placement.reservation:
+        reference = {"name": placement.reservation, "uid": claim.reservation}
+        notes[names.ANNOTATION_RESERVATION_ALLOCATED] = msgspec.json.encode(reference).decode()
+    if placement.gang is not None:
+        notes[names.ANNOTATION_BIND_GANG_GROUP] = placement.gang.name
+        notes[names.ANNOTATION_BIND_GANG_COUNT] = str(placement.gang.size)
+    return notes

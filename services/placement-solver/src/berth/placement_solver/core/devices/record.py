@@ -1,0 +1,54 @@
+"""Between the allocator's vectors and the messages: inventory in, grants and the pod's annotation out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from berth.contracts.inventory import NodeInventory
+from berth.contracts.ledger import DeviceGrant
+from berth.placement_solver.core.devices.columns import FAMILIES, Family
+from berth.placement_solver.core.devices.slots import Grant, Slot, charge
+from berth.resources.amounts import format_amounts
+
+
+def slots_of_inventory(inventory: NodeInventory, holders: Iterable[DeviceGrant] = ()) -> dict[str, tuple[Slot, ...]]:
+    """The slots of a node by device type, with what ``holders`` (bound pods and decisions, each once) have taken.
+
+    An unhealthy device has no total. A device that is held but no longer in the inventory stays as a slot without a
+    total. Types that no family covers are left out.
+    """
+    slots: dict[str, list[Slot]] = {}
+    for device in inventory.devices:
+        family = FAMILIES.get(device.kind)
+        if family is not None:
+            total = family.vector(device.amounts) if device.healthy else family.zero
+            place = Slot(device.minor, total, family.zero, device.numa_node, device.pcie)
+            slots.setdefault(device.kind, []).append(place)
+    held: dict[str, list[Grant]] = {}
+    for grant in holders:
+        family = FAMILIES.get(grant.kind)
+        if family is not None:
+            held.setdefault(grant.kind, []).append(Grant(grant.minor, family.vector(grant.amounts)))
+    return {kind: charge(slots.get(kind, ()), held.get(kind, ())) for kind in sorted(slots.keys() | held.keys())}
+
+
+def device_grants(family: Family, grants: Iterable[Grant]) -> list[DeviceGrant]:
+    """Grants as a decision carries them."""
+    return [DeviceGrant(kind=family.name, minor=minor, amounts=family.resources(amounts)) for minor, amounts in grants]
+
+
+def allocated_annotation(grants: Sequence[DeviceGrant], uuids: Mapping[tuple[str, int], str]) -> str:
+    """The ``device-allocated`` annotation of the pod: by type, amounts as canonical quantities.
+
+    ``uuids`` maps (type, minor) to the device's id; an unknown one is left out.
+    """
+    content: dict[str, list[dict[str, object]]] = {}
+    for grant in sorted(grants, key=lambda grant: (grant.kind, grant.minor)):
+        entry: dict[str, object] = {"minor": grant.minor, "resources": format_amounts(grant.amounts)}
+        uuid = uuids.get((grant.kind, grant.minor), "")
+        if uuid:
+            entry["id"] = uuid
+        content.setdefault(grant.kind, []).append(entry)
+    return msgspec.json.encode(content).decode()

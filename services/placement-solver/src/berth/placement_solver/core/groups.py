@@ -1,0 +1,173 @@
+"""Gangs and gang groups: who belongs together, how many are needed, and whether a group may be tried now.
+
+The settings come from a PodGroup or, without one, from the first member that says something usable. A group is tried
+when every gang of it is known and has enough members; then all of it is placed in one plan or none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from berth.contracts.base import Problem, Reason
+from berth.contracts.state import Pod, PodGroup
+from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod, gang_of_pod_group
+from berth.transaction.claims import Name
+
+
+@dataclass(eq=False)
+class Gang:
+    """A gang: its settings, its members that have not ended, which of them are placed (decided or bound) and bound.
+
+    `has_begun` never goes back: from the first bound member on, the group counts as satisfied.
+    """
+
+    id: str
+    config: GangConfig | None = None
+    children: set[Name] = field(default_factory=set)
+    placed: set[Name] = field(default_factory=set)
+    bound: set[Name] = field(default_factory=set)
+    has_begun: bool = False
+    by_group_object: bool = False
+
+
+class Readiness(NamedTuple):
+    """Whether a group may be tried, and if not, why; `satisfied`: it began before, so members go one by one."""
+
+    ready: bool
+    satisfied: bool = False
+    reason: Reason | None = None
+
+
+class Gangs:
+    """All gangs known, by `namespace/name`."""
+
+    def __init__(self) -> None:
+        self.gangs: dict[str, Gang] = {}
+        self._of_pod: dict[Name, str] = {}
+
+    def see_group(self, namespace: str, name: str, group: PodGroup | None) -> str:
+        """Take in a PodGroup, or with None its deletion; the id of its gang."""
+        gang_id = f"{namespace}/{name}"
+        gang = self.gangs.setdefault(gang_id, Gang(gang_id))
+        gang.by_group_object = group is not None
+        if group is not None:
+            gang.config = gang_of_pod_group(
+                namespace,
+                name,
+                min_member=group.min_member,
+                schedule_timeout_s=group.schedule_timeout_s,
+                annotations=group.annotations,
+            )
+        elif not gang.children:
+            self._drop(gang)
+        return gang_id
+
+    def see_pod(self, name: Name, pod: Pod | None, *, decided: bool) -> str:
+        """Take in a pod that has not ended (None: it has, or is gone); the id of its gang, empty without one.
+
+        `decided`: a decision holds for it. A group has begun when a member is bound, not when one is decided.
+        """
+        gang_id = self._of_pod.get(name, "")
+        if pod is None:
+            self._leave(name, gang_id)
+            return gang_id
+        wanted = gang_name_of_pod(pod.template.labels, pod.template.annotations)
+        wanted_id = f"{pod.namespace}/{wanted}" if wanted else ""
+        if wanted_id != gang_id:
+            self._leave(name, gang_id)
+        if not wanted_id:
+            return ""
+        self._of_pod[name] = wanted_id
+        gang = self.gangs.setdefault(wanted_id, Gang(wanted_id))
+        gang.children.add(name)
+        if gang.config is None or (gang.config.min_member is None and not gang.by_group_object):
+            config = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
+            if config is not None and (config.source == "annotations" or config.min_member is not None):
+                gang.config = config
+        if pod.node:
+            gang.bound.add(name)
+        else:
+            gang.bound.discard(name)
+        if pod.node or decided:
+            gang.placed.add(name)
+        else:
+            gang.placed.discard(name)
+        return wanted_id
+
+    def gang_of(self, name: Name) -> Gang | None:
+        """The gang of a pod that was seen."""
+        return self.gangs.get(self._of_pod.get(name, ""))
+
+    def group_of(self, gang_id: str) -> str:
+        """The id of the group that a gang is in; its own id when it is alone or unknown."""
+        gang = self.gangs.get(gang_id)
+        return gang.config.group_id if gang and gang.config and gang.config.group else gang_id
+
+    def members_of_group(self, group_id: str) -> list[Gang]:
+        """The gangs of a group that are known, sorted by id."""
+        return [self.gangs[gang_id] for gang_id in group_id.split(",") if gang_id in self.gangs]
+
+    def readiness(self, group_id: str) -> Readiness:
+        """May this group be tried now?"""
+        for gang_id in group_id.split(","):
+            gang = self.gangs.get(gang_id)
+            if gang is None:
+                return _no(f"gang {gang_id} of the group is not there", f"create gang {gang_id}")
+            if gang.config is None:
+                return _no(f"gang {gang_id} has no PodGroup yet", f"create PodGroup {gang_id}")
+            if gang.config.min_member is None:
+                problem = _first(gang.config.problems)
+                return _no(f"gang {gang_id}: {problem.field}: {problem.message}", f"correct {problem.field}")
+        gangs = self.members_of_group(group_id)
+        if any(gang.bound or gang.has_begun for gang in gangs):
+            for gang in gangs:
+                gang.has_begun = True
+            if all(gang.config and gang.config.match_policy == "once-satisfied" for gang in gangs):
+                return Readiness(True, satisfied=True)
+        elif any(gang.placed for gang in gangs):
+            return _no(f"gang {group_id} is about to begin", "wait for the bind of its first members")
+        for gang in gangs:
+            minimum = (gang.config.min_member if gang.config else 0) or 0
+            if len(gang.children) < minimum:
+                missing = minimum - len(gang.children)
+                return _no(
+                    f"gang {gang.id} has {len(gang.children)} of {minimum} members",
+                    f"create {missing} more members of {gang.id}",
+                )
+        return Readiness(True)
+
+    def needed(self, gang: Gang) -> int:
+        """How many more members have to be placed together for the gang to begin."""
+        if gang.config is None or gang.config.min_member is None:
+            return 0
+        counted = 0 if gang.config.match_policy == "only-waiting" else len(gang.placed)
+        return max(0, gang.config.min_member - counted)
+
+    def _leave(self, name: Name, gang_id: str) -> None:
+        gang = self.gangs.get(gang_id)
+        self._of_pod.pop(name, None)
+        if gang is None:
+            return
+        gang.children.discard(name)
+        gang.placed.discard(name)
+        gang.bound.discard(name)
+        if not gang.children and not gang.by_group_object:
+            self._drop(gang)
+
+    def _drop(self, gang: Gang) -> None:
+        self.gangs.pop(gang.id, None)
+
+
+def pods_of(gangs: Iterable[Gang], waiting: Mapping[Name, object]) -> list[Name]:
+    """The members that wait for a node, gang by gang, each gang by name."""
+    return [name for gang in gangs for name in sorted(gang.children) if name in waiting and name not in gang.placed]
+
+
+def _no(message: str, repair: str) -> Readiness:
+    return Readiness(False, reason=Reason(code="gang", message=message, repair=repair))
+
+
+def _first(problems: tuple[Problem, ...]) -> Problem:
+    return problems[0] if problems else Problem(field="metadata.annotations", message="no usable minimum of members")

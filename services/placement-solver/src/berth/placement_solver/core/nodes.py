@@ -1,0 +1,161 @@
+"""The nodes as columns: what each offers and what is left, one row a node, one array a resource.
+
+Rows are made when a node is first named and never move, so that an index means the same node for as long as the
+process lives. Two logs say which rows changed: `touched` (room) and `reshaped` (labels, taints, being there), so that
+whoever keeps something per row brings just those rows up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from berth.contracts import names
+from berth.contracts.inventory import NodeInventory
+from berth.contracts.ledger import DeviceGrant
+from berth.contracts.state import HostPort, Node
+from berth.placement_solver.core.change_log import ChangeLog
+from berth.placement_solver.core.devices import GPU, Fleet, Grant, Slot, charge, release, slots_of_inventory
+from berth.rules.gpu_request import FAMILY
+from berth.rules.ports import UsedPorts
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+DEVICE_NAMES: Final = frozenset(FAMILY) | {names.RDMA, names.FPGA}
+"""Resources given out by minor: the plain sum over a node says nothing about them."""
+
+_CPU, _MEMORY, _PODS = 0, 1, 2
+
+
+class Nodes:
+    """Columns over all nodes known. Amounts are int64; `free` may be negative where a node was over-committed."""
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.names: list[str] = []
+        self.rows: dict[str, int] = {}
+        self.states: list[Node | None] = []
+        self.inventories: list[NodeInventory | None] = []
+        self.slots: list[tuple[Slot, ...]] = []
+        self.ports: list[UsedPorts] = []
+        self.columns: dict[str, int] = {names.CPU: _CPU, names.MEMORY: _MEMORY, names.PODS: _PODS}
+        self.allocatable: Ints = np.zeros((8, capacity), np.int64)
+        self.free: Ints = np.zeros((8, capacity), np.int64)
+        self.alive: Mask = np.zeros(capacity, np.bool_)
+        self.unread: Ints = np.zeros(capacity, np.int64)
+        self.gpu_count: Ints = np.zeros(capacity, np.int64)
+        self.fleet = Fleet(GPU, capacity)
+        self.touched = ChangeLog()
+        self.reshaped = ChangeLog()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def row(self, name: str) -> int:
+        """The row of a node, made when it is new."""
+        row = self.rows.get(name)
+        if row is None:
+            row = self.rows[name] = len(self.names)
+            self.names.append(name)
+            self.states.append(None)
+            self.inventories.append(None)
+            self.slots.append(())
+            self.ports.append(UsedPorts())
+            if row >= self.alive.shape[0]:
+                self._widen(2 * row)
+        return row
+
+    def column(self, resource: str) -> int:
+        """The column of a resource, made when it is new."""
+        column = self.columns.get(resource)
+        if column is None:
+            column = self.columns[resource] = len(self.columns)
+            if column >= self.free.shape[0]:
+                self._heighten(2 * column)
+        return column
+
+    def see_node(self, name: str, node: Node | None) -> bool:
+        """Take in a node, or with None its deletion; whether it may have more room, or other room, than before."""
+        row = self.row(name)
+        before, self.states[row] = self.states[row], node
+        alive = node is not None and not node.deleting
+        offered = dict(node.allocatable) if node is not None and alive else {}
+        columns = {
+            self.column(resource): amount for resource, amount in offered.items() if resource not in DEVICE_NAMES
+        }
+        target = np.zeros(self.free.shape[0], np.int64)
+        for column, amount in columns.items():
+            target[column] = amount
+        grown = bool((target > self.allocatable[:, row]).any())
+        self.free[:, row] += target - self.allocatable[:, row]
+        self.allocatable[:, row] = target
+        self.touched.add(row)
+        shape = _shape(node)
+        if alive != bool(self.alive[row]) or shape != _shape(before):
+            self.alive[row] = alive
+            self.reshaped.add(row)
+            return alive
+        return grown
+
+    def see_inventory(self, name: str, inventory: NodeInventory | None) -> None:
+        """Take in what devices a node has; who holds them stays as it is."""
+        row = self.row(name)
+        self.inventories[row] = inventory
+        used = [(slot.minor, slot.used) for slot in self.slots[row] if any(slot.used)]
+        fresh = slots_of_inventory(inventory).get(GPU.name, ()) if inventory else ()
+        self.slots[row] = charge(fresh, [Grant(minor, amounts) for minor, amounts in used])
+        self.gpu_count[row] = sum(1 for slot in fresh if any(slot.total))
+        self._write_devices(row)
+
+    def take(self, row: int, amounts: Mapping[str, int], sign: int, slots: int = 1) -> None:
+        """Charge (sign 1) or give back (-1) plain amounts and pod slots."""
+        for resource, amount in amounts.items():
+            if amount and resource not in DEVICE_NAMES and resource != names.PODS:
+                self.free[self.column(resource), row] -= sign * amount
+        self.free[_PODS, row] -= sign * slots
+        self.touched.add(row)
+
+    def take_devices(self, row: int, grants: Iterable[DeviceGrant], sign: int) -> None:
+        """Charge or give back device minors."""
+        mine = [Grant(grant.minor, GPU.vector(grant.amounts)) for grant in grants if grant.kind == GPU.name]
+        if mine:
+            self.slots[row] = charge(self.slots[row], mine) if sign > 0 else release(self.slots[row], mine)
+            self._write_devices(row)
+
+    def take_ports(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
+        """Charge or give back host ports."""
+        for port in ports:
+            if sign > 0:
+                self.ports[row].add(port)
+            else:
+                self.ports[row].remove(port)
+
+    def mark_unread(self, row: int, sign: int) -> None:
+        """Count a holder of devices whose minors nobody knows."""
+        self.unread[row] += sign
+        self.touched.add(row)
+
+    def _write_devices(self, row: int) -> None:
+        self.fleet.write(row, self.slots[row])
+        self.touched.add(row)
+
+    def _widen(self, capacity: int) -> None:
+        grow = capacity - self.alive.shape[0]
+        self.allocatable = np.pad(self.allocatable, ((0, 0), (0, grow)))
+        self.free = np.pad(self.free, ((0, 0), (0, grow)))
+        self.alive = np.pad(self.alive, (0, grow))
+        self.unread = np.pad(self.unread, (0, grow))
+        self.gpu_count = np.pad(self.gpu_count, (0, grow))
+        self.fleet.write(capacity - 1, ())
+
+    def _heighten(self, columns: int) -> None:
+        grow = columns - self.free.shape[0]
+        self.allocatable = np.pad(self.allocatable, ((0, grow), (0, 0)))
+        self.free = np.pad(self.free, ((0, grow), (0, 0)))
+
+
+def _shape(node: Node | None) -> object:
+    return None if node is None else (node.labels, node.taints, node.unschedulable, node.deleting)

@@ -1,0 +1,69 @@
+"""What the solver answers: for each unit either placements, one per pod, or reasons."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from berth.contracts.base import Reason
+from berth.contracts.ledger import GangRef
+from berth.contracts.state import Pod, Reservation
+from berth.placement_solver.core.classes import PodClass
+from berth.placement_solver.core.reserved import Wish
+from berth.transaction.claims import Claim, Name
+
+
+class Candidate(NamedTuple):
+    """A pod or Reservation that waits for a node, with what was compiled of it.
+
+    `quota` is the group it is charged to, as tree and name. `wish` is None for what uses no reservation.
+    """
+
+    name: Name
+    object: Pod | Reservation
+    cls: PodClass
+    quota: tuple[str, str] | None = None
+    firm: bool = False
+    wish: Wish | None = None
+    seen_ms: int = 0
+
+    @property
+    def is_reservation(self) -> bool:
+        """It stands for a Reservation."""
+        return not self.name[0]
+
+
+class Unit(NamedTuple):
+    """What is placed together: one candidate, or a gang group with how many of each gang have to be placed.
+
+    `needed` maps gang id to the number of its members without which the group does not begin; empty for a single pod.
+    """
+
+    id: str
+    candidates: tuple[Candidate, ...]
+    gang_of: dict[Name, str] = {}
+    needed: dict[str, int] = {}
+    strict: bool = True
+
+
+class Placement(NamedTuple):
+    """A candidate with its claim: node, amounts, minors."""
+
+    candidate: Candidate
+    claim: Claim
+    reservation: str = ""
+    gang: GangRef | None = None
+
+
+class Refusal(NamedTuple):
+    """A candidate that goes nowhere now, and why."""
+
+    candidate: Candidate
+    reasons: tuple[Reason, ...]
+    gang: str = ""
+
+
+class Solution(NamedTuple):
+    """The answer for a batch. Placements of one gang stand together."""
+
+    placements: tuple[Placement, ...]
+    refusals: tuple[Refusal, ...]

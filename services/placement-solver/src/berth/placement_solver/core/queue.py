@@ -1,0 +1,179 @@
+"""Who waits, and who is looked at next: priority, gang group, age, back-off.
+
+Everything that waits is either ready, in a heap by the protocol's queue order, or backing off after a refusal. A gang
+group comes out as one unit. Time comes in as an argument.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from berth.contracts import names
+from berth.contracts.base import Reason
+from berth.contracts.state import Pod, PodTemplate, Reservation
+from berth.rules.numbers import parse_integer
+from berth.rules.queue_order import OrderKey, QueueEntry, order_key
+from berth.transaction.claims import Name
+
+BACKOFF_FIRST_S: Final = 1.0
+BACKOFF_MAX_S: Final = 10.0
+FLUSH_S: Final = 60.0
+"""Even without any sign that room came back, a refused pod is tried again after this."""
+
+
+@dataclass(eq=False)
+class Waiting:
+    """Something that waits for a node. Times are monotonic seconds; `retry_at` infinite means until woken."""
+
+    name: Name
+    object: Pod | Reservation
+    since: float
+    seen_ms: int
+    trace: str = ""
+    group: str = ""
+    tries: int = 0
+    retry_at: float = 0.0
+    tried_at: float = 0.0
+    ready: bool = False
+    reasons: tuple[Reason, ...] = ()
+    message: str = ""
+    told: str = ""
+    told_at: float = float("-inf")
+    order: OrderKey = field(default_factory=lambda: order_key(QueueEntry("")))
+
+    @property
+    def template(self) -> PodTemplate:
+        """What it asks for."""
+        return self.object.template
+
+
+class Queue:
+    """Everything that waits, by name."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[Name, Waiting] = {}
+        self._heap: list[tuple[OrderKey, Name]] = []
+        self._resting: list[tuple[float, Name]] = []
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+    def put(self, name: Name, obj: Pod | Reservation, group: str, now: float, now_ms: int, trace: str) -> Waiting:
+        """Something waits, or what waits has changed; ready at once unless it is backing off unchanged."""
+        known = self.waiting.get(name)
+        if known is not None and known.object.uid == obj.uid:
+            changed = known.object.template != obj.template or known.object.attempt != obj.attempt
+            known.object, known.group = obj, group
+            if changed:
+                known.tries = 0
+                self.make_ready(known)
+            return known
+        waiting = Waiting(name, obj, since=now, seen_ms=now_ms, trace=trace, group=group)
+        self.waiting[name] = waiting
+        self.make_ready(waiting)
+        return waiting
+
+    def drop(self, name: Name) -> Waiting | None:
+        """It waits no longer."""
+        return self.waiting.pop(name, None)
+
+    def make_ready(self, waiting: Waiting) -> None:
+        """Try it in the next batch."""
+        waiting.order = _order(waiting)
+        if not waiting.ready:
+            waiting.ready = True
+            heapq.heappush(self._heap, (waiting.order, waiting.name))
+
+    def refuse(self, waiting: Waiting, reasons: tuple[Reason, ...], now: float) -> None:
+        """It was tried in vain: back off, then wait for a sign that something changed."""
+        waiting.ready = False
+        waiting.reasons = reasons
+        waiting.tries += 1
+        waiting.tried_at = now
+        self.rest_until(waiting, now + FLUSH_S)
+
+    def hold(self, waiting: Waiting, reasons: tuple[Reason, ...], now: float) -> None:
+        """It cannot be tried yet (its gang gathers): no failure, so no back-off when that changes."""
+        waiting.ready = False
+        waiting.reasons = reasons
+        self.rest_until(waiting, now + FLUSH_S)
+
+    def rest_until(self, waiting: Waiting, at: float) -> None:
+        """Try it again at this time, unless it is woken before."""
+        waiting.retry_at = at
+        heapq.heappush(self._resting, (at, waiting.name))
+
+    def wake(self, now: float, concerns: Callable[[Waiting], bool] = lambda waiting: True) -> None:
+        """Something came back: those it may concern are tried again, each after its own back-off."""
+        for waiting in self.waiting.values():
+            if waiting.ready or not concerns(waiting):
+                continue
+            pause = min(BACKOFF_FIRST_S * 2 ** min(waiting.tries - 1, 8), BACKOFF_MAX_S) if waiting.tries else 0.0
+            at = max(now, waiting.tried_at + pause)
+            if at < waiting.retry_at:
+                self.rest_until(waiting, at)
+
+    def has_ready(self, now: float) -> bool:
+        """Whether a batch would find something."""
+        self._rested(now)
+        while self._heap:
+            order, name = self._heap[0]
+            waiting = self.waiting.get(name)
+            if waiting is not None and waiting.ready and waiting.order == order:
+                return True
+            heapq.heappop(self._heap)
+        return False
+
+    def next_retry(self) -> float:
+        """When the next back-off ends; infinite without one."""
+        while self._resting:
+            at, name = self._resting[0]
+            waiting = self.waiting.get(name)
+            if waiting is not None and not waiting.ready and waiting.retry_at == at:
+                return at
+            heapq.heappop(self._resting)
+        return float("inf")
+
+    def take(self, now: float) -> Waiting | None:
+        """The first that is ready, no longer ready then; the caller puts it back or refuses it."""
+        if not self.has_ready(now):
+            return None
+        _, name = heapq.heappop(self._heap)
+        waiting = self.waiting[name]
+        waiting.ready = False
+        return waiting
+
+    def pull(self, members: Iterable[Name]) -> list[Waiting]:
+        """The members of a group that wait, whether ready or not, none of them ready then."""
+        found = [self.waiting[name] for name in members if name in self.waiting]
+        for waiting in found:
+            waiting.ready = False
+        return found
+
+    def _rested(self, now: float) -> None:
+        while self._resting and self._resting[0][0] <= now:
+            at, name = heapq.heappop(self._resting)
+            waiting = self.waiting.get(name)
+            if waiting is not None and not waiting.ready and waiting.retry_at == at:
+                self.make_ready(waiting)
+
+
+def _order(waiting: Waiting) -> OrderKey:
+    template = waiting.object.template
+    text = template.labels.get(names.LABEL_PRIORITY, "")
+    namespace, name = waiting.name
+    return order_key(
+        QueueEntry(
+            name=name,
+            namespace=namespace,
+            priority=template.priority,
+            sub_priority=parse_integer(text) or 0,
+            time=waiting.since,
+            group_id=waiting.group,
+            gang_id=waiting.group,
+            rounds=waiting.tries,
+        )
+    )

@@ -1,0 +1,151 @@
+"""How much of each quota group is in use, and whether a pod may be charged to one.
+
+Limits come from QUOTA; use is counted here, from the claims that hold. A pod is charged to its group and to every
+ancestor; the group's runtime binds it, an ancestor binds by its max, a non-preemptible pod by the group's min (rule
+R14, and the quota paragraph of docs/transaction.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from berth.contracts import subjects
+from berth.contracts.base import Reason
+from berth.contracts.quota import QuotaGroup
+from berth.rules.quota_of_pod import QuotaMap
+
+UNLIMITED = 1 << 59
+"""A max of this and above limits nothing (the built-in groups of the protocol have a fifth of the largest integer)."""
+
+
+class Quotas:
+    """Groups by `(tree, name)`, and what is in use below each."""
+
+    def __init__(self) -> None:
+        self.groups: dict[tuple[str, str], QuotaGroup] = {}
+        self._tree_of: dict[str, str] = {}
+        self._own: dict[tuple[str, str], dict[str, int]] = {}
+        self._own_firm: dict[tuple[str, str], dict[str, int]] = {}
+        self._used: dict[tuple[str, str], dict[str, int]] = {}
+        self._map: QuotaMap | None = None
+
+    def reset(self) -> None:
+        """QUOTA starts over; use stays counted."""
+        self.groups.clear()
+        self._tree_of.clear()
+        self._map = None
+        self._sum_up()
+
+    def see(self, tree: str, name: str, group: QuotaGroup | None) -> None:
+        """Take in a group, or with None its end."""
+        before = self.groups.get((tree, name))
+        if group is None:
+            self.groups.pop((tree, name), None)
+            if self._tree_of.get(name) == tree:
+                del self._tree_of[name]
+        else:
+            self.groups[tree, name] = group
+            self._tree_of[name] = tree
+        if before is None or group is None or before.namespaces != group.namespaces:
+            self._map = None
+        if before is None or group is None or before.ancestors != group.ancestors:
+            self._sum_up()
+
+    def group_of(self, label: str | None, namespace: str) -> tuple[str, str] | None:
+        """The group that a pod is charged to, as tree and name; None when no known group limits it."""
+        if not self.groups:
+            return None
+        if self._map is None:
+            served = {ns: name for (_, name), group in sorted(self.groups.items()) for ns in group.namespaces}
+            self._map = QuotaMap((name for _, name in self.groups), served)
+        name = self._map.group_of(label, namespace)
+        tree = self._tree_of.get(name or "")
+        return (tree, name) if name is not None and tree is not None else None
+
+    def charge(self, quota: str, amounts: Mapping[str, int], sign: int, *, firm: bool) -> None:
+        """Count a claim in (sign 1) or out (-1); `quota` is `tree/group`, `firm` a non-preemptible pod."""
+        tree, _, name = quota.rpartition("/")
+        key = (tree, name)
+        _add(self._own.setdefault(key, {}), amounts, sign)
+        if firm:
+            _add(self._own_firm.setdefault(key, {}), amounts, sign)
+        for each in self._line(key):
+            _add(self._used.setdefault(each, {}), amounts, sign)
+
+    def refusal(self, key: tuple[str, str], amounts: Mapping[str, int], *, firm: bool) -> Reason | None:
+        """Why a pod of these amounts cannot be charged to the group now; None when it can."""
+        group = self.groups.get(key)
+        if group is None:
+            return None
+        if firm:
+            reason = _over(group, "min", group.min, self._own_firm.get(key, {}), amounts, firm=True)
+            if reason:
+                return reason
+        reason = _over(group, "runtime", group.runtime, self._used.get(key, {}), amounts)
+        if reason:
+            return reason
+        for name in group.ancestors:
+            above = self.groups.get((key[0], name))
+            if above is not None:
+                reason = _over(above, "max", above.max, self._used.get((key[0], name), {}), amounts)
+                if reason is not None:
+                    return reason
+        return None
+
+    def accounts(self, key: tuple[str, str]) -> dict[str, int]:
+        """The accounts that a pod of the group charges, with the revision known of each (R14)."""
+        result: dict[str, int] = {}
+        for tree, name in self._line(key):
+            group = self.groups.get((tree, name))
+            if group is not None and limits_anything(group):
+                result[subjects.quota_account(tree, name)] = group.revision
+        return result
+
+    def used(self, key: tuple[str, str]) -> Mapping[str, int]:
+        """What is in use in the group's whole subtree."""
+        return self._used.get(key, {})
+
+    def _line(self, key: tuple[str, str]) -> list[tuple[str, str]]:
+        group = self.groups.get(key)
+        return [key, *((key[0], name) for name in (group.ancestors if group else ()))]
+
+    def _sum_up(self) -> None:
+        self._used = {}
+        for key, amounts in self._own.items():
+            for each in self._line(key):
+                _add(self._used.setdefault(each, {}), amounts, 1)
+
+
+def limits_anything(group: QuotaGroup) -> bool:
+    """Whether any resource of the group is bounded."""
+    return any(group.max.get(name, UNLIMITED) < UNLIMITED for name in group.limits)
+
+
+def _over(
+    group: QuotaGroup,
+    bound: str,
+    limit: Mapping[str, int],
+    used: Mapping[str, int],
+    amounts: Mapping[str, int],
+    *,
+    firm: bool = False,
+) -> Reason | None:
+    for name in group.limits:
+        asked = amounts.get(name, 0)
+        allowed = limit.get(name, 0)
+        if asked <= 0 or used.get(name, 0) + asked <= allowed:
+            continue
+        short = used.get(name, 0) + asked - allowed
+        kind = "non-preemptible use" if firm else "use"
+        return Reason(
+            code="quota",
+            message=f"quota {group.name}: {kind} of {name} {used.get(name, 0)} + {asked} exceeds its {bound} {allowed}",
+            repair=f"free {short} {name} in quota {group.name}, or raise its max or min by as much",
+        )
+    return None
+
+
+def _add(into: dict[str, int], amounts: Mapping[str, int], sign: int) -> None:
+    for name, amount in amounts.items():
+        if amount:
+            into[name] = into.get(name, 0) + sign * amount

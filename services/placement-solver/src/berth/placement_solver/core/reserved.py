@@ -1,0 +1,157 @@
+"""Which reservations a pod may draw on, and what it then takes from the node beside them.
+
+Rules of the protocol's reservation matching: ignored pods match nothing here, owners, affinity by name or by
+selector, taints, the unschedulable mark; then the amounts, where the Restricted policy forbids taking the rest from
+the node. The smallest order goes first, then the fullest reservation, then the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from berth.contracts import kube, names
+from berth.contracts.base import Problem, Reason
+from berth.contracts.reservation import ReservedRoom
+from berth.contracts.state import Pod
+from berth.placement_solver.core.room import Reserved, Room
+from berth.rules.bounded_json import read_annotation
+from berth.rules.node_affinity import NodeRule, compile_terms
+from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
+from berth.rules.selectors import all_equal
+from berth.rules.taints import UNSCHEDULABLE_TAINT, Tolerations
+
+
+class RequiredTerms(kube.View, frozen=True, kw_only=True):
+    """`requiredDuringSchedulingIgnoredDuringExecution` of the affinity annotation."""
+
+    reservation_selector_terms: list[kube.NodeSelectorTerm] = []
+
+
+class ReservationAffinity(kube.View, frozen=True, kw_only=True):
+    """The affinity annotation of a pod that must use a reservation."""
+
+    name: str = ""
+    reservation_selector: dict[str, str] | None = None
+    required_during_scheduling_ignored_during_execution: RequiredTerms | None = None
+    tolerations: list[kube.Toleration] | None = None
+
+
+class Wish(NamedTuple):
+    """What a pod says about reservations. `must` means that it goes nowhere else."""
+
+    identity: PodIdentity
+    must: bool = False
+    name: str = ""
+    labels: Mapping[str, str] | None = None
+    rule: NodeRule | None = None
+    tolerations: Tolerations = Tolerations(())
+    problem: Problem | None = None
+
+
+@dataclass(eq=False)
+class Known:
+    """A reservation as reservation-manager publishes it, with its owners compiled."""
+
+    room: ReservedRoom
+    owners: CompiledOwners
+
+
+class Reservations:
+    """The reservations that may be used, by uid."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Known] = {}
+        self._uid_of: dict[str, str] = {}
+
+    def reset(self) -> None:
+        """RESERVATION starts over."""
+        self.known.clear()
+        self._uid_of.clear()
+
+    def see(self, name: str, room: ReservedRoom | None) -> None:
+        """Take in a reservation, or with None its end."""
+        old = self._uid_of.pop(name, None)
+        if old is not None:
+            self.known.pop(old, None)
+        if room is not None:
+            self._uid_of[name] = room.uid
+            self.known[room.uid] = Known(room, compile_owners(room.owners))
+
+    def candidates(self, wish: Wish, room: Room) -> Iterator[tuple[Known, Reserved]]:
+        """Matching reservations that hold room now, best first; amounts are not looked at."""
+        found = []
+        for uid, known in self.known.items():
+            holder = room.reserved.get(uid)
+            if holder is not None and known.room.usable and self._matches(wish, known, holder, room):
+                found.append((known, holder))
+        found.sort(key=lambda pair: (pair[0].room.order or 1 << 62, -len(pair[1].users), pair[0].room.name))
+        yield from found
+
+    def _matches(self, wish: Wish, known: Known, holder: Reserved, room: Room) -> bool:
+        reserved = known.room
+        if reserved.allocate_once and holder.users:
+            return False
+        if not known.owners.accept(wish.identity):
+            return False
+        if wish.name:
+            return reserved.name == wish.name
+        if reserved.unschedulable and not wish.tolerations.tolerate(UNSCHEDULABLE_TAINT):
+            return False
+        if not wish.tolerations.admit(reserved.taints, unschedulable=False):
+            return False
+        if wish.labels is None and wish.rule is None:
+            return True
+        node = room.nodes.states[room.nodes.row(holder.claim.node)]
+        labels = {**(node.labels if node else {}), **reserved.labels}
+        if wish.labels and not all_equal(wish.labels)(labels):
+            return False
+        return wish.rule is None or wish.rule.matches(labels, reserved.name)
+
+
+def wish_of(pod: Pod) -> Wish | None:
+    """What the pod says about reservations; None when it must not be booked on any (reservation-ignored)."""
+    template = pod.template
+    if template.labels.get(names.LABEL_RESERVATION_IGNORED) == "true":
+        return None
+    identity = PodIdentity(
+        namespace=pod.namespace, name=pod.name, uid=pod.uid, labels=template.labels, owners=tuple(pod.owners)
+    )
+    text = template.annotations.get(names.ANNOTATION_RESERVATION_AFFINITY)
+    if not text:
+        return Wish(identity)
+    read = read_annotation(template.annotations, names.ANNOTATION_RESERVATION_AFFINITY, ReservationAffinity)
+    if isinstance(read, Problem):
+        return Wish(identity, must=True, problem=read)
+    if read is None:
+        return Wish(identity)
+    required = read.required_during_scheduling_ignored_during_execution
+    field = f"metadata.annotations[{names.ANNOTATION_RESERVATION_AFFINITY}]"
+    rule = compile_terms(required.reservation_selector_terms, field) if required else None
+    return Wish(
+        identity,
+        must=True,
+        name=read.name,
+        labels=read.reservation_selector,
+        rule=rule,
+        tolerations=Tolerations(read.tolerations or ()),
+        problem=rule.problems[0] if rule and rule.problems else None,
+    )
+
+
+def shortage(known: Known, holder: Reserved, amounts: Mapping[str, int]) -> Reason | None:
+    """Why a Restricted reservation does not have enough left; None when it has, or is not restricted."""
+    if known.room.allocate_policy != "Restricted":
+        return None
+    reserved = holder.claim.amounts
+    tracked = set(known.room.restricted) & set(reserved) or set(reserved)
+    for name in sorted(tracked):
+        asked = amounts.get(name, 0)
+        if asked > holder.amounts.get(name, 0):
+            return Reason(
+                code="reservation",
+                message=f"reservation {known.room.name}: Insufficient {name}",
+                repair=f"reserve {asked - holder.amounts.get(name, 0)} more {name} in {known.room.name}",
+            )
+    return None

@@ -1,0 +1,276 @@
+"""The decision: units of waiting pods against the room there is. Deterministic; no I/O, clock or randomness.
+
+Units are taken in order. A pod goes to the node of least cost; a gang is placed member by member on the room that the
+earlier members left, and taken back whole when a gang of the group stays below its minimum. Everything is tried on
+the live columns and taken back by the caller (`Trial`), so that a plan costs nothing to throw away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from berth.contracts.base import Reason
+from berth.contracts.ledger import DeviceGrant, GangRef
+from berth.contracts.state import Reservation
+from berth.placement_solver.core import explain
+from berth.placement_solver.core.cost import Costs
+from berth.placement_solver.core.devices import GPU, MOST_ALLOCATED, Grant, NoRoom, allocate, device_grants, release
+from berth.placement_solver.core.devices.scoring import scoring_of
+from berth.placement_solver.core.plan import Candidate, Placement, Refusal, Solution, Unit
+from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.reserved import Known, Reservations, shortage
+from berth.placement_solver.core.room import Reserved, Room, write_port
+from berth.transaction.claims import Claim
+
+_PACK = scoring_of(GPU, MOST_ALLOCATED)
+_TRIES_MAX = 8
+
+
+class Trial:
+    """Placements applied to the room; `undo` takes them back."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.claims: list[Claim] = []
+
+    def add(self, claim: Claim) -> None:
+        """Apply a claim."""
+        self._room.apply(claim, 1)
+        self.claims.append(claim)
+
+    def undo(self, back_to: int = 0) -> None:
+        """Take back every claim after the first `back_to`, newest first."""
+        while len(self.claims) > back_to:
+            self._room.apply(self.claims.pop(), -1)
+
+
+class Solver:
+    """`solve` over a room, its reservations and a policy. `foreign` marks nodes better left to other solvers."""
+
+    def __init__(self, room: Room, reservations: Reservations, policy: Policy) -> None:
+        self.room = room
+        self.nodes = room.nodes
+        self.reservations = reservations
+        self.policy = policy
+        self.costs = Costs(room.nodes, policy)
+        self.foreign: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    def solve(self, units: Iterable[Unit], trial: Trial, plan: str) -> Solution:
+        """Place what can be placed, in the order given; the trial holds the claims of every placement returned."""
+        placements: list[Placement] = []
+        refusals: list[Refusal] = []
+        for unit in units:
+            if unit.needed:
+                self._place_group(unit, trial, plan, placements, refusals)
+            else:
+                for candidate in unit.candidates:
+                    found = self.place(candidate, trial, plan)
+                    if isinstance(found, Placement):
+                        placements.append(found)
+                    else:
+                        refusals.append(Refusal(candidate, found))
+        return Solution(tuple(placements), tuple(refusals))
+
+    def place(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
+        """Place one candidate on what is left, applying its claim to the trial; or the reasons against it."""
+        if candidate.cls.refusals:
+            return tuple(candidate.cls.refusals)
+        if candidate.quota is not None:
+            reason = self.room.quotas.refusal(candidate.quota, candidate.cls.requests, firm=candidate.firm)
+            if reason is not None:
+                return (reason,)
+        wish = candidate.wish
+        if wish is not None and self.reservations.known:
+            found = self._place_reserved(candidate, trial, plan)
+            if isinstance(found, Placement):
+                return found
+            if wish.must:
+                return found
+        elif wish is not None and wish.must:
+            return (_no_reservation(),)
+        return self._place_plain(candidate, trial, plan)
+
+    def _place_plain(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
+        cls = candidate.cls
+        cost = self.costs.of(cls)
+        if cost.size == 0:
+            return explain.nowhere(cls, self.nodes, self.costs)
+        cost = self._with_wider_view(candidate, cost)
+        for _ in range(_TRIES_MAX):
+            row = int(np.argmin(cost))
+            if not np.isfinite(cost[row]):
+                break
+            claim = self._claim(candidate, row, plan)
+            if claim is not None:
+                trial.add(claim)
+                return Placement(candidate, claim)
+            cost[row] = np.inf
+        return self._why(candidate)
+
+    def _with_wider_view(self, candidate: Candidate, cost: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """A copy of the costs with what depends on more than one node: whole nodes kept, others' parts."""
+        cost = cost.copy()
+        policy = self.policy
+        want = candidate.cls.want
+        idle = self.costs.idle_whole()
+        whole = int(idle.sum())
+        if whole:
+            largest = int(self.nodes.gpu_count[: cost.size].max())
+            biggest = int(np.count_nonzero(self.nodes.gpu_count[: cost.size] == largest))
+            if whole <= max(1, policy.whole_reserve * biggest) and (want is None or want.instances < largest):
+                cost[idle] += policy.whole_reserve_cost
+        if self.foreign.size:
+            seen = min(self.foreign.size, cost.size)
+            cost[:seen] += np.where(self.foreign[:seen], policy.foreign_part, 0.0)
+        if isinstance(candidate.object, Reservation) and candidate.object.required_node:
+            row = self.nodes.rows.get(candidate.object.required_node, -1)
+            only = np.full_like(cost, np.inf)
+            if 0 <= row < cost.size:
+                only[row] = cost[row]
+            cost = only
+        if candidate.cls.template.host_ports:
+            for row in np.flatnonzero(np.isfinite(cost)):
+                if self.nodes.ports[row].conflict(candidate.cls.template.host_ports):
+                    cost[row] = np.inf
+        return cost
+
+    def _claim(self, candidate: Candidate, row: int, plan: str) -> Claim | None:
+        """The claim on this node, devices chosen; None when its devices do not fit after all."""
+        cls = candidate.cls
+        devices: tuple[DeviceGrant, ...] = ()
+        if cls.want is not None:
+            grants = allocate(self.nodes.slots[row], cls.want, scoring=_PACK)
+            if isinstance(grants, NoRoom):
+                return None
+            devices = tuple(device_grants(GPU, grants))
+        return self._make_claim(candidate, row, devices, plan)
+
+    def _make_claim(
+        self, candidate: Candidate, row: int, devices: tuple[DeviceGrant, ...], plan: str, reservation: str = ""
+    ) -> Claim:
+        return Claim(
+            name=candidate.name,
+            uid=candidate.object.uid,
+            node=self.nodes.names[row],
+            amounts=dict(candidate.cls.requests),
+            devices=devices,
+            ports=tuple(map(write_port, candidate.cls.template.host_ports)),
+            quota="/".join(candidate.quota) if candidate.quota else "",
+            non_preemptible=candidate.firm,
+            reservation=reservation,
+            plan=plan,
+            attempt=candidate.object.attempt,
+            is_reservation=candidate.is_reservation,
+        )
+
+    def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
+        reasons = explain.nowhere(candidate.cls, self.nodes, self.costs)
+        if candidate.cls.template.host_ports and not any(reason.nodes for reason in reasons):
+            return (
+                Reason(code="ports", message="host ports are taken on every node that fits", nodes=len(self.nodes)),
+            )
+        return reasons
+
+    # --- reservations ------------------------------------------------------------------------------------------------
+
+    def _place_reserved(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
+        wish = candidate.wish
+        if wish is None:
+            return ()
+        if wish.problem is not None:
+            problem = wish.problem
+            return (Reason(code="invalid", message=f"{problem.field}: {problem.message}", field=problem.field),)
+        reasons: list[Reason] = []
+        for known, holder in self.reservations.candidates(wish, self.room):
+            found = self._draw_on(candidate, known, holder, plan)
+            if isinstance(found, Claim):
+                trial.add(found)
+                return Placement(candidate, found, reservation=known.room.name)
+            reasons.append(found)
+        return tuple(reasons) or (_no_reservation(),)
+
+    def _draw_on(self, candidate: Candidate, known: Known, holder: Reserved, plan: str) -> Claim | Reason:
+        """The claim of the candidate on this reservation: its remainder first, the rest from the node."""
+        cls, nodes = candidate.cls, self.nodes
+        name = known.room.name
+        row = nodes.row(holder.claim.node)
+        self.costs.of(cls)
+        if not cls.suitable[row]:
+            return Reason(code="reservation", message=f"reservation {name}: its node does not suit the pod", nodes=1)
+        short = shortage(known, holder, cls.requests)
+        if short is not None:
+            return short
+        by_column = {column: resource for resource, column in nodes.columns.items()}
+        for column, amount in zip(cls.columns, cls.amounts, strict=True):
+            resource = by_column[int(column)]
+            if amount > nodes.free[column, row] + holder.amounts.get(resource, 0):
+                return Reason(
+                    code="reservation", message=f"reservation {name}: Insufficient {resource} by node", nodes=1
+                )
+        if nodes.free[nodes.columns["pods"], row] < 1:
+            return Reason(code="reservation", message=f"reservation {name}: Too many pods", nodes=1)
+        if cls.template.host_ports and nodes.ports[row].conflict(cls.template.host_ports):
+            return Reason(code="reservation", message=f"reservation {name}: host ports are taken", nodes=1)
+        devices: tuple[DeviceGrant, ...] = ()
+        if cls.want is not None:
+            mine = [Grant(each.minor, GPU.vector(each.amounts)) for each in holder.devices if each.kind == GPU.name]
+            slots = release(nodes.slots[row], mine)
+            grants = allocate(slots, cls.want, scoring=_PACK, preferred={grant.minor for grant in mine})
+            if isinstance(grants, NoRoom) or nodes.unread[row]:
+                return Reason(code="reservation", message=f"reservation {name}: Insufficient gpu devices", nodes=1)
+            devices = tuple(device_grants(GPU, grants))
+        return self._make_claim(candidate, row, devices, plan, reservation=known.room.uid)
+
+    # --- gangs -------------------------------------------------------------------------------------------------------
+
+    def _place_group(
+        self, unit: Unit, trial: Trial, plan: str, placements: list[Placement], refusals: list[Refusal]
+    ) -> None:
+        start = len(trial.claims)
+        mine: list[Placement] = []
+        failed: list[Refusal] = []
+        reached = dict.fromkeys(unit.needed, 0)
+        for candidate in unit.candidates:
+            gang = unit.gang_of[candidate.name]
+            found = self.place(candidate, trial, plan)
+            if isinstance(found, Placement):
+                reached[gang] = reached.get(gang, 0) + 1
+                mine.append(found)
+                continue
+            failed.append(Refusal(candidate, found, gang))
+            left = sum(1 for other in unit.candidates if unit.gang_of[other.name] == gang)
+            tried = reached.get(gang, 0) + sum(1 for refusal in failed if refusal.gang == gang)
+            if reached.get(gang, 0) + left - tried < unit.needed.get(gang, 0):
+                break
+        missing = [gang for gang, minimum in unit.needed.items() if reached[gang] < minimum]
+        if not missing:
+            sizes = GangRef(name=unit.id, size=len(mine), strict=unit.strict)
+            placements.extend(placement._replace(gang=sizes) for placement in mine)
+            refusals.extend(failed)
+            return
+        trial.undo(start)
+        refusals.extend(self._refuse_group(unit, missing[0], reached, failed))
+
+    def _refuse_group(self, unit: Unit, gang: str, reached: dict[str, int], failed: list[Refusal]) -> Iterable[Refusal]:
+        blamed = next((refusal for refusal in failed if refusal.gang == gang), failed[0] if failed else None)
+        head = Reason(
+            code="gang",
+            message=f"gang {gang}: room for {reached[gang]} of {unit.needed[gang]} members that must start together",
+        )
+        tail: tuple[Reason, ...] = ()
+        if blamed is not None:
+            namespace, name = blamed.candidate.name
+            head = Reason(code="gang", message=f"{head.message}; member {namespace}/{name} is unschedulable")
+            tail = blamed.reasons
+        return [Refusal(candidate, (head, *tail), unit.gang_of[candidate.name]) for candidate in unit.candidates]
+
+
+def _no_reservation() -> Reason:
+    return Reason(
+        code="reservation",
+        message="node(s) no reservations match reservation affinity",
+        repair="create a Reservation that names this pod as owner, or drop the reservation affinity",
+    )

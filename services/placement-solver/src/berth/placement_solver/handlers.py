@@ -1,0 +1,312 @@
+"""One round of the solver: take a batch, solve, verify, commit, tell.
+
+A round touches the world in three places only: the ledger (commit), commands (a pod's refusal), events. Everything
+else is the picture and the core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as randomness
+from collections.abc import Iterable, Sequence
+
+from berth.bus.port import Clock, LedgerPort, PublisherPort
+from berth.contracts import event, subjects
+from berth.contracts.base import Reason
+from berth.contracts.codec import encode
+from berth.contracts.command import PatchObject, RefusePod
+from berth.contracts.ledger import PlanStatus
+from berth.contracts.state import Reservation
+from berth.placement_solver import metrics
+from berth.placement_solver.committing import Committer, Outcome
+from berth.placement_solver.core import explain
+from berth.placement_solver.core.decide import Basis, decisions_of
+from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
+from berth.placement_solver.core.queue import Waiting
+from berth.placement_solver.core.shards import owner
+from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.picture import Picture
+from berth.telemetry import get_logger
+
+log = get_logger(__name__)
+
+ABANDONED_AFTER_S = 30.0
+TIDY_MAX = 200
+TELL_AGAIN_S = 10.0
+FOLLOW_TIMEOUT_S = 10.0
+RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
+
+
+class Handlers:
+    """The rounds of one solver process."""
+
+    def __init__(
+        self,
+        picture: Picture,
+        verifier: Verifier,
+        ledger: LedgerPort,
+        events: PublisherPort,
+        commands: PublisherPort,
+        clock: Clock,
+        random: randomness.Random,
+        *,
+        batch_pods_max: int,
+        tell_after_s: float,
+    ) -> None:
+        self.picture = picture
+        self.changed = asyncio.Event()
+        self._verifier = verifier
+        self._events = events
+        self._commands = commands
+        self._clock = clock
+        self._random = random
+        self._batch_max = batch_pods_max
+        self._limit = batch_pods_max
+        self._tell_after_s = tell_after_s
+        self._committer = Committer(ledger, picture.book.ledger, clock, picture.me)
+        self._needs_sequence = 0
+        self._open_since: dict[str, float] = {}
+
+    # --- planning ----------------------------------------------------------------------------------------------------
+
+    def may_plan(self) -> bool:
+        """Rule R12, and a view that has been read to its end."""
+        book = self.picture.book
+        epoch = book.ledger.epoch
+        pods, reservations = book.complete["pods"], book.complete["reservations"]
+        return (
+            epoch.epoch > 0
+            and pods.is_known
+            and reservations.is_known
+            and pods.version >= epoch.pods_version
+            and reservations.version >= epoch.reservations_version
+            and book.ledger.sequence >= self._needs_sequence
+        )
+
+    def tick(self) -> None:
+        """Tell the picture the time, and wake what room or quota that came back may help."""
+        picture = self.picture
+        picture.now, picture.now_ms = self._clock.monotonic(), int(self._clock.now() * 1000)
+        if picture.room_came_back:
+            picture.room_came_back = picture.quota_changed = False
+            picture.queue.wake(picture.now)
+        elif picture.quota_changed:
+            picture.quota_changed = False
+            picture.queue.wake(picture.now, _waits_for_quota)
+
+    async def round(self) -> bool:
+        """One batch; False when nothing was ready."""
+        picture = self.picture
+        self.tick()
+        started = self._clock.monotonic()
+        units, held_back = picture.batch(self._limit)
+        for waiting, reason in held_back:
+            picture.queue.hold(waiting, (reason,), picture.now)
+            await self._tell(waiting, (reason,), patient=True)
+        if not units:
+            return bool(held_back)
+        plan = f"{self._random.getrandbits(96):024x}"
+        trial = Trial(picture.room)
+        solution = self._verified(units, trial, plan)
+        metrics.SOLVE_SECONDS.observe(self._clock.monotonic() - started)
+        if solution.placements:
+            outcome = await self._commit(plan, solution, trial)
+            if outcome.status == "committed":
+                await self._announce(plan, solution, started)
+            else:
+                self._try_again(units, outcome)
+                return True
+        for refusal in solution.refusals:
+            await self._refuse(refusal)
+        return True
+
+    def _verified(self, units: Sequence[Unit], trial: Trial, plan: str) -> Solution:
+        """Solve; what the independent verifier rejects is taken back whole and reported, never committed."""
+        solution = self.picture.solver.solve(units, trial, plan)
+        problems = self._verifier.check([placement.claim for placement in solution.placements])
+        if not problems:
+            return solution
+        metrics.REJECTED_PLANS.inc()
+        log.error(
+            "the verifier rejected a plan: it is not committed; please report this", plan=plan, problems=problems[:8]
+        )
+        trial.undo()
+        reason = Reason(code="verifier", message=f"internal: plan rejected by the verifier: {problems[0]}")
+        refusals = [Refusal(candidate, (reason,)) for unit in units for candidate in unit.candidates]
+        return Solution((), tuple(refusals))
+
+    async def _commit(self, plan: str, solution: Solution, trial: Trial) -> Outcome:
+        picture = self.picture
+        book = picture.book
+        basis = Basis(book.complete["pods"].version, book.complete["reservations"].version, picture.now_ms)
+        traces = {
+            waiting.object.uid: waiting.trace
+            for placement in solution.placements
+            if (waiting := picture.queue.waiting.get(placement.candidate.name)) is not None
+        }
+        decisions, revisions = decisions_of(solution.placements, plan, basis, picture.nodes, picture.quotas, traces)
+        if self._is_behind(revisions):
+            trial.undo()
+            return Outcome("refused", reason="another solver has used a newer revision of an account")
+        # What was tried stays charged while the batch is on its way; the follower's word replaces it.
+        picture.room.assume(trial.claims)
+        started = self._clock.monotonic()
+        outcome = await self._committer.commit(plan, decisions, revisions)
+        metrics.COMMIT_SECONDS.observe(self._clock.monotonic() - started)
+        metrics.PLANS.labels(outcome.status).inc()
+        self._needs_sequence = max(self._needs_sequence, outcome.sequence)
+        if outcome.status == "committed":
+            await self._follow_to(outcome.sequence)
+        picture.room.forget_assumed()
+        return outcome
+
+    def _is_behind(self, revisions: dict[str, int]) -> bool:
+        """Rule R14: an account that names a newer revision than ours is planned on only after catching up."""
+        stamps = self.picture.book.ledger.stamps
+        return any(
+            (stamp := stamps.get(account)) is not None and stamp.revision > revision
+            for account, revision in revisions.items()
+            if account.startswith("quota.")
+        )
+
+    async def _follow_to(self, sequence: int) -> None:
+        """Wait until the ledger's follower has read our own batch, so that the next plan stands on it."""
+        ledger = self.picture.book.ledger
+        deadline = self._clock.monotonic() + FOLLOW_TIMEOUT_S
+        while ledger.sequence < sequence and self._clock.monotonic() < deadline:
+            self.changed.clear()
+            if ledger.sequence >= sequence:
+                return
+            try:
+                await asyncio.wait_for(self.changed.wait(), 1.0)
+            except TimeoutError:
+                continue
+
+    def _try_again(self, units: Sequence[Unit], outcome: Outcome) -> None:
+        """A refused batch is solved again; smaller for a while, so that two solvers find their way past each other."""
+        metrics.CONFLICTS.inc()
+        self._limit = max(8, self._limit // 2)
+        log.debug("plan not committed", status=outcome.status, reason=outcome.reason)
+        queue = self.picture.queue
+        for unit in units:
+            for candidate in unit.candidates:
+                waiting = queue.waiting.get(candidate.name)
+                if waiting is not None:
+                    queue.make_ready(waiting)
+
+    # --- telling -----------------------------------------------------------------------------------------------------
+
+    async def _announce(self, plan: str, solution: Solution, started: float) -> None:
+        self._limit = min(self._batch_max, self._limit * 2)
+        placed = solution.placements
+        metrics.PLACED.inc(len(placed))
+        message = event.PlacementDecided(
+            plan=plan,
+            pods=["/".join(placement.candidate.name) for placement in placed],
+            nodes=[placement.claim.node for placement in placed],
+            gang=_gang(placed),
+            took_ms=round((self._clock.monotonic() - started) * 1000, 3),
+            solver=self.picture.me,
+        )
+        subject = subjects.event_subject("placement", "decided", plan)
+        await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.planned.v1")
+
+    async def _refuse(self, refusal: Refusal) -> None:
+        waiting = self.picture.queue.waiting.get(refusal.candidate.name)
+        if waiting is None:
+            return
+        metrics.REFUSED.labels(refusal.reasons[0].code.split(" ")[0] if refusal.reasons else "none").inc()
+        self.picture.queue.refuse(waiting, refusal.reasons, self.picture.now)
+        await self._tell(waiting, refusal.reasons, gang=refusal.gang)
+
+    async def _tell(
+        self, waiting: Waiting, reasons: Sequence[Reason], gang: str = "", *, patient: bool = False
+    ) -> None:
+        """Write the refusal where people look: the pod's condition and an event; only when the message changed."""
+        nodes = int(self.picture.nodes.alive.sum())
+        waiting.message = explain.message(reasons, nodes)
+        now = self.picture.now
+        if waiting.message in (waiting.told, getattr(waiting.object, "unschedulable", "")):
+            return
+        if patient and now - waiting.since < self._tell_after_s:
+            self.picture.queue.rest_until(waiting, waiting.since + self._tell_after_s)
+            return
+        if now - waiting.told_at < TELL_AGAIN_S and reasons and reasons[0].code != "gang":
+            return
+        waiting.told, waiting.told_at = waiting.message, now
+        namespace, name = waiting.name
+        uid = waiting.object.uid
+        marker = f"refused-{uid}-{waiting.object.attempt}-{abs(hash(waiting.message))}"
+        if isinstance(waiting.object, Reservation):
+            await self._commands.publish(
+                subjects.command_subject("patch", "reservation", name),
+                encode(_unplaced(waiting.object, waiting.message)),
+                id=marker,
+                type="object.patch.v1",
+            )
+        else:
+            command = RefusePod(namespace=namespace, name=name, uid=uid, message=waiting.message)
+            await self._commands.publish(
+                subjects.command_subject("refuse", namespace, name),
+                encode(command),
+                id=marker,
+                type="pod.refuse.v1",
+                traceparent=waiting.trace or None,
+            )
+        message = event.PlacementUnschedulable(
+            namespace=namespace, name=name, uid=uid, message=waiting.message, reasons=list(reasons), gang=gang
+        )
+        subject = subjects.event_subject("placement", "unschedulable", namespace, name)
+        await self._events.publish(subject, encode(message), id=f"e{marker}", type="placement.refused.v1")
+
+    # --- tidying -----------------------------------------------------------------------------------------------------
+
+    async def tidy(self) -> None:
+        """Delete settled decisions of our part, and give up plans that nobody finishes."""
+        if not self.may_plan():
+            return
+        picture = self.picture
+        settled = [
+            name
+            for name, held in picture.book.ledger.decisions.items()
+            if picture.is_mine(held.decision.uid) and picture.book.is_settled(held.decision)
+        ]
+        if settled:
+            await self._committer.delete(settled[:TIDY_MAX])
+        for plan in self._abandoned():
+            log.warning("giving up a plan that nobody finishes", plan=plan)
+            await self._committer.abort(plan)
+
+    def _abandoned(self) -> Iterable[str]:
+        """Plans that have been open, or without an entry, for a while. The clock only says when to try (R8)."""
+        ledger = self.picture.book.ledger
+        now = self._clock.monotonic()
+        unfinished = {plan for plan in ledger.members if ledger.plan_status(plan) in (None, PlanStatus.OPEN)}
+        self._open_since = {plan: self._open_since.get(plan, now) for plan in unfinished}
+        solvers = self.picture.solvers
+        return [
+            plan
+            for plan, since in self._open_since.items()
+            if now - since > ABANDONED_AFTER_S and owner(plan, solvers) == self.picture.me
+        ]
+
+
+def _waits_for_quota(waiting: Waiting) -> bool:
+    return any(reason.code == "quota" for reason in waiting.reasons)
+
+
+def _gang(placements: Sequence[Placement]) -> str:
+    names: set[str] = {placement.gang.name for placement in placements if placement.gang}
+    return ";".join(sorted(names))
+
+
+def _unplaced(reservation: Reservation, message: str) -> PatchObject:
+    condition = {"type": "Scheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return PatchObject(
+        api=RESERVATION_API,
+        name=reservation.name,
+        uid=reservation.uid,
+        version=str(reservation.version),
+        status={"phase": "Pending", "conditions": [condition]},
+    )

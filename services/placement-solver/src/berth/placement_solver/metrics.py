@@ -1,0 +1,18 @@
+"""Metrics of the placement solver. Labels never carry names of objects."""
+
+from __future__ import annotations
+
+from berth.telemetry.metrics import counter, gauge, histogram
+
+PLACED = counter("berth_solver_placed_total", "Pods and reservations decided and committed.")
+REFUSED = counter("berth_solver_refused_total", "Refusals by the first reason.", ["reason"])
+PLANS = counter("berth_solver_plans_total", "Plans by outcome of their commit.", ["outcome"])
+CONFLICTS = counter("berth_solver_conflicts_total", "Plans solved again because their commit was not accepted.")
+REJECTED_PLANS = counter("berth_solver_rejected_plans_total", "Plans that the independent verifier rejected.")
+BROKEN_MESSAGES = counter(
+    "berth_solver_broken_messages_total", "Messages that could not be read, by bucket.", ["bucket"]
+)
+SOLVE_SECONDS = histogram("berth_solver_solve_seconds", "Time from taking a batch to a verified plan.")
+COMMIT_SECONDS = histogram("berth_solver_commit_seconds", "Time from a verified plan to the ledger's answer.")
+WAITING = gauge("berth_solver_waiting", "Pods and reservations that wait for a node.")
+NODES = gauge("berth_solver_nodes", "Nodes known and alive.")

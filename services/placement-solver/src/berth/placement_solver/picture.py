@@ -1,0 +1,326 @@
+"""What a solver sees: every bucket it follows, folded into the book, the columns, the queue.
+
+The picture takes messages in and keeps itself up to date, message by message and without I/O. It decides nothing;
+`batch` hands out what waits as units for `core.solve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from berth.contracts import names, subjects
+from berth.contracts.base import Reason
+from berth.contracts.codec import decode
+from berth.contracts.errors import Broken
+from berth.contracts.inventory import NodeInventory
+from berth.contracts.quota import QuotaGroup
+from berth.contracts.reservation import ReservedRoom
+from berth.contracts.state import Node, Pod, PodGroup, Reservation, Synced
+from berth.placement_solver.core.classes import ClassTable
+from berth.placement_solver.core.groups import Gangs, pods_of
+from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
+from berth.placement_solver.core.plan import Candidate, Unit
+from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.queue import Queue, Waiting
+from berth.placement_solver.core.quotas import Quotas
+from berth.placement_solver.core.reserved import Reservations, wish_of
+from berth.placement_solver.core.room import Room
+from berth.placement_solver.core.shards import foreign_nodes, owner
+from berth.placement_solver.core.solve import Solver
+from berth.rules.member_order import member_key
+from berth.transaction.book import FINISHED_PHASES, Book
+from berth.transaction.claims import Claim, Name
+
+NAMESPACED_KEY_PARTS = 3
+
+
+class Picture:
+    """All views of one solver. `me` and `solvers` say which part of the work is this solver's."""
+
+    def __init__(self, schedulers: Sequence[str], me: str, policy: Policy | None = None) -> None:
+        self.schedulers = frozenset(schedulers)
+        self.me = me
+        self.solvers: tuple[str, ...] = (me,)
+        self.nodes = Nodes()
+        self.quotas = Quotas()
+        self.room = Room(self.nodes, self.quotas)
+        self.reservations = Reservations()
+        self.solver = Solver(self.room, self.reservations, policy or Policy())
+        self.book = Book(DEVICE_NAMES, on_change=self._on_claim)
+        self.classes = ClassTable(self.nodes)
+        self.gangs = Gangs()
+        self.queue = Queue()
+        self.now = 0.0
+        self.now_ms = 0
+        self.room_came_back = False
+        self.quota_changed = False
+        self._traces: dict[Name, str] = {}
+        self._observers: list[Callable[[Claim, bool], None]] = []
+        self._foreign_for: tuple[tuple[str, ...], int] = ((), 0)
+
+    # --- messages in -------------------------------------------------------------------------------------------------
+
+    def reset_state(self) -> None:
+        """STATE starts over. Nodes disappear until they are read again; decisions go on holding their room."""
+        self.book.reset_state()
+        for name in list(self.nodes.names):
+            self.nodes.see_node(name, None)
+        for waiting in list(self.queue.waiting):
+            self.queue.drop(waiting)
+        self.gangs = Gangs()
+
+    def end_of_state(self) -> None:
+        """The end of STATE was reached."""
+        for tracker in self.book.complete.values():
+            tracker.end()
+        self._settle()
+
+    def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool, trace: str | None) -> None:
+        """Take in one message of STATE. Raises Broken for a malformed one."""
+        if gap:
+            for tracker in self.book.complete.values():
+                tracker.gap()
+        kind, _, rest = key.partition(".")
+        if kind == "pod":
+            self._read_pod(rest, value, deleted, trace)
+        elif kind == "node":
+            self._read_node(subjects.unescape(rest), value, deleted)
+        elif kind == "reservation":
+            self._read_reservation(subjects.unescape(rest), value, deleted, trace)
+        elif kind == "podgroup":
+            self._read_pod_group(rest, value, deleted)
+        elif kind == "synced" and not deleted:
+            marker = decode(value, Synced)
+            if marker.kind in self.book.complete:
+                self.book.complete[marker.kind].marked(marker.version, marker.complete)
+                self._settle()
+
+    def read_inventory(self, key: str, value: bytes, deleted: bool) -> None:
+        """Take in one message of INVENTORY."""
+        kind, _, rest = key.partition(".")
+        if kind == "node":
+            inventory = None if deleted else decode(value, NodeInventory)
+            self.nodes.see_inventory(subjects.unescape(rest), inventory)
+            self.room_came_back = True
+
+    def reset_inventory(self) -> None:
+        """INVENTORY starts over: no devices until they are read again."""
+        for name in self.nodes.names:
+            self.nodes.see_inventory(name, None)
+
+    def read_quota(self, key: str, value: bytes, deleted: bool) -> None:
+        """Take in one message of QUOTA."""
+        kind, tree, name = (*subjects.parts(key), "", "")[:3]
+        if kind == "group":
+            self.quotas.see(tree, name, None if deleted else decode(value, QuotaGroup))
+            self.quota_changed = True
+
+    def read_reserved(self, key: str, value: bytes, deleted: bool) -> None:
+        """Take in one message of RESERVATION."""
+        kind, _, rest = key.partition(".")
+        if kind == "reservation":
+            self.reservations.see(subjects.unescape(rest), None if deleted else decode(value, ReservedRoom))
+            self.room_came_back = True
+
+    def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
+        """Take in one message of LEDGER."""
+        for name in self.book.read_ledger(key, value, deleted, sequence):
+            self._judge(name)
+
+    def reset_ledger(self) -> None:
+        """LEDGER starts over."""
+        names_before = set(self.book.ledger.decisions)
+        self.book.reset_ledger()
+        for name in names_before:
+            self._judge(name)
+
+    # --- units out ---------------------------------------------------------------------------------------------------
+
+    def batch(self, limit: int) -> tuple[list[Unit], list[tuple[Waiting, Reason]]]:
+        """Up to about `limit` candidates as units, first ones first; and members of groups that cannot be tried yet."""
+        self._split_nodes()
+        units: list[Unit] = []
+        held_back: list[tuple[Waiting, Reason]] = []
+        taken = 0
+        while taken < limit:
+            waiting = self.queue.take(self.now)
+            if waiting is None:
+                break
+            if not waiting.group:
+                units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
+                taken += 1
+                continue
+            readiness = self.gangs.readiness(waiting.group)
+            if readiness.reason is not None:
+                held_back.append((waiting, readiness.reason))
+            elif readiness.satisfied:
+                units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
+                taken += 1
+            else:
+                unit = self._group_unit(waiting)
+                units.append(unit)
+                taken += len(unit.candidates)
+        return units, held_back
+
+    def _group_unit(self, first: Waiting) -> Unit:
+        gangs = self.gangs.members_of_group(first.group)
+        self.queue.pull([first.name])
+        pulled = {waiting.name: waiting for waiting in self.queue.pull(pods_of(gangs, self.queue.waiting))}
+        pulled.setdefault(first.name, first)
+        gang_of = {name: gang.id for gang in gangs for name in gang.children if name in pulled}
+        index = names.ANNOTATION_GANG_TOPOLOGY_INDEX
+        ordered = sorted(
+            pulled.values(),
+            key=lambda w: (gang_of.get(w.name, ""), member_key(w.name[1], w.template.annotations.get(index)), w.name),
+        )
+        return Unit(
+            id=first.group,
+            candidates=tuple(self._candidate(waiting) for waiting in ordered if waiting.name in gang_of),
+            gang_of=gang_of,
+            needed={gang.id: self.gangs.needed(gang) for gang in gangs},
+            strict=any(gang.config is not None and gang.config.mode == "Strict" for gang in gangs),
+        )
+
+    def _candidate(self, waiting: Waiting) -> Candidate:
+        template, obj = waiting.template, waiting.object
+        cls = self.classes.of(template, list(obj.problems))
+        if isinstance(obj, Reservation):
+            return Candidate(waiting.name, obj, cls, seen_ms=waiting.seen_ms)
+        return Candidate(
+            waiting.name,
+            obj,
+            cls,
+            quota=self.quotas.group_of(template.labels.get(names.LABEL_QUOTA_NAME), obj.namespace),
+            firm=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
+            wish=wish_of(obj),
+            seen_ms=waiting.seen_ms,
+        )
+
+    def _split_nodes(self) -> None:
+        key = (self.solvers, len(self.nodes))
+        if key != self._foreign_for:
+            self.solver.foreign = foreign_nodes(self.nodes.names, self.me, self.solvers)
+            self._foreign_for = key
+
+    # --- rules of waiting --------------------------------------------------------------------------------------------
+
+    def is_ours(self, obj: Pod | Reservation) -> bool:
+        """Addressed to Berth."""
+        if isinstance(obj, Reservation):
+            return not obj.template.scheduler or obj.template.scheduler in self.schedulers
+        return obj.template.scheduler in self.schedulers
+
+    def is_mine(self, unit: str) -> bool:
+        """This solver decides the unit."""
+        return len(self.solvers) < 2 or owner(unit, self.solvers) == self.me
+
+    def resharded(self, solvers: tuple[str, ...]) -> None:
+        """Other solvers are alive: every waiting object is assigned anew."""
+        self.solvers = solvers
+        for name in [*self.book.pods, *self.book.reservations]:
+            self._judge(name)
+
+    def is_pending(self, obj: Pod | Reservation) -> bool:
+        """It waits for a node and may have one: unbound, not ended, not going away, no gates, no open decision (R3)."""
+        if obj.node or obj.deleting or obj.phase in FINISHED_PHASES or obj.template.gates or not self.is_ours(obj):
+            return False
+        name = (obj.namespace, obj.name) if isinstance(obj, Pod) else ("", obj.name)
+        return self.book.open_decision(name) is None
+
+    def _judge(self, name: Name) -> None:
+        """Put a name into the queue or take it out, as the book now has it."""
+        seen = self.book.seen(name)
+        ended = seen is None or seen.phase in FINISHED_PHASES
+        gang_id = ""
+        if name[0]:
+            pod = seen if isinstance(seen, Pod) and not ended and self.is_ours(seen) else None
+            decided = pod is not None and self.book.open_decision(name) is not None
+            gang_id = self.gangs.see_pod(name, pod, decided=decided)
+        group = self.gangs.group_of(gang_id) if gang_id else ""
+        if seen is None or not self.is_pending(seen) or not self.is_mine(group or seen.uid):
+            self.queue.drop(name)
+        else:
+            self.queue.put(name, seen, group, self.now, self.now_ms, self._traces.pop(name, ""))
+        if group:
+            self._wake_group(group)
+
+    def _wake_group(self, group: str) -> None:
+        """A gang's membership changed: one waiting member stands up for all, if the group may be tried now."""
+        for name in pods_of(self.gangs.members_of_group(group), self.queue.waiting):
+            waiting = self.queue.waiting[name]
+            if waiting.ready:
+                return
+            if waiting.tries == 0 and self.gangs.readiness(group).ready:
+                self.queue.make_ready(waiting)
+                return
+
+    def _settle(self) -> None:
+        for name in self.book.settle_waiting():
+            self._judge(name)
+
+    def observe(self, observer: Callable[[Claim, bool], None]) -> None:
+        """Tell somebody else of every claim that comes or goes (the verifier keeps tallies of its own)."""
+        self._observers.append(observer)
+
+    def _on_claim(self, claim: Claim, added: bool) -> None:
+        self.room.on_change(claim, added)
+        for observer in self._observers:
+            observer(claim, added)
+        if not added:
+            self.room_came_back = True
+
+    # --- decoding ----------------------------------------------------------------------------------------------------
+
+    def _read_pod(self, rest: str, value: bytes, deleted: bool, trace: str | None) -> None:
+        name = _pair(rest)
+        tracker = self.book.complete["pods"]
+        if deleted:
+            tracker.seen(_version(value))
+            self.book.see_pod(name, None)
+        else:
+            pod = decode(value, Pod)
+            tracker.seen(pod.version)
+            self.book.see_pod(name, pod)
+            if trace and not pod.node:
+                self._traces[name] = trace
+        self._judge(name)
+        self._traces.pop(name, None)
+
+    def _read_reservation(self, name: str, value: bytes, deleted: bool, trace: str | None) -> None:
+        key = ("", name)
+        tracker = self.book.complete["reservations"]
+        if deleted:
+            tracker.seen(_version(value))
+            self.book.see_reservation(key, None)
+        else:
+            reservation = decode(value, Reservation)
+            tracker.seen(reservation.version)
+            self.book.see_reservation(key, reservation)
+        self._judge(key)
+
+    def _read_node(self, name: str, value: bytes, deleted: bool) -> None:
+        if self.nodes.see_node(name, None if deleted else decode(value, Node)):
+            self.room_came_back = True
+
+    def _read_pod_group(self, rest: str, value: bytes, deleted: bool) -> None:
+        namespace, name = _pair(rest)
+        group = None if deleted else decode(value, PodGroup)
+        gang_id = self.gangs.see_group(namespace, name, group)
+        gang = self.gangs.gangs.get(gang_id)
+        for member in sorted(gang.children) if gang else ():
+            self._judge(member)
+
+
+def _pair(rest: str) -> Name:
+    parts = subjects.parts(rest)
+    if len(parts) != NAMESPACED_KEY_PARTS - 1:
+        raise Broken(rest, "expected a namespace and a name")
+    return (parts[0], parts[1])
+
+
+def _version(value: bytes) -> int:
+    """The resource version in a tombstone; 0 when it carries none."""
+    try:
+        return int(value) if value else 0
+    except ValueError:
+        return 0

@@ -1,0 +1,28 @@
+"""Settings of the placement solver, from the environment."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from berth.contracts import names
+from berth.runtime.settings import ServiceSettings
+
+
+class Settings(ServiceSettings, frozen=True, kw_only=True):
+    """What the placement solver can be told beside the common settings."""
+
+    scheduler_names: Annotated[list[str], Meta(description="scheduler names that Berth answers to")] = [
+        names.SCHEDULER_NAME
+    ]
+    batch_window_s: Annotated[
+        float, Meta(ge=0, le=1, description="how long a batch waits for more pods while some are coming in")
+    ] = 0.006
+    batch_pods_max: Annotated[int, Meta(ge=1, le=400, description="most pods in one plan, gangs aside")] = 200
+    optimiser_budget_s: Annotated[
+        float, Meta(ge=0, le=60, description="time for the optimiser on a contended batch; 0 switches it off")
+    ] = 2.0
+    tell_after_s: Annotated[
+        float, Meta(ge=0, le=600, description="how long a gang may gather before its pods are told that they wait")
+    ] = 2.0

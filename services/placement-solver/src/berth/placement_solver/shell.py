@@ -1,0 +1,191 @@
+"""The shell of the placement solver: followers in, rounds on, questions answered. No decisions.
+
+STATE, INVENTORY, QUOTA, RESERVATION and LEDGER come in through one sink each, which feeds the picture message by
+message. One loop makes rounds while something is ready. Every solver keeps a lease of its own, by which the others
+learn that it is alive and take their share of the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from berth.bus.port import BusPort, Entry
+from berth.contracts import buckets
+from berth.contracts.codec import decode, encode
+from berth.contracts.errors import Broken
+from berth.contracts.question import StatusAnswer, WhyQuestion
+from berth.placement_solver import metrics
+from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.handlers import Handlers
+from berth.placement_solver.members import Members
+from berth.placement_solver.picture import Picture
+from berth.placement_solver.settings import Settings
+from berth.placement_solver.why import answer
+from berth.runtime.context import Context
+
+SERVICE = "placement"
+TIDY_EVERY_S = 1.0
+MEMBER_TTL_S = 6
+IDLE_S = 0.25
+
+
+class ViewSink:
+    """Feeds one bucket into the picture; a message that cannot be read is counted and left out."""
+
+    def __init__(
+        self,
+        bucket: str,
+        apply: Callable[[Entry], None],
+        reset: Callable[[], None],
+        end: Callable[[], None],
+        wake: Callable[[], None],
+        log: Callable[..., object],
+    ) -> None:
+        self._bucket = bucket
+        self._apply = apply
+        self._reset = reset
+        self._end = end
+        self._wake = wake
+        self._log = log
+
+    def reset(self) -> None:
+        """The bucket starts over."""
+        self._reset()
+
+    def apply(self, entry: Entry) -> None:
+        """The next message."""
+        try:
+            self._apply(entry)
+        except (Broken, ValueError) as error:
+            metrics.BROKEN_MESSAGES.labels(self._bucket).inc()
+            self._log("a message cannot be read and is left out", bucket=self._bucket, key=entry.key, error=str(error))
+        self._wake()
+
+    def end(self, sequence: int) -> None:
+        """The end was reached."""
+        self._end()
+        self._wake()
+
+
+async def main(ctx: Context[Settings]) -> None:
+    """Run until cancelled."""
+    settings = ctx.settings
+    picture = Picture(settings.scheduler_names, ctx.instance)
+    verifier = Verifier(picture)
+    bus = ctx.bus
+    await bus.ensure()
+    handlers = Handlers(
+        picture,
+        verifier,
+        bus.ledger(),
+        bus.events(),
+        bus.commands(),
+        ctx.clock,
+        ctx.random,
+        batch_pods_max=settings.batch_pods_max,
+        tell_after_s=settings.tell_after_s,
+    )
+    members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
+    _follow(ctx, picture, handlers, members)
+    ctx.health.add("views", lambda: (handlers.may_plan(), "complete" if handlers.may_plan() else "still reading"))
+    ctx.spawn(bus.lease(f"solver.{ctx.instance}", ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
+    await _answer(bus, ctx, picture, handlers)
+    ctx.spawn(_tidy(ctx, handlers, members), name="tidy")
+    await _rounds(ctx, handlers)
+
+
+def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, members: Members) -> None:
+    def nothing() -> None:
+        pass
+
+    def sink(
+        bucket: str, apply: Callable[[Entry], None], reset: Callable[[], None], end: Callable[[], None] = nothing
+    ) -> ViewSink:
+        return ViewSink(bucket, apply, reset, end, handlers.changed.set, ctx.log.warning)
+
+    sinks = [
+        sink(
+            buckets.STATE,
+            lambda e: picture.read_state(e.key, e.value, deleted=e.deleted, gap=e.gap, trace=e.traceparent),
+            picture.reset_state,
+            picture.end_of_state,
+        ),
+        sink(
+            buckets.INVENTORY,
+            lambda e: picture.read_inventory(e.key, e.value, e.deleted),
+            picture.reset_inventory,
+        ),
+        sink(buckets.QUOTA, lambda e: picture.read_quota(e.key, e.value, e.deleted), picture.quotas.reset),
+        sink(
+            buckets.RESERVATION, lambda e: picture.read_reserved(e.key, e.value, e.deleted), picture.reservations.reset
+        ),
+        sink(
+            buckets.LEDGER,
+            lambda e: picture.read_ledger(e.key, e.value, e.deleted, e.sequence),
+            picture.reset_ledger,
+        ),
+        sink(buckets.LEASE, lambda e: members.seen(e.key, e.deleted), members.reset),
+    ]
+    names = [buckets.STATE, buckets.INVENTORY, buckets.QUOTA, buckets.RESERVATION, buckets.LEDGER, buckets.LEASE]
+    for bucket, each in zip(names, sinks, strict=True):
+        ctx.spawn(ctx.bus.follow(bucket, each).run(), name=f"follow {bucket}")
+
+
+async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
+    """Rounds for ever. A batch closes at once when nothing else is coming in, else after a short window."""
+    picture = handlers.picture
+    window_s = ctx.settings.batch_window_s
+    while True:
+        handlers.tick()
+        if not handlers.may_plan() or not picture.queue.has_ready(picture.now):
+            handlers.changed.clear()
+            pause = min(IDLE_S, max(0.0, picture.queue.next_retry() - picture.now))
+            try:
+                await asyncio.wait_for(handlers.changed.wait(), pause or 0.001)
+            except TimeoutError:
+                continue
+            if window_s:
+                await ctx.clock.sleep(window_s)
+            continue
+        await handlers.round()
+        metrics.WAITING.set(len(picture.queue))
+        # Followers share this loop: let them run between rounds even when the queue never empties.
+        await asyncio.sleep(0)
+
+
+async def _tidy(ctx: Context[Settings], handlers: Handlers, members: Members) -> None:
+    picture = handlers.picture
+    while True:
+        await ctx.clock.sleep(TIDY_EVERY_S)
+        alive = members.alive()
+        if alive != picture.solvers:
+            ctx.log.info("solvers alive", solvers=list(alive))
+            picture.resharded(alive)
+            handlers.changed.set()
+        metrics.NODES.set(int(picture.nodes.alive.sum()))
+        await handlers.tidy()
+
+
+async def _answer(bus: BusPort, ctx: Context[Settings], picture: Picture, handlers: Handlers) -> None:
+    async def why(payload: bytes) -> bytes:
+        return encode(answer(picture, decode(payload, WhyQuestion)))
+
+    async def status(_: bytes) -> bytes:
+        return encode(
+            StatusAnswer(
+                service=ctx.service,
+                instance=ctx.instance,
+                active=True,
+                ready=handlers.may_plan(),
+                facts={
+                    "waiting": len(picture.queue),
+                    "nodes": int(picture.nodes.alive.sum()),
+                    "epoch": picture.book.ledger.epoch.epoch,
+                    "solvers": len(picture.solvers),
+                    "classes": sum(1 for _ in picture.classes),
+                },
+            )
+        )
+
+    await bus.serve(SERVICE, "0.1.0", {"why": why, "status": status})

@@ -1,0 +1,53 @@
+"""Answers to people: why is this pod where it is, or nowhere."""
+
+from __future__ import annotations
+
+from berth.contracts.question import WhyAnswer, WhyQuestion
+from berth.contracts.state import Pod
+from berth.placement_solver.picture import Picture
+from berth.transaction.book import FINISHED_PHASES
+
+
+def answer(picture: Picture, question: WhyQuestion) -> WhyAnswer:
+    """What this solver knows of a pod; an empty namespace asks about a Reservation."""
+    name = (question.namespace, question.name)
+    seen = picture.book.seen(name)
+    base = WhyAnswer(namespace=question.namespace, name=question.name, outcome="unknown")
+    if seen is None:
+        return _with(base, "unknown", "no such object is known")
+    waiting = picture.queue.waiting.get(name)
+    held = picture.book.ledger.decisions.get(name)
+    mine = waiting is not None or (held is not None and held.decision.uid == seen.uid)
+    facts: dict[str, object] = {"mine": mine, "problems": list(seen.problems), "attempts": seen.attempt}
+    if not picture.is_ours(seen):
+        return _with(base, "foreign", f"scheduler name {seen.template.scheduler!r} is not one of ours", **facts)
+    if seen.node:
+        claim = next((claim for claim in picture.book.claims_of(name) if claim.uid == seen.uid), None)
+        facts.update(node=seen.node, plan=seen.plan)
+        if claim is not None:
+            facts.update(devices=list(claim.devices), quota=claim.quota)
+        if held is not None and held.decision.uid == seen.uid:
+            facts.update(
+                reservation=held.decision.reservation, gang=held.decision.gang.name if held.decision.gang else ""
+            )
+        ended = isinstance(seen, Pod) and seen.phase in FINISHED_PHASES
+        return _with(base, "bound", f"bound to {seen.node}{', and has ended' if ended else ''}", **facts)
+    if seen.template.gates:
+        return _with(base, "waiting", f"held by scheduling gates: {', '.join(seen.template.gates)}", **facts)
+    decision = picture.book.open_decision(name)
+    if decision is not None:
+        facts.update(node=decision.node, plan=decision.plan, quota=decision.quota, reservation=decision.reservation)
+        facts.update(devices=list(decision.allocation.devices), gang=decision.gang.name if decision.gang else "")
+        return _with(base, "decided", f"decided for {decision.node}, waiting for the bind", **facts)
+    if waiting is None:
+        return _with(base, "waiting", "another solver decides it", **facts)
+    facts.update(gang=waiting.group, reasons=list(waiting.reasons))
+    if waiting.reasons:
+        outcome = "waiting" if waiting.tries == 0 else "refused"
+        return _with(base, outcome, waiting.message, **facts)
+    return _with(base, "waiting", "in the queue", **facts)
+
+
+def _with(base: WhyAnswer, outcome: str, message: str, **facts: object) -> WhyAnswer:
+    fields = {name: getattr(base, name) for name in base.__struct_fields__}
+    return WhyAnswer(**{**fields, "outcome": outcome, "message": message, **facts})

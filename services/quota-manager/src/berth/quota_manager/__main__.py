@@ -1,0 +1,10 @@
+"""Starts quota-manager: `python -m berth.quota_manager`."""
+
+import sys
+
+from berth.quota_manager.settings import Settings
+from berth.quota_manager.shell import SERVICE, main
+from berth.runtime import run
+
+if __name__ == "__main__":
+    sys.exit(run(SERVICE, Settings, main))

@@ -1,0 +1,106 @@
+"""What is published of a group, and with which revision.
+
+A message is written again only when it says something else. Its revision then rises, so that a solver which charged a
+group under an older runtime can be told apart; a mere change of demand keeps the revision and does not hurry.
+
+Revisions are one sequence for all groups, never below the clock in milliseconds: even a bucket that lost its content,
+or a group that was deleted and made again, continues above everything that was ever used on an account.
+"""
+
+from typing import Final
+
+import msgspec
+
+from berth.contracts.base import Problem
+from berth.contracts.quota import QuotaGroup
+from berth.quota_manager.core.forest import Group
+from berth.resources.amounts import Amounts, clamped, without_zeros
+
+BUILT_IN_UNLIMITED: Final = 2**63 // 5
+"""From here on a ceiling of the system or default group means "none": it is what the protocol gives them."""
+
+
+def group_message(
+    group: Group, namespaces: list[str], problems: list[Problem], *, uses_runtime: bool = True
+) -> QuotaGroup:
+    """The message of a group, with revision 0.
+
+    A resource of the max that the level does not share (the parent does not name it) is limited by the max alone. The
+    built-in groups limit nothing unless somebody gave them a real ceiling: a limit would make every placement of theirs
+    charge one account.
+    """
+    spec = group.spec
+    ceiling = spec.max
+    if group.is_built_in:
+        ceiling = {key: limit for key, limit in ceiling.items() if limit < BUILT_IN_UNLIMITED}
+    runtime = ceiling
+    if uses_runtime or group.is_detached:
+        runtime = {key: group.runtime.get(key, limit) for key, limit in ceiling.items()}
+    return QuotaGroup(
+        tree=group.tree,
+        name=group.name,
+        revision=0,
+        parent=spec.parent,
+        ancestors=[] if group.is_detached else [above.name for above in group.ancestors()],
+        is_parent=bool(group.children) or spec.is_parent,
+        limits=sorted(ceiling),
+        min=_ordered(spec.min),
+        max=_ordered(ceiling),
+        runtime=_ordered(runtime),
+        request=_ordered(without_zeros(group.request)),
+        lends=group.lends,
+        namespaces=namespaces,
+        problems=problems,
+    )
+
+
+class Shelf:
+    """What the bucket holds, as far as its owner knows, and the highest revision ever seen."""
+
+    def __init__(self) -> None:
+        self.messages: dict[str, QuotaGroup] = {}
+        self.revision = 0
+
+    def saw(self, key: str, message: QuotaGroup | None) -> None:
+        """The bucket shows this message (None: nothing) under a key.
+
+        An older message than the one at hand is the echo of a write that was overtaken by a newer one.
+        """
+        if message is None:
+            self.messages.pop(key, None)
+            return
+        self.revision = max(self.revision, message.revision)
+        known = self.messages.get(key)
+        if known is None or message.revision >= known.revision:
+            self.messages[key] = message
+
+    def next_revision(self, now_ms: int) -> int:
+        """A revision above every one before; the same for all groups of one round."""
+        return max(self.revision + 1, now_ms)
+
+    def successor(self, key: str, wanted: QuotaGroup, revision: int, *, demand_too: bool) -> QuotaGroup | None:
+        """The message to write in place of the present one, or None when that says the same already.
+
+        `demand_too` says whether a change of the request alone is worth a write.
+        """
+        known = self.messages.get(key)
+        if known is None or _limits(known) != _limits(wanted):
+            message = msgspec.structs.replace(wanted, revision=revision)
+        elif demand_too and (known.request, known.problems) != (wanted.request, wanted.problems):
+            message = msgspec.structs.replace(wanted, revision=known.revision)
+        else:
+            return None
+        self.messages[key] = message
+        self.revision = max(self.revision, message.revision)
+        return message
+
+
+def _limits(message: QuotaGroup) -> QuotaGroup:
+    """The message without what may change under one revision."""
+    return msgspec.structs.replace(message, revision=0, request={}, problems=[])
+
+
+def _ordered(amounts: Amounts) -> Amounts:
+    """In the order of names, so that equal vectors are equal bytes."""
+    held = clamped(amounts)
+    return {key: held[key] for key in sorted(held)}

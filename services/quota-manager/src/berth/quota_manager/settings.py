@@ -1,0 +1,52 @@
+"""The knobs of quota-manager."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from berth.quota_manager.core.engine import Rules
+from berth.runtime import Seconds, ServiceSettings
+
+
+class Settings(ServiceSettings, frozen=True, kw_only=True):
+    """Read from the environment. The `quota_` switches bear the meaning of the protocol's arguments and gates."""
+
+    window_s: Annotated[
+        float, Meta(ge=0, le=60, description="how long news is gathered before figures are computed")
+    ] = 0.005
+    writeback_interval_s: Annotated[
+        Seconds, Meta(description="least time between two writes of one ElasticQuota's status")
+    ] = 2.0
+    writeback_retry_s: Annotated[
+        Seconds, Meta(description="after this long a write that had no effect is asked for again")
+    ] = 30.0
+    writebacks_per_s: Annotated[
+        int, Meta(ge=1, le=10_000, description="most writes to all ElasticQuotas together in a second")
+    ] = 100
+    overuse_grace_s: Annotated[
+        Seconds, Meta(description="how long a group must be over its runtime before an event says so")
+    ] = 5.0
+    lease_ttl_s: Annotated[int, Meta(ge=2, le=300, description="time to live of the lease between replicas")] = 6
+    quota_scale_min: Annotated[
+        bool, Meta(description="enableMinQuotaScale: minimums shrink in proportion when they exceed the total")
+    ] = True
+    quota_runtime: Annotated[bool, Meta(description="enableRuntimeQuota; off, the max is the limit")] = True
+    quota_guarantee_usage: Annotated[
+        bool, Meta(description="ElasticQuotaGuaranteeUsage: what is used is guaranteed, idle minimum is not lent")
+    ] = False
+    quota_default_group: Annotated[
+        bool, Meta(description="off (DisableDefaultQuota): only pods that name a group belong to one")
+    ] = True
+    quota_ignore_terminating: Annotated[
+        bool, Meta(description="ElasticQuotaImmediateIgnoreTerminatingPod: pods count until deletion is requested")
+    ] = False
+
+    @property
+    def rules(self) -> Rules:
+        """The switches as the core takes them."""
+        return Rules(
+            scales_min=self.quota_scale_min,
+            guarantees_use=self.quota_guarantee_usage,
+            uses_default=self.quota_default_group,
+            uses_runtime=self.quota_runtime,
+        )

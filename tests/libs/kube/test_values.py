@@ -1,0 +1,166 @@
+"""Paths, answers, back-off, bodies: everything without a connection."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.kube import (
+    DEVICES,
+    LEASES,
+    NODES,
+    PODS,
+    RESERVATIONS,
+    Answer,
+    Backoff,
+    KubeSettings,
+    ObjectRef,
+    Resource,
+    event,
+    guarded,
+)
+from berth.kube.answer import answer_of
+from berth.kube.bodies import binding, delete_options, eviction
+
+
+@pytest.mark.parametrize(
+    ("resource", "arguments", "path"),
+    [
+        (PODS, (), "/api/v1/pods"),
+        (PODS, ("ns", "p", "binding"), "/api/v1/namespaces/ns/pods/p/binding"),
+        (NODES, ("", "n1", "status"), "/api/v1/nodes/n1/status"),
+        (LEASES, ("ns", "l"), "/apis/coordination.k8s.io/v1/namespaces/ns/leases/l"),
+        (RESERVATIONS, ("", "r"), "/apis/scheduling.koordinator.sh/v1alpha1/reservations/r"),
+        (DEVICES, (), "/apis/scheduling.koordinator.sh/v1alpha1/devices"),
+        (PODS, ("ns", "a?b#c"), "/api/v1/namespaces/ns/pods/a%3Fb%23c"),
+    ],
+)
+def test_paths(resource: Resource, arguments: tuple[str, ...], path: str) -> None:
+    assert resource.path(*arguments) == path
+
+
+@pytest.mark.parametrize(
+    ("resource", "arguments"),
+    [
+        (PODS, ("ns", "..")),
+        (PODS, ("..", "p")),
+        (PODS, ("ns", "a/b")),
+        (PODS, ("ns", "%2e%2e")),
+        (PODS, ("", "p")),
+        (NODES, ("ns", "n")),
+        (NODES, ("", "n" * 254)),
+    ],
+)
+def test_names_that_would_lead_elsewhere_are_refused(resource: Resource, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=r"name|namespace"):
+        resource.path(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("status", "ok", "unknown", "repeat"),
+    [
+        (0, False, True, True),
+        (200, True, False, False),
+        (201, True, False, False),
+        (401, False, False, True),
+        (403, False, False, True),
+        (404, False, False, False),
+        (409, False, False, False),
+        (422, False, False, False),
+        (429, False, False, True),
+        (500, False, True, True),
+        (504, False, True, True),
+    ],
+)
+def test_what_an_answer_means(status: int, ok: bool, unknown: bool, repeat: bool) -> None:
+    answer = Answer(status)
+    assert (answer.ok, answer.unknown, answer.repeat) == (ok, unknown, repeat)
+
+
+def test_a_refusal_carries_reason_message_and_time_to_wait() -> None:
+    body = json.dumps(
+        {"reason": "TooManyRequests", "message": "slow down", "details": {"retryAfterSeconds": 7}}
+    ).encode()
+    from_header = answer_of(429, body, "Too Many Requests", "3")
+    assert (from_header.reason, from_header.message, from_header.retry_after_s) == ("TooManyRequests", "slow down", 3.0)
+    assert answer_of(429, body, "", None).retry_after_s == 7.0
+    assert answer_of(429, b"<html>", "Too Many Requests", "soon").retry_after_s is None
+    assert answer_of(503, b"<html>", "Bad Gateway", None).message == "Bad Gateway"
+    assert answer_of(429, b"", "", "99999999999").retry_after_s == 300.0
+    assert answer_of(429, b'{"details":{"retryAfterSeconds":-5}}', "", None).retry_after_s is None
+
+
+@given(seed=st.integers(0, 1000), tries=st.integers(1, 30), asked=st.none() | st.floats(0, 1e6))
+def test_back_off_grows_within_its_cap_and_honours_the_server(seed: int, tries: int, asked: float | None) -> None:
+    backoff = Backoff(random.Random(seed), base_s=0.2, cap_s=30.0)
+    for attempt in range(tries):
+        at_least = 0.0 if asked is None else min(asked, 300.0)
+        wait_s = backoff.next(asked)
+        assert at_least <= wait_s <= at_least + min(0.2 * 2**attempt, 30.0)
+    backoff.reset()
+    assert backoff.next() <= 0.2
+
+
+def test_a_binding_carries_node_annotations_and_guards() -> None:
+    body = binding("ns", "p", uid="u", version="7", node="n1", annotations={"a": "b"})
+    assert body["metadata"] == {
+        "namespace": "ns",
+        "name": "p",
+        "uid": "u",
+        "resourceVersion": "7",
+        "annotations": {"a": "b"},
+    }
+    assert body["target"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    assert "annotations" not in binding("ns", "p", uid="u", version="7", node="n1", annotations={})["metadata"]
+
+
+def test_evictions_and_deletions_carry_preconditions() -> None:
+    assert eviction("ns", "p", uid="u")["deleteOptions"]["preconditions"] == {"uid": "u"}
+    assert delete_options(uid="u", version="3", grace_s=0) == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": "u", "resourceVersion": "3"},
+        "gracePeriodSeconds": 0,
+    }
+    assert "preconditions" not in delete_options()
+
+
+def test_a_guarded_patch_keeps_the_metadata_it_patches() -> None:
+    patch = {"metadata": {"labels": {"a": None}}, "spec": {}}
+    assert guarded(patch, uid="u", version="1") == {
+        "metadata": {"labels": {"a": None}, "uid": "u", "resourceVersion": "1"},
+        "spec": {},
+    }
+    assert patch == {"metadata": {"labels": {"a": None}}, "spec": {}}
+    assert guarded({"spec": {}}) == {"spec": {}}
+
+
+@given(name=st.text("abc-.", min_size=1, max_size=253), message=st.text(max_size=3000))
+def test_events_fit_the_limits_of_the_server(name: str, message: str) -> None:
+    about = ObjectRef("v1", "Pod", "ns", name, "u")
+    body = event(
+        about, reason="R", message=message, warning=True, component="c", instance="i", now=0.0, token="0123456789ab"
+    )
+    assert len(body["metadata"]["name"]) <= 253
+    assert len(body["message"]) <= 1024
+    assert body["metadata"]["namespace"] == body["involvedObject"]["namespace"] == "ns"
+    assert body["firstTimestamp"] == "1970-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"url": "localhost:1"}, "url"),
+        ({"connections": 0}, "connections"),
+        ({"timeout_s": float("nan")}, "timeout_s"),
+        ({"token": "a", "token_file": "b"}, "token"),
+    ],
+)
+def test_settings_name_their_problems(settings: dict[str, object], field: str) -> None:
+    assert KubeSettings(**settings).problems()[0].startswith(field)  # type: ignore[arg-type]
+
+
+def test_settings_do_not_show_the_token() -> None:
+    assert "secret" not in repr(KubeSettings(url="http://x", token="secret"))

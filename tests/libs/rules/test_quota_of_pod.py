@@ -1,0 +1,68 @@
+"""Which quota a pod belongs to."""
+
+import json
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from berth.rules.quota_of_pod import DEFAULT_GROUP, ROOT_GROUP, SYSTEM_GROUP, QuotaClaim, QuotaMap, parse_namespaces
+
+CASES = json.loads((Path(__file__).parents[2] / "vectors" / "quota" / "quota_of_pod.json").read_text())["cases"]
+LABEL = "quota.scheduling.koordinator.sh/name"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_reference_cases(case):
+    given = case["given"]
+    claims = [QuotaClaim(quota["name"], quota["namespace"], tuple(quota["namespaces"])) for quota in given["quotas"]]
+    quota_map = QuotaMap.of_claims(claims, uses_default=not given["disableDefaultQuota"])
+    assert quota_map.group_of(given["podLabels"].get(LABEL), given["podNamespace"]) == case["expect"]["quota"]
+
+
+def test_the_smaller_name_gets_a_namespace_that_two_claim():
+    claims = [QuotaClaim("b", "x", ("ns",)), QuotaClaim("a", "y", ("ns", "other")), QuotaClaim("c", "z", ("ns",))]
+    for order in permutations(claims):
+        assert QuotaMap.of_claims(order).group_of(None, "ns") == "a"
+
+
+def test_built_in_groups_are_always_known_and_the_root_never_holds_pods():
+    quota_map = QuotaMap.of_claims([QuotaClaim(ROOT_GROUP, "ns", ("ns",))])
+    assert quota_map.group_of(SYSTEM_GROUP, "ns") == SYSTEM_GROUP
+    assert quota_map.group_of(ROOT_GROUP, "ns") == DEFAULT_GROUP
+    assert quota_map.group_of(None, "ns") == DEFAULT_GROUP
+    assert quota_map.group_of("", "ns") == DEFAULT_GROUP
+
+
+def test_a_map_made_from_published_groups_answers_alike():
+    claims = [QuotaClaim("b", "b", ("x", "y")), QuotaClaim("a", "q", ("b", "y"))]
+    original = QuotaMap.of_claims(claims)
+    served = original.namespaces_of()
+    assert served == {"a": ["y"], "b": ["b", "x"]}
+    copy = QuotaMap(original.names, {namespace: name for name, all_of in served.items() for namespace in all_of})
+    for label in (None, "a", "b", "gone"):
+        for namespace in ("b", "x", "y", "z"):
+            assert copy.group_of(label, namespace) == original.group_of(label, namespace)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "names", "is_wrong"),
+    [
+        (None, (), False),
+        ("", (), False),
+        ('["a","b","a"]', ("a", "b"), False),
+        ('["a",""]', ("a",), True),
+        ("oops", (), True),
+        ('{"a":1}', (), True),
+        ("[1]", (), True),
+        ("[" * 100_000, (), True),
+        (f'["{"n" * 254}"]', (), True),
+        (f'["{"n" * 300_000}"]', (), True),
+        ("\ud800", (), True),
+    ],
+)
+def test_annotations_are_read_with_care(annotation, names, is_wrong):
+    name = "quota.scheduling.koordinator.sh/namespaces"
+    found, problem = parse_namespaces({} if annotation is None else {name: annotation})
+    assert found == names
+    assert bool(problem) is is_wrong

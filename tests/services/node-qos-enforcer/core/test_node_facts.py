@@ -1,0 +1,73 @@
+"""What the node's entry in STATE says about its CPU."""
+
+import pytest
+
+from berth.contracts import names, state
+from berth.node_qos_enforcer.core.node_facts import MAX_CPU_MILLI, facts_of
+
+
+def node(capacity=None, allocatable=None, reservation=None) -> state.Node:
+    amounts = [{} if cpu is None else {"cpu": cpu} for cpu in (capacity, allocatable)]
+    annotations = {} if reservation is None else {names.ANNOTATION_NODE_RESERVATION: reservation}
+    return state.Node(
+        name="n", uid="u", version=1, capacity=amounts[0], allocatable=amounts[1], annotations=annotations
+    )
+
+
+def test_amounts_are_taken_over():
+    assert facts_of(node(8_000, 7_500)) == (8_000, 7_500, 0, ())
+
+
+def test_a_node_that_says_nothing_has_no_facts():
+    assert facts_of(node()) == (None, None, 0, ())
+
+
+def test_an_amplified_node_holds_nothing_back():
+    assert facts_of(node(8_000, 12_000)).allocatable_milli == 8_000
+
+
+@pytest.mark.parametrize("bad", [-1, MAX_CPU_MILLI + 1])
+def test_absurd_amounts_are_named(bad):
+    facts = facts_of(node(bad, 1_000))
+    assert facts.capacity_milli is None
+    assert [problem.field for problem in facts.problems] == ["status.capacity[cpu]"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "want"),
+    [
+        ('{"resources":{"cpu":"4"}}', 4_000),
+        ('{"resources":{"cpu":"1500m"}}', 1_500),
+        ('{"resources":{"cpu":2}}', 2_000),
+        ('{"reservedCPUs":"0-3"}', 4_000),
+        ('{"resources":{"cpu":"10"},"reservedCPUs":"0-1","applyPolicy":"ReservedCPUsOnly"}', 2_000),
+        ('{"resources":{"memory":"1Gi"}}', 0),
+        ("{}", 0),
+        ("", 0),
+    ],
+)
+def test_reservation_is_read(annotation, want):
+    facts = facts_of(node(8_000, 8_000, annotation))
+    assert (facts.annotation_reserved_milli, facts.problems) == (want, ())
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "{",
+        "[]",
+        '{"resources":{"cpu":"-2"}}',
+        '{"resources":{"cpu":"lots"}}',
+        '{"resources":{"cpu":1e300}}',
+        '{"resources":{"cpu":"99999999"}}',
+        '{"reservedCPUs":"3-1"}',
+        '{"reservedCPUs":"0-99999999999"}',
+        "[" * 50_000,
+        " " * 70_000,
+    ],
+)
+def test_a_reservation_that_cannot_be_used_reserves_nothing_and_is_named(annotation):
+    facts = facts_of(node(8_000, 8_000, annotation))
+    assert facts.annotation_reserved_milli == 0
+    assert facts.capacity_milli == 8_000
+    assert [names.ANNOTATION_NODE_RESERVATION in problem.field for problem in facts.problems] == [True]

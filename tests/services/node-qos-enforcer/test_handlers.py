@@ -1,0 +1,95 @@
+"""The node's state in, looks out."""
+
+import json
+
+from berth.bus.port import Entry
+from berth.contracts import state
+from berth.contracts.codec import decode, encode
+from berth.contracts.metrics import NodeMetrics
+from berth.node_qos_enforcer.core.measure import Meter, Strategy
+from berth.node_qos_enforcer.core.node_facts import UNKNOWN
+from berth.node_qos_enforcer.handlers import NodeView, Reporter, node_key
+from berth.node_qos_enforcer.sampler import take_sample
+
+KEY = node_key("n-1.example")
+
+
+def entry(value: bytes, *, key=KEY, deleted=False) -> Entry:
+    return Entry(key=key, value=value, deleted=deleted, sequence=1, pending=0, gap=False, traceparent=None)
+
+
+def seen(cpu: int) -> bytes:
+    return encode(state.Node(name="n-1.example", uid="u", version=1, capacity={"cpu": cpu}))
+
+
+class Bucket:
+    """Keeps what is put, as the bus would."""
+
+    def __init__(self):
+        self.puts = []
+
+    def put(self, key, value, *, traceparent=None):
+        self.puts.append((key, value))
+        return True
+
+
+def reporter(**more) -> Reporter:
+    node = "n-1.example"
+    parts = {"view": NodeView(KEY), "bucket": Bucket(), "strategy": Strategy(), "meter": Meter(node, max_gap_s=20)}
+    return Reporter(node=node, **{**parts, **more})
+
+
+def test_view_takes_its_own_node_only():
+    view = NodeView(KEY)
+    view.apply(entry(seen(1_000), key="node.other"))
+    assert view.facts == UNKNOWN
+    view.apply(entry(seen(4_000)))
+    assert view.facts.capacity_milli == 4_000
+    view.apply(entry(b"", deleted=True))
+    assert view.facts == UNKNOWN
+    view.apply(entry(seen(4_000)))
+    view.reset()
+    assert view.facts == UNKNOWN
+
+
+def test_state_that_cannot_be_read_is_a_problem_of_the_next_message(modern_machine):
+    one = reporter()
+    one.view.apply(entry(b'{"type":"node.seen.v1","name":5}'))
+    got = one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=5.0)
+    assert f"state.{KEY}" in [problem.field for problem in got.metrics.problems]
+
+
+def test_each_look_goes_to_the_nodes_own_key(modern_machine):
+    one = reporter()
+    modern_machine.kubelet()
+    for step in (0, 1):
+        modern_machine.node(ticks=1_000 + 400 * step)
+        modern_machine.pod("p", "Burstable", cpu_ns=step * 2_000_000_000, memory=7)
+        modern_machine.monotonic += 10 * step
+        one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=50.0 + step)
+    keys, values = zip(*one.bucket.puts, strict=True)
+    assert set(keys) == {"node.n-1_example"}
+    got = decode(values[-1], NodeMetrics)
+    assert (got.node, got.measured_at, got.interval_s) == ("n-1.example", 51.0, 10.0)
+    assert (got.node_usage.cpu_milli, got.pods[0].usage.cpu_milli) == (400, 200)
+    assert got.suppress_cpu_milli == 8_000 * 65 // 100 - 200 - 200
+    assert one.facts()["suppress_target_milli"] == got.suppress_cpu_milli
+    assert one.facts()["best_effort_next_quota_us"] == 100 * got.suppress_cpu_milli
+    json.dumps(one.facts())
+
+
+def test_a_lost_bucket_gets_the_last_look_again(modern_machine):
+    one = reporter()
+    one.on_reset()
+    assert one.bucket.puts == []
+    one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=5.0)
+    one.on_reset()
+    assert len(one.bucket.puts) == 2
+    assert one.bucket.puts[0] == one.bucket.puts[1]
+
+
+def test_somebody_elses_write_is_counted():
+    one = reporter()
+    one.on_conflict("node.other")
+    one.on_conflict(KEY)
+    assert one.facts()["conflicts"] == 1

@@ -1,0 +1,255 @@
+"""The agent on a real bus: what it publishes, what it follows, what it answers, and what happens when things go wrong."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from berth.bus import Bus, BusSettings
+from berth.contracts import buckets, state
+from berth.contracts.codec import decode, encode
+from berth.contracts.metrics import NodeMetrics
+from berth.contracts.question import StatusAnswer, StatusQuestion
+from berth.contracts.subjects import question_subject
+from berth.node_qos_enforcer.handlers import node_key
+from berth.node_qos_enforcer.settings import Settings
+from berth.node_qos_enforcer.shell import SERVICE, main
+from berth.runtime import Context
+
+DEADLINE_S = 30.0
+NODE = "node-1.example"
+KEY = node_key(NODE)
+
+
+class Latest:
+    """What the metrics bucket holds, and how often the agent's own key was written."""
+
+    def __init__(self):
+        self.values: dict[str, bytes] = {}
+        self.writes = 0
+
+    def reset(self):
+        self.values.clear()
+
+    def apply(self, entry):
+        self.values[entry.key] = entry.value
+        self.writes += entry.key == KEY
+
+    def end(self, sequence):
+        pass
+
+    def metrics(self) -> NodeMetrics | None:
+        return decode(self.values[KEY], NodeMetrics) if KEY in self.values else None
+
+
+async def until(holds, what: str):
+    """Poll until something holds; its value is returned."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (value := holds()):
+        assert time.monotonic() < deadline, f"never: {what}"
+        await asyncio.sleep(0.01)
+    return value
+
+
+@contextlib.asynccontextmanager
+async def running(task_coroutine):
+    task = asyncio.create_task(task_coroutine)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@contextlib.asynccontextmanager
+async def connected(server, service: str = "test"):
+    bus = await Bus.connect(BusSettings(url=server.url), service=service)
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+@contextlib.asynccontextmanager
+async def agent(server, machine, **settings):
+    """A running agent that looks at a fake machine; yields its context."""
+    settings = Settings(
+        **{
+            "node_name": NODE,
+            "interval_s": 0.1,
+            "proc_root": str(machine.root / "proc"),
+            "sys_root": str(machine.root / "sys"),
+            **settings,
+        }
+    )
+    async with connected(server, SERVICE) as bus:
+        ctx = Context(service=SERVICE, settings=settings, bus=bus, instance="i", random=random.Random(1))
+        ctx.spawn(main(ctx), name="main")
+        try:
+            yield ctx
+        finally:
+            for task in list(ctx.supervisor._tasks):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            assert ctx.supervisor.failure is None
+
+
+@contextlib.asynccontextmanager
+async def watched(server):
+    """A view of the metrics bucket, and the bus it hangs on."""
+    async with connected(server) as bus:
+        await bus.ensure()
+        latest = Latest()
+        async with running(bus.follow(buckets.METRICS, latest).run()):
+            yield bus, latest
+
+
+async def test_first_message_comes_at_once_and_the_next_knows_usage(nats_server, modern_machine):
+    modern_machine.kubelet()
+    modern_machine.pod("p", "Burstable", cpu_ns=1_000, memory=7)
+    async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine, interval_s=60.0) as ctx:
+        first = await until(latest.metrics, "a first message")
+        assert first.node == NODE
+        assert first.interval_s == 0.0
+        assert first.memory_total_bytes == 16 << 30
+        assert first.cpu_pressure.some_avg10 == 1.5
+        assert ctx.health.ready
+        second = await until(lambda: (got := latest.metrics()).interval_s and got, "a second look after a second")
+        assert second.by_qos.keys() == {"guaranteed", "burstable", "besteffort"}
+        assert [pod.uid for pod in second.pods] == ["p"]
+        assert second.suppress_cpu_milli == 8_000 * 65 // 100
+
+
+async def test_state_of_the_node_changes_the_target(nats_server, modern_machine):
+    modern_machine.kubelet()
+    modern_machine.pod("p", "Burstable", cpu_ns=1_000, memory=7)
+    async with watched(nats_server) as (bus, latest), agent(nats_server, modern_machine):
+        await until(lambda: (got := latest.metrics()) and got.suppress_cpu_milli == 5_200, "the machine's own CPUs")
+        seen = state.Node(name=NODE, uid="u", version=1, capacity={"cpu": 6_000}, allocatable={"cpu": 5_000})
+        watcher = bus.owned(buckets.STATE)
+        watcher.put(KEY, encode(seen))
+        watcher.put("node.other", encode(seen))
+        await until(lambda: latest.metrics().suppress_cpu_milli == 3_900 - 1_000, "the cluster's figures")
+        watcher.delete(KEY)
+        await until(lambda: latest.metrics().suppress_cpu_milli == 5_200, "the machine's own CPUs again")
+
+
+async def test_entries_of_other_nodes_are_left_alone(nats_server, modern_machine):
+    async with watched(nats_server) as (bus, latest):
+        others = bus.owned(buckets.METRICS)
+        others.put("node.other", b"theirs")
+        await others.drain()
+        async with agent(nats_server, modern_machine):
+            await until(lambda: latest.writes >= 5, "five messages")
+        assert latest.values["node.other"] == b"theirs"
+
+
+async def test_somebody_else_on_the_key_is_noticed_and_overwritten(nats_server, modern_machine):
+    async with watched(nats_server) as (bus, latest), agent(nats_server, modern_machine):
+        await until(lambda: latest.writes >= 2, "messages")
+        impostor = bus.owned(buckets.METRICS)
+        await impostor.ready()
+        deadline = time.monotonic() + DEADLINE_S
+        facts = {"conflicts": 0}
+        while not facts["conflicts"]:
+            assert time.monotonic() < deadline
+            impostor.put(KEY, f"theirs {time.monotonic()}".encode())
+            await impostor.drain()
+            answer = await bus.ask(question_subject(SERVICE, "status"), encode(StatusQuestion()))
+            facts = decode(answer, StatusAnswer).facts
+        await until(lambda: latest.values[KEY].startswith(b"{") and latest.metrics().node == NODE, "own message again")
+
+
+async def test_status_tells_how_the_target_came_about(nats_server, modern_machine):
+    modern_machine.kubelet()
+    modern_machine.pod("p", "Burstable", cpu_ns=1_000, memory=7)
+    async with watched(nats_server) as (bus, latest), agent(nats_server, modern_machine):
+        await until(lambda: (got := latest.metrics()) and got.interval_s, "usage")
+        answers = await bus.ask_all(question_subject(SERVICE, "status"), encode(StatusQuestion()))
+        (answer,) = [decode(data, StatusAnswer) for data in answers]
+        assert (answer.service, answer.instance, answer.active, answer.ready) == (SERVICE, "i", True, True)
+        assert answer.facts["node"] == NODE
+        assert answer.facts["cgroup_driver"] == "systemd"
+        assert answer.facts["suppress_target_milli"] == 5_200
+        assert answer.facts["best_effort_next_quota_us"] == 520_000
+
+
+async def test_measuring_goes_on_while_the_bus_is_away(nats_server, modern_machine):
+    async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine) as ctx:
+        await until(lambda: latest.writes >= 2, "messages")
+        nats_server.kill()
+        before = latest.metrics().measured_at
+        modern_machine.node(ticks=1_000, available=1 << 30)
+        await until(lambda: ctx.clock.now() > before + 1.0, "a second to pass")
+        nats_server.start()
+        got = await until(
+            lambda: (got := latest.metrics()).measured_at > before + 1.0 and got, "messages after the bus is back"
+        )
+        assert got.node_usage.memory_bytes == 15 << 30
+        assert got.interval_s < 1.0
+
+
+async def test_a_bus_that_lost_everything_gets_the_node_again(nats_server, modern_machine):
+    async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine):
+        await until(lambda: latest.writes >= 2, "messages")
+    nats_server.stop()
+    empty = nats_server.home / "empty"
+    empty.mkdir()
+    nats_server.restore_store(empty)
+    nats_server.start()
+    async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine):
+        await until(lambda: latest.writes >= 2, "messages on an empty bus")
+
+
+async def test_torn_files_are_problems_and_nothing_ends(nats_server, modern_machine):
+    async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine):
+        await until(lambda: latest.writes >= 1, "a message")
+        modern_machine.write("proc/stat", "cpu 1")
+        modern_machine.write("proc/meminfo", "")
+        got = await until(
+            lambda: len((got := latest.metrics()).problems) >= 2 and not got.interval_s and got, "problems"
+        )
+        assert {problem.field for problem in got.problems} >= {"node_usage.cpu", "node_usage.memory"}
+        modern_machine.node(ticks=2_000)
+        await until(lambda: (got := latest.metrics()).interval_s and not got.problems, "a clean message again")
+
+
+def get(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return answer.read().decode()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/stat"), reason="not Linux")
+async def test_the_process_measures_this_machine(nats_server, tmp_path: Path):
+    environ = os.environ | {
+        "BERTH_NATS_URL": nats_server.url,
+        "BERTH_PORT_FILE": str(tmp_path / "port"),
+        "BERTH_INTERVAL_S": "0.5",
+        "NODE_NAME": NODE,
+    }
+    async with watched(nats_server) as (_, latest):
+        process = subprocess.Popen([sys.executable, "-m", "berth.node_qos_enforcer"], env=environ)
+        try:
+            got = await until(lambda: (got := latest.metrics()) and got.interval_s and got, "usage of this machine")
+            assert got.cpu_total_milli == 1_000 * os.sysconf("SC_NPROCESSORS_ONLN")
+            assert 0 < got.node_usage.memory_bytes < got.memory_total_bytes
+            assert 0 <= got.node_usage.cpu_milli <= got.cpu_total_milli * 2
+            port = int((tmp_path / "port").read_text())
+            figures = await asyncio.to_thread(get, port, "/metrics")
+            assert 'berth_node_rounds_total{outcome="measured"}' in figures
+            assert "berth_node_memory_used_bytes" in figures
+            await asyncio.to_thread(get, port, "/readyz")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            code = await asyncio.to_thread(process.wait, 20)
+        assert code == 0

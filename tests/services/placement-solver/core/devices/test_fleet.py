@@ -1,0 +1,147 @@
+"""The arrays over all nodes must say what the exact choice says, node by node."""
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.contracts import names
+from berth.placement_solver.core.devices import (
+    GPU,
+    LEAST_ALLOCATED,
+    MOST_ALLOCATED,
+    RDMA,
+    Fleet,
+    NoRoom,
+    Slot,
+    Want,
+    allocate,
+    charge,
+    gpu_want,
+    scoring_of,
+    slots_of,
+)
+from berth.placement_solver.core.devices.scoring import node_score
+
+GI = 1 << 30
+MEMORIES = [16 * GI, 85_198_045_184, 7, 0]
+slot_parts = st.tuples(
+    st.booleans(), st.sampled_from(MEMORIES), st.integers(0, 120), st.integers(0, 120), st.integers(0, 20 * GI)
+)
+shares = st.integers(1, 100)
+wants = st.one_of(
+    st.builds(lambda n: {names.GPU_CORE: 100 * n, names.GPU_MEMORY_RATIO: 100 * n}, st.integers(1, 3)),
+    st.builds(lambda p: {names.GPU_CORE: p, names.GPU_MEMORY_RATIO: p}, shares),
+    st.builds(lambda n, p: {names.GPU_SHARED: n, names.GPU_MEMORY_RATIO: n * p}, st.integers(1, 3), shares),
+    st.builds(lambda n, b: {names.GPU_SHARED: n, names.GPU_MEMORY: n * b}, st.integers(1, 3), st.integers(1, 17 * GI)),
+    st.builds(lambda b: {names.GPU_MEMORY: b}, st.integers(1, 2**62)),
+    st.builds(lambda p: {names.NPU_CORE: p, names.GPU_MEMORY_RATIO: 100}, shares),
+)
+
+
+def node(parts: list[tuple[bool, int, int, int, int]]) -> tuple[Slot, ...]:
+    return tuple(
+        Slot(
+            minor,
+            (100, 100, memory, 8 if memory == 7 else 0, 0, 0) if healthy else GPU.zero,
+            (core, ratio, held, 0, 0, 0),
+        )
+        for minor, (healthy, memory, core, ratio, held) in enumerate(parts)
+    )
+
+
+@given(st.lists(st.lists(slot_parts, max_size=10), max_size=6), wants)
+def test_fits_where_the_exact_choice_finds_devices(
+    cluster: list[list[tuple[bool, int, int, int, int]]], request: dict[str, int]
+) -> None:
+    want = gpu_want(request)
+    assert want is not None
+    fleet = Fleet(GPU, 1, 2)
+    nodes = [node(parts) for parts in cluster]
+    for row, slots in enumerate(nodes):
+        fleet.write(row, slots)
+    expected = [not isinstance(allocate(slots, want), NoRoom) for slots in nodes]
+    assert fleet.fits(want)[: len(nodes)].tolist() == expected
+    assert not fleet.fits(want)[len(nodes) :].any()
+    assert (fleet.tightness(want)[: len(nodes)] >= 0).tolist() == expected
+    for strategy in (LEAST_ALLOCATED, MOST_ALLOCATED):
+        policy = scoring_of(GPU, strategy)
+        exact = [node_score(slots, want.amounts, policy) for slots in nodes]
+        if all(amount < 1 << 50 for amount in want.amounts):
+            assert fleet.node_scores(want, policy)[: len(nodes)].tolist() == exact
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=8), shares)
+def test_tightness_is_the_used_part_of_the_device_that_packing_takes(used: list[int], percent: int) -> None:
+    total = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 100 * GI}
+    held = {m: {name: amount * p // 100 for name, amount in total.items()} for m, p in enumerate(used)}
+    slots = slots_of(GPU, dict.fromkeys(held, total), held)
+    want = gpu_want({names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent})
+    assert want is not None
+    fleet = Fleet(GPU, 1)
+    fleet.write(0, slots)
+    points = float(fleet.tightness(want)[0])
+    answer = allocate(slots, want, scoring=scoring_of(GPU, MOST_ALLOCATED))
+    if isinstance(answer, NoRoom):
+        assert points == -1
+    elif percent < 100:
+        assert math.floor(points) == used[answer[0].minor] + percent
+
+
+def eight(busy: int, part: int = 0) -> tuple[Slot, ...]:
+    total = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 80 * GI}
+    held = dict.fromkeys(range(busy), total)
+    if part:
+        held[busy] = {name: amount * part // 100 for name, amount in total.items()}
+    return slots_of(GPU, dict.fromkeys(range(8), total), held)
+
+
+def test_packing_prefers_the_broken_device_then_the_fuller_node() -> None:
+    fleet = Fleet(GPU, 4)
+    for row, slots in enumerate([eight(0), eight(5), eight(2, part=50), eight(8)]):
+        fleet.write(row, slots)
+    half = gpu_want({names.GPU_CORE: 50, names.GPU_MEMORY_RATIO: 50})
+    pair = gpu_want({names.GPU_CORE: 200, names.GPU_MEMORY_RATIO: 200})
+    assert half is not None
+    assert pair is not None
+    assert np.argsort(-fleet.tightness(half)).tolist() == [2, 1, 0, 3]
+    assert np.argsort(-fleet.tightness(pair)).tolist() == [1, 2, 0, 3]
+    assert fleet.fits(pair).tolist() == [True, True, True, False]
+
+
+def test_one_row_is_scored_as_it_is_among_all() -> None:
+    fleet = Fleet(GPU, 3)
+    for row in range(3):
+        fleet.write(row, eight(row, part=25))
+    want = gpu_want({names.GPU_SHARED: 2, names.GPU_MEMORY: 20 * GI})
+    assert want is not None
+    policy = scoring_of(GPU, LEAST_ALLOCATED)
+    for rows in (slice(1, 2), np.array([2, 0])):
+        assert fleet.tightness(want, rows).tolist() == fleet.tightness(want)[rows].tolist()
+        assert fleet.fits(want, rows).tolist() == fleet.fits(want)[rows].tolist()
+        assert fleet.node_scores(want, policy, rows).tolist() == fleet.node_scores(want, policy)[rows].tolist()
+
+
+def test_rows_grow_shrink_and_follow_a_placement() -> None:
+    fleet = Fleet(GPU, 0, 0)
+    want = gpu_want({names.GPU_CORE: 700, names.GPU_MEMORY_RATIO: 700})
+    assert want is not None
+    slots = eight(0)
+    fleet.write(5, slots)
+    assert fleet.fits(want).tolist().index(True) == 5
+    answer = allocate(slots, want)
+    assert not isinstance(answer, NoRoom)
+    fleet.write(5, charge(slots, answer))
+    assert not fleet.fits(want).any()
+    fleet.write(5, ())
+    assert not fleet.fits(gpu_want({names.GPU_MEMORY_RATIO: 1}) or want).any()
+    assert fleet.nodes >= 6
+
+
+def test_devices_of_one_column() -> None:
+    fleet = Fleet(RDMA, 2, 4)
+    fleet.write(1, slots_of(RDMA, {1: {names.RDMA: 100}, 2: {names.RDMA: 100}}, {1: {names.RDMA: 60}}))
+    assert fleet.fits(Want(RDMA, (50,), 1, shared=True)).tolist() == [False, True]
+    assert fleet.fits(Want(RDMA, (50,), 2, shared=True)).tolist() == [False, False]
+    assert fleet.tightness(Want(RDMA, (40,), 1, shared=True))[1] >= 100
