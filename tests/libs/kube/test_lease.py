@@ -1,6 +1,7 @@
 """The Lease against an API server in memory that loses answers, with clocks that tests move."""
 
 import asyncio
+import itertools
 import json
 import random
 from collections.abc import Callable
@@ -24,8 +25,10 @@ class FakeApi:
         self.fate = fate
         self.down = False
         self.changes: list[tuple[str, str]] = []
+        self.looks = 0
 
     async def get(self, *_: Any) -> Answer:
+        self.looks += 1
         await asyncio.sleep(0)
         if self.down:
             return Answer(0, b"", "Timeout")
@@ -214,8 +217,10 @@ async def test_throttling_is_not_a_loss(clock: Any) -> None:
     one = lease(api, "one", clock)
     await one.try_acquire()
     api.fate = lambda: "throttled"
+    looks = api.looks
     assert await one.renew() is Outcome.UNKNOWN
     assert one.held
+    assert api.looks == looks
 
 
 async def test_a_lease_that_was_deleted_is_lost_and_made_anew(clock: Any) -> None:
@@ -266,7 +271,7 @@ def test_reading_a_lease(body: bytes, expected: LeaseRecord | None) -> None:
 @pytest.mark.parametrize("options", [{"holder": ""}, {"renew_s": 6.0}, {"renew_s": 0.0}])
 def test_arguments_that_cannot_work(options: dict[str, Any], clock: Any) -> None:
     arguments = {"holder": "one", **options}
-    with pytest.raises(ValueError, match="holder|renew_s"):
+    with pytest.raises(ValueError, match=r"holder|renew_s"):
         lease(FakeApi(), arguments.pop("holder"), clock, **arguments)
 
 
@@ -305,9 +310,9 @@ async def _two_processes(seed: int) -> None:
         await asyncio.gather(*(step(i) for i in range(2) if rng.random() < 0.8))
     plans = [plan for k, (_, plan) in enumerate(api.changes) if plan and (k == 0 or api.changes[k - 1][1] != plan)]
     assert [plan for plan in plans if plan in set(believed)] == believed
-    for (former, _), (holder, plan), (_, old) in zip(api.changes, api.changes[1:], api.changes, strict=False):
+    for (former, remembered), (holder, plan) in itertools.pairwise(api.changes):
         if former != holder:
-            assert plan == old  # a take-over changes the holder and nothing else
+            assert plan == remembered  # a take-over changes the holder and nothing else
 
 
 class _Ticking:

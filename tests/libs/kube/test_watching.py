@@ -358,6 +358,16 @@ async def test_streams_that_end_at_once_are_not_opened_in_a_storm(
     assert len(clock.slept) == 4
 
 
+async def test_after_something_good_waits_are_short_again(
+    server: Any, replies: Any, follow: Any, diary: Diary, clock: Any
+) -> None:
+    server.on("GET", PATH, *[replies.status(503, "Down")] * 9, replies.page([], 10))
+    server.on("WATCH", PATH, replies.watch(bookmark(11), then="drop"), replies.watch(bookmark(12), then="hang"))
+    await follow(13)
+    assert max(clock.slept[:9]) > 2.0
+    assert clock.slept[9] <= 0.2
+
+
 async def test_a_handlers_mistake_comes_out(server: Any, replies: Any, connect: Any, clock: Any) -> None:
     class Faulty(Diary):
         def began(self) -> None:

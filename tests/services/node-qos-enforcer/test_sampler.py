@@ -134,6 +134,8 @@ def test_other_directories_are_no_pods(modern_machine):
     modern_machine.group("kubepods.slice/kubepods-burstable.slice/init.scope", cpu_ns=1, memory=1)
     modern_machine.group("kubepods.slice/kubepods-podx", cpu_ns=1, memory=1)
     modern_machine.group("kubepods.slice/kubepods-pod.slice", cpu_ns=1, memory=1)
+    modern_machine.group("kubepods.slice/kubepods-pod\udcff.slice", cpu_ns=1, memory=1)
+    modern_machine.group(f"kubepods.slice/kubepods-pod{'x' * 200}.slice", cpu_ns=1, memory=1)
     assert look(modern_machine).pods == ()
 
 

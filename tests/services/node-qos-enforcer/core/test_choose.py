@@ -91,11 +91,17 @@ def test_a_round_keeps_off_what_is_not_its_own_and_grows_slowly(node):
     assert len(chosen) <= len(node["current"]) + -(-len(node["processors"]) // 10)
 
 
-@given(st.integers(-4_000, 40_000), st.integers(0, 8_000))
-def test_a_larger_target_never_gives_fewer_cpus(target, more):
+@given(st.lists(st.integers(-4_000, 40_000), min_size=2, max_size=2).map(sorted))
+def test_a_larger_target_never_gives_fewer_cpus(targets):
     rows = machine(2, 10, 2)
-    node = {"processors": rows, "current": range(40)}
-    assert len(choose_cpus(target_milli=target, **node)) <= len(choose_cpus(target_milli=target + more, **node))
+    less, more = (choose_cpus(target_milli=target, processors=rows, current=range(40)) for target in targets)
+    assert len(less) <= len(more)
+
+
+def test_a_share_that_its_pool_cannot_give_changes_nothing():
+    rows = machine(1, 2, 2)
+    assert choose_cpus(target_milli=4_000, processors=rows, current=range(4)) == [0, 2, 1, 3]
+    assert choose_cpus(target_milli=4_001, processors=rows, current=range(4)) == []
 
 
 def test_no_cpu_left_changes_nothing():

@@ -3,7 +3,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.node_qos_enforcer.core import cgroup_files, cgroup_paths, proc
@@ -73,6 +73,7 @@ texts = st.one_of(st.text(max_size=80), st.lists(words, max_size=24).map(" ".joi
 
 
 @pytest.mark.parametrize("parse", PARSERS)
+@settings(max_examples=40)
 @given(text=texts)
 def test_any_text_is_parsed_or_refused(parse, text):
     with contextlib.suppress(Malformed):

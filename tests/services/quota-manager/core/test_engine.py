@@ -280,7 +280,7 @@ def expected(final_pods, final_nodes, final_specs, used_rules):
 
 
 @given(histories, rules)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_differences_arrive_where_a_fresh_computation_does(history, used_rules):
     engine = Engine(used_rules)
     end = play(engine, history)

@@ -56,6 +56,15 @@ class _Position(NamedTuple):
     pending: int
 
 
+class _Known(NamedTuple):
+    """A message that the stream held: seen here (`time` is when it was stored), or acknowledged to this process (0)."""
+
+    sequence: int
+    time: int
+    subject: str
+    data: bytes
+
+
 class _Stale(Exception):  # noqa: N818 - a reason to begin again, caught here
     """The stream changed while the consumer was made."""
 
@@ -74,6 +83,7 @@ class Follower:
         random: randomness.Random,
     ) -> None:
         self.ready = asyncio.Event()
+        self.attached = asyncio.Event()
         self.sequence = 0
         self.bucket = bucket
         self._link = link
@@ -85,7 +95,7 @@ class Follower:
         self._random = random
         self._created = ""
         self._server = ""
-        self._recent: deque[tuple[int, int]] = deque(maxlen=HISTORY)  # (sequence, time stored) of the last entries
+        self._recent: deque[_Known] = deque(maxlen=HISTORY)  # the last messages known to be stored, newest last
         self._heard = (0.0, 0.0)  # monotonic and wall clock of the last word from the server
         self._queue: deque[Msg] = deque()
         self._wake = asyncio.Event()
@@ -98,7 +108,7 @@ class Follower:
 
     async def run(self) -> None:
         """Follow until cancelled."""
-        unhook = self._link.on_disconnect(self._wake.set)
+        unhook = self._link.on_disconnect(self._disconnected)
         pause_s, reason = RETRY_FIRST_S, "start"
         try:
             while True:
@@ -119,6 +129,15 @@ class Follower:
         finally:
             unhook()
             await self._detach()
+
+    def witness(self, sequence: int, subject: str, data: bytes) -> None:
+        """Note a message that the stream acknowledged to this process, so that its loss is noticed too."""
+        if not self._recent or sequence > self._recent[-1].sequence:
+            self._recent.append(_Known(sequence, 0, subject, data))
+
+    def _disconnected(self) -> None:
+        self.attached.clear()
+        self._wake.set()
 
     # --- the consumer -------------------------------------------------------------------------------------------------
 
@@ -145,6 +164,7 @@ class Follower:
         self._created = info.created
         self._server = link.server_id
         self._listen()
+        self.attached.set()
         if pending == 0:
             self._end()
 
@@ -174,6 +194,7 @@ class Follower:
 
     async def _detach(self) -> None:
         """Drop the subscription and remove the consumer; if that fails the server does it after `INACTIVE_S`."""
+        self.attached.clear()
         subscription, self._subscription = self._subscription, None
         consumer, self._consumer = self._consumer, ""
         if subscription is not None:
@@ -190,7 +211,7 @@ class Follower:
             return
         if info.created != self._created:
             self._reset("another stream")
-        elif info.state.last_seq < self.sequence:
+        elif info.state.last_seq < max(self.sequence, self._recent[-1].sequence if self._recent else 0):
             self._reset("the stream lost its tail")
         elif self._absence_s() > ABSENCE_MAX_S:
             self._reset("away for too long")
@@ -198,16 +219,18 @@ class Follower:
             self._reset("the stream lost its tail and went on")
 
     async def _same_history(self) -> bool:
-        """Whether the last entries are still the ones read.
+        """Whether the last messages known are still the ones stored.
 
-        A server that lost its tail uses sequences again, so a sequence alone proves nothing. The newest entry that was
-        not replaced meanwhile is compared by the time it was stored; if all of them were replaced, a server that has
-        not been restarted is trusted.
+        A server that lost its tail uses sequences again, so a sequence alone proves nothing. The newest message that
+        was not replaced meanwhile is compared; if all of them were replaced, a server that has not been restarted is
+        trusted.
         """
-        for sequence, time in reversed(self._recent):
-            stored = await jetstream.stored_at(self._link, self._stream, sequence)
-            if stored is not None:
-                return stored == time
+        for known in reversed(self._recent):
+            raw = await jetstream.message_at(self._link, self._stream, known.sequence)
+            if raw is not None:
+                if known.time:
+                    return jetstream.nanoseconds(raw.time) == known.time
+                return (raw.subject, jetstream.payload(raw)) == (known.subject, known.data)
         return not self._recent or self._server == self._link.server_id
 
     def _absence_s(self) -> float:
@@ -270,7 +293,8 @@ class Follower:
         self._delivered = at.consumer
         gap = at.stream != self.sequence + 1
         self.sequence = at.stream
-        self._recent.append((at.stream, at.time))
+        if not self._recent or at.stream > self._recent[-1].sequence:
+            self._recent.append(_Known(at.stream, at.time, msg.subject, b""))
         key = msg.subject[len(self._prefix) :]
         if headers is None:
             entry = Entry(key, msg.data, False, at.stream, at.pending, gap, None)

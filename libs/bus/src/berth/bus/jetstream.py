@@ -100,13 +100,17 @@ async def newest(link: Link, bucket: str, key: str) -> Stored | None:
     if raw is None:
         return None
     headers = h.parse(base64.b64decode(raw.hdrs))
-    return Stored(raw.seq, base64.b64decode(raw.data), h.is_deletion(headers))
+    return Stored(raw.seq, payload(raw), h.is_deletion(headers))
 
 
-async def stored_at(link: Link, stream: str, sequence: int) -> int | None:
-    """When the message with this sequence was stored, Unix time in nanoseconds; None: it is not there any more."""
-    raw = await _message(link, stream, {"seq": sequence})
-    return None if raw is None else _nanoseconds(raw.time)
+async def message_at(link: Link, stream: str, sequence: int) -> RawMessage | None:
+    """The message with this sequence; None: it is not there any more."""
+    return await _message(link, stream, {"seq": sequence})
+
+
+def payload(raw: RawMessage) -> bytes:
+    """What the message holds."""
+    return base64.b64decode(raw.data)
 
 
 async def _message(link: Link, stream: str, query: dict[str, object]) -> RawMessage | None:
@@ -119,8 +123,8 @@ async def _message(link: Link, stream: str, query: dict[str, object]) -> RawMess
     return msgspec.convert(answer["message"], RawMessage)
 
 
-def _nanoseconds(text: str) -> int:
-    """RFC 3339 with up to nine decimals."""
+def nanoseconds(text: str) -> int:
+    """Unix time in nanoseconds of RFC 3339 with up to nine decimals."""
     base, _, fraction = text.removesuffix("Z").partition(".")
     seconds = int(datetime.fromisoformat(f"{base}+00:00").timestamp())
     return seconds * NANO + int(fraction.ljust(9, "0")[:9] or 0)

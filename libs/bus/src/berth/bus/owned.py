@@ -233,11 +233,11 @@ class OwnedBucket:
         while True:
             await self._wake.wait()
             await self._complete.wait()
-            await self._link.connected.wait()
+            await self._follower.attached.wait()  # writes into a stream that lost its tail would hide the loss
             await self._window.room()
             if not self._queue:
                 self._wake.clear()
-            elif self._complete.is_set():
+            elif self._complete.is_set() and self._follower.attached.is_set():
                 await self._send(self._queue.popleft())
 
     async def _send(self, key: str) -> None:
@@ -265,6 +265,7 @@ class OwnedBucket:
             return
         key, state = flight.key, self._keys[flight.key]
         state.flight = None
+        self._follower.witness(ack.seq, self._prefix + key, flight.change.payload)
         if ack.seq < state.sequence and state.mark != flight.change.mark:
             self._conflict(key, state)  # stored, and replaced by somebody else since
             return
@@ -312,7 +313,7 @@ class OwnedBucket:
         while True:
             await self._doubts.wait()
             await self._complete.wait()
-            await self._link.connected.wait()
+            await self._follower.attached.wait()
             era, some = self._era, dict(list(self._doubtful.items())[:RESOLVE_AT_ONCE])
             if not some:
                 self._doubts.clear()
@@ -339,6 +340,8 @@ class OwnedBucket:
             return False
         sequence, mark = (0, _GONE) if stored is None else (stored.sequence, _mark(stored))
         state.sequence, state.mark = sequence, mark
+        if stored is not None:
+            self._follower.witness(stored.sequence, self._prefix + key, stored.value)
         if mark == flight.change.mark:
             self._settle(key, state, "stored")
             return False

@@ -190,7 +190,6 @@ class KubeLease:
         if record is None or not self._is_mine(record):
             return False
         self.record = record
-        self._observed = None
         self._confirmed_at = asked_at
         self._set_held(True)
         return True

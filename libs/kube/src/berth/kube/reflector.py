@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import aclosing
-from typing import Generic, Protocol, TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never
 
 from berth.contracts.kube import AnyObject
 from berth.kube.answer import Answer
@@ -34,8 +34,8 @@ T = TypeVar("T", bound=HasMeta)
 T_contra = TypeVar("T_contra", bound=HasMeta, contravariant=True)
 
 
-class Handler(Protocol[T_contra]):
-    """What a reflector calls, in the server's order. Derive from it to inherit the calls that do nothing."""
+class Handler(Generic[T_contra]):
+    """What a reflector calls, in the server's order. Derive from it; a call that is not overridden does nothing."""
 
     def began(self) -> None:
         """A list begins. Another that began before and was not finished is void."""

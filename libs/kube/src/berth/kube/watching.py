@@ -38,6 +38,7 @@ from berth.kube.listing import PageSize, earliest, pages
 T = TypeVar("T", bound=HasMeta)
 ChangeKind = Literal["ADDED", "MODIFIED"]
 
+EVENT_KINDS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "UNREADABLE", "UNKNOWN")
 UNREADABLE = "Unreadable"
 """Reason of a stream given up because of a line without even a name."""
 WENT_BACK = "VersionWentBack"
@@ -137,6 +138,7 @@ class Watching(Generic[T]):
         self._size = PageSize(self._settings.limit)
         self._backoff = Backoff(rng)
         self._label = selection.resource.label
+        self._counts = {kind: metrics.WATCH_EVENTS.labels(self._label, kind) for kind in EVENT_KINDS}
 
     async def forever(self) -> AsyncGenerator[Happening[T], None]:
         """Everything that happens to the kind, without end."""
@@ -237,26 +239,29 @@ class Watching(Generic[T]):
             return self._malformed(envelope, "UNREADABLE")
         kind = envelope.type
         if kind == "ERROR":
-            metrics.WATCH_EVENTS.labels(self._label, kind).inc()
+            self._counts[kind].inc()
             return Ended(_answer_of(read_status(bytes(envelope.object)), bytes(envelope.object)))
         if kind == "BOOKMARK":
             version = read_bookmark(envelope.object)
-            return self._malformed(version, kind) if isinstance(version, Malformed) else Bookmark(version)
+            if isinstance(version, Malformed):
+                return self._malformed(version, kind)
+            self._counts[kind].inc()
+            return Bookmark(version)
         if kind not in ("ADDED", "MODIFIED", "DELETED"):
             return self._malformed(Malformed("", "", 0, "type", f"unknown event {kind[:40]!r}"), "UNKNOWN")
         decoded = self._decoder.read(envelope.object)
         if isinstance(decoded, Decoded):
-            metrics.WATCH_EVENTS.labels(self._label, kind).inc()
+            self._counts[kind].inc()
             if kind == "DELETED":
                 return Deleted(decoded.item, decoded.version)
             return Changed("ADDED" if kind == "ADDED" else "MODIFIED", decoded.item, decoded.version)
         if kind == "DELETED" and isinstance(known := read_identity(envelope.object), Decoded):
-            metrics.WATCH_EVENTS.labels(self._label, kind).inc()
+            self._counts[kind].inc()
             return Deleted(known.item, known.version)
         return self._malformed(decoded, kind)
 
     def _malformed(self, problem: Malformed, kind: str) -> Malformed:
-        metrics.WATCH_EVENTS.labels(self._label, kind).inc()
+        self._counts[kind].inc()
         metrics.MALFORMED.labels(self._label).inc()
         return problem
 

@@ -11,10 +11,12 @@ from typing import NamedTuple
 from berth.contracts.command import PatchNode
 from berth.contracts.event import NodeChanged, ObjectRefused
 from berth.contracts.inventory import NodeInventory
+from berth.contracts.state import Device
+from berth.contracts.subjects import named_key
 from berth.device_inventory.core.allocatable import node_patch
 from berth.device_inventory.core.changes import changes
 from berth.device_inventory.core.count import inventory_of, same_devices
-from berth.device_inventory.views import Shelf, StateView
+from berth.device_inventory.views import NODE, Shelf, StateView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +52,7 @@ class Desk:
         self.shelf = shelf
         self._rules = rules
         self._asked: dict[str, _Asked] = {}
+        self._counts: dict[str, tuple[Device, NodeInventory]] = {}
 
     def names(self) -> set[str]:
         """Every node that may need something."""
@@ -75,9 +78,10 @@ class Desk:
         if device is None and not self.view.proves_absence:
             return outcome
         published = self.shelf.inventories.get(name)
-        wanted = inventory_of(device) if device is not None else None
+        wanted = self._counted(device)
         if wanted is None:
-            outcome.withdraw = name in self.shelf.keys.values() if published is None else True
+            self._counts.pop(name, None)
+            outcome.withdraw = named_key(NODE, name) in self.shelf.keys
         elif not same_devices(published, wanted):
             outcome.inventory = wanted
         if outcome.withdraw or outcome.inventory is not None:
@@ -85,6 +89,15 @@ class Desk:
             self.shelf.put(name, wanted)
         outcome.patch = self._patch(name, wanted, now)
         return outcome
+
+    def _counted(self, device: Device | None) -> NodeInventory | None:
+        """The inventory of a Device. Nodes change far more often than their devices, so the last one is kept."""
+        if device is None:
+            return None
+        known = self._counts.get(device.name)
+        if known is None or known[0] is not device:
+            known = self._counts[device.name] = (device, inventory_of(device))
+        return known[1]
 
     def _patch(self, name: str, inventory: NodeInventory | None, now: float) -> PatchNode | None:
         node = self.view.nodes.get(name)

@@ -43,7 +43,7 @@ class Shell:
         self.context = context
         self.changed: ChangeSet[str] = ChangeSet(context.clock)
         self.view = StateView(self.changed.mark, self._mark_all)
-        self.shelf = Shelf()
+        self.shelf = Shelf(self.changed.mark)
         rules = Rules(
             sync_nodes=settings.device_sync_nodes,
             publish_shared=settings.device_publish_shared,
@@ -95,14 +95,17 @@ class Shell:
 
     async def _carry_out(self, name: str, outcome: Outcome) -> None:
         key = named_key(NODE, name)
-        if outcome.inventory is not None and self.owned.put(key, encode(outcome.inventory)):
-            PUBLISHED.labels("inventory").inc()
-        elif outcome.withdraw and self.owned.delete(key):
-            PUBLISHED.labels("withdrawal").inc()
+        changed = False
+        if outcome.inventory is not None:
+            changed = self.owned.put(key, encode(outcome.inventory))
+        elif outcome.withdraw:
+            changed = self.owned.delete(key)
+        if changed:  # else the bucket's echo of an earlier write made it look different for a moment
+            PUBLISHED.labels("withdrawal" if outcome.withdraw else "inventory").inc()
+            for event in outcome.events:
+                self._tell(name, event)
         if outcome.patch is not None:
             await self._ask(outcome.patch)
-        for event in outcome.events:
-            self._tell(name, event)
 
     async def _ask(self, patch: PatchNode) -> None:
         await self.context.bus.commands().publish(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from berth.bus.port import Entry
 from berth.contracts import state
@@ -51,7 +51,7 @@ class StateView:
     def apply(self, entry: Entry) -> None:
         """One message of STATE."""
         kind = entry.key.partition(".")[0]
-        if kind == DEVICE or kind == NODE:
+        if kind in (DEVICE, NODE):
             self._apply(kind, entry)
         elif entry.key == _MARKER:
             self._apply_marker(entry)
@@ -65,17 +65,13 @@ class StateView:
     def _apply(self, kind: str, entry: Entry) -> None:
         """A message that cannot be read leaves what was known: no answer is better than withdrawing devices in use."""
         try:
+            name = parts(entry.key)[1]
             if entry.deleted:
-                name = parts(entry.key)[1]
                 (self.devices if kind == DEVICE else self.nodes).pop(name, None)
             elif kind == DEVICE:
-                device = decode(entry.value, state.Device)
-                name = device.name
-                self.devices[name] = device
+                self.devices[name] = _named(name, decode(entry.value, state.Device))
             else:
-                node = decode(entry.value, state.Node)
-                name = node.name
-                self.nodes[name] = node
+                self.nodes[name] = _named(name, decode(entry.value, state.Node))
         except (Broken, ValueError, IndexError):
             self.unreadable += 1
             return
@@ -93,10 +89,23 @@ class StateView:
             self._mark_all()
 
 
-class Shelf:
-    """INVENTORY as published, by us or by the other replica, with counts of what is on it."""
+Named = TypeVar("Named", state.Device, state.Node)
 
-    def __init__(self) -> None:
+
+def _named(name: str, message: Named) -> Named:
+    if message.name != name:
+        raise Broken("name", "is not the name in the key")
+    return message
+
+
+class Shelf:
+    """INVENTORY as published, by us or by the other replica, with counts of what is on it.
+
+    `put` notes what we are about to write; when the bucket then shows something else, the node is marked.
+    """
+
+    def __init__(self, mark: Callable[[str], None]) -> None:
+        self._mark = mark
         self.inventories: dict[str, NodeInventory] = {}
         self.keys: dict[str, str] = {}
         """Node name by key, for every key that is there, readable or not."""
@@ -129,10 +138,15 @@ class Shelf:
         except (ValueError, IndexError):
             return
         try:
-            self.put(name, None if entry.deleted else decode(entry.value, NodeInventory))
+            shown = None if entry.deleted else decode(entry.value, NodeInventory)
         except Broken:
             self.put(name, None)
             self.keys[entry.key] = name
+            self._mark(name)
+            return
+        if shown != self.inventories.get(name):
+            self.put(name, shown)
+            self._mark(name)
 
     def end(self, sequence: int) -> None:
         """Nothing to do at the end."""

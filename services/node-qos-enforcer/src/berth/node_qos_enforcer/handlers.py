@@ -115,7 +115,9 @@ def _suppress_facts(last: Measurement, sample: NodeSample) -> dict[str, str | in
     """Return the target with its terms, and what is in force, so that the sum can be followed by hand."""
     if last.target is None:
         return {"suppress": f"no target: {last.skipped}"}
-    facts: dict[str, str | int | float] = {f"suppress_{name}": value for name, value in last.target._asdict().items()}
+    facts: dict[str, str | int | float] = {
+        f"suppress_{name}": int(value) for name, value in last.target._asdict().items()
+    }
     if sample.best_effort_bandwidth is not None:
         facts["best_effort_quota_us"] = sample.best_effort_bandwidth.quota_us
         facts["best_effort_next_quota_us"] = "unchanged" if last.next_quota_us is None else last.next_quota_us

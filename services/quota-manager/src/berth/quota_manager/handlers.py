@@ -156,6 +156,7 @@ class Announcement(NamedTuple):
     subject: str
     event: QuotaChanged | ObjectRefused
     kind: str
+    text: str
 
 
 class Desk:
@@ -264,11 +265,11 @@ class Desk:
         for group, excess in self.alarms.overuse(now):
             known = self.engine.forest.groups.get(group)
             tree = known.tree if known is not None else ""
-            event = QuotaChanged(
-                tree=tree, group=group, runtime=known.runtime if known is not None else {}, message=_overuse(excess)
-            )
+            runtime = known.runtime if known is not None else {}
+            text = _overuse(excess)
+            event = QuotaChanged(tree=tree, group=group, runtime=runtime, message=text)
             verb = "exceeded" if excess else "recovered"
-            events.append(Announcement(event_subject("quota", verb, tree, group), event, f"quota.{verb}"))
+            events.append(Announcement(event_subject("quota", verb, tree, group), event, f"quota.{verb}", text))
         return events
 
     def _refusals(self) -> list[Announcement]:
@@ -279,7 +280,9 @@ class Desk:
         for owner, listed in self.alarms.refusals(self.problems).items():
             namespace, _, name = owner.rpartition("/")
             event = ObjectRefused(kind="ElasticQuota", namespace=namespace, name=name, problems=_on_wire(listed))
-            events.append(Announcement(event_subject("quota", "refused", namespace, name), event, "quota.refused"))
+            subject = event_subject("quota", "refused", namespace, name)
+            text = "; ".join(f"{problem.field}: {problem.message}" for problem in listed[:PROBLEMS_MAX])
+            events.append(Announcement(subject, event, "quota.refused", text))
         return events
 
     def _map_objects(self) -> None:

@@ -19,7 +19,9 @@ class NodeClass(NamedTuple):
 
 
 class PodClass(NamedTuple):
-    """Pods that ask for the same GPUs, and how many of the 8,152 do (`weight`); `best_effort` of them are of QoS class BE.
+    """Pods that ask for the same GPUs, and how many of the 8,152 do (`weight`).
+
+    `best_effort` of them are of QoS class BE.
 
     `gpu_milli`: thousandths of one card where `gpus` is 1; 1000 elsewhere.
     """

@@ -1,6 +1,7 @@
 """Requests to store calls, replies to responses. No rule of the API lives here."""
 
 import asyncio
+import logging
 import random
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from berth.simcluster.store import ListOptions, Reply, Store
 from berth.simcluster.store.status import ApiError, bad_request, no_such_path
 from berth.simcluster.store.store import BODY_LIMIT_BYTES
 
+_log = logging.getLogger(__name__)
 _JSON_TYPE = "application/json"
 _NO_METHOD = ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 _POD_CALLS = ("binding", "eviction")
@@ -51,6 +53,11 @@ class App:
         except web.HTTPRequestEntityTooLarge:
             text = f"Request entity too large: limit is {BODY_LIMIT_BYTES}"
             return respond(ApiError(413, "RequestEntityTooLarge", text).reply())
+        except ConnectionError:
+            raise
+        except Exception as error:  # a defect of ours is an answer too, and is logged
+            _log.exception("%s %s", request.method, raw)
+            return respond(ApiError(500, "InternalError", f"Internal error occurred: {error!r}").reply())
 
     async def _other(self, request: web.BaseRequest, raw: str) -> web.StreamResponse:
         path = raw.partition("?")[0]

@@ -1,6 +1,7 @@
 """Custom resource definitions: a stored CRD becomes a served resource, a deleted one takes its objects with it."""
 
 import json
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.resources.abc import Traversable
@@ -90,7 +91,7 @@ def _schema(name: str, version: Json) -> Schema:
     spec = section(section(version, "schema"), "openAPIV3Schema")
     try:
         return Schema(spec or {"x-kubernetes-preserve-unknown-fields": True}, root=True)
-    except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
+    except (TypeError, ValueError, AttributeError, KeyError, RecursionError, re.error) as error:
         field = f"spec.versions[{version['name']}].schema.openAPIV3Schema"
         raise invalid(CRDS.group, CRDS.kind, name, [bad_value(field, None, f"does not compile: {error}")]) from error
 

@@ -17,7 +17,7 @@ from berth.contracts.command import PatchNode
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Device, Node
 from berth.device_inventory.core.check import gpu_label
-from berth.resources.amounts import format_amount
+from berth.resources.amounts import format_amount, without_zeros
 
 SUMMED: Final = (
     names.GPU_CORE,
@@ -65,19 +65,27 @@ def node_patch(
 ) -> PatchNode | None:
     """The patch that brings the node's status and labels in line, None if they are.
 
-    Labels are written and never removed: they describe the machine, which is still the same when its agent is away.
+    Labels are written while there is a healthy GPU and never removed: they describe the machine, which is still the
+    same when its agent is away.
     """
     sums = device_sums(inventory, publish_shared=publish_shared)
     shown = [{name: amounts[name] for name in OWNED & amounts.keys()} for amounts in (node.allocatable, node.capacity)]
     resources: dict[str, str | None] = {}
-    if any(needs_sync(old, sums, threshold) for old in shown):
+    # A zero and a missing name mean the same to everybody: the kubelet turns one into the other.
+    if any(needs_sync(without_zeros(old), without_zeros(sums), threshold) for old in shown):
         resources = {name: format_amount(name, amount) for name, amount in sorted(sums.items())}
         resources |= dict.fromkeys(sorted((shown[0].keys() | shown[1].keys()) - sums.keys()))
-    labels: dict[str, str | None] = {}
-    for name in LABELS:
-        value = gpu_label(device.labels, name) if device is not None else ""
-        if value and node.labels.get(name) != value:
-            labels[name] = value
+    wanted = _gpu_labels(device, inventory)
+    labels: dict[str, str | None] = {name: value for name, value in wanted.items() if node.labels.get(name) != value}
     if not resources and not labels:
         return None
     return PatchNode(name=node.name, uid=node.uid, resources=resources, labels=labels)
+
+
+def _gpu_labels(device: Device | None, inventory: NodeInventory | None) -> dict[str, str]:
+    if device is None or inventory is None:
+        return {}
+    if not any(slot.kind == "gpu" and slot.healthy for slot in inventory.devices):
+        return {}
+    labels = {name: gpu_label(device.labels, name) for name in LABELS}
+    return {name: value for name, value in labels.items() if value}

@@ -83,9 +83,11 @@ def pod_id_of(driver: Driver, basename: str) -> str | None:
 
 
 def pod_uid_of(driver: Driver, basename: str) -> str | None:
-    """Read the pod's uid as Kubernetes writes it."""
+    """Read the pod's uid as Kubernetes writes it; None also for a name that no uid gives (any bytes can be a name)."""
     identity = pod_id_of(driver, basename)
-    return identity.replace("_", "-") if identity and driver == "systemd" else identity
+    if identity is None or not _ID.fullmatch(identity):
+        return None
+    return identity.replace("_", "-") if driver == "systemd" else identity
 
 
 def container_id_of(driver: Driver, basename: str) -> str | None:

@@ -126,13 +126,13 @@ class Solver:
             seen = min(self.foreign.size, cost.size)
             cost[:seen] += np.where(self.foreign[:seen], policy.foreign_part, 0.0)
         if isinstance(candidate.object, Reservation) and candidate.object.required_node:
-            row = self.nodes.rows.get(candidate.object.required_node, -1)
+            wanted = self.nodes.rows.get(candidate.object.required_node, -1)
             only = np.full_like(cost, np.inf)
-            if 0 <= row < cost.size:
-                only[row] = cost[row]
+            if 0 <= wanted < cost.size:
+                only[wanted] = cost[wanted]
             cost = only
         if candidate.cls.template.host_ports:
-            for row in np.flatnonzero(np.isfinite(cost)):
+            for row in map(int, np.flatnonzero(np.isfinite(cost))):
                 if self.nodes.ports[row].conflict(candidate.cls.template.host_ports):
                     cost[row] = np.inf
         return cost

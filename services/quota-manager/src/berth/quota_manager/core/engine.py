@@ -248,7 +248,7 @@ class Engine:
         """Computes one resource of one level again."""
         children = parent.sharers[key]
         total = parent.runtime.get(key, 0)
-        promised = sum(child.spec.min.get(key, 0) for child in children)
+        promised = parent.promised[key]
         is_scaled = self.rules.scales_min and key in parent.runtime and total < promised
         level: list[Child] = []
         for child in children:

@@ -49,6 +49,7 @@ class Group:
         "np_request",
         "np_used",
         "parent",
+        "promised",
         "request",
         "runtime",
         "self_np_request",
@@ -76,6 +77,8 @@ class Group:
         self.weight = weights_of(spec)
         self.sharers: dict[str, list[Group]] = {}
         """Resource -> the children that take part in sharing it, by name. Its keys are the dimensions of the level."""
+        self.promised: Amounts = {}
+        """Resource -> the sum of the mins of those children."""
         self.self_request: Amounts = {}
         self.self_used: Amounts = {}
         self.self_np_request: Amounts = {}
@@ -287,6 +290,7 @@ def _find_sharers(forest: Forest) -> None:
             if not child.is_built_in and not child.is_detached:
                 for key in child.spec.max.keys() & level:
                     parent.sharers.setdefault(key, []).append(child)
+                    parent.promised[key] = parent.promised.get(key, 0) + child.spec.min.get(key, 0)
     for group in forest.groups.values():
         if not group.is_built_in:
             group.effective_min = dict(group.spec.min)

@@ -14,7 +14,8 @@ import msgspec
 from berth.contracts.base import Problem
 from berth.contracts.quota import QuotaGroup
 from berth.quota_manager.core.forest import Group
-from berth.resources.amounts import Amounts, clamped, without_zeros
+from berth.resources.amounts import Amounts, without_zeros
+from berth.resources.quantity import AMOUNT_MAX
 
 BUILT_IN_UNLIMITED: Final = 2**63 // 5
 """From here on a ceiling of the system or default group means "none": it is what the protocol gives them."""
@@ -102,5 +103,4 @@ def _limits(message: QuotaGroup) -> QuotaGroup:
 
 def _ordered(amounts: Amounts) -> Amounts:
     """In the order of names, so that equal vectors are equal bytes."""
-    held = clamped(amounts)
-    return {key: held[key] for key in sorted(held)}
+    return {key: min(amounts[key], AMOUNT_MAX) for key in sorted(amounts)}

@@ -4,7 +4,7 @@ This is the arithmetic of Koordinator elastic quota in its exact form: integers 
 to the smaller name. It knows nothing of trees, pods or several resources; `engine` and `solve` call it level by level.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
@@ -20,51 +20,50 @@ class Child(NamedTuple):
     guarantee: int = 0
     lends: bool = True
 
-    @property
-    def floor(self) -> int:
-        """What the child keeps whatever its siblings ask for, if it asks for that much itself."""
-        return self.minimum if self.minimum > self.guarantee else self.guarantee
-
 
 def share(total: int, children: Iterable[Child]) -> dict[str, int]:
     """The runtime of every child, by name.
 
-    A child that asks for more than its floor gets the floor and joins the hungry ones; a lending child that asks for
-    less gets what it asks for. What is left of `total` goes to the hungry by weight; what a child has no use for is
-    shared again. Nothing is taken back when the floors alone exceed `total`.
+    The floor of a child is the greater of its effective min and its guarantee. A child that asks for more gets the
+    floor and joins the hungry ones; a lending child that asks for less gets what it asks for. What is left of `total`
+    goes to the hungry by weight; what a child has no use for is shared again. Nothing is taken back when the floors
+    alone exceed `total`.
     """
     runtime: dict[str, int] = {}
-    hungry: list[Child] = []
+    requests: dict[str, int] = {}
+    weights: dict[str, int] = {}
     left = total
-    for child in children:
-        floor = child.floor
-        if child.request > floor:
-            hungry.append(child)
-            granted = floor
-        else:
-            granted = child.request if child.lends else floor
-        runtime[child.name] = granted
+    for name, weight, request, minimum, guarantee, lends in children:
+        granted = minimum if minimum > guarantee else guarantee
+        if request > granted:
+            requests[name] = request
+            weights[name] = weight
+        elif lends:
+            granted = request
+        runtime[name] = granted
         left -= granted
-    while left > 0 and hungry:
-        left, hungry = _spread(left, hungry, runtime)
+    while left > 0 and weights:
+        left = _spread(left, weights, requests, runtime)
     return runtime
 
 
-def largest_remainder(amount: int, weights: Sequence[tuple[str, int]]) -> dict[str, int]:
+def largest_remainder(amount: int, weights: Mapping[str, int]) -> dict[str, int]:
     """`amount` split in proportion to the weights, exactly; names with a weight of 0 or less get nothing.
 
     The units that rounding down leaves over go one each to the largest remainders, ties to the smaller name.
     """
-    total_weight = sum(weight for _, weight in weights)
+    total_weight = sum(weights.values())
     if total_weight <= 0 or amount <= 0:
         return {}
     parts: dict[str, int] = {}
     remainders: list[tuple[int, str]] = []
-    for name, weight in weights:
+    missing = amount
+    for name, weight in weights.items():
         if weight > 0:
-            parts[name], remainder = divmod(weight * amount, total_weight)
+            part, remainder = divmod(weight * amount, total_weight)
+            parts[name] = part
+            missing -= part
             remainders.append((-remainder, name))
-    missing = amount - sum(parts.values())
     if missing > 0:
         remainders.sort()
         for _, name in remainders[:missing]:
@@ -85,19 +84,16 @@ def effective_minimum(total: int, minimum: int, *, scalable_sum: int, fixed_sum:
     return rest * minimum // scalable_sum
 
 
-def _spread(left: int, hungry: list[Child], runtime: dict[str, int]) -> tuple[int, list[Child]]:
-    """One round: adds the shares to `runtime`; returns the surplus of the children that are full, and the others."""
-    parts = largest_remainder(left, [(child.name, child.weight) for child in hungry])
-    if not parts:
-        return 0, []
+def _spread(left: int, weights: dict[str, int], requests: dict[str, int], runtime: dict[str, int]) -> int:
+    """One round: adds the shares to `runtime`, drops the children that are full, returns their surplus."""
     surplus = 0
-    still_hungry: list[Child] = []
-    for child in hungry:
-        granted = runtime[child.name] + parts.get(child.name, 0)
-        if granted < child.request:
-            still_hungry.append(child)
-        else:
-            surplus += granted - child.request
-            granted = child.request
-        runtime[child.name] = granted
-    return surplus, still_hungry
+    parts = largest_remainder(left, weights)
+    for name, part in parts.items():
+        granted = runtime[name] + part
+        request = requests[name]
+        if granted >= request:
+            surplus += granted - request
+            granted = request
+            del weights[name]
+        runtime[name] = granted
+    return surplus

@@ -1,0 +1,221 @@
+"""The waves: from committed plans to binds, while the Lease is ours.
+
+A wave takes the plans that LEDGER has committed and that were not begun yet, checks strict gangs (R9), asks the leader
+whether the ledger still is what the Lease remembers, records the newest plan in the Lease (R10), and only then begins
+their decisions. One leader look and one Lease write a wave, not a pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from berth.bus.errors import BusError
+from berth.bus.port import LedgerPort, Stored, Write
+from berth.cluster_writer import metrics
+from berth.cluster_writer.binds import Binds
+from berth.cluster_writer.core.gangs import Start, check_plan
+from berth.cluster_writer.core.waves import loss, new_plans, plans_to_forget, to_record
+from berth.cluster_writer.epochs import Epochs, LostLeaseError
+from berth.cluster_writer.picture import Picture
+from berth.contracts import subjects
+from berth.contracts.codec import decode
+from berth.contracts.errors import Broken
+from berth.contracts.ledger import Epoch, Plan, PlanStatus
+from berth.kube.lease import KubeLease, Outcome
+from berth.runtime.clock import Clock
+from berth.telemetry import get_logger
+
+log = get_logger(__name__)
+
+PLANS_MAX = 64
+IDLE_S = 1.0
+FORGET_MAX = 200
+
+
+class Acting:
+    """The active writer's loop. `wake` is set by whoever saw something new."""
+
+    def __init__(
+        self, picture: Picture, ledger: LedgerPort, lease: KubeLease, binds: Binds, epochs: Epochs, clock: Clock
+    ) -> None:
+        self._picture = picture
+        self._ledger = ledger
+        self._lease = lease
+        self._binds = binds
+        self._epochs = epochs
+        self._clock = clock
+        self.wake = asyncio.Event()
+        self.began: set[str] = set()
+        self.suspected_loss = ""
+        self._is_checked = False
+        self.ledger_ready = asyncio.Event()
+        self.state_ready = asyncio.Event()
+
+    @property
+    def is_acting(self) -> bool:
+        """The Lease is ours and the ledger has been compared with it."""
+        return self._lease.active and self._is_checked
+
+    def check_again(self) -> None:
+        """The Lease has just become ours, or the ledger starts over, or the bus was away: compare before acting."""
+        self._is_checked = False
+        self.began.clear()
+        self.wake.set()
+
+    async def run(self) -> None:
+        """Act while active, for ever."""
+        await self.state_ready.wait()
+        await self.ledger_ready.wait()
+        while True:
+            metrics.ACTIVE.set(1 if self._lease.active else 0)
+            try:
+                moved = await self._turn() if self._lease.active else False
+            except LostLeaseError:
+                log.warning("the Lease is another writer's: beginning nothing")
+                self.check_again()
+                moved = False
+            except BusError as error:
+                log.warning("the bus does not answer: trying again", error=str(error))
+                await self._clock.sleep(0.5)
+                moved = False
+            if not moved:
+                await self._wait()
+
+    async def _wait(self) -> None:
+        try:
+            await asyncio.wait_for(self.wake.wait(), IDLE_S)
+        except TimeoutError:
+            return
+        finally:
+            self.wake.clear()
+
+    async def _turn(self) -> bool:
+        """One step; True when there may be more to do at once."""
+        if not self._is_checked or self.suspected_loss:
+            await self._compare()
+            return True
+        view = self._picture.book.ledger
+        plans = new_plans(view, self.began, PLANS_MAX)
+        if not plans:
+            return False
+        ready = self._begin_gangs(plans)
+        if not ready:
+            return False
+        if not await self._record(ready):
+            metrics.WAVES.labels("refused").inc()
+            return True
+        metrics.WAVES.labels("begun").inc()
+        for plan in ready:
+            self.began.add(plan)
+            for name in sorted(view.members.get(plan, ())):
+                held = view.decisions.get(name)
+                if held is not None and held.decision.plan == plan:
+                    self._binds.begin(held.decision)
+        return True
+
+    def _begin_gangs(self, plans: Sequence[str]) -> list[str]:
+        """The plans that may begin now; those with a broken gang are given up, those to be judged later left."""
+        ready = []
+        for plan in plans:
+            check = check_plan(plan, self._picture.book)
+            if check.start is Start.GO:
+                ready.append(plan)
+            elif check.start is Start.WITHDRAW:
+                log.warning("a plan cannot begin: its members are withdrawn", plan=plan, reason=check.reason)
+                self.began.add(plan)
+                for decision in check.withdraw:
+                    self._binds.give_up(decision, check.reason)
+        return ready
+
+    # --- R10 ---------------------------------------------------------------------------------------------------------
+
+    async def _record(self, plans: Sequence[str]) -> bool:
+        """Look at the leader, then write the newest plan into the Lease; False when that did not come to pass."""
+        record = self._lease.record
+        if record is None:
+            raise LostLeaseError
+        newest = to_record(self._picture.book.ledger, record.plan, list(plans))
+        reason = await self._leader_says(record.epoch, [record.plan, newest])
+        if reason:
+            self.suspected_loss = reason
+            return False
+        if newest == record.plan:
+            # Nothing newer to remember; being the holder still is what the write would have shown.
+            outcome = await self._lease.renew()
+        else:
+            outcome = await self._lease.remember(epoch=record.epoch or 0, plan=newest, seen=record)
+        if outcome is Outcome.DONE:
+            return True
+        if outcome is Outcome.UNKNOWN:
+            await self._clock.sleep(0.2)
+            return False
+        if outcome is Outcome.CHANGED:
+            self.check_again()
+            return False
+        raise LostLeaseError
+
+    async def _leader_says(self, epoch: int | None, plans: Sequence[str]) -> str:
+        """What the leader holds against acting: another epoch, or a plan that is not committed there."""
+        keys = [subjects.EPOCH_KEY, *(subjects.plan_key(epoch or 0, plan) for plan in dict.fromkeys(plans) if plan)]
+        answers = await asyncio.gather(*map(self._ledger.read, keys))
+        if _epoch_of(answers[0]) != epoch:
+            return f"the leader is in epoch {_epoch_of(answers[0])}, the Lease in {epoch}"
+        for key, stored in zip(keys[1:], answers[1:], strict=True):
+            if not _is_committed(stored):
+                return f"the leader does not hold {key} as committed"
+        return ""
+
+    # --- loss --------------------------------------------------------------------------------------------------------
+
+    async def _compare(self) -> None:
+        """Start, take-over, reconnect, or a suspicion: does LEDGER hold what the Lease remembers? Else a new epoch."""
+        await self._lease.renew()
+        record = self._lease.record
+        if record is None or not self._lease.held:
+            raise LostLeaseError
+        view = self._picture.book.ledger
+        reason = self.suspected_loss or loss(view, record.epoch, record.plan)
+        if reason and not self.suspected_loss:
+            # The follower may not have read a plan that was committed a moment ago: the leader's word counts.
+            reason = await self._leader_says(record.epoch, [record.plan]) if record.epoch is not None else reason
+        if reason:
+            epoch = await self._epochs.raise_epoch(view.epoch.epoch, reason)
+            self.suspected_loss = ""
+            self.began.clear()
+            await self._until_epoch(epoch)
+        metrics.EPOCH.set(view.epoch.epoch)
+        self._is_checked = True
+
+    async def _until_epoch(self, epoch: int) -> None:
+        """Wait until the follower has read the epoch that we have written."""
+        while self._picture.book.ledger.epoch.epoch < epoch and self._lease.active:
+            await self._wait()
+
+    # --- tidying -----------------------------------------------------------------------------------------------------
+
+    async def forget_plans(self) -> None:
+        """Delete plan entries whose decisions are gone, never the one that the Lease names."""
+        record = self._lease.record
+        if not self.is_acting or record is None:
+            return
+        view = self._picture.book.ledger
+        keys = [subjects.plan_key(view.epoch.epoch, plan) for plan in plans_to_forget(view, record.plan)]
+        known = set(view.plans)
+        self.began &= known
+        if keys:
+            await self._ledger.commit([Write(key, None, view.expected(key)) for key in keys[:FORGET_MAX]])
+
+
+def _epoch_of(stored: Stored | None) -> int | None:
+    try:
+        return decode(stored.value, Epoch).epoch if stored and not stored.deleted else None
+    except Broken:
+        return None
+
+
+def _is_committed(stored: Stored | None) -> bool:
+    try:
+        return stored is not None and not stored.deleted and decode(stored.value, Plan).status is PlanStatus.COMMITTED
+    except Broken:
+        return False

@@ -1,0 +1,251 @@
+"""Carrying out decisions: judge, send, read the answer, until each is over. Many at once, each alone in order.
+
+A decision that has been begun is never dropped here: it ends bound, gone or withdrawn. What has to wait for the view
+is parked under its name and judged again when the view has moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from berth.cluster_writer import metrics
+from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
+from berth.cluster_writer.core.judge import Judgement, Verdict, judge
+from berth.cluster_writer.picture import DEVICE_NAMES, Picture
+from berth.contracts import kube, names
+from berth.contracts.ledger import Decision
+from berth.kube import resources
+from berth.kube.answer import Answer
+from berth.kube.api import KubeApi
+from berth.kube.backoff import Backoff
+from berth.kube.bodies import timestamp
+from berth.resources.amounts import format_amounts
+from berth.runtime.clock import Clock
+from berth.telemetry import get_logger
+from berth.transaction.claims import Name
+
+log = get_logger(__name__)
+
+Key = tuple[str, int]
+_META = msgspec.json.Decoder(kube.AnyObject)
+REPEAT_ALARM_AFTER = 5
+LOOK_PAUSE_S = 0.02
+"""A conflict that the view cannot explain yet is no reason for a hot loop."""
+
+
+class Binds:
+    """Every decision being carried out, by uid and attempt. `on_loss(reason)` is told of a clash among our own."""
+
+    def __init__(
+        self,
+        picture: Picture,
+        api: KubeApi,
+        clock: Clock,
+        random: Any,
+        *,
+        concurrency: int,
+        on_loss: Callable[[str], None],
+        on_withdrawn: Callable[[Decision, str], None],
+        on_landed: Callable[[Decision], None],
+    ) -> None:
+        self._picture = picture
+        self._api = api
+        self._clock = clock
+        self._random = random
+        self._queue: asyncio.Queue[Decision] = asyncio.Queue()
+        self._open: dict[Key, Decision] = {}
+        self._parked: dict[Name, dict[Key, tuple[Decision, int]]] = {}
+        self._give_up: dict[Key, str] = {}
+        self._concurrency = concurrency
+        self._on_loss = on_loss
+        self._on_withdrawn = on_withdrawn
+        self._on_landed = on_landed
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def begin(self, decision: Decision) -> None:
+        """Carry out a decision; one that is being carried out already goes on as it is."""
+        key = (decision.uid, decision.attempt)
+        if key not in self._open:
+            self._open[key] = decision
+            self._queue.put_nowait(decision)
+
+    def give_up(self, decision: Decision, reason: str) -> None:
+        """Withdraw a decision without trying it (R9)."""
+        self._give_up[decision.uid, decision.attempt] = reason
+        self.begin(decision)
+
+    def moved(self, name: Name | None) -> None:
+        """The view has changed for a name, or (None) in how far it is complete: judge what was parked again."""
+        waiting = [self._parked.pop(name, {})] if name is not None else list(self._parked.values())
+        if name is None:
+            self._parked = {}
+        for parked in waiting:
+            for decision, version in parked.values():
+                seen = self._picture.book.seen((decision.namespace, decision.name))
+                if seen is not None and seen.uid == decision.uid and seen.version < version:
+                    self._park(decision, version)
+                else:
+                    self._queue.put_nowait(decision)
+
+    def has_parked(self) -> bool:
+        """Whether anything waits for the view."""
+        return bool(self._parked)
+
+    async def run(self) -> None:
+        """Work for ever."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._concurrency):
+                group.create_task(self._worker())
+
+    async def _worker(self) -> None:
+        while True:
+            decision = await self._queue.get()
+            over = await self._step(decision)
+            if over:
+                self._open.pop((decision.uid, decision.attempt), None)
+                self._give_up.pop((decision.uid, decision.attempt), None)
+            metrics.OPEN_BINDS.set(len(self._open))
+
+    async def _step(self, decision: Decision) -> bool:
+        """Judge and act once; True when the decision is over, False when it was parked."""
+        key = (decision.uid, decision.attempt)
+        while True:
+            judgement = judge(decision, self._picture.book, self._picture.nodes, DEVICE_NAMES)
+            if judgement.verdict is Verdict.BIND and key in self._give_up:
+                judgement = judgement._replace(verdict=Verdict.WITHDRAW, reason=self._give_up[key])
+            if judgement.verdict is Verdict.NOTHING:
+                return True
+            if judgement.verdict is Verdict.WAIT:
+                self._park(decision, 0)
+                return False
+            if judgement.verdict is Verdict.LOSS:
+                self._on_loss(f"{decision.namespace}/{decision.name}: {judgement.reason}")
+                return True
+            if judgement.verdict is Verdict.WITHDRAW:
+                following = await self._withdraw(decision, judgement)
+            else:
+                following = await self._bind(decision, judgement.version)
+            if following is Next.DONE:
+                return True
+            await self._clock.sleep(LOOK_PAUSE_S)
+            newest = await self._look(decision)
+            seen = self._picture.book.seen((decision.namespace, decision.name))
+            if newest and (seen is None or seen.version < newest):
+                self._park(decision, newest)
+                return False
+
+    async def _bind(self, decision: Decision, version: int) -> Next:
+        started = self._clock.monotonic()
+        answer = await self._repeated(lambda: self._send(decision, version), after_bind, decision)
+        metrics.BIND_SECONDS.observe(self._clock.monotonic() - started)
+        following = after_bind(answer)
+        metrics.BINDS.labels(following.value).inc()
+        if following is Next.WITHDRAW:
+            self._give_up[decision.uid, decision.attempt] = f"bind refused: {answer.status} {answer.message}"
+            return Next.LOOK
+        if answer.ok:
+            self._on_landed(decision)
+        return following
+
+    async def _send(self, decision: Decision, version: int) -> Answer:
+        if decision.kind == "pod":
+            return await self._api.bind(
+                decision.namespace,
+                decision.name,
+                uid=decision.uid,
+                version=str(version),
+                node=decision.node,
+                annotations=decision.annotations,
+            )
+        return await self._send_reservation(decision, version)
+
+    async def _send_reservation(self, decision: Decision, version: int) -> Answer:
+        """A Reservation is bound by its status; its annotations go first, since status patches carry none."""
+        guard = {"uid": decision.uid, "resourceVersion": str(version)}
+        noted = await self._api.patch(
+            resources.RESERVATIONS, "", decision.name, {"metadata": {**guard, "annotations": decision.annotations}}
+        )
+        if not noted.ok:
+            return noted
+        guard["resourceVersion"] = _META.decode(noted.body).metadata.resource_version
+        status = {
+            "phase": "Available",
+            "nodeName": decision.node,
+            "allocatable": format_amounts(decision.allocation.amounts),
+            "conditions": reservation_conditions(self._clock.now()),
+        }
+        return await self._api.patch(
+            resources.RESERVATIONS, "", decision.name, {"metadata": guard, "status": status}, subresource="status"
+        )
+
+    async def _withdraw(self, decision: Decision, judgement: Judgement) -> Next:
+        """R6: only a guarded patch of the object gives a decision up."""
+        body = {
+            "metadata": {
+                "uid": decision.uid,
+                "resourceVersion": str(judgement.version),
+                "annotations": {names.ANNOTATION_ATTEMPT: str(decision.attempt + 1)},
+            }
+        }
+        resource = resources.PODS if decision.kind == "pod" else resources.RESERVATIONS
+
+        async def send() -> Answer:
+            return await self._api.patch(resource, decision.namespace, decision.name, body)
+
+        answer = await self._repeated(send, after_withdrawal, decision)
+        following = after_withdrawal(answer)
+        if answer.ok:
+            metrics.WITHDRAWN.inc()
+            log.info("decision withdrawn", namespace=decision.namespace, name=decision.name, reason=judgement.reason)
+            self._on_withdrawn(decision, judgement.reason)
+        return following
+
+    async def _repeated(self, send: Callable[[], Any], meaning: Callable[[Answer], Next], decision: Decision) -> Answer:
+        """The same request until its outcome is known. Unknown is never taken for failed."""
+        backoff = Backoff(self._random)
+        tries = 0
+        while True:
+            answer: Answer = await send()
+            if meaning(answer) is not Next.REPEAT:
+                return answer
+            tries += 1
+            metrics.REPEATS.inc()
+            if tries == REPEAT_ALARM_AFTER:
+                log.error(
+                    "the API server does not carry out a request: it is repeated until its outcome is known",
+                    namespace=decision.namespace,
+                    name=decision.name,
+                    status=answer.status,
+                    reason=answer.reason,
+                )
+            await self._clock.sleep(backoff.next(answer.retry_after_s))
+
+    async def _look(self, decision: Decision) -> int:
+        """The object's version as the API server has it now; 0 when it is gone or nobody answers."""
+        resource = resources.PODS if decision.kind == "pod" else resources.RESERVATIONS
+        answer = await self._api.get(resource, decision.namespace, decision.name)
+        if not answer.ok:
+            if not answer.missing:
+                await self._clock.sleep(0.2)
+            return 0
+        meta = _META.decode(answer.body).metadata
+        return int(meta.resource_version) if meta.uid == decision.uid else 0
+
+    def _park(self, decision: Decision, version: int) -> None:
+        name = (decision.namespace, decision.name)
+        self._parked.setdefault(name, {})[decision.uid, decision.attempt] = (decision, version)
+
+
+def reservation_conditions(now: float) -> list[dict[str, str]]:
+    """The conditions of a Reservation that has just got its node."""
+    at = timestamp(now)
+    return [
+        {"type": kind, "status": "True", "reason": reason, "lastProbeTime": at, "lastTransitionTime": at}
+        for kind, reason in (("Scheduled", "Scheduled"), ("Ready", "Available"))
+    ]

@@ -1,0 +1,163 @@
+"""Commands of the other services, carried out on the API server. Idempotent, guarded by uid.
+
+What the world has overtaken (another uid, a newer version, an object that is gone) is done: the asker sees it in STATE
+and asks again if it still wants to. What may work later is retried by redelivery. What can never work is Broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from berth.bus.port import Message
+from berth.cluster_writer import metrics
+from berth.cluster_writer.outbox import Note, Outbox
+from berth.cluster_writer.picture import Picture
+from berth.contracts.codec import decode
+from berth.contracts.command import Command, EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.errors import Broken
+from berth.kube import resources
+from berth.kube.answer import Answer
+from berth.kube.api import KubeApi
+from berth.kube.bodies import ObjectRef, Patch, timestamp
+from berth.kube.resources import Resource
+from berth.runtime.clock import Clock
+
+FIELD_MANAGER = "berth-cluster-writer"
+WRITABLE = {
+    f"{resource.api_version}/{resource.plural}": resource
+    for resource in (
+        resources.ELASTIC_QUOTAS,
+        resources.RESERVATIONS,
+        resources.POD_GROUPS,
+        resources.DEVICES,
+        resources.NODE_METRICS,
+        resources.NODE_SLOS,
+    )
+}
+"""Kinds whose objects other services may ask to have patched."""
+
+
+class NotNowError(Exception):
+    """The API server could not carry it out now; the command comes again."""
+
+
+class Commands:
+    """Carries out one command after the other; used by the durable consumer."""
+
+    def __init__(self, picture: Picture, api: KubeApi, outbox: Outbox, clock: Clock) -> None:
+        self._picture = picture
+        self._api = api
+        self._outbox = outbox
+        self._clock = clock
+        self._handlers: dict[type[Any], Callable[[Any], Awaitable[str]]] = {
+            PatchNode: self.patch_node,
+            PatchObject: self.patch_object,
+            RefusePod: self.refuse_pod,
+            EvictPod: self.evict_pod,
+        }
+
+    async def handle(self, message: Message) -> None:
+        """One message of BERTH_CMD. Raises Broken for what can never be carried out, NotNowError for another try."""
+        command = decode(message.data, cast(Any, Command))
+        kind = type(command).__name__
+        try:
+            outcome = await self._handlers[type(command)](command)
+        except NotNowError:
+            metrics.COMMANDS.labels(kind, "later").inc()
+            raise
+        except Broken:
+            metrics.COMMANDS.labels(kind, "broken").inc()
+            raise
+        metrics.COMMANDS.labels(kind, outcome).inc()
+
+    async def patch_node(self, command: PatchNode) -> str:
+        """Set a node's resources in its status, and labels."""
+        node = self._picture.nodes.get(command.name)
+        if node is not None and node.uid != command.uid:
+            return "overtaken"
+        meta: dict[str, Any] = {"uid": command.uid}
+        if command.labels:
+            body = {"metadata": {**meta, "labels": command.labels}}
+            self._judge(await self._api.patch(resources.NODES, "", command.name, body, field_manager=FIELD_MANAGER))
+        if not command.resources:
+            return "done"
+        body = {"metadata": meta, "status": {"capacity": command.resources, "allocatable": command.resources}}
+        answer = await self._api.patch(
+            resources.NODES, "", command.name, body, subresource="status", field_manager=FIELD_MANAGER
+        )
+        return self._judge(answer)
+
+    async def patch_object(self, command: PatchObject) -> str:
+        """Merge annotations, labels and status into one of the writable kinds."""
+        resource = WRITABLE.get(command.api)
+        if resource is None:
+            raise Broken("api", f"{command.api!r} is none of {', '.join(sorted(WRITABLE))}")
+        meta: dict[str, Any] = {"uid": command.uid}
+        if command.version:
+            meta["resourceVersion"] = command.version
+        notes: dict[str, Any] = {}
+        if command.annotations:
+            notes["annotations"] = command.annotations
+        if command.labels:
+            notes["labels"] = command.labels
+        status_apart = command.status is not None and command.status_subresource
+        body: dict[str, Any] = {"metadata": {**meta, **notes}}
+        if command.status is not None and not status_apart:
+            body["status"] = command.status
+        if notes or "status" in body:
+            outcome = self._judge(await self._patch(resource, command, body))
+            if outcome != "done" or not status_apart:
+                return outcome
+            meta.pop("resourceVersion", None)
+        if not status_apart:
+            return "done"
+        body = {"metadata": meta, "status": command.status}
+        return self._judge(await self._patch(resource, command, body, subresource="status"))
+
+    async def refuse_pod(self, command: RefusePod) -> str:
+        """Tell a pod's owner that it cannot be placed: a condition and an Event, only if that is news."""
+        pod = self._picture.book.pods.get((command.namespace, command.name))
+        if pod is None or pod.uid != command.uid or pod.node or pod.unschedulable == command.message:
+            return "overtaken"
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": command.reason,
+            "message": command.message,
+            "lastTransitionTime": timestamp(self._clock.now()),
+        }
+        body = {"metadata": {"uid": command.uid}, "status": {"conditions": [condition]}}
+        answer = await self._api.patch(
+            resources.PODS,
+            command.namespace,
+            command.name,
+            body,
+            content_type=Patch.STRATEGIC,
+            subresource="status",
+            field_manager=FIELD_MANAGER,
+        )
+        outcome = self._judge(answer)
+        if outcome == "done":
+            about = ObjectRef("v1", "Pod", command.namespace, command.name, command.uid)
+            self._outbox.put(Note(about, "FailedScheduling", command.message, warning=True))
+        return outcome
+
+    async def evict_pod(self, command: EvictPod) -> str:
+        """Evict through the API, so that disruption budgets hold; one that forbids it means: later."""
+        return self._judge(await self._api.evict(command.namespace, command.name, uid=command.uid))
+
+    async def _patch(self, resource: Resource, command: PatchObject, body: Any, subresource: str = "") -> Answer:
+        namespace = command.namespace if resource.namespaced else ""
+        return await self._api.patch(
+            resource, namespace, command.name, body, subresource=subresource, field_manager=FIELD_MANAGER
+        )
+
+    def _judge(self, answer: Answer) -> str:
+        if answer.ok:
+            return "done"
+        if answer.missing or answer.conflict:
+            return "overtaken"
+        if answer.repeat:
+            raise NotNowError(f"{answer.status} {answer.message}")
+        raise Broken("", f"the API server refuses it: {answer.status} {answer.message}")

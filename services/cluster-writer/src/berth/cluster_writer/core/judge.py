@@ -1,0 +1,64 @@
+"""What is to be done about a decision: the writer's step 4, as a function of its book.
+
+A decision is bound only when the view is as new as its solver's (R13), its object is there with the same uid and
+attempt and unbound, its node exists, and nobody else holds what it takes (R11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from berth.cluster_writer.core.last_check import clash
+from berth.contracts.ledger import Decision, PlanStatus
+from berth.contracts.state import Node
+from berth.transaction.book import FINISHED_PHASES, Book
+
+
+class Verdict(Enum):
+    """What follows for one decision."""
+
+    NOTHING = "nothing"
+    """Bound, gone or withdrawn: it is over."""
+    WAIT = "wait"
+    """The view is not new enough to tell."""
+    BIND = "bind"
+    """Bind it, guarded by `version`."""
+    WITHDRAW = "withdraw"
+    """Raise its attempt, guarded by `version` (R6)."""
+    LOSS = "loss"
+    """The ledger has lost something: raise the epoch."""
+
+
+class Judgement(NamedTuple):
+    """A verdict, why, and the resource version of the object that was judged."""
+
+    verdict: Verdict
+    reason: str = ""
+    version: int = 0
+
+
+def judge(decision: Decision, book: Book, nodes: Mapping[str, Node], device_names: frozenset[str]) -> Judgement:
+    """Judge one decision of a committed plan."""
+    name = (decision.namespace, decision.name)
+    if book.ledger.plan_status(decision.plan) is not PlanStatus.COMMITTED:
+        return Judgement(Verdict.NOTHING, "its plan is not committed")
+    if book.through(name) < decision.basis:
+        return Judgement(Verdict.WAIT, "the view is older than the solver's")
+    seen = book.seen(name)
+    if seen is None or seen.uid != decision.uid:
+        return Judgement(Verdict.NOTHING if book.is_gone(decision) else Verdict.WAIT, "its object is gone")
+    if seen.node or seen.attempt > decision.attempt or seen.phase in FINISHED_PHASES:
+        return Judgement(Verdict.NOTHING, "bound, withdrawn or ended")
+    if seen.attempt < decision.attempt:
+        return Judgement(Verdict.WAIT, "the view shows an older attempt")
+    if seen.deleting or seen.template.gates:
+        return Judgement(Verdict.WAIT, "its object is being deleted, or gated")
+    node = nodes.get(decision.node)
+    if node is None or node.deleting:
+        return Judgement(Verdict.WITHDRAW, f"node {decision.node} is gone", seen.version)
+    found = clash(decision, book.claims_on(decision.node), node.allocatable, device_names)
+    if found is None:
+        return Judgement(Verdict.BIND, "", seen.version)
+    return Judgement(Verdict.LOSS if found.is_ours else Verdict.WITHDRAW, found.text, seen.version)

@@ -1,0 +1,45 @@
+"""Which committed plans have not been begun yet, oldest first, and whether the Lease and LEDGER tell the same story."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from berth.contracts import subjects
+from berth.contracts.ledger import PlanStatus
+from berth.transaction.ledger_view import LedgerView
+
+
+def new_plans(view: LedgerView, begun: Container[str], plans_max: int) -> list[str]:
+    """Committed plans that hold decisions and were not begun by this writer, in the order of the ledger."""
+    found = [
+        (_sequence(view, plan), plan)
+        for plan in view.members
+        if plan not in begun and view.plan_status(plan) is PlanStatus.COMMITTED
+    ]
+    return [plan for _, plan in sorted(found)[:plans_max]]
+
+
+def to_record(view: LedgerView, recorded: str, plans: list[str]) -> str:
+    """The newest of these plans and the one that the Lease names already."""
+    known = [plan for plan in [*plans, recorded] if plan]
+    return max(known, key=lambda plan: (_sequence(view, plan), plan), default="")
+
+
+def loss(view: LedgerView, epoch: int | None, plan: str) -> str:
+    """Why the ledger must have lost something, judged by what the Lease remembers; empty when the two agree."""
+    if epoch is None:
+        return "the Lease names no epoch yet"
+    if view.epoch.epoch != epoch:
+        return f"the ledger is in epoch {view.epoch.epoch}, the Lease in {epoch}"
+    if plan and view.plan_status(plan) is not PlanStatus.COMMITTED:
+        return f"the ledger does not hold plan {plan}, which the Lease names, as committed"
+    return ""
+
+
+def plans_to_forget(view: LedgerView, recorded: str) -> list[str]:
+    """Plan entries without decisions, save the one that the Lease names: they may be deleted."""
+    return [plan for plan in view.plans if plan != recorded and plan not in view.members]
+
+
+def _sequence(view: LedgerView, plan: str) -> int:
+    return view.expected(subjects.plan_key(view.epoch.epoch, plan))

@@ -1,0 +1,24 @@
+"""Metrics of cluster-writer. Labels never carry names of objects."""
+
+from __future__ import annotations
+
+from berth.telemetry.metrics import counter, gauge, histogram
+
+BINDS = counter("berth_writer_binds_total", "Answers to binds by what followed.", ["outcome"])
+BIND_SECONDS = histogram("berth_writer_bind_seconds", "Time of one bind request.")
+BOUND = counter("berth_writer_bound_total", "Pods seen bound under a plan of ours.")
+LATENCY_SECONDS = histogram("berth_writer_placement_seconds", "From first sight of a pod to seeing it bound.")
+WITHDRAWN = counter("berth_writer_withdrawn_total", "Decisions withdrawn.")
+WAVES = counter("berth_writer_waves_total", "Waves by outcome.", ["outcome"])
+EPOCHS = counter("berth_writer_epochs_total", "Epochs raised.")
+REPEATS = counter(
+    "berth_writer_repeats_total", "Requests sent again because their outcome was unknown or refused for now."
+)
+COMMANDS = counter("berth_writer_commands_total", "Commands by kind and outcome.", ["kind", "outcome"])
+EVENTS = counter("berth_writer_kubernetes_events_total", "Kubernetes Events by fate.", ["fate"])
+BROKEN_MESSAGES = counter(
+    "berth_writer_broken_messages_total", "Messages that could not be read, by bucket.", ["bucket"]
+)
+OPEN_BINDS = gauge("berth_writer_open_binds", "Decisions being carried out.")
+ACTIVE = gauge("berth_writer_active", "1 while this instance holds the Lease.")
+EPOCH = gauge("berth_writer_epoch", "Epoch that this instance acts in.")

@@ -1,0 +1,282 @@
+"""The desk and its views: what is written, withdrawn, asked for and told, in every order of arrival."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.bus.port import Entry
+from berth.contracts import names
+from berth.contracts.codec import encode
+from berth.contracts.event import NodeChanged, ObjectRefused
+from berth.contracts.inventory import NodeInventory
+from berth.contracts.state import Device, DeviceInfo, Node, Synced
+from berth.contracts.subjects import named_key, synced_key
+from berth.device_inventory.core.count import inventory_of
+from berth.device_inventory.handlers import Desk, Outcome, Rules
+from berth.device_inventory.views import Shelf, StateView
+
+GI = 1 << 30
+WHOLE = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 80 * GI}
+NOTHING = Outcome()
+
+
+def machine(name: str = "n", gpus: int = 2, *, version: int = 1, broken: int = 0) -> Device:
+    entries = [DeviceInfo(kind="gpu", minor=m, healthy=m >= broken, amounts=WHOLE, position=m) for m in range(gpus)]
+    return Device(name=name, uid="d", version=version, devices=entries)
+
+
+def node(name: str = "n", gpus: int = 0, **more: Any) -> Node:
+    sums = dict.fromkeys((names.GPU_CORE, names.GPU_MEMORY_RATIO, names.KOORD_GPU, names.GPU_SHARED), 100 * gpus)
+    sums[names.GPU_MEMORY] = 80 * GI * gpus
+    shown = sums if gpus else {}
+    return Node(**({"name": name, "uid": "u", "version": 1, "allocatable": shown, "capacity": shown} | more))
+
+
+class Bench:
+    """A desk with its views, fed by hand."""
+
+    def __init__(self, **rules: Any) -> None:
+        self.marked: set[str] = set()
+        self.view = StateView(self.marked.add, self.mark_all)
+        self.shelf = Shelf(self.marked.add)
+        self.desk = Desk(Rules(**rules), self.view, self.shelf)
+
+    def mark_all(self) -> None:
+        self.marked |= self.desk.names()
+
+    def show(self, message: Device | Node) -> None:
+        kind = "device" if isinstance(message, Device) else "node"
+        self.entry(named_key(kind, message.name), encode(message))
+
+    def drop(self, kind: str, name: str) -> None:
+        self.entry(named_key(kind, name), b"")
+
+    def complete(self, *, listed: bool = True) -> None:
+        self.entry(synced_key("devices"), encode(Synced(kind="devices", version=9, complete=listed)))
+        self.view.end(1)
+
+    def entry(self, key: str, value: bytes, sink: Any = None) -> None:
+        (sink or self.view).apply(Entry(key, value, value == b"", 1, 0, False, None))
+
+
+def test_a_device_is_published_and_its_node_patched_once() -> None:
+    bench = Bench()
+    bench.show(machine())
+    bench.show(node())
+    bench.complete()
+    assert "n" in bench.marked
+    outcome = bench.desk.decide("n", 0.0)
+    assert outcome.inventory == inventory_of(machine())
+    assert outcome.patch is not None
+    assert outcome.patch.resources[names.GPU_CORE] == "200"
+    assert outcome.patch.resources[names.GPU_SHARED] == "200"
+    assert outcome.events == [NodeChanged(node="n", message="gpu 0, 1 appeared")]
+    assert bench.desk.decide("n", 1.0) == NOTHING
+
+
+def test_an_unanswered_patch_is_asked_again_after_a_while_and_not_once_it_shows() -> None:
+    bench = Bench(retry_s=30.0)
+    bench.show(machine())
+    bench.show(node())
+    bench.complete()
+    first = bench.desk.decide("n", 0.0).patch
+    assert bench.desk.overdue(29.0) == []
+    assert bench.desk.overdue(30.0) == ["n"]
+    assert bench.desk.decide("n", 30.0).patch == first
+    bench.show(node(gpus=2))
+    assert bench.desk.decide("n", 31.0) == NOTHING
+    assert bench.desk.overdue(99.0) == []
+
+
+def test_a_changed_wish_is_asked_for_at_once() -> None:
+    bench = Bench()
+    bench.show(machine())
+    bench.show(node())
+    bench.complete()
+    bench.desk.decide("n", 0.0)
+    bench.show(machine(version=2, broken=1))
+    outcome = bench.desk.decide("n", 0.1)
+    assert outcome.patch is not None
+    assert outcome.patch.resources[names.GPU_CORE] == "100"
+    assert outcome.events == [NodeChanged(node="n", message="gpu 0 became unhealthy")]
+
+
+def test_a_kubelet_that_drops_the_names_is_repaired() -> None:
+    bench = Bench()
+    bench.show(machine())
+    bench.show(node(gpus=2))
+    bench.complete()
+    assert bench.desk.decide("n", 0.0).patch is None
+    bench.show(node(version=2))
+    assert bench.desk.decide("n", 1.0).patch is not None
+
+
+def test_a_new_version_with_the_same_devices_is_not_published() -> None:
+    bench = Bench()
+    bench.show(machine())
+    bench.complete()
+    bench.desk.decide("n", 0.0)
+    bench.show(machine(version=2))
+    assert bench.desk.decide("n", 1.0) == NOTHING
+
+
+def test_a_deleted_device_takes_inventory_and_resources_with_it() -> None:
+    bench = Bench()
+    bench.show(machine())
+    bench.show(node(gpus=2))
+    bench.complete()
+    bench.desk.decide("n", 0.0)
+    bench.drop("device", "n")
+    outcome = bench.desk.decide("n", 1.0)
+    assert outcome.withdraw
+    assert outcome.patch is not None
+    assert set(outcome.patch.resources.values()) == {None}
+    assert outcome.events == [NodeChanged(node="n", message="gpu 0, 1 vanished")]
+    bench.show(node())
+    assert bench.desk.decide("n", 2.0) == NOTHING
+
+
+@pytest.mark.parametrize("step", ["nothing", "end only", "relist begun"])
+def test_nothing_is_withdrawn_without_proof(step: str) -> None:
+    bench = Bench()
+    bench.entry(named_key("node", "n"), encode(inventory_of(machine())), bench.shelf)
+    bench.show(node(gpus=2))
+    if step == "end only":
+        bench.view.end(1)
+    elif step == "relist begun":
+        bench.complete()
+        bench.complete(listed=False)
+    assert bench.desk.decide("n", 0.0) == NOTHING
+    bench.marked.clear()
+    bench.complete()
+    assert "n" in bench.marked
+    assert bench.desk.decide("n", 1.0).withdraw
+
+
+def test_a_lost_state_withdraws_nothing() -> None:
+    bench = Bench()
+    bench.show(machine())
+    bench.show(node(gpus=2))
+    bench.complete()
+    bench.desk.decide("n", 0.0)
+    bench.view.reset()
+    assert bench.desk.decide("n", 1.0) == NOTHING
+    bench.view.end(0)
+    bench.show(node(gpus=2))
+    assert bench.desk.decide("n", 2.0) == NOTHING, "an empty bucket proves nothing"
+
+
+def test_problems_are_told_when_they_are_new() -> None:
+    bench = Bench()
+    bad = DeviceInfo(kind="gpu", minor=0, healthy=True, amounts={names.GPU_CORE: 500})
+    bench.show(Device(name="n", uid="d", version=1, devices=[bad]))
+    bench.complete()
+    refused = [event for event in bench.desk.decide("n", 0.0).events if isinstance(event, ObjectRefused)]
+    assert [problem.field for problem in refused[0].problems] == [f"spec.devices[0].resources[{names.GPU_CORE}]"]
+    bench.show(Device(name="n", uid="d", version=2, devices=[bad]))
+    assert bench.desk.decide("n", 1.0) == NOTHING
+
+
+def test_unreadable_messages_are_counted_and_leave_what_was_known() -> None:
+    bench = Bench()
+    bench.show(machine())
+    bench.complete()
+    bench.desk.decide("n", 0.0)
+    for key, value in (
+        ("device.n", b"{"),
+        ("device.n", b'{"type":"device.seen.v1","name":7}'),
+        ("node.n", encode(machine())),
+        (synced_key("devices"), b"[]"),
+        ("device.=zz", b""),
+        ("device.n", encode(machine(name="x" * 5000))),
+    ):
+        bench.entry(key, value)
+    assert bench.view.unreadable == 6
+    assert bench.desk.decide("n", 1.0) == NOTHING
+    bench.entry("something.else", b"{")
+    assert bench.view.unreadable == 6
+
+
+def test_an_unreadable_or_foreign_inventory_is_written_again() -> None:
+    bench = Bench()
+    bench.show(machine())
+    bench.complete()
+    bench.desk.decide("n", 0.0)
+    for value in (b"{", encode(NodeInventory(node="n", version=1)), b""):
+        bench.marked.clear()
+        bench.entry(named_key("node", "n"), value, bench.shelf)
+        assert bench.marked == {"n"}
+        assert bench.desk.decide("n", 1.0).inventory == inventory_of(machine())
+    bench.marked.clear()
+    bench.entry(named_key("node", "n"), encode(inventory_of(machine())), bench.shelf)
+    assert not bench.marked, "the echo of our own write is no news"
+
+
+def test_an_unreadable_inventory_without_a_device_is_withdrawn() -> None:
+    bench = Bench()
+    bench.entry(named_key("node", "old"), b"{", bench.shelf)
+    bench.complete()
+    assert bench.desk.decide("old", 0.0).withdraw
+    assert bench.desk.decide("old", 1.0) == NOTHING
+
+
+def test_nodes_can_be_left_to_another_manager() -> None:
+    bench = Bench(sync_nodes=False)
+    bench.show(machine())
+    bench.show(node())
+    bench.complete()
+    assert bench.desk.decide("n", 0.0).patch is None
+
+
+def test_a_node_that_is_going_is_not_patched() -> None:
+    bench = Bench()
+    bench.show(machine())
+    bench.show(node(deleting=True))
+    bench.complete()
+    assert bench.desk.decide("n", 0.0).patch is None
+
+
+def test_counts_follow_the_shelf() -> None:
+    bench = Bench()
+    bench.complete()
+    for device in (machine("a"), machine("b", broken=1), machine("a", version=2, gpus=1)):
+        bench.show(device)
+        bench.desk.decide(device.name, 0.0)
+    assert dict(bench.shelf.devices) == {("gpu", True): 2, ("gpu", False): 1}
+    bench.drop("device", "a")
+    bench.desk.decide("a", 1.0)
+    assert +bench.shelf.devices == {("gpu", True): 1, ("gpu", False): 1}
+
+
+steps = st.lists(
+    st.one_of(
+        st.builds(
+            machine, st.sampled_from("ab"), st.integers(0, 3), version=st.integers(1, 9), broken=st.integers(0, 3)
+        ),
+        st.builds(node, st.sampled_from("ab"), st.integers(0, 3)),
+        st.sampled_from([("device", "a"), ("device", "b"), ("node", "a"), ("decide", "a"), ("decide", "b")]),
+    ),
+    max_size=25,
+)
+
+
+@given(steps)
+def test_whatever_came_before_the_shelf_ends_as_the_devices_are(history: list[Any]) -> None:
+    bench = Bench()
+    bench.complete()
+    for step in history:
+        if isinstance(step, Device | Node):
+            bench.show(step)
+        elif step[0] == "decide":
+            bench.desk.decide(step[1], 0.0)
+        else:
+            bench.drop(*step)
+    for name in bench.marked:
+        bench.desk.decide(name, 1.0)
+    expected = {name: inventory_of(device) for name, device in bench.view.devices.items()}
+    assert {n: (i.devices, i.totals) for n, i in bench.shelf.inventories.items()} == {
+        n: (i.devices, i.totals) for n, i in expected.items()
+    }
+    assert all(bench.desk.decide(name, 2.0) == NOTHING for name in bench.desk.names())

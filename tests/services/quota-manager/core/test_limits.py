@@ -1,0 +1,105 @@
+"""What is published, and under which revision."""
+
+import msgspec
+
+from berth.contracts.base import Problem
+from berth.quota_manager.core.book import Claim
+from berth.quota_manager.core.engine import Engine
+from berth.quota_manager.core.group import GroupSpec
+from berth.quota_manager.core.limits import Shelf, group_message
+from berth.rules.quota_of_pod import DEFAULT_GROUP
+
+
+def engine_with(*specs, request=None):
+    engine = Engine()
+    engine.put_node("n", {"cpu": 10_000})
+    for spec in specs:
+        engine.put_quota(spec.name, spec)
+    for name, amount in (request or {}).items():
+        engine.book.put(name, (name, ""), Claim((("cpu", amount),), False, False))
+    engine.settle()
+    return engine
+
+
+def test_a_message_says_all_a_solver_needs():
+    engine = engine_with(
+        GroupSpec(name="p", is_parent=True, max={"cpu": 8000}, min={"cpu": 2000}),
+        GroupSpec(name="c", parent="p", max={"cpu": 6000, "gpu": 4}, min={"cpu": 1000}, lends=False),
+        request={"c": 3000},
+    )
+    problem = Problem(field="f", message="m")
+    message = group_message(engine.forest.groups["c"], ["ns"], [problem])
+    assert message.ancestors == ["p"]
+    assert message.limits == ["cpu", "gpu"]
+    assert message.runtime == {"cpu": 3000, "gpu": 4}, "only the own max limits what the parent does not name"
+    assert message.request == {"cpu": 3000}
+    assert (message.parent, message.lends, message.namespaces, message.problems) == ("p", False, ["ns"], [problem])
+    assert group_message(engine.forest.groups["p"], [], []).is_parent
+
+
+def test_the_default_group_limits_nothing_unless_it_has_a_real_ceiling():
+    message = group_message(engine_with().forest.groups[DEFAULT_GROUP], [], [])
+    assert (message.limits, message.runtime, message.max) == ([], {}, {})
+    engine = engine_with(GroupSpec(name=DEFAULT_GROUP, max={"cpu": 5000}))
+    message = group_message(engine.forest.groups[DEFAULT_GROUP], [], [])
+    assert (message.limits, message.runtime, message.max) == (["cpu"], {"cpu": 5000}, {"cpu": 5000})
+
+
+def test_without_runtime_the_max_is_the_limit_but_a_detached_group_gets_nothing():
+    engine = engine_with(GroupSpec(name="a", max={"cpu": 6000}), GroupSpec(name="b", parent="gone", max={"cpu": 1}))
+    assert group_message(engine.forest.groups["a"], [], [], uses_runtime=False).runtime == {"cpu": 6000}
+    assert group_message(engine.forest.groups["a"], [], []).runtime == {"cpu": 0}
+    assert group_message(engine.forest.groups["b"], [], [], uses_runtime=False).runtime == {"cpu": 0}
+
+
+def wanted(runtime, request=0, **more):
+    base = group_message(engine_with(GroupSpec(name="a", max={"cpu": 6000})).forest.groups["a"], [], [])
+    return msgspec.structs.replace(base, runtime={"cpu": runtime}, request={"cpu": request}, **more)
+
+
+def test_a_revision_rises_with_limits_and_only_with_them():
+    shelf = Shelf()
+    first = shelf.successor("k", wanted(5), 100, demand_too=False)
+    assert first is not None
+    assert first.revision == 100
+    assert shelf.successor("k", wanted(5), 200, demand_too=True) is None
+    assert shelf.successor("k", wanted(5, request=9), 200, demand_too=False) is None
+    demand = shelf.successor("k", wanted(5, request=9), 200, demand_too=True)
+    assert demand is not None
+    assert (demand.revision, demand.request) == (100, {"cpu": 9})
+    risen = shelf.successor("k", wanted(6, request=9), 200, demand_too=False)
+    assert risen is not None
+    assert risen.revision == 200
+    moved = shelf.successor("k", wanted(6, request=9, ancestors=["p"]), 201, demand_too=False)
+    assert moved is not None
+    assert moved.revision == 201
+
+
+def test_revisions_survive_a_restart_a_deletion_and_a_clock_that_is_behind():
+    before = Shelf()
+    message = before.successor("k", wanted(5), before.next_revision(5_000), demand_too=True)
+    after = Shelf()
+    after.saw("k", message)
+    assert after.successor("k", wanted(5), after.next_revision(100), demand_too=True) is None
+    again = after.successor("k", wanted(7), after.next_revision(100), demand_too=True)
+    assert again is not None
+    assert again.revision == 5_001
+    after.saw("k", None)
+    reborn = after.successor("k", wanted(7), after.next_revision(100), demand_too=True)
+    assert reborn is not None
+    assert reborn.revision == 5_002
+    empty = Shelf()
+    assert empty.next_revision(6_000) == 6_000, "a lost bucket goes on above what the clock allowed before"
+
+
+def test_the_echo_of_an_overtaken_write_changes_nothing():
+    shelf = Shelf()
+    older = shelf.successor("k", wanted(5), 1, demand_too=True)
+    newer = shelf.successor("k", wanted(6), 2, demand_too=True)
+    shelf.saw("k", older)
+    assert shelf.messages["k"] == newer
+    other = msgspec.structs.replace(newer, revision=9, runtime={"cpu": 1})
+    shelf.saw("k", other)
+    ours = shelf.successor("k", wanted(6), shelf.next_revision(3), demand_too=True)
+    assert ours is not None
+    assert ours.revision == 10

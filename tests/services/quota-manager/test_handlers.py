@@ -1,0 +1,354 @@
+"""The desk: from entries of the buckets to what is written."""
+
+import json
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berth.bus.port import Entry
+from berth.contracts import names, state
+from berth.contracts.codec import encode
+from berth.contracts.event import ObjectRefused, QuotaChanged
+from berth.contracts.subjects import named_key, namespaced_key, pod_key, quota_key, synced_key
+from berth.quota_manager.core.engine import Rules
+from berth.quota_manager.handlers import Desk, encode_group
+from berth.rules.quota_of_pod import DEFAULT_GROUP, SYSTEM_GROUP
+
+
+class Feed:
+    """Writes of cluster-watcher, as a desk sees them."""
+
+    def __init__(self, **options):
+        self.news = 0
+        self.sequence = 0
+        self.desk = Desk(Rules(), on_news=self._count, **options)
+
+    def _count(self):
+        self.news += 1
+
+    def put(self, key, message):
+        self.raw(key, encode(message))
+
+    def raw(self, key, value, *, deleted=False):
+        self.sequence += 1
+        self.desk.state.apply(Entry(key, value, deleted, self.sequence, 0, False, None))
+
+    def delete(self, key):
+        self.raw(key, b"", deleted=True)
+
+    def pod(self, name, *, quota="", cpu=1000, node="", namespace="ns", phase="", **labels):
+        labels = {names.LABEL_QUOTA_NAME: quota} | labels if quota else labels
+        template = state.PodTemplate(requests={"cpu": cpu}, labels=labels)
+        whole = state.Pod(
+            namespace=namespace, name=name, uid=name, version=1, template=template, node=node, phase=phase
+        )
+        self.put(pod_key(namespace, name), whole)
+
+    def node(self, name, cpu=10_000):
+        self.put(named_key("node", name), state.Node(name=name, uid=name, version=1, allocatable={"cpu": cpu}))
+
+    def quota(self, name, *, cpu=8000, minimum=0, annotations=None, used=None, namespace="ns", **labels):
+        full = {names.QUOTA_PREFIX + label.replace("_", "-"): value for label, value in labels.items()}
+        quota = state.ElasticQuota(
+            namespace=namespace,
+            name=name,
+            uid=f"uid-{name}",
+            version=1,
+            labels=full,
+            annotations=annotations or {},
+            min={"cpu": minimum},
+            max={"cpu": cpu},
+            used=used or {},
+        )
+        self.put(namespaced_key("elasticquota", namespace, name), quota)
+
+    def complete(self, *kinds):
+        for kind in kinds or ("pods", "nodes", "elasticquotas"):
+            self.put(synced_key(kind), state.Synced(kind=kind, version=1, complete=True))
+        self.desk.state.end(self.sequence)
+
+
+def written(desk, now_ms=1, present=()):
+    desk.settle(now_ms / 1000)
+    return desk.writes(now_ms, present)
+
+
+def test_a_view_is_complete_when_every_kind_is():
+    feed = Feed()
+    assert not feed.desk.state.is_complete
+    feed.complete("pods", "nodes")
+    assert not feed.desk.state.is_complete
+    assert feed.desk.state.missing == "waiting for elasticquotas"
+    feed.complete("elasticquotas")
+    assert feed.desk.state.is_complete
+    feed.desk.state.reset()
+    assert not feed.desk.state.is_complete
+    feed.desk.state.end(0)
+    assert feed.desk.state.missing == "waiting for elasticquotas, nodes, pods"
+
+
+def test_everything_is_written_once_and_then_only_what_changed():
+    feed = Feed()
+    feed.node("n")
+    feed.quota("a")
+    feed.quota("b", tree_id="t")
+    feed.pod("p", quota="a", cpu=700)
+    feed.complete()
+    desk = feed.desk
+    first = written(desk, 1000)
+    assert first.keys() == {
+        quota_key("", "a"),
+        quota_key("t", "b"),
+        quota_key("", DEFAULT_GROUP),
+        quota_key("", SYSTEM_GROUP),
+    }
+    assert first[quota_key("", "a")].runtime == {"cpu": 700}
+    assert {message.revision for message in first.values()} == {1000}
+    assert written(desk, 2000) == {}
+    feed.pod("q", quota="a", cpu=300)
+    second = written(desk, 3000)
+    assert list(second) == [quota_key("", "a")]
+    assert second[quota_key("", "a")].runtime == {"cpu": 1000}
+    assert second[quota_key("", "a")].revision == 3000
+    feed.delete(pod_key("ns", "q"))
+    feed.delete(pod_key("ns", "q"))
+    assert written(desk, 4000)[quota_key("", "a")].runtime == {"cpu": 700}
+    feed.pod("p", quota="a", cpu=700, phase="Succeeded")
+    assert written(desk, 5000)[quota_key("", "a")].runtime == {"cpu": 0}
+
+
+def test_a_restart_writes_nothing_when_nothing_changed():
+    feed = Feed()
+    feed.node("n")
+    feed.quota("a")
+    feed.pod("p", quota="a")
+    feed.complete()
+    stored = written(feed.desk, 1000)
+    again = Feed()
+    for key, message in stored.items():
+        again.desk.own.apply(Entry(key, encode_group(message), False, 1, 0, False, None))
+    again.quota("a")
+    again.pod("p", quota="a")
+    again.node("n")
+    again.complete()
+    assert written(again.desk, 9000, stored) == {}
+
+
+def test_groups_that_are_gone_are_deleted_and_their_pods_fall_back():
+    feed = Feed()
+    feed.node("n")
+    feed.quota("a")
+    feed.pod("p", quota="a", node="n")
+    feed.complete()
+    present = written(feed.desk, 1000)
+    feed.delete(namespaced_key("elasticquota", "ns", "a"))
+    changes = written(feed.desk, 2000, present)
+    assert changes[quota_key("", "a")] is None
+    assert feed.desk.engine.forest.groups[DEFAULT_GROUP].used == {"cpu": 1000}
+    stale = quota_key("", "left-behind")
+    feed.desk.reconsider()
+    assert written(feed.desk, 3000, [stale]) == {stale: None}
+
+
+def test_a_refused_write_is_decided_again():
+    feed = Feed()
+    feed.quota("a")
+    feed.complete()
+    key = quota_key("", "a")
+    mine = written(feed.desk, 1000)[key]
+    foreign = msgspec.structs.replace(mine, revision=500, runtime={"cpu": 1})
+    feed.desk.own.apply(Entry(key, encode_group(foreign), False, 9, 0, False, None))
+    assert written(feed.desk, 2000) == {}, "an older revision is an echo until the bus reports a conflict"
+    feed.desk.reconsider(key)
+    assert written(feed.desk, 3000)[key].revision == 3000
+
+
+def test_a_lost_bucket_is_filled_again_with_higher_revisions():
+    feed = Feed()
+    feed.quota("a")
+    feed.complete()
+    written(feed.desk, 7000)
+    feed.desk.own.reset()
+    feed.desk.reconsider()
+    assert written(feed.desk, 10)[quota_key("", "a")].revision == 7001
+
+
+def test_namespaces_are_published_with_their_group():
+    feed = Feed()
+    feed.quota("a", annotations={names.ANNOTATION_QUOTA_NAMESPACES: '["x","y"]'})
+    feed.quota("b", annotations={names.ANNOTATION_QUOTA_NAMESPACES: '["y","z"]'})
+    feed.quota("ns")
+    feed.pod("p", namespace="z")
+    feed.complete()
+    changes = written(feed.desk, 1)
+    assert changes[quota_key("", "a")].namespaces == ["x", "y"]
+    assert changes[quota_key("", "b")].namespaces == ["z"]
+    assert changes[quota_key("", "ns")].namespaces == ["ns"]
+    assert feed.desk.engine.forest.groups["b"].request == {"cpu": 1000}
+
+
+def test_figures_are_written_back_at_intervals():
+    feed = Feed(interval_s=2.0, retry_s=30.0)
+    feed.node("n")
+    feed.quota("a")
+    feed.pod("p", quota="a", node="n", preemptible="x")
+    feed.complete()
+    desk = feed.desk
+    desk.settle(100.0)
+    (asked,) = desk.patches(100.0, 10)
+    assert asked.uid == "uid-a"
+    assert asked.status == {"used": {"cpu": "1"}}
+    assert json.loads(asked.annotations[names.ANNOTATION_QUOTA_RUNTIME]) == {"cpu": "1"}
+    for moment in range(10):
+        feed.pod(f"more-{moment}", quota="a")
+        desk.settle(100.1 + moment / 10)
+        assert desk.patches(100.1 + moment / 10, 10) == []
+    (asked,) = desk.patches(102.0, 10)
+    assert json.loads(asked.annotations[names.ANNOTATION_QUOTA_REQUEST]) == {"cpu": "11"}
+    desk.settle(131.9)
+    assert desk.patches(131.9, 10) == []
+    (repeated,) = desk.patches(132.0, 10)
+    assert repeated == asked
+    feed.quota("a", annotations=repeated.annotations, used={"cpu": 1000})
+    desk.settle(133.0)
+    assert desk.patches(200.0, 10) == [], "the object shows it now"
+    feed.quota("a", annotations=repeated.annotations, used={"cpu": 9})
+    desk.settle(201.0)
+    assert len(desk.patches(203.0, 10)) == 1, "somebody else changed what it shows"
+
+
+def test_our_own_write_back_is_no_change_of_the_tree():
+    feed = Feed()
+    feed.quota("a")
+    feed.complete()
+    written(feed.desk, 1)
+    feed.quota("a", annotations={names.ANNOTATION_QUOTA_RUNTIME: '{"cpu":"1"}'}, used={"cpu": 3})
+    assert written(feed.desk, 2) == {}
+
+
+def test_demand_alone_is_published_at_the_pace_of_write_backs():
+    feed = Feed(interval_s=2.0)
+    feed.node("n", cpu=1000)
+    feed.quota("a")
+    feed.pod("p", quota="a", cpu=5000)
+    feed.complete()
+    desk = feed.desk
+    key = quota_key("", "a")
+    desk.settle(100.0)
+    desk.patches(100.0, 100)
+    first = desk.writes(100_000, ())[key]
+    assert (first.runtime, first.request) == ({"cpu": 1000}, {"cpu": 5000})
+    feed.pod("q", quota="a", cpu=700)
+    desk.settle(100.5)
+    desk.patches(100.5, 100)
+    assert desk.writes(100_500, ()) == {}
+    desk.settle(102.0)
+    desk.patches(102.0, 100)
+    second = desk.writes(102_000, ())[key]
+    assert (second.request, second.revision) == ({"cpu": 5700}, first.revision)
+
+
+def test_events_tell_of_bad_objects_and_of_overuse():
+    feed = Feed(grace_s=5.0)
+    feed.node("n")
+    feed.quota("a", parent="gone")
+    feed.quota("b", cpu=500)
+    feed.pod("p", quota="b", cpu=800, node="n")
+    feed.complete()
+    desk = feed.desk
+    desk.settle(0.0)
+    (refused,) = desk.announcements(0.0)
+    assert isinstance(refused.event, ObjectRefused)
+    assert (refused.event.namespace, refused.event.name) == ("ns", "a")
+    assert refused.event.problems[0].field == f"metadata.labels[{names.LABEL_QUOTA_PARENT}]"
+    assert refused.subject == "berth.v1.evt.quota.refused.ns.a"
+    desk.settle(5.0)
+    (over,) = desk.announcements(5.0)
+    assert isinstance(over.event, QuotaChanged)
+    assert over.subject == "berth.v1.evt.quota.exceeded.=.b"
+    assert "cpu by 300m" in over.event.message
+    assert desk.announcements(9.0) == []
+    feed.delete(pod_key("ns", "p"))
+    desk.settle(10.0)
+    (back,) = desk.announcements(10.0)
+    assert back.kind == "quota.recovered"
+
+
+def test_problems_travel_with_the_group():
+    feed = Feed()
+    feed.quota("a", parent="gone")
+    feed.complete()
+    message = written(feed.desk, 1)[quota_key("", "a")]
+    assert message.runtime == {"cpu": 0}
+    assert "does not exist" in message.problems[0].message
+
+
+def test_messages_that_cannot_be_read_are_counted_and_change_nothing():
+    feed = Feed()
+    feed.quota("a")
+    feed.pod("p", quota="a")
+    feed.complete()
+    written(feed.desk, 1)
+    for key in (pod_key("ns", "p"), namespaced_key("elasticquota", "ns", "a"), named_key("node", "n"), "synced.pods"):
+        for junk in (b"", b"{", b"[]", b'{"type":"pod.seen.v1"}', b"\xff\xfe", b'{"namespace":5}', b"null"):
+            feed.raw(key, junk)
+    feed.raw("device.x", b"junk of kinds that do not concern us")
+    feed.desk.own.apply(Entry(quota_key("", "b"), b"junk", False, 1, 0, False, None))
+    assert written(feed.desk, 2) == {}
+    assert feed.desk.state.broken == 28
+    feed.desk.reconsider()
+    assert written(feed.desk, 3, [quota_key("", "a"), quota_key("", "b")]) == {quota_key("", "b"): None}
+
+
+texts = st.text(max_size=12) | st.sampled_from(["a", "b", "true", "false", "", "koordinator-root-quota"])
+lists = st.sampled_from(['{"cpu":"1"}', "oops", '{"cpu":-1}', '{"":1}', '["ns"]', "[1]", "[[", '{"cpu":{}}', "null"])
+figures = st.dictionaries(st.sampled_from(["cpu", "gpu", ""]), st.integers(-(2**80), 2**80), max_size=3)
+wild_quotas = st.builds(
+    state.ElasticQuota,
+    namespace=texts,
+    name=texts,
+    uid=texts,
+    version=st.integers(0, 9),
+    labels=st.dictionaries(
+        st.sampled_from(
+            [names.LABEL_QUOTA_PARENT, names.LABEL_QUOTA_TREE, names.LABEL_QUOTA_IS_ROOT, names.LABEL_QUOTA_LENDS]
+        ),
+        texts,
+    ),
+    annotations=st.dictionaries(
+        st.sampled_from(
+            [
+                names.ANNOTATION_QUOTA_WEIGHT,
+                names.ANNOTATION_QUOTA_NAMESPACES,
+                names.ANNOTATION_QUOTA_TOTAL,
+                names.ANNOTATION_QUOTA_RUNTIME,
+            ]
+        ),
+        lists | texts,
+    ),
+    min=figures,
+    max=figures,
+    used=figures,
+)
+
+
+@given(st.lists(wild_quotas, max_size=6))
+@settings(max_examples=100, deadline=None)
+def test_no_object_stops_the_service(quotas):
+    feed = Feed(interval_s=0.0, grace_s=0.0)
+    feed.node("n")
+    feed.pod("p", quota="a")
+    for quota in quotas:
+        encoded = msgspec.json.encode(msgspec.to_builtins(quota) | {field: {} for field in ("min", "max", "used")})
+        whole = json.loads(encoded) | {"min": quota.min, "max": quota.max, "used": quota.used}
+        feed.raw(namespaced_key("elasticquota", quota.namespace, quota.name), json.dumps(whole).encode())
+    feed.complete()
+    desk = feed.desk
+    desk.settle(1.0)
+    for patch in desk.patches(1.0, 100):
+        encode(patch)
+    for message in desk.writes(1000, ()).values():
+        assert message is None or encode_group(message)
+    for announcement in desk.announcements(2.0):
+        encode(announcement.event)

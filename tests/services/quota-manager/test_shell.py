@@ -1,0 +1,330 @@
+"""The service on a real nats-server: what it publishes, asks for and answers, alone and beside a standby."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+
+import pytest
+
+from berth.bus import Bus, BusSettings
+from berth.contracts import buckets, names, state
+from berth.contracts.codec import decode, encode
+from berth.contracts.command import PatchObject
+from berth.contracts.event import ObjectRefused
+from berth.contracts.question import StatusAnswer, StatusQuestion
+from berth.contracts.quota import QuotaGroup
+from berth.contracts.subjects import named_key, namespaced_key, pod_key, question_subject, quota_key, synced_key
+from berth.quota_manager.settings import Settings
+from berth.quota_manager.shell import SERVICE, main
+from berth.runtime import Context
+
+DEADLINE_S = 30.0
+
+
+async def eventually(check, what):
+    """Polls until `check` gives something true."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (value := check()):
+        assert time.monotonic() < deadline, f"{what}: not in {DEADLINE_S} s"
+        await asyncio.sleep(0.01)
+    return value
+
+
+class Groups:
+    """QUOTA as a solver follows it."""
+
+    def __init__(self):
+        self.now = {}
+        self.history = []
+
+    def reset(self):
+        self.now.clear()
+
+    def apply(self, entry):
+        if entry.deleted:
+            self.now.pop(entry.key, None)
+            self.history.append((entry.key, None))
+        else:
+            group = self.now[entry.key] = decode(entry.value, QuotaGroup)
+            self.history.append((entry.key, group))
+
+    def end(self, sequence):
+        pass
+
+    def runtime(self, name, tree=""):
+        group = self.now.get(quota_key(tree, name))
+        return None if group is None else group.runtime.get("cpu")
+
+
+class World:
+    """The rest of the control plane: writes STATE, follows QUOTA, keeps commands and events."""
+
+    def __init__(self, server):
+        self.server = server
+        self.groups = Groups()
+        self.patches = []
+        self.events = []
+        self.replicas = []
+        self.version = 0
+
+    async def begin(self):
+        self.bus = await Bus.connect(BusSettings(url=self.server.url), service="test")
+        await self.bus.ensure()
+        self.state = self.bus.owned(buckets.STATE)
+        await self.state.ready()
+        self.tasks = [asyncio.create_task(self.bus.follow(buckets.QUOTA, self.groups).run())]
+        await self.bus.subscribe("berth.v1.cmd.>", self._command)
+        await self.bus.subscribe("berth.v1.evt.>", self._event)
+
+    async def end(self):
+        for replica in list(self.replicas):
+            await self.stop(replica)
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.bus.close()
+
+    async def start(self, instance="one", **settings):
+        """A replica of the service, in this process."""
+        full = {"writeback_interval_s": 0.2, "overuse_grace_s": 0.1, "lease_ttl_s": 2} | settings
+        bus = await Bus.connect(BusSettings(url=self.server.url), service=SERVICE)
+        context = Context(service=SERVICE, settings=Settings(**full), bus=bus, instance=instance)
+        task = asyncio.create_task(main(context))
+        self.replicas.append((context, task))
+        return context, task
+
+    async def stop(self, replica):
+        context, task = replica
+        self.replicas.remove(replica)
+        await context.supervisor.stop(task, 10.0)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await context.bus.close()
+        assert context.supervisor.failure is None
+
+    async def crash(self, replica):
+        """No goodbye: the connection goes first."""
+        context, task = replica
+        self.replicas.remove(replica)
+        await context.bus.close()
+        await context.supervisor.stop(task, 5.0)
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def _command(self, message):
+        self.patches.append(decode(message.data, PatchObject))
+
+    async def _event(self, message):
+        self.events.append(message)
+
+    def put(self, key, message):
+        self.state.put(key, encode(message))
+
+    def pod(self, name, *, quota="", cpu=1000, node=""):
+        self.version += 1
+        labels = {names.LABEL_QUOTA_NAME: quota} if quota else {}
+        template = state.PodTemplate(requests={"cpu": cpu}, labels=labels)
+        pod = state.Pod(namespace="ns", name=name, uid=name, version=self.version, template=template, node=node)
+        self.put(pod_key("ns", name), pod)
+
+    def node(self, name, cpu=10_000):
+        self.version += 1
+        node = state.Node(name=name, uid=name, version=self.version, allocatable={"cpu": cpu})
+        self.put(named_key("node", name), node)
+
+    def quota(self, name, *, cpu=8000, minimum=0, labels=None, annotations=None, used=None):
+        self.version += 1
+        quota = state.ElasticQuota(
+            namespace="ns",
+            name=name,
+            uid=f"uid-{name}",
+            version=self.version,
+            labels=labels or {},
+            annotations=annotations or {},
+            min={"cpu": minimum},
+            max={"cpu": cpu},
+            used=used or {},
+        )
+        self.put(namespaced_key("elasticquota", "ns", name), quota)
+
+    def complete(self):
+        for kind in ("pods", "nodes", "elasticquotas"):
+            self.put(synced_key(kind), state.Synced(kind=kind, version=self.version, complete=True))
+
+    async def status(self):
+        answers = await self.bus.ask_all(question_subject(SERVICE, "status"), encode(StatusQuestion()), wait_s=0.3)
+        return {answer.instance: answer for answer in (decode(data, StatusAnswer) for data in answers)}
+
+
+@pytest.fixture
+async def world(nats_server):
+    world = World(nats_server)
+    await world.begin()
+    yield world
+    await world.end()
+
+
+async def test_runtimes_follow_demand(world):
+    world.node("n")
+    world.quota("a", minimum=4000)
+    world.quota("b", minimum=4000)
+    world.pod("p", quota="a", cpu=6000)
+    await world.start()
+    await asyncio.sleep(0)
+    world.complete()
+    await eventually(lambda: world.groups.runtime("a") == 6000, "a borrows")
+    first = world.groups.now[quota_key("", "a")].revision
+    world.pod("q", quota="b", cpu=9000)
+    await eventually(lambda: world.groups.runtime("b") == 5000, "b takes its share")
+    await eventually(lambda: world.groups.runtime("a") == 5000, "a gives back")
+    assert world.groups.now[quota_key("", "a")].revision > first
+    world.state.delete(pod_key("ns", "p"))
+    await eventually(lambda: world.groups.runtime("b") == 8000, "b is at its max")
+    world.state.delete(namespaced_key("elasticquota", "ns", "a"))
+    await eventually(lambda: world.groups.runtime("a") is None, "a is gone")
+    revisions = [group.revision for key, group in world.groups.history if group and key == quota_key("", "b")]
+    assert revisions == sorted(revisions)
+
+
+async def test_nothing_is_published_from_half_a_view(world):
+    world.node("n")
+    world.quota("a")
+    await world.start()
+    await eventually(lambda: world.replicas[0][0].health.readiness().get("state"), "started")
+    await eventually(lambda: "waiting for" in world.replicas[0][0].health.readiness()["state"].text, "read to the end")
+    assert not world.replicas[0][0].health.ready
+    assert world.groups.now == {}
+    world.complete()
+    await eventually(lambda: world.groups.runtime("a") is not None, "published")
+    assert world.replicas[0][0].health.ready
+
+
+async def test_figures_are_asked_to_be_written_back(world):
+    world.node("n")
+    world.quota("a")
+    world.pod("p", quota="a", node="n")
+    world.complete()
+    await world.start()
+    patch = await eventually(lambda: next(iter(world.patches), None), "a patch")
+    assert (patch.uid, patch.status) == ("uid-a", {"used": {"cpu": "1"}})
+    assert json.loads(patch.annotations[names.ANNOTATION_QUOTA_RUNTIME]) == {"cpu": "1"}
+    world.quota("a", annotations=patch.annotations, used={"cpu": 1000})
+    asked = len(world.patches)
+    world.pod("q", quota="a")
+    await eventually(lambda: len(world.patches) > asked, "another patch")
+    assert json.loads(world.patches[-1].annotations[names.ANNOTATION_QUOTA_REQUEST]) == {"cpu": "2"}
+    assert world.patches[-1].status is None
+
+
+async def test_many_pods_cost_few_write_backs(world):
+    world.node("n")
+    world.quota("a")
+    world.complete()
+    await world.start(writeback_interval_s=60.0)
+    await eventually(lambda: world.groups.runtime("a") == 0, "published")
+    for index in range(300):
+        world.pod(f"p{index}", quota="a", cpu=10, node="n")
+    await eventually(lambda: world.groups.runtime("a") == 3000, "all pods counted")
+    assert len(world.patches) <= 1
+    assert len(world.groups.history) < 300, "news is gathered before it is answered"
+
+
+async def test_a_bad_object_is_announced_and_the_rest_goes_on(world):
+    world.node("n")
+    world.quota("bad", labels={names.LABEL_QUOTA_PARENT: "bad", names.LABEL_QUOTA_IS_PARENT: "true"})
+    world.quota("good")
+    world.pod("p", quota="good", cpu=2000)
+    world.state.put(namespaced_key("elasticquota", "ns", "junk"), b'{"type":"elasticquota.seen.v1","min":"x"}')
+    world.complete()
+    await world.start()
+    await eventually(lambda: world.groups.runtime("good") == 2000, "the good group")
+    message = await eventually(lambda: next(iter(world.events), None), "an event")
+    assert message.subject == "berth.v1.evt.quota.refused.ns.bad"
+    refused = decode(message.data, ObjectRefused)
+    assert any("leads back" in problem.message for problem in refused.problems)
+    assert world.groups.now[quota_key("", "bad")].runtime == {"cpu": 0}
+    facts = (await world.status())["one"].facts
+    assert (facts["problems"], facts["unreadable messages"], facts["groups"]) == (1, 1, 4)
+
+
+async def test_overuse_is_announced(world):
+    world.node("n")
+    world.quota("a", cpu=500)
+    world.pod("p", quota="a", cpu=800, node="n")
+    world.complete()
+    await world.start()
+    await eventually(lambda: any("exceeded" in event.subject for event in world.events), "an event")
+
+
+async def test_a_standby_takes_over_and_changes_nothing(world):
+    world.node("n")
+    world.quota("a")
+    world.pod("p", quota="a")
+    world.complete()
+    first = await world.start("first")
+    await eventually(lambda: world.groups.runtime("a") == 1000, "published")
+    second = await world.start("second")
+    await eventually(lambda: second[0].health.readiness().get("state", (False,))[0], "the standby has its view")
+    status = await world.status()
+    assert (status["first"].active, status["second"].active) == (True, False)
+    assert status["second"].ready
+    before = list(world.groups.history)
+    await world.crash(first)
+    world.pod("q", quota="a")
+    await eventually(lambda: world.groups.runtime("a") == 2000, "the standby goes on")
+    assert [key for key, _ in world.groups.history[len(before) :]] == [quota_key("", "a")]
+    assert (await world.status())["second"].active
+
+
+async def test_a_restart_keeps_revisions_and_writes_nothing_new(world):
+    world.node("n")
+    world.quota("a")
+    world.pod("p", quota="a")
+    world.complete()
+    replica = await world.start("first")
+    await eventually(lambda: world.groups.runtime("a") == 1000, "published")
+    await eventually(lambda: len(world.groups.now) == 3, "all groups")
+    await world.stop(replica)
+    before = list(world.groups.history)
+    await world.start("second")
+    await eventually(lambda: world.replicas[0][0].health.ready, "ready")
+    world.pod("q", quota="a")
+    await eventually(lambda: world.groups.runtime("a") == 2000, "it goes on")
+    new = world.groups.history[len(before) :]
+    assert [key for key, _ in new] == [quota_key("", "a")]
+    assert new[0][1].revision > before[-1][1].revision
+
+
+async def test_the_bus_may_go_away_and_come_back(world):
+    world.node("n")
+    world.quota("a")
+    world.complete()
+    await world.start()
+    await eventually(lambda: world.groups.runtime("a") == 0, "published")
+    world.server.restart()
+    world.pod("p", quota="a", cpu=700)
+    await eventually(lambda: world.groups.runtime("a") == 700, "published again")
+
+
+async def test_the_process_starts_works_and_stops_when_told(world, tmp_path):
+    world.node("n")
+    world.quota("a")
+    world.pod("p", quota="a", cpu=300)
+    world.complete()
+    environment = os.environ | {
+        "BERTH_NATS_URL": world.server.url,
+        "BERTH_PORT_FILE": str(tmp_path / "port"),
+        "BERTH_EXIT_WITH_PARENT": "true",
+    }
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "berth.quota_manager", env=environment)
+    try:
+        await eventually(lambda: world.groups.runtime("a") == 300, "published")
+        assert int((tmp_path / "port").read_text()) > 0
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), DEADLINE_S) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
