@@ -76,6 +76,19 @@ async def test_an_answer_lost_after_the_effect_is_unknown_and_not_repeated(
     assert again.conflict
 
 
+async def test_no_change_is_ever_sent_twice(server: Any, connect: Any, replies: Any) -> None:
+    effects: list[str] = []
+    for method in ("PUT", "DELETE", "PATCH"):
+        server.on(method, POD, replies.drop(lambda: effects.append("done")))
+    server.on("GET", POD, replies.json({}))
+    kube = await connect(connections=1)
+    for change in (kube.replace, kube.delete, kube.patch):
+        assert (await kube.get(PODS, "ns", "p")).ok  # leaves a connection open, to be used again
+        body: tuple[Any, ...] = () if change == kube.delete else ({},)
+        assert (await change(PODS, "ns", "p", *body)).status == 0
+    assert len(effects) == 3
+
+
 async def test_a_slow_server_is_a_time_out(server: Any, connect: Any, replies: Any) -> None:
     server.on("GET", POD, replies.hang())
     kube = await connect(timeout_s=0.1)
@@ -138,7 +151,16 @@ async def test_a_401_with_the_same_token_is_not_repeated(server: Any, connect: A
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize("settings", [{"url": "ftp://x"}, {"token_file": "/does/not/exist"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"url": "ftp://x"},
+        {"url": "http://"},
+        {"url": "http://x:99999"},
+        {"token_file": "/does/not/exist"},
+        {"token": "two\r\nlines"},
+    ],
+)
 async def test_unusable_settings_are_told_at_once(server: Any, connect: Any, settings: dict[str, str]) -> None:
     with pytest.raises(KubeConfigError):
         await connect(**settings)

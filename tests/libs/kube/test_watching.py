@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 
 from berth.contracts.kube import AnyObject, Pod
 from berth.kube import PODS, Answer, ChangeKind, Handler, Reflector, Selection, Watching, WatchSettings
-from berth.kube.watching import Bookmark, Changed, Deleted, Ended, Finished, Refused
+from berth.kube.happenings import Bookmark, Changed, Deleted, Ended, Finished, Refused
 
 PATH = "/api/v1/pods"
 

@@ -67,12 +67,12 @@ async def test_malformed_bindings(client):
     await client.pod("a")
     path = f"{PODS}/a/binding"
     assert (await client.call("POST", path, {"target": {}}))[0] == 422
-    assert (await client.call("POST", path, {"target": {"name": 3}}))[0] == 422
+    assert (await client.call("POST", path, {"target": {"name": 3}}))[0] == 400
     assert (await client.call("POST", path, {"target": {"kind": "Pod", "name": "n"}}))[0] == 422
     assert (await client.call("POST", path, {"metadata": {"name": "b"}, "target": {"name": "n"}}))[0] == 400
     assert (await client.call("POST", path, {"metadata": 3, "target": {"name": "n"}}))[0] == 400
     bad = {"metadata": {"annotations": {"a": 3}}, "target": {"name": "n"}}
-    assert (await client.call("POST", path, bad))[0] == 422
+    assert (await client.call("POST", path, bad))[0] == 400
     assert (await client.call("GET", path))[0] == 404
 
 

@@ -181,6 +181,13 @@ async def test_unusable_crds_are_refused(client, change):
     assert (status, answer["reason"]) == (422, "Invalid")
 
 
+async def test_a_crd_does_not_replace_a_built_in_resource(client):
+    body = crd()
+    body["metadata"]["name"] = "leases.coordination.k8s.io"
+    body["spec"] |= {"group": "coordination.k8s.io", "names": {"kind": "Lease", "plural": "leases"}}
+    assert (await client.call("POST", CRDS, body))[0] == 422
+
+
 async def test_the_protocol_is_installed(client):
     group = {"metadata": {"name": "g"}, "spec": {"minMember": 3, "unknown": 1}}
     groups = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups"

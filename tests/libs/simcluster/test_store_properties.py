@@ -167,34 +167,11 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=10,
 )
-FIELDS = st.sampled_from(
-    [
-        "metadata",
-        "spec",
-        "status",
-        "name",
-        "labels",
-        "annotations",
-        "finalizers",
-        "containers",
-        "conditions",
-        "type",
-        "resources",
-        "requests",
-        "limits",
-        "cpu",
-        "uid",
-        "resourceVersion",
-        "nodeName",
-        "schedulingGates",
-        "tolerations",
-        "priorityClassName",
-        "$patch",
-        "$retainKeys",
-        "target",
-        "preconditions",
-    ]
-)
+WORDS = """
+metadata spec status name labels annotations finalizers containers conditions type resources requests limits cpu uid
+resourceVersion nodeName schedulingGates tolerations priorityClassName $patch $retainKeys target preconditions
+"""
+FIELDS = st.sampled_from(WORDS.split())
 MANIFESTS = st.recursive(
     JSON_VALUES,
     lambda inner: st.dictionaries(FIELDS, inner, max_size=5) | st.lists(inner, max_size=3),

@@ -280,3 +280,17 @@ def test_whatever_came_before_the_shelf_ends_as_the_devices_are(history: list[An
         n: (i.devices, i.totals) for n, i in expected.items()
     }
     assert all(bench.desk.decide(name, 2.0) == NOTHING for name in bench.desk.names())
+
+
+@given(
+    st.sampled_from(["device.n", "node.n", "synced.devices", "device.", "device", "node.=", "", "a.b.c", "device.n.m"]),
+    st.binary(max_size=60)
+    | st.sampled_from([encode(machine()), encode(node()), encode(machine("=")), b"null", b"[" * 5000, b"\xff{}"]),
+)
+def test_no_bytes_on_the_bus_stop_the_views(key: str, value: bytes) -> None:
+    bench = Bench()
+    bench.complete()
+    bench.entry(key, value)
+    bench.entry(key, value, bench.shelf)
+    for name in bench.desk.names():
+        bench.desk.decide(name, 0.0)

@@ -198,7 +198,8 @@ async def test_measuring_goes_on_while_the_bus_is_away(nats_server, modern_machi
         await until(lambda: ctx.clock.now() > before + 1.0, "a second to pass")
         nats_server.start()
         got = await until(
-            lambda: (got := latest.metrics()).measured_at > before + 1.0 and got, "messages after the bus is back"
+            lambda: (got := latest.metrics()) and got.measured_at > before + 1.0 and got,
+            "messages once the bus is back",
         )
         assert got.node_usage.memory_bytes == 15 << 30
         assert got.interval_s < 1.0
@@ -224,7 +225,7 @@ async def test_torn_files_are_problems_and_nothing_ends(nats_server, modern_mach
         modern_machine.write("proc/stat", "cpu 1")
         modern_machine.write("proc/meminfo", "")
         got = await until(
-            lambda: len((got := latest.metrics()).problems) >= 2 and not got.interval_s and got, "problems"
+            lambda: (got := latest.metrics()) and len(got.problems) >= 2 and not got.interval_s and got, "problems"
         )
         assert {problem.field for problem in got.problems} >= {"node_usage.cpu", "node_usage.memory"}
         modern_machine.node(ticks=2_000)

@@ -228,7 +228,6 @@ async def test_many_pods_cost_few_write_backs(world):
         world.pod(f"p{index}", quota="a", cpu=10, node="n")
     await eventually(lambda: world.groups.runtime("a") == 3000, "all pods counted")
     assert len(world.patches) <= 1
-    assert len(world.groups.history) < 300, "news is gathered before it is answered"
 
 
 async def test_a_bad_object_is_announced_and_the_rest_goes_on(world):

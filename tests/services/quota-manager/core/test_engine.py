@@ -280,7 +280,7 @@ def expected(final_pods, final_nodes, final_specs, used_rules):
 
 
 @given(histories, rules)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_differences_arrive_where_a_fresh_computation_does(history, used_rules):
     engine = Engine(used_rules)
     end = play(engine, history)
@@ -291,6 +291,22 @@ def test_differences_arrive_where_a_fresh_computation_does(history, used_rules):
         for field in ("request", "limited", "allocated", "guaranteed", "runtime", "effective_min"):
             assert without_zeros(getattr(actual[name], field)) == without_zeros(getattr(wanted, field)), (name, field)
         assert actual[name].runtime.keys() == wanted.runtime.keys()
+
+
+@given(specs(), nodes, st.lists(pods | pods | nodes, min_size=1, max_size=8), rules)
+@settings(max_examples=80, deadline=None)
+def test_every_single_piece_of_news_is_carried_through_the_whole_tree(tree, node, news, used_rules):
+    engine = Engine(used_rules)
+    history = [("quotas", tree), node]
+    play(engine, history)
+    for item in news:
+        history.append(item)
+        play(engine, [item])
+        figures = expected(*play(Engine(used_rules), history), used_rules)
+        for name, wanted in figures.items():
+            group = engine.forest.groups[name]
+            for field in ("request", "runtime", "effective_min", "guaranteed"):
+                assert without_zeros(getattr(group, field)) == without_zeros(getattr(wanted, field)), (name, field)
 
 
 @given(histories, rules)
@@ -331,7 +347,7 @@ def test_the_order_of_news_does_not_matter(history, used_rules, random):
 
 
 @given(histories, st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_runtimes_keep_the_promises(history, scales):
     engine = Engine(Rules(scales_min=scales))
     play(engine, history)

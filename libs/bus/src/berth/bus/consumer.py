@@ -21,7 +21,7 @@ from berth.bus import headers as h
 from berth.bus import jetstream, metrics
 from berth.bus.errors import ApiError, Broken, BusError
 from berth.bus.jetstream import NANO
-from berth.bus.link import Link, describe
+from berth.bus.link import Link, describe, end_tasks
 from berth.bus.port import Clock, Handler, Message
 from berth.contracts.subjects import PREFIX
 
@@ -96,9 +96,7 @@ class Consumer:
                 task.result()
         finally:
             unhook()
-            for task in (pulls, *tasks):
-                task.cancel()
-            await asyncio.gather(pulls, *tasks, return_exceptions=True)
+            await end_tasks((pulls, *tasks))
             if subscription is not None:
                 await subscription.unsubscribe()
             for held in list(self._held.values()):

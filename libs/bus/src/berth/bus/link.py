@@ -14,7 +14,7 @@ import random as randomness
 import re
 import secrets
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,7 @@ class Link:
             with contextlib.suppress(NatsError, OSError, asyncio.TimeoutError):
                 await client.flush(timeout=2)
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end_tasks([self._task])
 
     async def _run(self) -> None:
         while not self._closed:
@@ -162,7 +161,8 @@ class Link:
         while True:
             client = Client()
             try:
-                await asyncio.wait_for(client.connect(**self._options()), self._settings.connect_timeout_s * 2)
+                async with asyncio.timeout(self._settings.connect_timeout_s * 2):
+                    await client.connect(**self._options())
                 if client.is_connected:
                     return client
                 problem: object = client.last_error or "connection closed"
@@ -263,7 +263,8 @@ class Link:
     async def answer(self, subject: str, future: asyncio.Future[Msg], timeout_s: float) -> Msg:
         """Wait for what `expect` promised."""
         try:
-            msg = await asyncio.wait_for(future, timeout_s)
+            async with asyncio.timeout(timeout_s):  # unlike wait_for, it never swallows a cancellation
+                msg = await future
         except TimeoutError:
             raise TimedOut(f"no answer within {timeout_s:g} s: {subject}") from None
         if not msg.data and msg.headers and msg.headers.get(h.STATUS) == h.NO_RESPONDERS:
@@ -344,11 +345,22 @@ class Link:
 async def _shut(client: Client) -> None:
     """Close a client, whatever state it is in, and never wait long for it."""
     with contextlib.suppress(Exception):
-        await asyncio.wait_for(client.close(), 1)
+        async with asyncio.timeout(1):
+            await client.close()
     transport = getattr(client, "_transport", None)
     if transport:
         with contextlib.suppress(Exception):
             transport.close()
+
+
+async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and return once they have ended; again and again, for the client library swallows cancellations."""
+    left = [task for task in tasks if not task.done()]
+    while left:
+        for task in left:
+            task.cancel()
+        _, waiting = await asyncio.wait(left, timeout=0.5)
+        left = list(waiting)
 
 
 def describe(error: BusError | Exception) -> str:

@@ -30,7 +30,7 @@ from berth.bus.errors import BusError
 from berth.bus.follower import Follower
 from berth.bus.jetstream import WRONG_SEQUENCE, PubAck
 from berth.bus.keys import VALUE_BYTES_MAX, check_key
-from berth.bus.link import Link, describe
+from berth.bus.link import Link, describe, end_tasks
 from berth.bus.port import Clock, Entry, Sink, Stored
 from berth.bus.topology import TOMBSTONE_TTL_S
 from berth.bus.window import AckWindow
@@ -171,9 +171,7 @@ class OwnedBucket:
     async def close(self) -> None:
         """Stop; writes without an outcome may be stored or not."""
         self._window.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
     def _want(self, key: str, change: _Change) -> bool:
         self._start()

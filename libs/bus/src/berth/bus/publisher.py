@@ -14,7 +14,7 @@ from collections import deque
 from berth.bus import headers as h
 from berth.bus import metrics
 from berth.bus.jetstream import PubAck
-from berth.bus.link import Link
+from berth.bus.link import Link, end_tasks
 from berth.bus.port import Clock
 from berth.bus.topology import MESSAGE_BYTES_MAX
 from berth.bus.window import AckWindow
@@ -97,8 +97,7 @@ class Publisher:
         """Stop; what is not acknowledged yet may be lost."""
         self._window.close()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end_tasks([self._task])
 
     def _add(self, subject: str, payload: bytes, message_id: str, kind: str, traceparent: str | None) -> None:
         if len(payload) > MESSAGE_BYTES_MAX - HEADERS_BYTES:

@@ -22,7 +22,7 @@ from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER, Request
 from berth.bus import headers as h
 from berth.bus import metrics
 from berth.bus.errors import Broken, Disconnected, NoAnswer, RemoteError
-from berth.bus.link import Link
+from berth.bus.link import Link, end_tasks
 from berth.bus.port import Endpoint
 from berth.contracts.subjects import question_subject
 
@@ -67,9 +67,7 @@ class Service:
 
     async def stop(self) -> None:
         """Give up the answers under way."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(list(self._tasks))
 
     def _handler(self, verb: str):  # type: ignore[no-untyped-def]  # the library names no type for it
         async def handle(request: Request) -> None:
@@ -85,7 +83,8 @@ class Service:
     async def _answer(self, verb: str, request: Request) -> None:
         outcome = "answered"
         try:
-            answer = await asyncio.wait_for(self._endpoints[verb](request.data), TIMEOUT_S)
+            async with asyncio.timeout(TIMEOUT_S):
+                answer = await self._endpoints[verb](request.data)
             with contextlib.suppress(NatsError, OSError, ValueError):
                 await request.respond(answer)
         except (Broken, ValueError) as error:
@@ -128,7 +127,8 @@ async def ask_all(link: Link, subject: str, payload: bytes, *, wait_s: float) ->
     try:
         await link.publish(subject + ALL, payload, reply=inbox)
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(done.wait(), wait_s)
+            async with asyncio.timeout(wait_s):
+                await done.wait()
     finally:
         with contextlib.suppress(Disconnected):
             await subscription.unsubscribe()

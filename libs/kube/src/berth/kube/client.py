@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Self, TypeVar
 
 import msgspec
+from yarl import URL
 
 from berth.kube import bodies
 from berth.kube.answer import Answer
@@ -42,6 +43,13 @@ class Kube:
         if problems := settings.problems():
             raise KubeConfigError("; ".join(problems))
         endpoint = await find_endpoint(settings, clock or SystemClock())
+        try:
+            server = URL(endpoint.server)
+            usable = server.scheme in ("http", "https") and bool(server.host)
+        except ValueError:
+            usable = False
+        if not usable:
+            raise KubeConfigError(f"server: {endpoint.server[:200]!r} is not a URL")
         return cls(Transport(endpoint, settings), endpoint.server)
 
     async def close(self) -> None:

@@ -28,6 +28,13 @@ class KubeConfigError(Exception):
     """There is no usable way to reach an API server; the text says what was tried and names the file or field."""
 
 
+def checked_header(header: str) -> str:
+    """The header if it can be sent. Raises KubeConfigError, without the secret, if it would break the request."""
+    if not header.isascii() or not header.isprintable():
+        raise KubeConfigError("token: holds characters that no header can carry")
+    return header
+
+
 class Credentials(Protocol):
     """The value of the Authorization header, kept fresh."""
 
@@ -49,7 +56,7 @@ class StaticCredentials:
     """A header that never changes."""
 
     def __init__(self, header: str | None) -> None:
-        self._header = header
+        self._header = None if header is None else checked_header(header)
 
     async def authorization(self, *, renew: bool = False) -> str | None:
         """The header it was made with."""
@@ -65,7 +72,7 @@ class RefreshedCredentials:
     def __init__(self, read: Callable[[bool], Awaitable[str]], clock: Clock, header: str) -> None:
         self._read = read
         self._clock = clock
-        self._header = header
+        self._header = checked_header(header)
         self._read_at = clock.monotonic()
         self._lock = asyncio.Lock()
 
@@ -77,7 +84,7 @@ class RefreshedCredentials:
         async with self._lock:
             if self._clock.monotonic() - self._read_at >= age_max_s:
                 with contextlib.suppress(OSError, ValueError, KubeConfigError):
-                    self._header = await self._read(renew)
+                    self._header = checked_header(await self._read(renew))
                 self._read_at = self._clock.monotonic()
         return self._header
 

@@ -16,7 +16,7 @@ from berth.kube.answer import Answer
 from berth.kube.api import KubeApi, Selection
 from berth.kube.clock import Clock
 from berth.kube.decoding import HasMeta, Malformed
-from berth.kube.watching import (
+from berth.kube.happenings import (
     Began,
     Bookmark,
     Changed,
@@ -26,9 +26,8 @@ from berth.kube.watching import (
     Happening,
     Refused,
     Seen,
-    Watching,
-    WatchSettings,
 )
+from berth.kube.watching import Watching, WatchSettings
 
 T = TypeVar("T", bound=HasMeta)
 T_contra = TypeVar("T_contra", bound=HasMeta, contravariant=True)

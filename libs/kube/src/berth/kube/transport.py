@@ -39,9 +39,13 @@ class Transport:
 
     def _session(self, connections: int, headers: Mapping[str, str]) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=connections, ssl=self._endpoint.tls or False, keepalive_timeout=60.0)
-        return aiohttp.ClientSession(
+        session = aiohttp.ClientSession(
             connector=connector, headers=headers, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
         )
+        # By itself aiohttp repeats a PUT or DELETE whose connection broke, and so turns "unknown" into a false 409 or
+        # 404 about our own change. There is no public switch; this is the one that its own test client uses.
+        session._retry_connection = False
+        return session
 
     async def close(self) -> None:
         """Close every connection; streams under way end."""

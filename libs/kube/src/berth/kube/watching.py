@@ -15,9 +15,8 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from berth.contracts.kube import AnyObject
 from berth.kube import metrics
 from berth.kube.answer import TOO_LARGE, Answer, Status, read_status
 from berth.kube.api import KubeApi, Selection
@@ -33,69 +32,16 @@ from berth.kube.decoding import (
     read_envelope,
     read_identity,
 )
+from berth.kube.happenings import Began, Bookmark, Changed, Deleted, Ended, Finished, Happening, Refused, Seen
 from berth.kube.listing import PageSize, earliest, pages
 
 T = TypeVar("T", bound=HasMeta)
-ChangeKind = Literal["ADDED", "MODIFIED"]
 
 EVENT_KINDS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "UNREADABLE", "UNKNOWN")
 UNREADABLE = "Unreadable"
 """Reason of a stream given up because of a line without even a name."""
 WENT_BACK = "VersionWentBack"
 """Reason of a stream given up because the server's versions are lower than before: another history."""
-
-
-class Began(NamedTuple):
-    """A list begins. One that began before and did not finish is void."""
-
-
-class Seen(NamedTuple, Generic[T]):
-    """An object of the list that is under way."""
-
-    raw: bytes
-    item: T
-    version: int
-
-
-class Finished(NamedTuple):
-    """The list is complete: it shows the moment `version`, and `keys` are all that exists, readable or not."""
-
-    version: int
-    keys: frozenset[str]
-
-
-class Changed(NamedTuple, Generic[T]):
-    """An object came or changed after the list."""
-
-    kind: ChangeKind
-    item: T
-    version: int
-
-
-class Deleted(NamedTuple, Generic[T]):
-    """An object is gone; `version` is that of the deletion. Only metadata of an object that could not be read."""
-
-    item: T | AnyObject
-    version: int
-
-
-class Bookmark(NamedTuple):
-    """Everything up to `version` has been told."""
-
-    version: int
-
-
-class Refused(NamedTuple):
-    """A list or watch came to nothing; it is tried again after `wait_s`."""
-
-    answer: Answer
-    wait_s: float
-
-
-class Ended(NamedTuple):
-    """The last item of `stream`: how it ended."""
-
-    answer: Answer
 
 
 class WatchSettings(NamedTuple):
@@ -111,9 +57,6 @@ class WatchSettings(NamedTuple):
     """A stream that lasted so long, or brought something, was worth its request: the next follows without waiting."""
     failures_max: int = 5
     """Streams that the server refuses in a row before the version itself is doubted and a list made."""
-
-
-Happening = Began | Seen[T] | Finished | Changed[T] | Deleted[T] | Bookmark | Malformed | Refused
 
 
 class Watching(Generic[T]):

@@ -24,7 +24,7 @@ from berth.simcluster.store.store import BODY_LIMIT_BYTES
 
 _KEEP_ALIVE_S = 3600.0  # a client's idle connection must not be closed under it
 _SHUTDOWN_S = 2.0
-_VERSIONS_PER_SECOND = 10_000  # more than any run makes; a later start is above an earlier one's end
+_VERSIONS_PER_SECOND = 100_000  # more than any run makes; a later start is above an earlier one's end
 
 
 class SimCluster:
@@ -39,7 +39,7 @@ class SimCluster:
         if problem:
             raise ValueError(problem)
         self.settings = settings
-        first = settings.first_version or int(time.time()) * _VERSIONS_PER_SECOND
+        first = settings.first_version or int(time.time() * _VERSIONS_PER_SECOND)
         self.store = Store(
             clock=time.time, random=random.Random(settings.seed), history=settings.history, first_version=first
         )

@@ -11,6 +11,7 @@ run side by side. Everything here is synchronous: a fixture of any scope can hol
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -98,6 +99,7 @@ class NatsServer:
         command = [find_server(), "-c", str(self._config), "-p", str(self.port), "--ports_file_dir", str(self._ports)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603
+        atexit.register(self._process.kill)
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 return False

@@ -65,14 +65,14 @@ class StateView:
     def _apply(self, kind: str, entry: Entry) -> None:
         """A message that cannot be read leaves what was known: no answer is better than withdrawing devices in use."""
         try:
-            name = parts(entry.key)[1]
+            _, name = parts(entry.key)
             if entry.deleted:
                 (self.devices if kind == DEVICE else self.nodes).pop(name, None)
             elif kind == DEVICE:
                 self.devices[name] = _named(name, decode(entry.value, state.Device))
             else:
                 self.nodes[name] = _named(name, decode(entry.value, state.Node))
-        except (Broken, ValueError, IndexError):
+        except (Broken, ValueError):
             self.unreadable += 1
             return
         self._mark(name)
@@ -134,8 +134,8 @@ class Shelf:
     def apply(self, entry: Entry) -> None:
         """A published inventory; one that cannot be read counts as absent and is written again."""
         try:
-            name = parts(entry.key)[1]
-        except (ValueError, IndexError):
+            _, name = parts(entry.key)
+        except ValueError:
             return
         try:
             shown = None if entry.deleted else decode(entry.value, NodeInventory)

@@ -6,21 +6,27 @@ from typing import Any
 
 import pytest
 
+from berth.contracts import names
 from berth.placement_solver.core.devices import (
+    SCOPES,
     Grant,
     NoRoom,
     Slot,
+    Templates,
     Want,
     allocate,
+    allocate_gpus,
     charge,
     gpu_want,
+    read_templates,
     scoring_of,
-    slots_of,
+    template_on,
 )
 from berth.placement_solver.core.devices.columns import FAMILIES, FPGA, GPU, RDMA, Family
 from berth.placement_solver.core.devices.memory import fill_memory
 from berth.placement_solver.core.devices.ordering import Candidate, by_minor, by_pcie
 from berth.placement_solver.core.devices.scoring import node_score, normalise, score
+from berth.placement_solver.core.devices.templates import matching
 from berth.placement_solver.core.devices.want import counted_want
 from berth.resources.amounts import parse_amounts
 from berth.rules.device_request import device_requests
@@ -152,14 +158,53 @@ def matches(selector: dict[str, Any], labels: dict[str, str]) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in load("device_allocation_flat") if not c.values[0]["given"].get("useTemplates")]
-)
+def fixtures(name: str) -> dict[str, Any]:
+    return json.loads((FOLDER / f"{name}.json").read_text()).get("fixtures", {})
+
+
+def templates_of(name: str) -> Templates:
+    models = fixtures(name).get("templates", {})
+    return read_templates({m: {n: amounts(of) for n, of in sizes.items()} for m, sizes in models.items()})
+
+
+@pytest.mark.parametrize("case", load("device_allocation_flat"))
 def test_flat_allocation(case: dict[str, Any]) -> None:
+    check_allocation(case, "device_allocation_flat", case["given"]["inventory"])
+
+
+def gpu_alone(case: Any) -> bool:
+    given = case.values[0]["given"]
+    return "requests" in given and not given.get("deviceJointAllocate") and names.RDMA not in given["requests"]
+
+
+@pytest.mark.parametrize("case", [case for case in load("joint_and_topology_allocation") if gpu_alone(case)])
+def test_topology(case: dict[str, Any]) -> None:
+    inventories = fixtures("joint_and_topology_allocation")["inventories"]
+    check_allocation(case, "joint_and_topology_allocation", inventories[case["given"]["inventory"]])
+
+
+@pytest.mark.parametrize("case", [case for case in load("npu_template_allocation") if gpu_alone(case)])
+def test_templates(case: dict[str, Any]) -> None:
+    inventories = fixtures("npu_template_allocation")["inventories"]
+    check_allocation(case, "npu_template_allocation", inventories[case["given"]["inventory"]])
+
+
+@pytest.mark.parametrize("case", [c for c in load("npu_template_allocation") if "match" in c.values[0]["given"]])
+def test_template_match(case: dict[str, Any]) -> None:
+    match = case["given"]["match"]
+    asked = GPU.vector(amounts(match["perInstance"]))
+    assert (
+        matching(templates_of("npu_template_allocation"), asked, strict=match["strict"]) == case["expect"]["templates"]
+    )
+
+
+def check_allocation(case: dict[str, Any], vectors: str, inventory: list[dict[str, Any]]) -> None:
     given, expect = case["given"], case["expect"]
     requests = device_requests(amounts(given["requests"]))
     assert isinstance(requests, dict)
-    found = {kind: place(given, kind, normalised) for kind, normalised in requests.items()}
+    found = {
+        kind: place(given, kind, normalised, inventory, templates_of(vectors)) for kind, normalised in requests.items()
+    }
     refused = [answer for answer in found.values() if isinstance(answer, NoRoom)]
     assert (not refused) == expect["ok"]
     if refused:
@@ -167,36 +212,60 @@ def test_flat_allocation(case: dict[str, Any]) -> None:
         if "code" in expect:
             assert refused[0].unresolvable == (expect["code"] == "UnschedulableAndUnresolvable")
     elif "allocations" in expect:
-        assert {kind: written(FAMILIES[kind], answer) for kind, answer in found.items()} == {
-            kind: [{"minor": e["minor"], "resources": amounts(e["resources"])} for e in entries]
-            for kind, entries in expect["allocations"].items()
+        assert found == {
+            kind: [with_amounts(entry) for entry in entries] for kind, entries in expect["allocations"].items()
         }
 
 
-def written(family: Family, answer: Any) -> list[dict[str, Any]]:
-    return [{"minor": minor, "resources": family.resources(vector)} for minor, vector in answer]
+def with_amounts(entry: dict[str, Any]) -> dict[str, Any]:
+    return entry | {"resources": amounts(entry["resources"])}
 
 
-def place(given: dict[str, Any], kind: str, normalised: dict[str, int]) -> tuple[Grant, ...] | NoRoom:
-    """What a caller does around `allocate`: count holders once, give back victims, narrow to a matched reservation."""
-    family = FAMILIES[kind]
-    totals = {
-        d["minor"]: amounts(d["resources"]) if d["health"] else {} for d in given["inventory"] if d["type"] == kind
-    }
-    slots = slots_of(family, totals)
-    holders = [
-        Grant(e["minor"], family.vector(amounts(e["resources"]))) for e in given.get("assigned", {}).get(kind, [])
-    ]
-    slots = charge(slots, holders) if totals else ()
-    back = {minor: family.vector(of) for minor, of in by_minor_of(given.get("preemptible", {}).get(kind)).items()}
-    slots = tuple(
-        s._replace(used=tuple(max(0, u - b) for u, b in zip(s.used, back.get(s.minor, family.zero), strict=True)))
-        for s in slots
+def slots_given(given: dict[str, Any], family: Family, inventory: list[dict[str, Any]]) -> tuple[Slot, ...]:
+    """What a caller does before `allocate`: count holders once, give back what victims hold."""
+    held = given.get("assigned", {}).get(family.name, [])
+    holders = [Grant(entry["minor"], family.vector(amounts(entry["resources"]))) for entry in held]
+    back = by_minor_of(given.get("preemptible", {}).get(family.name))
+    slots = []
+    for device in inventory:
+        if device["type"] == family.name:
+            place = device.get("topology") or {}
+            total = family.vector(amounts(device["resources"])) if device["health"] else family.zero
+            slots.append(Slot(device["minor"], total, family.zero, place.get("nodeID", -1), place.get("pcieID", "")))
+    if not slots:
+        return ()
+    return tuple(
+        slot._replace(
+            used=tuple(max(0, u - b) for u, b in zip(slot.used, family.vector(back.get(slot.minor, {})), strict=True))
+        )
+        for slot in charge(slots, holders)
     )
+
+
+def place(
+    given: dict[str, Any], kind: str, normalised: dict[str, int], inventory: list[dict[str, Any]], templates: Templates
+) -> list[dict[str, Any]] | NoRoom:
+    family = FAMILIES[kind]
+    slots = slots_given(given, family, inventory)
     want = want_of(kind, normalised)
     if isinstance(want, NoRoom):
         return want
-    return allocate(slots, want, scoring=scoring(given, family))
+    template: str | NoRoom = ""
+    if kind == "gpu" and given.get("useTemplates"):
+        labels = given.get("nodeLabels", {})
+        template = template_on(templates, want, labels[names.LABEL_GPU_VENDOR], labels[names.LABEL_GPU_MODEL])
+        if isinstance(template, NoRoom):
+            return template
+    scope = SCOPES[given.get("deviceAllocateHint", {}).get("gpu", {}).get("requiredTopologyScope", "Node")]
+    answer = (
+        allocate_gpus(slots, want, scoring=scoring(given, family), scope=scope if scope > 1 else 0)
+        if kind == "gpu"
+        else allocate(slots, want, scoring=scoring(given, family))
+    )
+    if isinstance(answer, NoRoom):
+        return answer
+    extension = {"extension": {"gpuSharedResourceTemplate": template}} if template else {}
+    return [{"minor": minor, "resources": family.resources(vector)} | extension for minor, vector in answer]
 
 
 def test_every_family_has_a_column() -> None:

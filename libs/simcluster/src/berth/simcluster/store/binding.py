@@ -4,16 +4,14 @@ The order of the checks and their texts are the API server's: preconditions firs
 that does not exist is accepted.
 """
 
-from typing import Any
-
 from berth.simcluster.store.objects import Json, Obj, section, with_condition
 from berth.simcluster.store.resource import PODS
+from berth.simcluster.store.shapes import Binding, check
 from berth.simcluster.store.state import State
 from berth.simcluster.store.status import (
     ApiError,
     Cause,
     bad_request,
-    bad_value,
     conflict,
     invalid,
     precondition,
@@ -25,9 +23,8 @@ from berth.simcluster.store.validate import metadata_causes
 
 def bind(state: State, namespace: str, name: str, binding: Json, *, dry_run: bool = False) -> Obj:
     """Bind a pod; annotations of the binding are merged into the pod's in the same write (labels are not)."""
-    meta = binding.get("metadata") or {}
-    if not isinstance(meta, dict):
-        raise bad_request("the object provided is unrecognized: metadata must be an object")
+    check(binding, Binding, "Binding")
+    meta = section(binding, "metadata")
     if meta.get("name") not in (None, "", name):
         raise bad_request("name in URL does not match name in Binding object")
     target = section(binding, "target")
@@ -44,14 +41,12 @@ def bind(state: State, namespace: str, name: str, binding: Json, *, dry_run: boo
     return Obj(pod.key, data, state.version) if dry_run else state.replace(pods, pod, data)
 
 
-def _check(name: str, target: Json, annotations: Any) -> None:
+def _check(name: str, target: Json, annotations: Json) -> None:
     causes: list[Cause] = []
     if target.get("kind") not in (None, "", "Node"):
         causes.append(unsupported("target.kind", target["kind"], ["Node", "<empty>"]))
     if not target.get("name"):
         causes.append(required("target.name"))
-    elif not isinstance(target["name"], str):
-        causes.append(bad_value("target.name", target["name"], "must be a string"))
     if annotations:
         causes += metadata_causes({"name": name, "annotations": annotations})
     if causes:
@@ -98,7 +93,8 @@ def _bound(state: State, old: Json, node: str, annotations: Json) -> Json:
 
 def legacy_name(binding: Json) -> str:
     """The pod named by a `POST bindings`, the older path of the same call."""
+    check(binding, Binding, "Binding")
     name = section(binding, "metadata").get("name")
-    if not isinstance(name, str) or not name:
+    if not name:
         raise ApiError(400, "BadRequest", "name must be provided")
-    return name
+    return str(name)

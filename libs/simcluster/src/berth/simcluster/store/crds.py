@@ -10,13 +10,14 @@ from typing import Any
 
 from berth.simcluster.store.collection import DELETED, Event
 from berth.simcluster.store.objects import Json, Obj, section
-from berth.simcluster.store.resource import CRDS, ResourceType
+from berth.simcluster.store.resource import BUILT_IN, CRDS, ResourceType
 from berth.simcluster.store.schema import Schema
 from berth.simcluster.store.state import State
 from berth.simcluster.store.status import Cause, bad_value, invalid, required
 from berth.simcluster.store.strategies import Strategy
 
 VERSIONS_LIMIT = 20
+_TAKEN = frozenset(resource.id for resource in BUILT_IN)
 
 
 class CrdStrategy(Strategy):
@@ -62,12 +63,14 @@ def compile_crd(data: Json) -> ResourceType:
     ]
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         causes.append(bad_value("spec.scope", spec.get("scope"), "must be Namespaced or Cluster"))
-    versions = [each for each in spec.get("versions") or () if isinstance(each, dict) and each.get("name")]
+    versions = [each for each in spec.get("versions") or () if each.get("name")]
     stored = [each for each in versions if each.get("storage")]
     if len(stored) != 1 or len(versions) > VERSIONS_LIMIT:
         causes.append(
             bad_value("spec.versions", len(stored), "must have exactly one version marked as storage version")
         )
+    if (spec.get("group"), names.get("plural")) in _TAKEN:
+        causes.append(bad_value("spec.group", spec.get("group"), "is served by the API server itself"))
     if not causes and name != f"{names['plural']}.{spec['group']}":
         causes.append(bad_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     if causes:

@@ -5,8 +5,9 @@ from typing import NamedTuple
 from berth.simcluster.store.collection import Collection, Match
 from berth.simcluster.store.objects import Json, Obj, section
 from berth.simcluster.store.resource import NAMESPACES, PODS
+from berth.simcluster.store.shapes import DeleteOptions, check
 from berth.simcluster.store.state import State, timestamp
-from berth.simcluster.store.status import bad_request, bad_value, forbidden, invalid, precondition
+from berth.simcluster.store.status import bad_value, forbidden, invalid, precondition
 
 GRACE_LIMIT_S = 10 * 365 * 86_400
 _PERMANENT = frozenset({"default", "kube-system", "kube-public"})
@@ -31,16 +32,14 @@ class Options(NamedTuple):
 def options_from(body: Json | None, query_grace: str = "", query_dry_run: bool = False) -> Options:
     """`DeleteOptions` from a request body and the query; the query counts where the body is silent."""
     body = body or {}
+    check(body, DeleteOptions, "DeleteOptions")
     grace = body.get("gracePeriodSeconds")
     if grace is None and query_grace:
         grace = int(query_grace) if query_grace.lstrip("-").isdigit() and len(query_grace) < 18 else query_grace
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool) or not 0 <= grace <= GRACE_LIMIT_S):
         cause = bad_value("gracePeriodSeconds", grace, "must be an integer greater than or equal to 0")
         raise invalid("meta.k8s.io", "DeleteOptions", "", [cause])
-    conditions = body.get("preconditions")
-    if conditions is not None and not isinstance(conditions, dict):
-        raise bad_request("preconditions must be an object")
-    conditions = conditions or {}
+    conditions = section(body, "preconditions")
     return Options(
         grace,
         str(conditions.get("uid") or ""),

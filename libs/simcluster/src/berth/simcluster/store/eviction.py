@@ -12,6 +12,7 @@ from berth.simcluster.store.deleting import Deleted, Options, delete, options_fr
 from berth.simcluster.store.objects import Json, Obj, condition_status, section
 from berth.simcluster.store.resource import PDBS, PODS
 from berth.simcluster.store.selectors import matches_label_selector
+from berth.simcluster.store.shapes import Eviction, check
 from berth.simcluster.store.state import State
 from berth.simcluster.store.status import ApiError, bad_request
 
@@ -33,13 +34,11 @@ class Budget(NamedTuple):
 
 def evict(state: State, namespace: str, name: str, eviction: Json) -> Deleted:
     """Delete a pod unless a budget forbids it (429). Pods that don't run, or are ending, need no budget."""
+    check(eviction, Eviction, "Eviction")
     meta = section(eviction, "metadata")
     if meta.get("name") not in (None, "", name):
         raise bad_request("name in URL does not match name in Eviction object")
-    body = eviction.get("deleteOptions")
-    if body is not None and not isinstance(body, dict):
-        raise bad_request("deleteOptions must be an object")
-    options = options_from(body)
+    options = options_from(section(eviction, "deleteOptions"))
     pods = state.of(PODS)
     pod = state.need(pods, namespace, name)
     if not _ignores_budgets(pod):

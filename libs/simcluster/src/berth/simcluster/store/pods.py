@@ -13,11 +13,6 @@ CONTAINERS_LIMIT = 256
 # What an update of a pod's spec may touch; containers' images besides.
 _MUTABLE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
 _WHILE_GATED = ("nodeSelector", "affinity")
-_SHAPES: tuple[tuple[str, type, tuple[str, ...]], ...] = (
-    ("a string", str, ("nodeName", "schedulerName", "priorityClassName", "restartPolicy")),
-    ("a list", list, ("tolerations", "schedulingGates", "topologySpreadConstraints", "volumes")),
-    ("an object", dict, ("affinity", "nodeSelector")),
-)
 _IMMUTABLE = (
     "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -32,9 +27,7 @@ class PodStrategy(Strategy):
         """Defaults, priority admission, a fresh status."""
         name = data["metadata"]["name"]
         spec = data.get("spec")
-        if not isinstance(spec, dict):
-            raise invalid("", "Pod", name, [required("spec.containers")])
-        spec = dict(spec)
+        spec = dict(spec or {})
         causes: list[Cause] = []
         spec["containers"] = _containers(spec.get("containers"), "spec.containers", causes, needed=True)
         if spec.get("initContainers"):
@@ -71,7 +64,7 @@ class PodStrategy(Strategy):
         if before == after:
             return
         causes: list[Cause] = []
-        if not isinstance(after, dict) or _fixed(before, gated=_gated(before)) != _fixed(after, gated=_gated(before)):
+        if after is None or _fixed(before, gated=_gated(before)) != _fixed(after, gated=_gated(before)):
             causes.append(Cause("FieldValueForbidden", _IMMUTABLE, "spec"))
         else:
             causes += _list_causes(before, after)
@@ -106,11 +99,8 @@ def _fixed(spec: Json, *, gated: bool) -> Json:
     """The part of a spec that an update must leave as it is."""
     fixed = {key: value for key, value in spec.items() if key not in _MUTABLE and not (gated and key in _WHILE_GATED)}
     for field in ("containers", "initContainers"):
-        if isinstance(fixed.get(field), list):
-            fixed[field] = [
-                {k: v for k, v in each.items() if k != "image"} if isinstance(each, dict) else each
-                for each in fixed[field]
-            ]
+        if fixed.get(field):
+            fixed[field] = [{k: v for k, v in each.items() if k != "image"} for each in fixed[field]]
     return fixed
 
 
@@ -128,8 +118,9 @@ def _list_causes(before: Json, after: Json) -> list[Cause]:
 
 
 def _containers(value: Any, path: str, causes: list[Cause], *, needed: bool) -> list[Json]:
-    if not isinstance(value, list) or (needed and not value):
-        causes.append(required(path))
+    if not value:
+        if needed:
+            causes.append(required(path))
         return []
     if len(value) > CONTAINERS_LIMIT:
         causes.append(Cause("FieldValueTooMany", f"Too many: {len(value)}: must have at most {CONTAINERS_LIMIT}", path))
@@ -138,11 +129,8 @@ def _containers(value: Any, path: str, causes: list[Cause], *, needed: bool) -> 
     result = []
     for index, container in enumerate(value):
         where = f"{path}[{index}]"
-        if not isinstance(container, dict):
-            causes.append(bad_value(where, container, "must be an object"))
-            continue
         name = container.get("name")
-        if not isinstance(name, str) or not name:
+        if not name:
             causes.append(required(f"{where}.name"))
         elif not is_subdomain(name):
             causes.append(bad_value(f"{where}.name", name, "must be a lowercase RFC 1123 label"))
@@ -158,9 +146,6 @@ def _with_requests(container: Json, where: str, causes: list[Cause]) -> Json:
     """A limit without a request is the request. Extended resources can't be overcommitted: request equals limit."""
     resources = container.get("resources")
     if not resources:
-        return container
-    if not isinstance(resources, dict):
-        causes.append(bad_value(f"{where}.resources", resources, "must be an object"))
         return container
     requests, limits = resources.get("requests"), resources.get("limits")
     found = quantity_causes(requests, f"{where}.resources.requests") + quantity_causes(
@@ -189,14 +174,9 @@ def _extended(name: str) -> bool:
 
 
 def _spec_causes(spec: Json) -> list[Cause]:
-    causes = [
-        bad_value(f"spec.{field}", spec[field], f"must be {what}")
-        for what, kind, fields in _SHAPES
-        for field in fields
-        if not isinstance(spec.get(field), kind | None)
-    ]
+    causes: list[Cause] = []
     grace = spec.get("terminationGracePeriodSeconds")
-    if grace is not None and (not isinstance(grace, int) or grace < 0):
+    if grace is not None and grace < 0:
         causes.append(bad_value("spec.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0"))
     if spec.get("schedulingGates") and spec.get("nodeName"):
         why = "Forbidden: cannot be set until all schedulingGates have been cleared"

@@ -76,7 +76,7 @@ class NodeStrategy(Strategy):
         for field in ("capacity", "allocatable"):
             causes += quantity_causes(section(new, "status").get(field), f"status.{field}")
         for index, taint in enumerate(section(new, "spec").get("taints") or ()):
-            if not isinstance(taint, dict) or not taint.get("key"):
+            if not taint.get("key"):
                 causes.append(required(f"spec.taints[{index}].key"))
             elif taint.get("effect") not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
                 causes.append(bad_value(f"spec.taints[{index}].effect", taint.get("effect"), "unknown effect"))
@@ -103,7 +103,7 @@ class PriorityClassStrategy(Strategy):
     def create(self, state: State, resource: ResourceType, data: Json) -> None:
         """The value is an integer; users stay below the system classes."""
         name, value = data["metadata"]["name"], data.setdefault("value", 0)
-        if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 31) <= value < 1 << 31:
+        if value is None or not -(1 << 31) <= value < 1 << 31:
             raise invalid(resource.group, resource.kind, name, [bad_value("value", value, "must be a 32-bit integer")])
         if value > 1_000_000_000 and not name.startswith("system-"):
             why = "maximum allowed value of a user defined priority is 1000000000"

@@ -56,10 +56,13 @@ def quantity_causes(amounts: Any, path: str) -> list[Cause]:
 
 
 def metadata_causes(meta: Json, *, dns_name: bool = True, label_name: bool = False) -> list[Cause]:
-    """What is wrong with `metadata`. `dns_name`: the name must be a subdomain; `label_name`: a single DNS label."""
+    """What is wrong with `metadata` (whose types are known to fit).
+
+    `dns_name`: the name must be a subdomain; `label_name`: a single DNS label.
+    """
     causes: list[Cause] = []
     name = meta.get("name")
-    if not isinstance(name, str) or not name:
+    if not name:
         causes.append(required("metadata.name", "name or generateName is required"))
     elif dns_name and (not is_subdomain(name) or (label_name and ("." in name or len(name) > 63))):
         causes.append(bad_value("metadata.name", name, _SUBDOMAIN_RULE))
@@ -71,36 +74,26 @@ def metadata_causes(meta: Json, *, dns_name: bool = True, label_name: bool = Fal
     annotations = meta.get("annotations")
     if annotations:
         causes += _annotations(annotations)
-    for field in ("ownerReferences", "finalizers"):
-        if not isinstance(meta.get(field, []), list | None):
-            causes.append(bad_value(f"metadata.{field}", meta[field], "must be a list"))
     return causes
 
 
-def _labels(labels: Any) -> list[Cause]:
-    if not isinstance(labels, dict):
-        return [bad_value("metadata.labels", labels, "must be a map of strings")]
+def _labels(labels: dict[str, str]) -> list[Cause]:
     causes: list[Cause] = []
     for key, value in labels.items():
         if not _is_key(key):
             causes.append(bad_value("metadata.labels", key, _KEY_RULE))
-        if not isinstance(value, str) or (value and (len(value) > 63 or not _LABEL_NAME.fullmatch(value))):
+        if value and (len(value) > 63 or not _LABEL_NAME.fullmatch(value)):
             causes.append(bad_value("metadata.labels", value, _VALUE_RULE))
     return causes
 
 
-def _annotations(annotations: Any) -> list[Cause]:
-    if not isinstance(annotations, dict):
-        return [bad_value("metadata.annotations", annotations, "must be a map of strings")]
+def _annotations(annotations: dict[str, str]) -> list[Cause]:
     causes: list[Cause] = []
     size = 0
     for key, value in annotations.items():
         if not _is_key(key.lower()):
             causes.append(bad_value("metadata.annotations", key, _KEY_RULE))
-        if not isinstance(value, str):
-            causes.append(bad_value(f"metadata.annotations[{key}]", value, "must be a string"))
-        else:
-            size += len(key) + len(value)
+        size += len(key) + len(value)
     if size > ANNOTATIONS_LIMIT_BYTES:
         text = f"Too long: may not be more than {ANNOTATIONS_LIMIT_BYTES} bytes"
         causes.append(Cause("FieldValueTooLong", text, "metadata.annotations"))

@@ -274,7 +274,7 @@ class Engine:
                 child.runtime[key] = amount
                 self._settled.limits.add(child.name)
                 if key in child.sharers:
-                    self._sinks(child, (key,))
+                    pass
 
 
 def _move(total: Amounts, old: Amounts, new: Amounts) -> set[str]:

@@ -8,10 +8,13 @@ holds which device is counted elsewhere and comes in as free amounts.
 from berth.placement_solver.core.devices.allocate import allocate
 from berth.placement_solver.core.devices.columns import FPGA, GPU, RDMA, Family, Vector
 from berth.placement_solver.core.devices.fleet import Fleet
+from berth.placement_solver.core.devices.gpus import allocate_gpus
 from berth.placement_solver.core.devices.memory import fill_memory
 from berth.placement_solver.core.devices.record import allocated_annotation, device_grants, slots_of_inventory
 from berth.placement_solver.core.devices.scoring import LEAST_ALLOCATED, MOST_ALLOCATED, Scoring, scoring_of
 from berth.placement_solver.core.devices.slots import Grant, NoRoom, Slot, charge, release, slots_of
+from berth.placement_solver.core.devices.templates import Templates, read_templates, template_on
+from berth.placement_solver.core.devices.topology import SCOPES
 from berth.placement_solver.core.devices.want import Want, counted_want, gpu_want
 
 __all__ = [
@@ -20,23 +23,28 @@ __all__ = [
     "LEAST_ALLOCATED",
     "MOST_ALLOCATED",
     "RDMA",
+    "SCOPES",
     "Family",
     "Fleet",
     "Grant",
     "NoRoom",
     "Scoring",
     "Slot",
+    "Templates",
     "Vector",
     "Want",
     "allocate",
+    "allocate_gpus",
     "allocated_annotation",
     "charge",
     "counted_want",
     "device_grants",
     "fill_memory",
     "gpu_want",
+    "read_templates",
     "release",
     "scoring_of",
     "slots_of",
     "slots_of_inventory",
+    "template_on",
 ]

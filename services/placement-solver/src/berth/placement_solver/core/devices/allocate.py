@@ -8,6 +8,7 @@ which devices are listed.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from berth.placement_solver.core.devices.columns import GPU, Vector
 from berth.placement_solver.core.devices.memory import fill_memory, fits
@@ -32,27 +33,37 @@ def allocate(
     """
     if not slots:
         return NoRoom(f"Insufficient {want.family.name} devices", unresolvable=True)
-    offers: dict[int, Vector] = {}
-    candidates: list[Candidate] = []
+    offers = offers_of(slots, want, required)
+    if len(offers) < want.instances:
+        return NoRoom(f"Insufficient {want.family.name} devices")
+    candidates = [Candidate(minor, points_of(offered, want, scoring)) for minor, offered in offers.items()]
+    chosen = sorted(candidate.minor for candidate in by_minor(candidates, preferred)[: want.instances])
+    return tuple([Grant(minor, offers[minor].filled) for minor in chosen])
+
+
+class Offer(NamedTuple):
+    """A device that can serve one instance: what it has, what is free, and what it would give (memory filled)."""
+
+    total: Vector
+    free: Vector
+    filled: Vector
+
+
+def offers_of(slots: Sequence[Slot], want: Want, required: Collection[int] | None = None) -> dict[int, Offer]:
+    """The devices that can serve one instance, by minor."""
+    offers: dict[int, Offer] = {}
+    fills = want.family is GPU
     for slot in slots:
         if required is not None and slot.minor not in required:
             continue
         free = slot.free
-        filled = offer(slot, free, want)
-        if filled is None:
-            continue
-        offers[slot.minor] = filled
-        points = score(slot.total, free, want.amounts, scoring) if scoring else 0
-        candidates.append(Candidate(slot.minor, points))
-    if len(offers) < want.instances:
-        return NoRoom(f"Insufficient {want.family.name} devices")
-    chosen = sorted(candidate.minor for candidate in by_minor(candidates, preferred)[: want.instances])
-    return tuple([Grant(minor, offers[minor]) for minor in chosen])
+        if any(free):
+            filled = fill_memory(want.amounts, slot.total) if fills else want.amounts
+            if filled is not None and fits(want.amounts, slot.total, free, filled):
+                offers[slot.minor] = Offer(slot.total, free, filled)
+    return offers
 
 
-def offer(slot: Slot, free: Vector, want: Want) -> Vector | None:
-    """What this device would give, both memory figures filled; None if it can't."""
-    if not any(free):
-        return None
-    filled = fill_memory(want.amounts, slot.total) if want.family is GPU else want.amounts
-    return filled if filled is not None and fits(want.amounts, slot.total, free, filled) else None
+def points_of(offered: Offer, want: Want, scoring: Scoring | None) -> int:
+    """The device's score; all are equal without a policy."""
+    return score(offered.total, offered.free, want.amounts, scoring) if scoring else 0

@@ -1,0 +1,92 @@
+"""One child process: started with its log in a file, killed with its parent, stopped in bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+STOP_TIMEOUT_S = 8.0
+LOG_TAIL_LINES = 15
+_PR_SET_PDEATHSIG = 1
+
+
+class StartError(Exception):
+    """A process did not come up; the message says which, and what its log ends with."""
+
+
+def _die_with_parent() -> None:
+    """In the child, before it becomes the program: the kernel kills it when its parent is gone (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Process:
+    """A named child process. `environment` is added to ours; the log file is appended to over restarts."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.command = list(command)
+        self.log = log
+        self.environment = dict(environment or {})
+        self.restarts = 0
+        self._child: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 while it does not run."""
+        return self._child.pid if self._child and self._child.returncode is None else 0
+
+    async def start(self) -> None:
+        """Start it. Raises StartError when the program cannot be executed."""
+        env = {**os.environ, **self.environment}
+        with self.log.open("ab") as log:
+            try:
+                self._child = await asyncio.create_subprocess_exec(
+                    *self.command,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=env,
+                    start_new_session=True,
+                    preexec_fn=_die_with_parent,
+                )
+            except OSError as error:
+                raise StartError(f"{self.name}: cannot run {self.command[0]}: {error}") from error
+
+    async def wait(self) -> int:
+        """Its exit code, once it has ended."""
+        return await self._child.wait() if self._child else 0
+
+    async def stop(self) -> None:
+        """Ask it to end; kill it when it does not."""
+        child = self._child
+        if child is None or child.returncode is not None:
+            return
+        self.signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(child.wait(), STOP_TIMEOUT_S)
+        except TimeoutError:
+            self.signal(signal.SIGKILL)
+            await child.wait()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it, if it runs."""
+        if self._child is not None and self._child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._child.send_signal(number)
+
+    def tail(self) -> str:
+        """The last lines of its log."""
+        try:
+            lines = self.log.read_text(errors="replace").splitlines()
+        except OSError:
+            return ""
+        return "\n".join(f"    {line}" for line in lines[-LOG_TAIL_LINES:])
