@@ -235,7 +235,9 @@ async def test_a_consumer_that_vanishes_is_replaced(bus: Bus, spawn) -> None:
     assert view.resets == 0
 
 
-async def test_a_paused_server_is_noticed_and_followed_again(bus: Bus, nats_server: NatsServer, spawn, monkeypatch) -> None:
+async def test_a_paused_server_is_noticed_and_followed_again(
+    bus: Bus, nats_server: NatsServer, spawn, monkeypatch
+) -> None:
     monkeypatch.setattr(following, "SILENCE_MAX_S", 1.2)
     view = View()
     follower = bus.follow(STATE, view)

@@ -123,9 +123,7 @@ async def test_without_a_server_a_commit_is_unknown_at_once(bus: Bus, nats_serve
     assert time.monotonic() - started < 5
 
 
-async def test_kills_in_the_middle_of_batches_leave_no_half_batch(
-    bus: Bus, nats_server: NatsServer, spawn
-) -> None:
+async def test_kills_in_the_middle_of_batches_leave_no_half_batch(bus: Bus, nats_server: NatsServer, spawn) -> None:
     """Commits go on while the server is killed; each batch is there whole or not at all, and known ones are there."""
     ledger, outcomes = bus.ledger(), {}
 
@@ -160,7 +158,9 @@ async def test_kills_in_the_middle_of_batches_leave_no_half_batch(
         assert not isinstance(outcome, Refused)
 
 
-async def test_a_paused_server_gives_unknown_and_the_truth_can_be_read(bus: Bus, nats_server: NatsServer, monkeypatch) -> None:
+async def test_a_paused_server_gives_unknown_and_the_truth_can_be_read(
+    bus: Bus, nats_server: NatsServer, monkeypatch
+) -> None:
     monkeypatch.setattr("berth.bus.ledger.TIMEOUT_S", 0.5)
     nats_server.pause()
     try:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 
 import pytest
@@ -37,6 +38,18 @@ def server(tmp_path):
             process.kill()
         process.wait(10)
         process.stderr.close()
+
+
+def test_faults_from_a_file(server, tmp_path, capsys):
+    file = tmp_path / "faults.json"
+    file.write_text('[{"kind": "error", "status": 503, "verbs": ["list"]}]')
+    _, url = server("--no-kubelet", "--faults", str(file))
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        get(f"{url}/api/v1/pods")
+    for text in ("[", '[{"kind": "error", "color": 1}]', "[3]"):
+        file.write_text(text)
+        assert main(["serve", "--faults", str(file)]) == 2
+        assert "faults.json" in capsys.readouterr().err
 
 
 def get(url):

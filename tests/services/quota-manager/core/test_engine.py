@@ -255,7 +255,7 @@ def expected(final_pods, final_nodes, final_specs, used_rules):
     for name, booked in final_pods.values():
         for key, amount in booked.amounts:
             if name not in by_name:
-                if booked.is_assigned and key == "cpu":  # the default group tracks cpu and memory
+                if booked.is_assigned and key == "cpu" and amount:  # the default group tracks cpu and memory
                     default_used[key] = default_used.get(key, 0) + amount
             elif key in by_name[name].max:
                 asked[name][key] = asked[name].get(key, 0) + amount
@@ -368,3 +368,18 @@ def test_runtimes_keep_the_promises(history, scales):
             assert handed_out <= max(total, kept)
             if scales and key in parent.runtime:
                 assert handed_out <= max(total, 0)
+
+
+def test_use_that_came_back_to_nothing_leaves_no_trace_in_the_total():
+    engine = Engine()
+    engine.put_quota("a", GroupSpec(name="a", max={"cpu": 8}, min={"cpu": 4}, lends=False))
+    engine.settle()
+    assert engine.forest.groups["a"].runtime == {"cpu": 4}
+    engine.book.put("p", ("", "anywhere"), claim({"cpu": 1}, assigned=True))
+    engine.settle()
+    assert engine.forest.roots[""].runtime == {"cpu": -1}
+    assert engine.forest.groups["a"].runtime == {"cpu": 0}
+    engine.book.remove("p")
+    engine.settle()
+    assert engine.forest.roots[""].runtime == {}
+    assert engine.forest.groups["a"].runtime == {"cpu": 4}

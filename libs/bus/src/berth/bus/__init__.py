@@ -1,4 +1,4 @@
-"""The bus: topology, followers, owned buckets, ledger batches, events, commands, questions, leases. Importer of nats."""
+"""The bus: topology, followers, owned buckets, ledger batches, events, commands, questions, leases."""
 
 from berth.bus.bus import Bus
 from berth.bus.clock import SystemClock

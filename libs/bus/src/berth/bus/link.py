@@ -139,8 +139,9 @@ class Link:
         log.info("connected to the bus", extra={"server_version": str(client.connected_server_version)})
         while client.is_connected:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._lost.wait(), WATCH_INTERVAL_S)
-                break
+                async with asyncio.timeout(WATCH_INTERVAL_S):
+                    await self._lost.wait()
+                    break
         log.warning("connection to the bus lost")
 
     def _drop(self) -> None:

@@ -103,7 +103,7 @@ class OwnedPort(Protocol):
 
 
 class Write(NamedTuple):
-    """One message of a batch. `value` None: a deletion marker. `expected`: the key's last sequence, 0 for no message."""
+    """One message of a batch. `value` None: a deletion marker. `expected`: the key's last sequence, 0: no message."""
 
     key: str
     value: bytes | None

@@ -18,9 +18,9 @@ from berth.simcluster.kubelet import Kubelets
 from berth.simcluster.manifests import load, read_manifests
 from berth.simcluster.settings import SimSettings
 from berth.simcluster.store import Store
+from berth.simcluster.store.bodies import BODY_LIMIT_BYTES
 from berth.simcluster.store.crds import find_crds
 from berth.simcluster.store.objects import Json
-from berth.simcluster.store.store import BODY_LIMIT_BYTES
 
 _KEEP_ALIVE_S = 3600.0  # a client's idle connection must not be closed under it
 _SHUTDOWN_S = 2.0

@@ -14,8 +14,8 @@ from berth.simcluster.http.target import Target, parse_target
 from berth.simcluster.http.watch import Hub, Watcher
 from berth.simcluster.http.watching import open_watch
 from berth.simcluster.store import ListOptions, Reply, Store
+from berth.simcluster.store.bodies import BODY_LIMIT_BYTES
 from berth.simcluster.store.status import ApiError, bad_request, no_such_path
-from berth.simcluster.store.store import BODY_LIMIT_BYTES
 
 _log = logging.getLogger(__name__)
 _JSON_TYPE = "application/json"

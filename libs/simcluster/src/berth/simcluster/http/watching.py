@@ -3,6 +3,7 @@
 from berth.simcluster.http.target import Target
 from berth.simcluster.http.watch import Hub, Watcher
 from berth.simcluster.store import Event, Path, Store
+from berth.simcluster.store.bodies import shown
 from berth.simcluster.store.collection import ADDED, Collection, event_line
 from berth.simcluster.store.events_v1 import to_new
 from berth.simcluster.store.listing import parse_int, too_large
@@ -10,7 +11,6 @@ from berth.simcluster.store.objects import Obj, encode
 from berth.simcluster.store.resource import EVENTS_V1_GROUP
 from berth.simcluster.store.selectors import Match, compile_selectors
 from berth.simcluster.store.status import bad_request, failure
-from berth.simcluster.store.store import shown
 
 
 def open_watch(store: Store, hub: Hub, target: Target) -> Watcher:

@@ -11,50 +11,28 @@ from typing import Any
 
 import msgspec
 
+from berth.simcluster.store.crd_shape import Crd
 from berth.simcluster.store.objects import Json
 from berth.simcluster.store.resource import CRDS, NODES, PDBS, PODS, PRIORITY_CLASSES, ResourceType
+from berth.simcluster.store.shape_base import Plain, Shape
 from berth.simcluster.store.status import bad_request
 
 
-class _Shape(msgspec.Struct, kw_only=True):
-    """All fields may be absent or null."""
-
-
-class Meta(_Shape):
-    """ObjectMeta."""
-
-    name: str | None = None
-    generateName: str | None = None  # noqa: N815 - names of the wire
-    namespace: str | None = None
-    uid: str | None = None
-    resourceVersion: str | None = None  # noqa: N815
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    finalizers: list[str] | None = None
-    ownerReferences: list[Json] | None = None  # noqa: N815
-
-
-class Plain(_Shape):
-    """Any object."""
-
-    metadata: Meta | None = None
-
-
-class Condition(_Shape):
+class Condition(Shape):
     """An entry of `status.conditions`."""
 
     type: str | None = None
     status: str | None = None
 
 
-class Resources(_Shape):
+class Resources(Shape):
     """`resources` of a container."""
 
     requests: Json | None = None
     limits: Json | None = None
 
 
-class Container(_Shape):
+class Container(Shape):
     """A container."""
 
     name: str | None = None
@@ -62,7 +40,7 @@ class Container(_Shape):
     resources: Resources | None = None
 
 
-class PodSpec(_Shape):
+class PodSpec(Shape):
     """`spec` of a pod."""
 
     containers: list[Container] | None = None
@@ -83,13 +61,13 @@ class PodSpec(_Shape):
     terminationGracePeriodSeconds: int | None = None  # noqa: N815
 
 
-class ContainerStatus(_Shape):
+class ContainerStatus(Shape):
     """An entry of `status.containerStatuses`."""
 
     state: Json | None = None
 
 
-class PodStatus(_Shape):
+class PodStatus(Shape):
     """`status` of a pod."""
 
     phase: str | None = None
@@ -104,7 +82,7 @@ class Pod(Plain):
     status: PodStatus | None = None
 
 
-class Taint(_Shape):
+class Taint(Shape):
     """A taint."""
 
     key: str | None = None
@@ -112,21 +90,21 @@ class Taint(_Shape):
     effect: str | None = None
 
 
-class NodeSpec(_Shape):
+class NodeSpec(Shape):
     """`spec` of a node."""
 
     taints: list[Taint] | None = None
     unschedulable: bool | None = None
 
 
-class Address(_Shape):
+class Address(Shape):
     """An address of a node."""
 
     type: str | None = None
     address: str | None = None
 
 
-class NodeStatus(_Shape):
+class NodeStatus(Shape):
     """`status` of a node."""
 
     capacity: Json | None = None
@@ -150,7 +128,7 @@ class PriorityClass(Plain):
     preemptionPolicy: str | None = None  # noqa: N815
 
 
-class Expression(_Shape):
+class Expression(Shape):
     """A requirement of a label selector."""
 
     key: str | None = None
@@ -158,14 +136,14 @@ class Expression(_Shape):
     values: list[str] | None = None
 
 
-class Selector(_Shape):
+class Selector(Shape):
     """A label selector."""
 
     matchLabels: dict[str, str] | None = None  # noqa: N815
     matchExpressions: list[Expression] | None = None  # noqa: N815
 
 
-class BudgetSpec(_Shape):
+class BudgetSpec(Shape):
     """`spec` of a PodDisruptionBudget."""
 
     selector: Selector | None = None
@@ -181,74 +159,7 @@ class Budget(Plain):
     status: Json | None = None
 
 
-class SchemaNode(_Shape, rename={"one_of": "oneOf", "any_of": "anyOf", "all_of": "allOf", "not_": "not"}):
-    """A node of an `openAPIV3Schema`."""
-
-    type: str | None = None
-    format: str | None = None
-    pattern: str | None = None
-    properties: dict[str, SchemaNode] | None = None
-    additionalProperties: bool | SchemaNode | None = None  # noqa: N815
-    items: SchemaNode | None = None
-    required: list[str] | None = None
-    enum: list[Any] | None = None
-    nullable: bool | None = None
-    minimum: float | None = None
-    maximum: float | None = None
-    exclusiveMinimum: bool | None = None  # noqa: N815
-    exclusiveMaximum: bool | None = None  # noqa: N815
-    minLength: int | None = None  # noqa: N815
-    maxLength: int | None = None  # noqa: N815
-    minItems: int | None = None  # noqa: N815
-    maxItems: int | None = None  # noqa: N815
-    minProperties: int | None = None  # noqa: N815
-    maxProperties: int | None = None  # noqa: N815
-    all_of: list[SchemaNode] | None = None
-    any_of: list[SchemaNode] | None = None
-    one_of: list[SchemaNode] | None = None
-    not_: SchemaNode | None = None
-
-
-class VersionSchema(_Shape):
-    """`schema` of a version."""
-
-    openAPIV3Schema: SchemaNode | None = None  # noqa: N815
-
-
-class Version(_Shape):
-    """A version of a CRD."""
-
-    name: str | None = None
-    served: bool | None = None
-    storage: bool | None = None
-    subresources: Json | None = None
-    schema: VersionSchema | None = None
-
-
-class Names(_Shape):
-    """`names` of a CRD."""
-
-    kind: str | None = None
-    plural: str | None = None
-    shortNames: list[str] | None = None  # noqa: N815
-
-
-class CrdSpec(_Shape):
-    """`spec` of a CRD."""
-
-    group: str | None = None
-    scope: str | None = None
-    names: Names | None = None
-    versions: list[Version] | None = None
-
-
-class Crd(Plain):
-    """A CustomResourceDefinition."""
-
-    spec: CrdSpec | None = None
-
-
-class Target(_Shape):
+class Target(Shape):
     """What a Binding points to."""
 
     kind: str | None = None
@@ -261,14 +172,14 @@ class Binding(Plain):
     target: Target | None = None
 
 
-class Preconditions(_Shape):
+class Preconditions(Shape):
     """Of a `DeleteOptions`."""
 
     uid: str | None = None
     resourceVersion: str | None = None  # noqa: N815
 
 
-class DeleteOptions(_Shape):
+class DeleteOptions(Shape):
     """A DeleteOptions."""
 
     gracePeriodSeconds: int | None = None  # noqa: N815
@@ -282,7 +193,7 @@ class Eviction(Plain):
     deleteOptions: DeleteOptions | None = None  # noqa: N815
 
 
-_BY_RESOURCE: dict[tuple[str, str], type[_Shape]] = {
+_BY_RESOURCE: dict[tuple[str, str], type[Shape]] = {
     PODS.id: Pod,
     NODES.id: Node,
     PRIORITY_CLASSES.id: PriorityClass,
@@ -296,7 +207,7 @@ def check_shape(resource: ResourceType, data: Any) -> None:
     check(data, _BY_RESOURCE.get(resource.id, Plain), resource.kind)
 
 
-def check(data: Any, shape: type[_Shape], kind: str) -> None:
+def check(data: Any, shape: type[Shape], kind: str) -> None:
     """Raise 400 if the data don't fit a shape; the text names the place, such as `$.spec.nodeName`."""
     try:
         msgspec.convert(data, shape)

@@ -7,24 +7,29 @@ object serves real clients through `berth.simcluster.http` and simulations on vi
 
 import random as random_module
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
-
-from berth.simcluster.store import deleting, writing
+from berth.simcluster.store import deleting, updating, writing
 from berth.simcluster.store.binding import bind, legacy_name
+from berth.simcluster.store.bodies import (
+    Path,
+    incoming,
+    list_body,
+    list_text,
+    parse,
+    parse_object,
+    shown,
+)
 from berth.simcluster.store.collection import Collection, Event
 from berth.simcluster.store.crds import follow_crds
-from berth.simcluster.store.events_v1 import to_core, to_new
 from berth.simcluster.store.eviction import evict
-from berth.simcluster.store.listing import Listing, ListOptions, list_objects
-from berth.simcluster.store.objects import Json, Obj, decode, encode
-from berth.simcluster.store.resource import EVENTS, EVENTS_V1_GROUP, NAMESPACES, PODS, PRIORITY_CLASSES, ResourceType
+from berth.simcluster.store.listing import ListOptions, list_objects
+from berth.simcluster.store.objects import Json
+from berth.simcluster.store.resource import NAMESPACES, PODS, PRIORITY_CLASSES
 from berth.simcluster.store.selectors import compile_selectors
 from berth.simcluster.store.state import State
 from berth.simcluster.store.status import ApiError, Reply, bad_request, no_such_path, success
 
-BODY_LIMIT_BYTES = 3 * 1024 * 1024
 HISTORY = 20_000
 EVENTS_LIMIT = 10_000
 
@@ -33,17 +38,6 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 Lines = list[bytes]
 Operations = list[Any]
-
-
-class Path(NamedTuple):
-    """What a request is about. `namespace` is empty for cluster-scoped resources and for lists over all namespaces."""
-
-    group: str
-    version: str
-    plural: str
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
 
 
 class Store:
@@ -125,7 +119,7 @@ class Store:
         self,
         path: Path,
         body: bytes | Json | Operations,
-        content_type: str = writing.MERGE,
+        content_type: str = updating.MERGE,
         *,
         manager: str = "",
         dry_run: bool = False,
@@ -187,26 +181,26 @@ class Store:
         collection = self.collection(path)
         if path.name or (collection.resource.namespaced and not path.namespace):
             raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
-        data = _incoming(path, parse_object(body))
+        data = incoming(path, parse_object(body))
         obj = writing.create(self.state, collection, path.namespace, data, dry_run=dry_run)
         return Reply(201, shown(path, collection.resource, obj))
 
     def _update(self, path: Path, body: bytes | Json, dry_run: bool) -> Reply:
         collection = self.collection(path)
-        data = _incoming(path, parse_object(body))
-        obj, created = writing.update(
+        data = incoming(path, parse_object(body))
+        obj, created = updating.update(
             self.state, collection, path.namespace, path.name, data, path.subresource, dry_run=dry_run
         )
         return Reply(201 if created else 200, shown(path, collection.resource, obj))
 
     def _patch(self, path: Path, body: Any, content_type: str, manager: str, dry_run: bool) -> Reply:
         collection = self.collection(path)
-        if content_type == writing.APPLY:
-            writing.need_manager(manager)
+        if content_type == updating.APPLY:
+            updating.need_manager(manager)
         parsed = parse(body)
         if isinstance(parsed, dict):
-            parsed = _incoming(path, parsed)
-        obj, created = writing.patch(
+            parsed = incoming(path, parsed)
+        obj, created = updating.patch(
             self.state,
             collection,
             path.namespace,
@@ -247,57 +241,3 @@ class Store:
     def _evict(self, namespace: str, name: str, body: bytes | Json) -> Reply:
         evict(self.state, namespace, name, parse_object(body))
         return success(201)
-
-
-def parse(body: Any) -> Any:
-    """A body as fresh Python data. Raises 400 or 413."""
-    if not isinstance(body, bytes | bytearray | memoryview):
-        body = encode(body)
-    if len(body) > BODY_LIMIT_BYTES:
-        raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT_BYTES}")
-    try:
-        return decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from error
-
-
-def parse_object(body: Any) -> Json:
-    """A body that must be a JSON object."""
-    data = parse(body)
-    if not isinstance(data, dict):
-        raise bad_request("the object provided is unrecognized: it must be a JSON object")
-    return data
-
-
-def _incoming(path: Path, data: Json) -> Json:
-    return to_core(data) if path.group == EVENTS_V1_GROUP else data
-
-
-def shown(path: Path, resource: ResourceType, obj: Obj) -> bytes:
-    """The bytes of an object in the version that was asked for; the stored version costs nothing."""
-    if path.group == EVENTS_V1_GROUP and resource is EVENTS:
-        return encode(to_new(obj.data))
-    if path.version != resource.version:
-        return encode({**obj.data, "apiVersion": f"{path.group}/{path.version}"})
-    return obj.raw
-
-
-def list_body(path: Path, resource: ResourceType, listing: Listing) -> bytes:
-    """A `<Kind>List`."""
-    head: Json = {"resourceVersion": str(listing.version)}
-    if listing.token:
-        head["continue"] = listing.token
-        if listing.page.remaining is not None:
-            head["remainingItemCount"] = listing.page.remaining
-    return list_text(path, resource, head, listing.page.items)
-
-
-def list_text(path: Path, resource: ResourceType, head: Json, items: list[Obj]) -> bytes:
-    """A list from the bytes of its items."""
-    group_version = f"{path.group}/{path.version}" if path.group else path.version
-    if path.version == resource.version and path.group == resource.group:
-        raws = [obj.raw for obj in items]
-    else:
-        raws = [shown(path, resource, obj) for obj in items]
-    front = encode({"kind": f"{resource.kind}List", "apiVersion": group_version, "metadata": head})
-    return front[:-1] + b',"items":[' + b",".join(raws) + b"]}"

@@ -12,7 +12,7 @@ from berth.quota_manager.core.book import Book, ClassKey, Sums
 from berth.quota_manager.core.forest import DEFAULT_TREE, Forest, Group, build
 from berth.quota_manager.core.group import NAMESPACES_MAX, GroupSpec, Problem
 from berth.quota_manager.core.sharing import Child, effective_minimum, share
-from berth.resources.amounts import Amounts, add, add_into, maximum, subtract_from
+from berth.resources.amounts import Amounts, add, add_into, maximum, subtract_from, without_zeros
 from berth.rules.quota_of_pod import DEFAULT_GROUP, ROOT_GROUP, SYSTEM_GROUP, QuotaClaim, QuotaMap
 
 
@@ -233,7 +233,9 @@ class Engine:
     def _default_total(self) -> Amounts:
         total = dict(self._node_total)
         for name in (SYSTEM_GROUP, DEFAULT_GROUP):
-            subtract_from(total, self.forest.groups[name].used)
+            subtract_from(
+                total, without_zeros(self.forest.groups[name].used)
+            )  # a sum that came back to 0 names nothing
         for withheld in self.forest.withheld.values():
             subtract_from(total, withheld)
         return total
@@ -274,7 +276,7 @@ class Engine:
                 child.runtime[key] = amount
                 self._settled.limits.add(child.name)
                 if key in child.sharers:
-                    pass
+                    self._sinks(child, (key,))
 
 
 def _move(total: Amounts, old: Amounts, new: Amounts) -> set[str]:

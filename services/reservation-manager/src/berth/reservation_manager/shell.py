@@ -1,0 +1,200 @@
+"""Bus in, bus out: Reservations and their users in, room and status out. Only the holder of the lease writes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from berth.bus.port import Entry
+from berth.contracts import buckets, subjects
+from berth.contracts.codec import encode
+from berth.contracts.command import PatchObject
+from berth.contracts.errors import Broken
+from berth.contracts.event import ObjectRefused, ReservationChanged
+from berth.contracts.question import StatusAnswer
+from berth.contracts.state import Reservation
+from berth.reservation_manager.core.life import FINAL, Life, live
+from berth.reservation_manager.core.room import problems_of, room_of
+from berth.reservation_manager.core.status import status_of
+from berth.reservation_manager.settings import Settings
+from berth.reservation_manager.views import StateView
+from berth.runtime import ActiveStandby, ChangeSet, Context, Periodic
+from berth.telemetry import counter, gauge
+
+SERVICE = "reservation-manager"
+API = "scheduling.koordinator.sh/v1alpha1/reservations"
+TICK_S = 1.0
+BATCH_MAX = 500
+
+BY_PHASE = gauge("berth_reservations", "Reservations by phase.", ["phase"])
+PATCHES = counter("berth_reservations_status_patches_total", "Status patches that were asked for.")
+REFUSED = counter("berth_reservations_refused_total", "Reservations with problems, each time they are new.")
+
+
+class Published:
+    """A sink of our own bucket: which reservations it holds."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def reset(self) -> None:
+        """The bucket starts over."""
+        self.names.clear()
+
+    def apply(self, entry: Entry) -> None:
+        """The next message."""
+        name = subjects.unescape(entry.key.partition(".")[2])
+        (self.names.discard if entry.deleted else self.names.add)(name)
+
+    def end(self, sequence: int) -> None:
+        """The end was reached."""
+
+
+class Shell:
+    """One replica."""
+
+    def __init__(self, context: Context[Settings]) -> None:
+        self.context = context
+        self.changed: ChangeSet[str] = ChangeSet(context.clock)
+        self.view = StateView(self.changed.mark)
+        self.published = Published()
+        self.owned = context.bus.owned(
+            buckets.RESERVATION,
+            sink=self.published,
+            on_conflict=lambda key: self.changed.mark(subjects.unescape(key.partition(".")[2])),
+            on_reset=self._mark_all,
+        )
+        self.standby = ActiveStandby(context.bus, SERVICE, context.instance, ttl_s=context.settings.lease_ttl_s)
+        self._ends: dict[str, float] = {}
+        self._phases: dict[str, str] = {}
+        self._told: dict[str, int] = {}
+        self._asked: dict[str, tuple[str, float]] = {}
+
+    async def run(self) -> None:
+        """Start everything and work until cancelled."""
+        context = self.context
+        context.health.add(
+            "state", lambda: (self.view.is_at_end, "read to the end" if self.view.is_at_end else "reading")
+        )
+        context.health.add("lease", self.standby.check)
+        context.spawn(context.bus.follow(buckets.STATE, self.view).run(), name="follow-state")
+        context.spawn(self._tick(), name="tick")
+        await context.bus.serve("reservation", "0.1.0", {"status": self._status})
+        await self.owned.ready()
+        try:
+            await self.standby.run(self._work)
+        finally:
+            await self.owned.drain()
+
+    async def _work(self) -> None:
+        """Decide and write for as long as this replica is the active one."""
+        self.context.log.info("active: publishing reserved room")
+        self._mark_all()
+        async for names in self.changed.batches(self.context.settings.window_s, BATCH_MAX):
+            # Before the end of STATE nothing is decided; reaching it marks every reservation.
+            if not self.view.is_at_end:
+                continue
+            for name in names:
+                try:
+                    await self._decide(name)
+                except (Broken, ValueError) as error:
+                    self.context.log.error("a reservation cannot be published", name=name[:253], error=str(error))
+            await self.owned.room()
+
+    async def _decide(self, name: str) -> None:
+        key = subjects.named_key("reservation", name)
+        reservation = self.view.reservations.get(name)
+        if reservation is None:
+            self.owned.delete(key)
+            for book in (self._ends, self._phases, self._told, self._asked):
+                book.pop(name, None)
+            return
+        now = self.context.clock.now()
+        gone = bool(reservation.node) and self.view.node_is_gone(reservation.node)
+        life = live(reservation, self.view.users_of(reservation), node_is_gone=gone, now=now)
+        self.owned.put(key, encode(room_of(reservation, life)))
+        if life.ends_at and life.phase not in FINAL:
+            self._ends[name] = life.ends_at
+        else:
+            self._ends.pop(name, None)
+        self._tell(reservation, life)
+        if life.changed:
+            await self._ask(reservation, life, now)
+        else:
+            self._asked.pop(name, None)
+
+    async def _ask(self, reservation: Reservation, life: Life, now: float) -> None:
+        """Ask cluster-writer for the status, guarded by the version that was judged."""
+        wish = f"{reservation.version}/{life.phase}/{sorted(life.allocated.items())}/{[o.uid for o in life.owners]}"
+        asked = self._asked.get(reservation.name)
+        if asked is not None and asked[0] == wish and now - asked[1] < self.context.settings.status_retry_s:
+            return
+        self._asked[reservation.name] = (wish, now)
+        at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        patch = PatchObject(
+            api=API,
+            name=reservation.name,
+            uid=reservation.uid,
+            version=str(reservation.version),
+            status=status_of(reservation, life, at),
+        )
+        await self.context.bus.commands().publish(
+            subjects.command_subject("patch", "reservation", reservation.name),
+            encode(patch),
+            id=f"{SERVICE}.{reservation.uid}.{int(now * 1000)}",
+            type="object.patch.v1",
+        )
+        PATCHES.inc()
+
+    def _tell(self, reservation: Reservation, life: Life) -> None:
+        """Events for people: a new phase, new problems."""
+        events = self.context.bus.events()
+        if self._phases.get(reservation.name) != life.phase:
+            known = reservation.name in self._phases
+            self._phases[reservation.name] = life.phase.value
+            if known or reservation.phase != life.phase:
+                message = ReservationChanged(
+                    name=reservation.name, phase=life.phase.value, node=reservation.node, message=life.reason
+                )
+                subject = subjects.event_subject("reservation", life.phase.value.lower(), reservation.name)
+                marker = f"{SERVICE}.{reservation.uid}.{life.phase.value}"
+                events.offer(subject, encode(message), id=marker, type="reservation.changed.v1")
+        problems = problems_of(reservation)
+        if problems and self._told.get(reservation.name) != reservation.version:
+            self._told[reservation.name] = reservation.version
+            REFUSED.inc()
+            refusal = ObjectRefused(kind="Reservation", name=reservation.name, problems=problems)
+            subject = subjects.event_subject("reservation", "refused", "reservation", reservation.name)
+            marker = f"{SERVICE}.{reservation.uid}.refused.{reservation.version}"
+            events.offer(subject, encode(refusal), id=marker, type="object.refused.v1")
+
+    async def _tick(self) -> None:
+        """Time is the other thing that changes a reservation."""
+        async for _ in Periodic(self.context.clock, TICK_S).ticks():
+            now = self.context.clock.now()
+            retry_s = self.context.settings.status_retry_s
+            self.changed.mark_all([name for name, end in self._ends.items() if now > end])
+            self.changed.mark_all([name for name, (_, at) in self._asked.items() if now - at >= retry_s])
+            counts: dict[str, int] = dict.fromkeys(("Pending", "Available", "Succeeded", "Failed"), 0)
+            for phase in self._phases.values():
+                counts[phase] = counts.get(phase, 0) + 1
+            for phase, count in counts.items():
+                BY_PHASE.labels(phase).set(count)
+
+    def _mark_all(self) -> None:
+        self.changed.mark_all([*self.view.reservations, *self.published.names])
+
+    async def _status(self, _: bytes) -> bytes:
+        return encode(
+            StatusAnswer(
+                service=SERVICE,
+                instance=self.context.instance,
+                active=self.standby.active,
+                ready=self.view.is_at_end,
+                facts={"reservations": len(self.view.reservations), "unreadable messages": self.view.unreadable},
+            )
+        )
+
+
+async def main(context: Context[Settings]) -> None:
+    """The service: runs until it is cancelled."""
+    await Shell(context).run()
