@@ -243,6 +243,7 @@ async def test_the_process_measures_this_machine(nats_server, tmp_path: Path):
         "BERTH_NATS_URL": nats_server.url,
         "BERTH_PORT_FILE": str(tmp_path / "port"),
         "BERTH_INTERVAL_S": "0.5",
+        "BERTH_EXIT_WITH_PARENT": "true",
         "NODE_NAME": NODE,
     }
     async with watched(nats_server) as (_, latest):

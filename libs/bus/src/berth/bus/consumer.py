@@ -146,7 +146,7 @@ class Consumer:
     async def _request(self, inbox: str, count: int) -> None:
         self._wanted = count
         self._heard = self._clock.monotonic()
-        query = {"batch": count, "expires": PULL_S * NANO, "idle_heartbeat": HEARTBEAT_S * NANO}
+        query = {"batch": count, "expires": PULL_S * NANO, "idle_heartbeat": int(HEARTBEAT_S * NANO)}
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
         await self._link.publish(subject, msgspec.json.encode(query), reply=inbox)
 

@@ -17,3 +17,20 @@ def check_key(key: str) -> None:
     """Raises ValueError for what is not a key."""
     if len(key) > KEY_BYTES_MAX or not KEY.fullmatch(key):
         raise ValueError(f"not a key: {key[:100]!r}")
+
+
+def matches(pattern: str, key: str) -> bool:
+    """Whether a key is one of those that a subject pattern names (`*` for a token, a last `>` for one or more)."""
+    if pattern == ">":
+        return True
+    wanted, tokens = pattern.split("."), key.split(".")
+    if wanted[-1] == ">":
+        wanted = wanted[:-1]
+        if len(tokens) <= len(wanted):
+            return False
+        tokens = tokens[: len(wanted)]
+    return len(wanted) == len(tokens) and all(map(_fits, wanted, tokens))
+
+
+def _fits(wanted: str, token: str) -> bool:
+    return wanted in ("*", token)

@@ -5,7 +5,7 @@ that time. The holder stops being active by its own clock before the key can exp
 refused. The lease decides only who tries: what guards the data are the conditional writes of the owner's bucket.
 
 A key that expired leaves nothing behind in this bucket (no limit markers), so a free lease is one without a message,
-or one whose holder has written the empty value when it left.
+or with the deletion marker that its holder wrote when it left.
 """
 
 from __future__ import annotations
@@ -109,8 +109,10 @@ class BusLease:
         self._set(True)
 
     async def _write(self, value: bytes, ttl_s: int, *, timeout_s: float) -> bool:
-        """One conditional write; False: refused. Raises BusError when the outcome is not known."""
+        """One conditional write, of a deletion marker for no value; False: refused. Raises BusError for no answer."""
         headers = {h.EXPECTED: str(self._sequence), h.TTL: f"{ttl_s}s"}
+        if not value:
+            headers[h.OPERATION] = "DEL"
         msg = await self._link.request(self._subject, value, timeout_s=timeout_s, headers=headers)
         ack = jetstream.decode_ack(msg.data)
         if ack.error is None:
@@ -124,13 +126,13 @@ class BusLease:
         """Whether nobody else holds the lease, and then the sequence to expect."""
         stored = await jetstream.newest(self._link, self._bucket, self.name)
         self._sequence = 0 if stored is None else stored.sequence
-        if stored is None or stored.deleted or stored.value in (b"", self._value):
+        if stored is None or stored.deleted or stored.value == self._value:
             return True
         self._sequence = 0  # what comes after the holder's last renewal is an expired key
         return False
 
     async def _release(self) -> None:
-        """Leave the empty value for a moment, so that a stand-by need not wait for the expiry."""
+        """Leave a deletion marker for a moment, so that a stand-by need not wait for the expiry."""
         try:
             await self._write(b"", RELEASE_TTL_S, timeout_s=1.0)
         except BusError as error:

@@ -29,7 +29,7 @@ from berth.bus import jetstream, metrics
 from berth.bus.errors import BusError
 from berth.bus.follower import Follower
 from berth.bus.jetstream import WRONG_SEQUENCE, PubAck
-from berth.bus.keys import VALUE_BYTES_MAX, check_key
+from berth.bus.keys import VALUE_BYTES_MAX, check_key, matches
 from berth.bus.link import Link, describe, end_tasks
 from berth.bus.port import Clock, Entry, Sink, Stored
 from berth.bus.topology import TOMBSTONE_TTL_S
@@ -100,6 +100,7 @@ class OwnedBucket:
         on_conflict: Callable[[str], None] | None = None,
         on_reset: Callable[[], None] | None = None,
         sink: Sink | None = None,
+        keys: str = ">",
         window: int = WINDOW,
     ) -> None:
         self.bucket = bucket
@@ -119,7 +120,8 @@ class OwnedBucket:
         self._conflicted: dict[str, int] = {}  # key -> sequence that the follower must have shown
         self._era = 0
         self._lost_pending = False
-        self._follower = Follower(link, bucket, _View(self), clock=clock, random=random)
+        self._pattern = keys
+        self._follower = Follower(link, bucket, _View(self), keys=keys, clock=clock, random=random)
         self._window = AckWindow[_Flight](link, size=window, acknowledged=self._acknowledged, lost=self._doubt)
         self._complete = asyncio.Event()
         self._wake = asyncio.Event()
@@ -178,6 +180,8 @@ class OwnedBucket:
         state = self._keys.get(key)
         if state is None:
             check_key(key)
+            if not matches(self._pattern, key):
+                raise ValueError(f"{key}: not one of the owned keys {self._pattern}")
             state = _Key()
         if change.mark == state.newest_mark() and (self._complete.is_set() or state.busy):
             return False

@@ -93,6 +93,10 @@ class OwnedPort(Protocol):
         """Keys that are there, counting writes on their way."""
         ...
 
+    def sequence(self, key: str) -> int:
+        """Last sequence known of a key; 0: none."""
+        ...
+
     async def room(self) -> None:
         """Back-pressure: return once fewer writes than the window holds are waiting."""
         ...
@@ -223,8 +227,10 @@ class ConsumerPort(Protocol):
 class LeasePort(Protocol):
     """Which of several replicas should work now."""
 
-    active: bool
-    """This holder holds the lease, as far as it knows."""
+    @property
+    def active(self) -> bool:
+        """This holder holds the lease, as far as it knows."""
+        ...
 
     async def run(self) -> None:
         """Try to get and keep the lease until cancelled; gives it back then."""
@@ -241,6 +247,11 @@ class SubscriptionPort(Protocol):
 
 class BusPort(Protocol):
     """Everything a service does on the bus."""
+
+    @property
+    def connected(self) -> asyncio.Event:
+        """Set while there is a connection."""
+        ...
 
     async def close(self) -> None:
         """End every task and the connection."""
@@ -261,8 +272,9 @@ class BusPort(Protocol):
         on_conflict: Callable[[str], None] | None = None,
         on_reset: Callable[[], None] | None = None,
         sink: Sink | None = None,
+        keys: str = ">",
     ) -> OwnedPort:
-        """The sole writer's side of a bucket."""
+        """The sole writer's side of a bucket, or of those of its keys that match the pattern `keys`."""
         ...
 
     def ledger(self) -> LedgerPort:

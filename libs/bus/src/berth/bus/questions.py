@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 ALL = ".all"
 AT_ONCE = 16
 """Questions that one endpoint works on at the same time; more wait."""
-ANSWERS_MAX = 1000
+ANSWERS_MAX = 10_000
 TIMEOUT_S = 30.0
 """A handler that takes longer is given up; nobody waits for its answer any more."""
 

@@ -21,11 +21,15 @@ from berth.placement_solver import metrics
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.decide import Basis, decisions_of
+from berth.placement_solver.core.joint.contention import is_contended, worth
+from berth.placement_solver.core.joint.expand import expand
+from berth.placement_solver.core.joint.problem import write_down
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.shards import owner
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.optimiser import Optimiser
 from berth.placement_solver.picture import Picture
 from berth.telemetry import get_logger
 
@@ -53,6 +57,8 @@ class Handlers:
         *,
         batch_pods_max: int,
         tell_after_s: float,
+        optimiser: Optimiser | None = None,
+        optimiser_budget_s: float = 0.0,
     ) -> None:
         self.picture = picture
         self.changed = asyncio.Event()
@@ -64,6 +70,8 @@ class Handlers:
         self._batch_max = batch_pods_max
         self._limit = batch_pods_max
         self._tell_after_s = tell_after_s
+        self._optimiser = optimiser
+        self._optimiser_budget_s = optimiser_budget_s
         self._committer = Committer(ledger, picture.book.ledger, clock, picture.me)
         self._needs_sequence = 0
         self._open_since: dict[str, float] = {}
@@ -109,6 +117,8 @@ class Handlers:
         plan = f"{self._random.getrandbits(96):024x}"
         trial = Trial(picture.room)
         solution = self._verified(units, trial, plan)
+        if self._optimiser is not None and is_contended(units, solution):
+            solution = await self._improved(units, solution, trial, plan)
         metrics.SOLVE_SECONDS.observe(self._clock.monotonic() - started)
         if solution.placements:
             outcome = await self._commit(plan, solution, trial)
@@ -135,6 +145,36 @@ class Handlers:
         reason = Reason(code="verifier", message=f"internal: plan rejected by the verifier: {problems[0]}")
         refusals = [Refusal(candidate, (reason,)) for unit in units for candidate in unit.candidates]
         return Solution((), tuple(refusals))
+
+    async def _improved(self, units: Sequence[Unit], solution: Solution, trial: Trial, plan: str) -> Solution:
+        """Let the optimiser try a contended batch; its plan counts only if it is worth more and the verifier agrees."""
+        picture = self.picture
+        solver = picture.solver
+        trial.undo()
+        written = write_down(units, picture.nodes, solver.costs, picture.quotas, self._optimiser_budget_s)
+        if written is None or self._optimiser is None:
+            return self._verified(units, trial, plan)
+        # Followers read on while the child works: the room may have changed, and the expansion sees it as it is then.
+        answer = await self._optimiser.solve(written[0])
+        metrics.GAP.set(answer.gap if answer else -1.0)
+        if answer is None or answer.counts is None:
+            return self._verified(units, trial, plan)
+        placements = expand(answer.counts, written[1], units, solver, trial, plan)
+        if worth(placements) <= worth(solution.placements) or self._verifier.check([p.claim for p in placements]):
+            trial.undo()
+            return self._verified(units, trial, plan)
+        metrics.IMPROVED.inc()
+        placed = {placement.candidate.name for placement in placements}
+        refusals = [refusal for refusal in solution.refusals if refusal.candidate.name not in placed]
+        crowded = Reason(code="contention", message="the room goes to a gang or to pods that need it more")
+        told = {refusal.candidate.name for refusal in refusals} | placed
+        refusals += [
+            Refusal(candidate, (crowded,))
+            for unit in units
+            for candidate in unit.candidates
+            if candidate.name not in told
+        ]
+        return Solution(tuple(placements), tuple(refusals))
 
     async def _commit(self, plan: str, solution: Solution, trial: Trial) -> Outcome:
         picture = self.picture

@@ -14,5 +14,8 @@ BROKEN_MESSAGES = counter(
 )
 SOLVE_SECONDS = histogram("berth_solver_solve_seconds", "Time from taking a batch to a verified plan.")
 COMMIT_SECONDS = histogram("berth_solver_commit_seconds", "Time from a verified plan to the ledger's answer.")
+OPTIMISER = counter("berth_solver_optimiser_total", "Answers of the optimiser by kind.", ["answer"])
+IMPROVED = counter("berth_solver_improved_total", "Plans that the optimiser made better.")
+GAP = gauge("berth_solver_optimiser_gap", "Relative gap of the last optimised batch; -1 when unknown.")
 WAITING = gauge("berth_solver_waiting", "Pods and reservations that wait for a node.")
 NODES = gauge("berth_solver_nodes", "Nodes known and alive.")

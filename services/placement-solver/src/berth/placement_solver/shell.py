@@ -19,6 +19,7 @@ from berth.placement_solver import metrics
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.handlers import Handlers
 from berth.placement_solver.members import Members
+from berth.placement_solver.optimiser import Optimiser
 from berth.placement_solver.picture import Picture
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.why import answer
@@ -75,6 +76,7 @@ async def main(ctx: Context[Settings]) -> None:
     verifier = Verifier(picture)
     bus = ctx.bus
     await bus.ensure()
+    optimiser = Optimiser() if settings.optimiser_budget_s > 0 else None
     handlers = Handlers(
         picture,
         verifier,
@@ -85,6 +87,8 @@ async def main(ctx: Context[Settings]) -> None:
         ctx.random,
         batch_pods_max=settings.batch_pods_max,
         tell_after_s=settings.tell_after_s,
+        optimiser=optimiser,
+        optimiser_budget_s=settings.optimiser_budget_s,
     )
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
     _follow(ctx, picture, handlers, members)
@@ -92,7 +96,13 @@ async def main(ctx: Context[Settings]) -> None:
     ctx.spawn(bus.lease(f"solver.{ctx.instance}", ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
     await _answer(bus, ctx, picture, handlers)
     ctx.spawn(_tidy(ctx, handlers, members), name="tidy")
-    await _rounds(ctx, handlers)
+    if optimiser is not None:
+        optimiser.warm_up()
+    try:
+        await _rounds(ctx, handlers)
+    finally:
+        if optimiser is not None:
+            await optimiser.stop()
 
 
 def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, members: Members) -> None:

@@ -72,7 +72,7 @@ class Costs:
         most = gpus.max(initial=0)
         if most < 2:
             return np.zeros(count, np.bool_)
-        idle: Mask = (gpus == most) & nodes.alive[:count] & (nodes.fleet._whole[:count] == gpus)
+        idle: Mask = (gpus == most) & nodes.alive[:count] & (nodes.fleet.whole(slice(0, count)) == gpus)
         return idle
 
     def fits(self, cls: PodClass, rows: Rows) -> Mask:

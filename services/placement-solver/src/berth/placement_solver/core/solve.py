@@ -93,6 +93,21 @@ class Solver:
             return (_no_reservation(),)
         return self._place_plain(candidate, trial, plan)
 
+    def place_on(self, candidate: Candidate, row: int, trial: Trial, plan: str) -> Placement | None:
+        """Place a candidate on one given node, if it fits there exactly."""
+        if candidate.cls.refusals or not np.isfinite(self.costs.of(candidate.cls)[row]):
+            return None
+        quota = candidate.quota
+        if quota is not None and self.room.quotas.refusal(quota, candidate.cls.requests, firm=candidate.firm):
+            return None
+        if self.nodes.ports[row].conflict(candidate.cls.template.host_ports):
+            return None
+        claim = self._claim(candidate, row, plan)
+        if claim is None:
+            return None
+        trial.add(claim)
+        return Placement(candidate, claim)
+
     def _place_plain(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
         cls = candidate.cls
         cost = self.costs.of(cls)

@@ -96,6 +96,10 @@ class Fleet:
                 fitting &= memory * 100 < self._ratio_reach[rows]
         return fitting
 
+    def whole(self, rows: Rows = EVERY_ROW) -> Ints:
+        """How many devices of each node nobody holds any part of."""
+        return self._whole[rows]
+
     def fits(self, want: Want, rows: Rows = EVERY_ROW) -> Mask:
         """Which nodes have enough such devices."""
         enough: Mask = np.count_nonzero(self.candidates(want, rows), axis=1) >= want.instances

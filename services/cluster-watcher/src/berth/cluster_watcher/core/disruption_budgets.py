@@ -1,0 +1,21 @@
+"""policy/v1 PodDisruptionBudget: from the API server's object to what STATE says of it."""
+
+from __future__ import annotations
+
+from berth.cluster_watcher.core.metadata import identity_of
+from berth.contracts import state
+from berth.contracts.kube import PodDisruptionBudget
+
+
+def disruption_budget_of(item: PodDisruptionBudget, version: int) -> state.DisruptionBudget:
+    """The budget; percentages stay text, negative counts become 0: nothing may be disrupted then."""
+    namespace, name = identity_of(item.metadata, [])
+    return state.DisruptionBudget(
+        namespace=namespace,
+        name=name,
+        version=version,
+        selector=item.spec.selector,
+        min_available=item.spec.min_available,
+        max_unavailable=item.spec.max_unavailable,
+        disruptions_allowed=max(0, item.status.disruptions_allowed),
+    )

@@ -1,0 +1,62 @@
+"""v1 Pod: from the API server's object to what STATE says of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from berth.cluster_watcher.core.findings import Found, problems_of, shortened
+from berth.cluster_watcher.core.metadata import attempt_of, carried, identity_of, plan_of
+from berth.cluster_watcher.core.salvage import read_part
+from berth.cluster_watcher.core.template import template_of
+from berth.contracts import state
+from berth.contracts.kube import Meta, PodSpec, PodStatus, View
+
+UNSCHEDULABLE_LENGTH_MAX: Final = 1024
+
+
+class PodItem(View, frozen=True, kw_only=True):
+    """A pod whose specification and status are read later, so that one field that does not fit costs only itself: a
+    bound pod must never vanish for it."""
+
+    metadata: Meta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def pod_of(item: PodItem, version: int) -> state.Pod:
+    """The pod, with everything that could not be read left out and named."""
+    found: Found = []
+    meta = item.metadata
+    namespace, name = identity_of(meta, found)
+    spec = read_part(item.spec, PodSpec, "spec", found)
+    status = read_part(item.status, PodStatus, "status", found)
+    annotations = carried(meta.annotations)
+    template = template_of(spec, meta.labels, annotations, found)
+    attempt = attempt_of(annotations, found)
+    return state.Pod(
+        namespace=namespace,
+        name=name,
+        uid=meta.uid,
+        version=version,
+        template=template,
+        node=spec.node_name,
+        phase=status.phase,
+        created=meta.creation_timestamp or "",
+        deleting=meta.deletion_timestamp is not None,
+        attempt=attempt,
+        plan=plan_of(annotations),
+        owners=meta.owner_references or [],
+        unschedulable=_unschedulable(status),
+        problems=problems_of(found) if found else [],
+    )
+
+
+def _unschedulable(status: PodStatus) -> str:
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled":
+            if condition.status == "False" and condition.reason == "Unschedulable":
+                return shortened(condition.message, UNSCHEDULABLE_LENGTH_MAX)
+            return ""
+    return ""

@@ -1,0 +1,18 @@
+"""scheduling.k8s.io/v1 PriorityClass: from the API server's object to what STATE says of it."""
+
+from __future__ import annotations
+
+from berth.cluster_watcher.core.metadata import identity_of
+from berth.contracts import state
+from berth.contracts.kube import PriorityClass
+
+
+def priority_class_of(item: PriorityClass, version: int) -> state.PriorityClass:
+    """The priority class."""
+    return state.PriorityClass(
+        name=identity_of(item.metadata, []).name,
+        version=version,
+        value=item.value,
+        global_default=item.global_default,
+        preemption_policy=item.preemption_policy,
+    )

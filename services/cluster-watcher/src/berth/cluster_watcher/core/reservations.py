@@ -1,0 +1,111 @@
+"""scheduling.koordinator.sh Reservation: from the API server's object to what STATE says of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from berth.cluster_watcher.core.findings import Found, problems_of, shortened
+from berth.cluster_watcher.core.metadata import attempt_of, carried, identity_of, plan_of, time_of
+from berth.cluster_watcher.core.salvage import read_part
+from berth.cluster_watcher.core.template import template_of
+from berth.contracts import state
+from berth.contracts.kube import Meta, PodTemplate, ReservationSpec, ReservationStatus, View
+from berth.contracts.names import LABEL_PRIORITY
+from berth.resources.amounts import parse_amounts
+from berth.rules.durations import parse_duration_s
+
+TTL_DEFAULT_S: Final = 86_400.0
+"""What the CRD fills in when neither `ttl` nor `expires` is given."""
+PRIORITY_DEFAULT: Final = 2**31 - 1
+"""Reserved room that says nothing about its priority goes before everything (Koordinator's reserve pod)."""
+NAMESPACE_DEFAULT: Final = "default"
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+
+
+class ReservationItem(View, frozen=True, kw_only=True):
+    """A Reservation whose parts are read later: its template may hold anything."""
+
+    metadata: Meta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def reservation_of(item: ReservationItem, version: int) -> state.Reservation:
+    """The Reservation, with everything that could not be read left out and named."""
+    found: Found = []
+    meta = item.metadata
+    spec = read_part(item.spec, ReservationSpec, "spec", found)
+    status = read_part(item.status, ReservationStatus, "status", found)
+    if spec.template is None:
+        found.append(("spec.template", "is missing"))
+    pod = spec.template or PodTemplate()
+    annotations = carried(meta.annotations)
+    template = template_of(
+        pod.spec,
+        pod.metadata.labels,
+        carried(pod.metadata.annotations),
+        found,
+        path="spec.template.spec",
+        default_priority=_priority(meta.labels or {}, found),
+    )
+    allocatable, unread_allocatable = parse_amounts(status.allocatable, "status.allocatable")
+    allocated, unread_allocated = parse_amounts(status.allocated, "status.allocated")
+    found += unread_allocatable + unread_allocated
+    return state.Reservation(
+        name=identity_of(meta, found).name,
+        uid=meta.uid,
+        version=version,
+        template=template,
+        namespace=pod.metadata.namespace or NAMESPACE_DEFAULT,
+        required_node=pod.spec.node_name,
+        labels=meta.labels or {},
+        annotations=annotations,
+        owners=spec.owners or [],
+        ttl_s=_ttl_s(spec, found),
+        expires=time_of(spec.expires, "spec.expires", found),
+        allocate_once=True if spec.allocate_once is None else spec.allocate_once,
+        allocate_policy=spec.allocate_policy,
+        unschedulable=spec.unschedulable,
+        taints=spec.taints or [],
+        pre_allocation=spec.pre_allocation,
+        created=meta.creation_timestamp or "",
+        deleting=meta.deletion_timestamp is not None,
+        attempt=attempt_of(annotations, found),
+        plan=plan_of(annotations),
+        phase=status.phase,
+        node=status.node_name,
+        allocatable=allocatable,
+        allocated=allocated,
+        conditions=status.conditions or [],
+        current_owners=status.current_owners or [],
+        problems=problems_of(found),
+    )
+
+
+def _ttl_s(spec: ReservationSpec, found: Found) -> float | None:
+    if not spec.ttl:
+        return None if spec.expires else TTL_DEFAULT_S
+    try:
+        ttl_s = parse_duration_s(spec.ttl)
+    except ValueError as error:
+        found.append(("spec.ttl", str(error)))
+        return None
+    if ttl_s < 0:
+        found.append(("spec.ttl", "must not be negative"))
+        return None
+    return ttl_s
+
+
+def _priority(labels: dict[str, str], found: Found) -> int:
+    text = labels.get(LABEL_PRIORITY)
+    if text is None:
+        return PRIORITY_DEFAULT
+    if _INTEGER.fullmatch(text) is None or abs(int(text)) > PRIORITY_DEFAULT:
+        message = f"{shortened(text, 40)!r} is not a 32-bit integer"
+        found.append((f"metadata.labels[{LABEL_PRIORITY}]", message))
+        return PRIORITY_DEFAULT
+    return int(text)

@@ -1,0 +1,117 @@
+"""What of a pod's specification decides where it can run: the part that pods and Reservations share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from berth.cluster_watcher.core.findings import Found
+from berth.contracts.kube import Container, PodSpec
+from berth.contracts.state import PodTemplate
+from berth.resources.pod_request import request_of
+from berth.rules.ports import host_ports
+
+PORT_MAX: Final = 65_535
+
+FREE_VOLUMES: Final = frozenset(
+    {
+        "name",
+        "azureFile",
+        "cephfs",
+        "configMap",
+        "downwardAPI",
+        "emptyDir",
+        "gitRepo",
+        "glusterfs",
+        "hostPath",
+        "image",
+        "nfs",
+        "projected",
+        "secret",
+    }
+)
+"""Volume sources that any node can mount (and the volume's name). Every other one, known or not, may tie a pod to
+nodes, or allow only so many per node."""
+
+
+def template_of(
+    spec: PodSpec,
+    labels: dict[str, str] | None,
+    annotations: dict[str, str],
+    found: Found,
+    *,
+    path: str = "spec",
+    default_priority: int = 0,
+) -> PodTemplate:
+    """The template of a specification; `annotations` are those to carry, `path` is where the specification stands."""
+    requests, problems = request_of(spec, path)
+    found += problems
+    if len(spec.containers) > 1 or spec.init_containers:
+        _check_names(spec, path, found)
+    containers, init = spec.containers, spec.init_containers or ()
+    has_ports = any(each.ports for each in containers) or any(each.ports for each in init)
+    if has_ports:
+        _check_ports(containers, f"{path}.containers", found)
+        _check_ports(init, f"{path}.initContainers", found)
+    return PodTemplate(
+        requests=requests,
+        scheduler=spec.scheduler_name,
+        priority=default_priority if spec.priority is None else spec.priority,
+        priority_class=spec.priority_class_name,
+        preemption_policy=spec.preemption_policy,
+        node_selector=spec.node_selector or {},
+        affinity=spec.affinity,
+        tolerations=spec.tolerations or [],
+        host_ports=host_ports(containers, init) if has_ports else [],
+        gates=[gate.name for gate in spec.scheduling_gates] if spec.scheduling_gates else [],
+        constraints=constraints_of(spec, path),
+        labels=labels or {},
+        annotations=annotations,
+    )
+
+
+def constraints_of(spec: PodSpec, path: str = "spec") -> list[str]:
+    """Paths of the fields that limit where the pod can run and that the template does not carry.
+
+    Preferences count too: a pod must not be placed as if a field were not there.
+    """
+    constraints: list[str] = []
+    for position, volume in enumerate(spec.volumes or ()):
+        constraints += [f"{path}.volumes[{position}].{source}" for source in volume if source not in FREE_VOLUMES]
+    if spec.affinity is not None:
+        if spec.affinity.pod_affinity:
+            constraints.append(f"{path}.affinity.podAffinity")
+        if spec.affinity.pod_anti_affinity:
+            constraints.append(f"{path}.affinity.podAntiAffinity")
+    if spec.topology_spread_constraints:
+        constraints.append(f"{path}.topologySpreadConstraints")
+    if spec.resource_claims:
+        constraints.append(f"{path}.resourceClaims")
+    if spec.resources is not None and spec.resources.claims:
+        constraints.append(f"{path}.resources.claims")
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers or ())):
+        constraints += [
+            f"{path}.{field}[{position}].resources.claims"
+            for position, container in enumerate(containers)
+            if container.resources.claims
+        ]
+    return constraints
+
+
+def _check_names(spec: PodSpec, path: str, found: Found) -> None:
+    """Containers and init containers share one space of names."""
+    names: set[str] = set()
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers or ())):
+        for position, container in enumerate(containers):
+            if container.name and container.name in names:
+                message = f"{container.name[:80]!r} is the name of another container too"
+                found.append((f"{path}.{field}[{position}].name", message))
+            names.add(container.name)
+
+
+def _check_ports(containers: Sequence[Container], path: str, found: Found) -> None:
+    for position, container in enumerate(containers):
+        for index, port in enumerate(container.ports or ()):
+            if not 0 <= port.host_port <= PORT_MAX:
+                message = f"{port.host_port} is not between 0 and {PORT_MAX}"
+                found.append((f"{path}[{position}].ports[{index}].hostPort", message))

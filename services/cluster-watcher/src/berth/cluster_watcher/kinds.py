@@ -1,0 +1,130 @@
+"""The kinds of objects that STATE shows: where they come from, what becomes of them, under which keys they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from berth import kube
+from berth.cluster_watcher.core.config_maps import config_map_of
+from berth.cluster_watcher.core.devices import device_of
+from berth.cluster_watcher.core.disruption_budgets import disruption_budget_of
+from berth.cluster_watcher.core.elastic_quotas import elastic_quota_of
+from berth.cluster_watcher.core.findings import bounded_name
+from berth.cluster_watcher.core.namespaces import namespace_of
+from berth.cluster_watcher.core.node_metrics import node_metric_of
+from berth.cluster_watcher.core.nodes import node_of
+from berth.cluster_watcher.core.pod_groups import pod_group_of
+from berth.cluster_watcher.core.pods import PodItem, pod_of
+from berth.cluster_watcher.core.priority_classes import priority_class_of
+from berth.cluster_watcher.core.reservations import ReservationItem, reservation_of
+from berth.cluster_watcher.core.topologies import topology_of
+from berth.contracts import kube as views
+from berth.contracts import state
+from berth.contracts.base import Problem
+from berth.contracts.subjects import named_key, namespaced_key
+from berth.kube import Resource, Selection
+
+
+class Kind(NamedTuple):
+    """A kind of objects.
+
+    `prefix` is the first token of its keys. `convert` takes a decoded object and its version. `required`: readiness
+    waits for it. `holds_room`: an object that cannot be read must not replace what is known of it, because others
+    count what it holds.
+    """
+
+    prefix: str
+    resource: Resource
+    item: type[Any]
+    message: type[msgspec.Struct]
+    convert: Callable[[Any, int], msgspec.Struct]
+    required: bool = False
+    holds_room: bool = False
+
+    @property
+    def plural(self) -> str:
+        """Its name in markers, metrics and answers."""
+        return self.resource.plural
+
+    def key(self, namespace: str, name: str) -> str:
+        """The key in STATE of an object."""
+        name = bounded_name(name, "", [])
+        if self.resource.namespaced:
+            return namespaced_key(self.prefix, bounded_name(namespace, "", []), name)
+        return named_key(self.prefix, name)
+
+    def key_of_listed(self, listed: str) -> str:
+        """The key in STATE of `namespace/name`, or of a bare name."""
+        namespace, _, name = listed.rpartition("/")
+        return self.key(namespace, name)
+
+    def unreadable(self, listed: str, uid: str, version: int, problem: Problem) -> msgspec.Struct | None:
+        """The message for an object of which only the identity could be read; None for kinds without problems."""
+        fields = self.message.__struct_fields__
+        if "problems" not in fields:
+            return None
+        namespace, _, name = listed.rpartition("/")
+        identity = {"name": bounded_name(name, "", []), "uid": uid, "version": version, "problems": [problem]}
+        if "namespace" in fields and self.resource.namespaced:
+            identity["namespace"] = bounded_name(namespace, "", [])
+        return self.message(**identity)
+
+
+PODS: Final = Kind("pod", kube.PODS, PodItem, state.Pod, pod_of, required=True, holds_room=True)
+RESERVATIONS: Final = Kind(
+    "reservation", kube.RESERVATIONS, ReservationItem, state.Reservation, reservation_of, holds_room=True
+)
+CONFIG_MAPS: Final = Kind("configmap", kube.CONFIG_MAPS, views.ConfigMap, state.ConfigMap, config_map_of)
+
+KINDS: Final[tuple[Kind, ...]] = (
+    Kind("node", kube.NODES, views.Node, state.Node, node_of, required=True),
+    PODS,
+    Kind("namespace", kube.NAMESPACES, views.Namespace, state.Namespace, namespace_of),
+    Kind("priorityclass", kube.PRIORITY_CLASSES, views.PriorityClass, state.PriorityClass, priority_class_of),
+    Kind("pdb", kube.POD_DISRUPTION_BUDGETS, views.PodDisruptionBudget, state.DisruptionBudget, disruption_budget_of),
+    Kind("podgroup", kube.POD_GROUPS, views.PodGroup, state.PodGroup, pod_group_of),
+    Kind("elasticquota", kube.ELASTIC_QUOTAS, views.ElasticQuota, state.ElasticQuota, elastic_quota_of),
+    Kind("device", kube.DEVICES, views.Device, state.Device, device_of),
+    RESERVATIONS,
+    Kind(
+        "nodetopology",
+        kube.NODE_RESOURCE_TOPOLOGIES,
+        views.NodeResourceTopology,
+        state.NodeResourceTopology,
+        topology_of,
+    ),
+    Kind("nodemetric", kube.NODE_METRICS, views.NodeMetric, state.NodeMetric, node_metric_of),
+)
+"""Every kind that is followed whole, the ones that others wait for first."""
+
+
+class Scope(NamedTuple):
+    """What one list and watch covers: a whole kind, or one object of it.
+
+    `marker` is the kind in `synced.<marker>`; empty for a part of a kind, which proves nothing about the rest.
+    """
+
+    name: str
+    kind: Kind
+    selection: Selection
+    marker: str = ""
+    only_key: str = ""
+
+    def covers(self, key: str) -> bool:
+        """Whether a key of the kind is this scope's."""
+        return not self.only_key or key == self.only_key
+
+
+def scopes(config_maps: list[str]) -> list[Scope]:
+    """What to follow: all kinds, and these ConfigMaps (`namespace/name`)."""
+    whole = [Scope(kind.plural, kind, Selection(kind.resource), kind.plural) for kind in KINDS]
+    return whole + [_config_map(each) for each in dict.fromkeys(config_maps)]
+
+
+def _config_map(listed: str) -> Scope:
+    namespace, _, name = listed.partition("/")
+    selection = Selection(kube.CONFIG_MAPS, namespace, "", f"metadata.name={name}")
+    return Scope(f"configmap {listed}", CONFIG_MAPS, selection, "", CONFIG_MAPS.key(namespace, name))

@@ -1,0 +1,329 @@
+"""Steps from the watches become writes of STATE, in the API server's order.
+
+A follower of STATE takes the highest version it has read for the version through which its view is complete. So what
+is written of a kind must never overtake what comes before it:
+- within a batch no key occurs twice, and the next batch begins when all of it is acknowledged (`drain`), so no write
+  waits behind another and none is replaced by a newer one on its way;
+- what a list brings comes in no order. A marker `complete: false` is acknowledged before the first write that a list
+  needs, and a marker `complete: true` is written when the last of its writes is acknowledged;
+- markers are always written alone, with nothing in flight.
+
+A key's version never goes down (`Shelf`). A write that was refused because somebody else wrote the key is judged
+again against what stands there now; what cannot be explained so leads to a new list of the kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, assert_never
+
+from berth.bus.port import Clock, Entry, OwnedPort
+from berth.cluster_watcher import metrics
+from berth.cluster_watcher.core.shelf import SYNCED, Shelf, Verdict, kind_of
+from berth.cluster_watcher.outbox import Began, Finished, Gone, Nothing, Outbox, Put, Reached
+from berth.cluster_watcher.source import Source
+from berth.contracts.codec import encode
+from berth.contracts.state import Synced
+from berth.contracts.subjects import synced_key
+from berth.telemetry import Logger
+
+BATCH_MAX: Final = 512
+"""Writes in flight at once; the window of the bus holds as many."""
+MARK_PAUSE_S: Final = 1.0
+"""Between two markers of a kind that no bookmark asked for."""
+STUCK_S: Final = 5.0
+"""Without an acknowledgement for so long, the bucket may be gone and is made again."""
+CONFLICT = "somebody else wrote STATE"
+
+
+class Publisher:
+    """The only place from which STATE is written. Also the sink of its own bucket."""
+
+    def __init__(
+        self,
+        sources: list[Source],
+        outbox: Outbox,
+        shelf: Shelf,
+        *,
+        clock: Clock,
+        log: Logger,
+        ensure: Callable[[], Awaitable[None]],
+        halt: Callable[[], None],
+    ) -> None:
+        self.conflicts = 0
+        self.resets = 0
+        self._sources = sources
+        self._outbox = outbox
+        self._shelf = shelf
+        self._clock = clock
+        self._log = log
+        self._ensure = ensure
+        self._halt = halt
+        self._owned: OwnedPort | None = None
+        self._era = 0
+        self._batch: dict[str, Put | Gone] = {}
+        self._conflicted: list[str] = []
+
+    # --- what the bucket tells ----------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """Sink: the bucket is another one, or lost its tail. Nothing more is written before a new list."""
+        self._era += 1
+        self.resets += 1
+        metrics.RESETS.inc()
+        self._halt()
+        self._shelf.clear()
+        self._outbox.clear()
+        for source in self._sources:
+            source.listing = source.has_written = False
+            source.told = 0
+
+    def apply(self, entry: Entry) -> None:
+        """Sink: what the bucket holds, our own writes included."""
+        now = self._clock.monotonic()
+        if not self._shelf.see(entry.key, entry.value, deleted=entry.deleted, now=now):
+            self._log.warning("unreadable message in STATE, to be replaced", key=entry.key[:200])
+
+    def end(self, sequence: int) -> None:
+        """Sink: the end of the bucket."""
+
+    def on_reset(self) -> None:
+        """The new bucket was read to its end: everything has to be written again."""
+        self._log.warning("STATE was deleted or lost its tail: listing everything again")
+        self._shelf.adopt_markers()
+        for source in self._sources:
+            source.ask_for_list("state lost")
+
+    def on_conflict(self, key: str) -> None:
+        """Somebody else wrote this key; the shelf knows by now what stands there."""
+        self.conflicts += 1
+        metrics.CONFLICTS.inc()
+        self._conflicted.append(key)
+        self._outbox.some.set()
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    async def run(self, owned: OwnedPort) -> None:
+        """Write until cancelled."""
+        self._owned = owned
+        while True:
+            await self._outbox.some.wait()
+            await self._one_batch(owned)
+
+    async def start(self, owned: OwnedPort) -> None:
+        """Read what STATE holds, and remove single objects that are not followed any more."""
+        await owned.ready()
+        self._shelf.adopt_markers()
+        followed = {source.scope.only_key for source in self._sources if source.scope.only_key}
+        for source in self._sources:
+            if source.scope.only_key:
+                source.through = 0
+        for key, known in list(self._shelf.keys("configmap").items()):
+            if key not in followed:
+                owned.delete(key, str(known.version).encode())
+                self._shelf.delete(key, known.version, self._clock.monotonic())
+
+    async def _one_batch(self, owned: OwnedPort) -> None:
+        era, since = self._era, self._outbox.since
+        while len(self._batch) < BATCH_MAX:
+            step = self._outbox.first()
+            if step is None:
+                break
+            match step:
+                case Put() | Gone():
+                    if step.key in self._batch:
+                        break  # its former write has to arrive first
+                    self._outbox.take()
+                    await self._write(owned, step)
+                case Nothing(source, version):
+                    self._outbox.take()
+                    source.reached(version)
+                case Began(source):
+                    self._outbox.take()
+                    source.listing, source.has_written = True, False
+                case Finished():
+                    if self._batch:
+                        break
+                    self._outbox.take()
+                    await self._finish(owned, step)
+                case Reached(source, version):
+                    if self._batch:
+                        break
+                    self._outbox.take()
+                    source.reached(version)
+                    if not source.listing:
+                        await self._mark(owned, source, source.through, complete=True)
+                case _:
+                    assert_never(step)
+            if era != self._era:
+                return
+        await self._settle(owned)
+        if era == self._era and not len(self._outbox):
+            await self._mark_the_quiet(owned)
+        metrics.LAG.observe(self._clock.monotonic() - since)
+        metrics.WAITING.set(len(self._outbox))
+        self._outbox.settled()
+
+    async def _write(self, owned: OwnedPort, step: Put | Gone) -> None:
+        source = step.source
+        if isinstance(step, Put):
+            verdict = self._shelf.judge_put(step.key, step.version, hash(step.value))
+        else:
+            verdict = self._shelf.judge_deletion(step.key, step.version)
+        source.writes[verdict.value].inc()
+        if verdict is Verdict.WRITE:
+            if source.listing and not source.has_written:
+                source.has_written = True
+                if not await self._open_marker(owned, source):
+                    return
+            self._send(owned, step)
+        source.reached(step.version)
+
+    def _send(self, owned: OwnedPort, step: Put | Gone) -> None:
+        try:
+            if isinstance(step, Put):
+                owned.put(step.key, step.value, traceparent=step.traceparent)
+            else:
+                owned.delete(step.key, b"%d" % step.version)
+        except ValueError as error:
+            step.source.writes["refused"].inc()
+            self._log.error("the bus does not take this object", key=step.key[:200], error=str(error)[:200])
+            return
+        self._batch[step.key] = step
+
+    async def _settle(self, owned: OwnedPort) -> None:
+        """Wait until everything in flight has its outcome, and learn from it."""
+        era = self._era
+        await self._drained(owned)
+        batch, self._batch = self._batch, {}
+        conflicted, self._conflicted = self._conflicted, []
+        if era != self._era:
+            return
+        lost = dict.fromkeys(conflicted)
+        now = self._clock.monotonic()
+        for key, step in batch.items():
+            if key in lost:
+                continue
+            if isinstance(step, Put):
+                self._shelf.put(key, step.version, hash(step.value))
+            else:
+                self._shelf.delete(key, step.version, now)
+            if not step.source.listing:
+                step.source.told = max(step.source.told, step.version)
+        if lost:
+            self._judge_again(list(lost), batch)
+
+    def _judge_again(self, keys: list[str], batch: dict[str, Put | Gone]) -> None:
+        again = []
+        for key in keys:
+            step = batch.get(key)
+            if step is not None and self._is_still_wanted(step):
+                again.append(step)
+            elif step is None:
+                self._wonder(key)
+        self._log.warning("somebody else writes STATE", keys=len(keys), again=len(again))
+        self._outbox.again(again)
+
+    def _is_still_wanted(self, step: Put | Gone) -> bool:
+        if isinstance(step, Put):
+            return self._shelf.judge_put(step.key, step.version, hash(step.value)) is Verdict.WRITE
+        return self._shelf.judge_deletion(step.key, step.version) is Verdict.WRITE
+
+    def _wonder(self, key: str) -> None:
+        """Somebody wrote a key that we did not touch: fine if they are ahead of us, else only a list can tell."""
+        kind, _, rest = key.partition(".")
+        for source in self._sources:
+            if kind == SYNCED:
+                if source.scope.marker == rest:
+                    self._shelf.adopt_markers()
+                    source.ask_for_list(CONFLICT)
+            elif source.scope.kind.prefix == kind and source.scope.covers(key):
+                if self._shelf.version(key) <= source.through:
+                    source.ask_for_list(CONFLICT)
+
+    async def _drained(self, owned: OwnedPort) -> None:
+        while True:
+            try:
+                await asyncio.wait_for(owned.drain(), STUCK_S)
+                return
+            except TimeoutError:
+                self._log.warning("STATE does not acknowledge writes", waiting=len(self._batch))
+                try:
+                    await asyncio.wait_for(self._ensure(), STUCK_S)
+                except Exception as error:
+                    self._log.warning("cannot make the buckets", error=f"{type(error).__name__}: {error}"[:300])
+
+    # --- lists and markers --------------------------------------------------------------------------------------------
+
+    async def _open_marker(self, owned: OwnedPort, source: Source) -> bool:
+        """Say that the kind is not complete while its list is being written; False: somebody else is at it."""
+        marker = self._shelf.markers.get(source.scope.marker)
+        if not source.scope.marker or (marker is not None and not marker.complete):
+            return True
+        await self._settle(owned)
+        return await self._mark(owned, source, 0 if marker is None else marker.version, complete=False)
+
+    async def _finish(self, owned: OwnedPort, step: Finished) -> None:
+        """The list is complete: what it does not name is gone."""
+        source, era = step.source, self._era
+        kind = source.scope.kind
+        listed = {kind.key_of_listed(each) for each in step.keys}
+        shown = self._shelf.keys(kind.prefix)
+        gone = [key for key in shown if key not in listed and source.scope.covers(key)]
+        for key in gone:
+            if len(self._batch) >= BATCH_MAX:
+                await self._settle(owned)
+            await self._write(owned, Gone(source, key, step.version))
+            if era != self._era:
+                return
+        await self._settle(owned)
+        if era != self._era or source.relist.is_set():
+            return
+        source.listing = False
+        source.reached(step.version)
+        marker = self._shelf.markers.get(source.scope.marker)
+        if marker is not None and step.version < marker.version:
+            self._log.warning(
+                "the API server shows an older state than STATE holds: listing again",
+                kind=source.scope.name,
+                listed=step.version,
+                held=marker.version,
+            )
+            source.ask_for_list("an older state was listed")
+            return
+        if await self._mark(owned, source, step.version, complete=True) and not source.synced:
+            source.synced = True
+            self._log.info("synced", kind=source.scope.name, objects=len(listed), version=step.version)
+
+    async def _mark_the_quiet(self, owned: OwnedPort) -> None:
+        """Where changes needed no write, only a marker moves the version on."""
+        now = self._clock.monotonic()
+        for source in self._sources:
+            if source.through > source.told and source.synced and not source.listing:
+                if now - source.marked_at >= MARK_PAUSE_S:
+                    await self._mark(owned, source, source.through, complete=True)
+
+    async def _mark(self, owned: OwnedPort, source: Source, version: int, *, complete: bool) -> bool:
+        """Write the marker of a kind, with nothing else in flight. False: somebody else wrote it, or STATE was lost."""
+        kind = source.scope.marker
+        if not kind:
+            return True
+        known = self._shelf.markers.get(kind)
+        marker = Synced(kind=kind, version=version, complete=complete)
+        if known == marker or (known is not None and known.version > version):
+            return known.complete == complete
+        era, key = self._era, synced_key(kind)
+        self._shelf.mark(marker)
+        owned.put(key, encode(marker))
+        await self._drained(owned)
+        if era != self._era:
+            return False
+        if key in self._conflicted:
+            self._conflicted = [each for each in self._conflicted if each != key]
+            self._wonder(key)
+            return False
+        source.marked_at = self._clock.monotonic()
+        if complete:
+            source.told = max(source.told, version)
+        return True

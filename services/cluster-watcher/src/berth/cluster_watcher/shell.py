@@ -1,0 +1,247 @@
+"""Reflectors in, STATE out.
+
+Only the holder of the lease lists and watches. A standby keeps nothing but its connection to the bus: taking over means
+to read STATE, to list, and to write the difference. What a former holder might still write is refused by the
+sequences that every write expects, and by versions that never go down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Coroutine
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from berth.bus.port import OwnedPort
+from berth.cluster_watcher import metrics
+from berth.cluster_watcher.core.shelf import Shelf
+from berth.cluster_watcher.handlers import Intake
+from berth.cluster_watcher.kinds import scopes
+from berth.cluster_watcher.outbox import Outbox
+from berth.cluster_watcher.publisher import Publisher
+from berth.cluster_watcher.settings import Settings
+from berth.cluster_watcher.source import NOT_INSTALLED, Source
+from berth.contracts import buckets
+from berth.contracts.base import Problem
+from berth.contracts.codec import encode
+from berth.contracts.question import StatusAnswer
+from berth.kube import Kube, KubeApi, KubeConfigError, Reflector, WatchSettings
+from berth.runtime import ActiveStandby, Context, Periodic
+
+SERVICE: Final = "cluster-watcher"
+TICK_S: Final = 1.0
+CONNECT_RETRY_S: Final = 5.0
+COMPLAINTS_MAX: Final = 1024
+"""Objects whose problem was logged and is not logged again."""
+
+
+class Shell:
+    """One replica."""
+
+    def __init__(self, context: Context[Settings], api: KubeApi) -> None:
+        self.context = context
+        self.standby = ActiveStandby(context.bus, SERVICE, context.instance, ttl_s=context.settings.lease_ttl_s)
+        self.term: Term | None = None
+        self._api = api
+
+    async def run(self) -> None:
+        """Work whenever the lease is held, until cancelled."""
+        context = self.context
+        context.health.add("cluster", self._check)
+        context.health.add("lease", self.standby.check)
+        await context.bus.ensure()
+        await context.bus.serve(SERVICE, _version(), {"status": self._status})
+        await self.standby.run(self._work)
+
+    async def _work(self) -> None:
+        self.context.log.info("active: publishing the state of the cluster")
+        self.term = term = Term(self.context, self._api)
+        try:
+            await term.run()
+        finally:
+            self.term = None
+            await term.close()
+
+    def _check(self) -> tuple[bool, str]:
+        """Ready once every required kind was synced; a standby is ready to take over."""
+        if self.term is None:
+            return True, "standby"
+        missing = [f"{each.scope.name}: {each.describe()}" for each in self.term.required if not each.synced]
+        return not missing, "; ".join(missing) or "synced"
+
+    async def _status(self, question: bytes) -> bytes:
+        term = self.term
+        facts: dict[str, str | int | float] = {} if term is None else term.facts()
+        return encode(
+            StatusAnswer(
+                service=SERVICE,
+                instance=self.context.instance,
+                active=self.standby.active,
+                ready=self._check()[0],
+                facts=facts,
+            )
+        )
+
+
+class Term:
+    """One time of being active, with everything that it knows."""
+
+    def __init__(self, context: Context[Settings], api: KubeApi) -> None:
+        self.sources = [Source(scope) for scope in scopes(context.settings.config_maps)]
+        self.required = [source for source in self.sources if source.scope.kind.required]
+        self._context = context
+        self._api = api
+        self._shelf = Shelf()
+        self._outbox = Outbox(context.clock)
+        self._intakes: dict[str, Intake] = {}
+        self._complaints: OrderedDict[str, Problem] = OrderedDict()
+        self.publisher = Publisher(
+            self.sources,
+            self._outbox,
+            self._shelf,
+            clock=context.clock,
+            log=context.log,
+            ensure=context.bus.ensure,
+            halt=self._halt,
+        )
+        self.owned: OwnedPort = context.bus.owned(
+            buckets.STATE,
+            sink=self.publisher,
+            on_conflict=self.publisher.on_conflict,
+            on_reset=self.publisher.on_reset,
+        )
+
+    async def run(self) -> None:
+        """Follow everything until cancelled, or until a part fails."""
+        await self.publisher.start(self.owned)
+        parts: list[Coroutine[Any, Any, None]] = [self.publisher.run(self.owned), self._tick()]
+        parts += [self._follow(source) for source in self.sources]
+        tasks = [asyncio.create_task(part) for part in parts]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            await _end(tasks)
+
+    async def close(self) -> None:
+        """Stop following STATE."""
+        self._halt()
+        close = getattr(self.owned, "close", None)
+        if close is not None:
+            await close()
+
+    def facts(self) -> dict[str, str | int | float]:
+        """Figures for people."""
+        facts: dict[str, str | int | float] = {}
+        for source in self.sources:
+            if not source.scope.only_key:
+                facts[source.scope.name] = len(self._shelf.keys(source.scope.kind.prefix))
+            facts[f"{source.scope.name} are" if not source.scope.only_key else source.scope.name] = source.describe()
+            if source.malformed:
+                facts[f"{source.scope.name} with problems, seen"] = source.malformed
+        return facts | {
+            "waiting changes": len(self._outbox),
+            "conflicts": self.publisher.conflicts,
+            "times STATE was lost": self.publisher.resets,
+        }
+
+    # --- lists and watches --------------------------------------------------------------------------------------------
+
+    async def _follow(self, source: Source) -> None:
+        """List and watch one scope, from the start again whenever somebody asks for it."""
+        context = self._context
+        pause_s = context.settings.relist_pause_s
+        while True:
+            source.relist.clear()
+            began = context.clock.monotonic()
+            intake = Intake(source, self._outbox, self._shelf, clock=context.clock, complain=self._complain)
+            self._intakes[source.scope.name] = intake
+            reflector = Reflector(
+                self._api,
+                source.scope.selection,
+                source.scope.kind.item,
+                intake,
+                clock=context.clock,
+                rng=context.random,
+                settings=WatchSettings(limit=context.settings.list_page),
+            )
+            await _until(reflector.run(), source.relist)
+            intake.close()
+            context.log.info("listing again", kind=source.scope.name, why=source.why)
+            rest_s = began + pause_s - context.clock.monotonic()
+            await context.clock.sleep(context.random.uniform(0.0, 0.2) + max(0.0, rest_s))
+
+    def _halt(self) -> None:
+        for intake in self._intakes.values():
+            intake.close()
+
+    def _complain(self, kind: str, key: str, problem: Problem) -> None:
+        """Log what is wrong with an object, once."""
+        if self._complaints.get(key) == problem:
+            self._complaints.move_to_end(key)
+            return
+        self._complaints[key] = problem
+        if len(self._complaints) > COMPLAINTS_MAX:
+            self._complaints.popitem(last=False)
+        self._context.log.warning(
+            "object with problems", kind=kind, object=key[:300], field=problem.field, problem=problem.message
+        )
+
+    async def _tick(self) -> None:
+        reported: dict[str, str] = {}
+        async for _ in Periodic(self._context.clock, TICK_S).ticks():
+            for source in self.sources:
+                if not source.scope.only_key:
+                    plural = source.scope.kind.plural
+                    metrics.OBJECTS.labels(plural).set(len(self._shelf.keys(source.scope.kind.prefix)))
+                    metrics.SYNCED.labels(plural).set(source.synced and source.refusal is None)
+                how = source.describe() if source.refusal is not None else ""
+                if how and reported.get(source.scope.name) != how:
+                    say = self._context.log.info if how == NOT_INSTALLED else self._context.log.warning
+                    say("cannot be followed now, trying again", kind=source.scope.name, why=how)
+                reported[source.scope.name] = how
+
+
+async def _until(work: Coroutine[Any, Any, None], event: asyncio.Event) -> None:
+    """Run `work` until the event is set; what it raises comes out here."""
+    tasks = [asyncio.create_task(work), asyncio.create_task(event.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            tasks[0].result()
+    finally:
+        await _end(tasks)
+
+
+async def _end(tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def main(context: Context[Settings]) -> None:
+    """The service: runs until it is cancelled."""
+    kube = await _connect(context)
+    try:
+        await Shell(context, kube).run()
+    finally:
+        await kube.close()
+
+
+async def _connect(context: Context[Settings]) -> Kube:
+    """Kubernetes' credentials may not be there yet when a pod starts."""
+    while True:
+        try:
+            return await Kube.connect(context.settings.kube())
+        except KubeConfigError as error:
+            context.log.error("cannot connect to Kubernetes, trying again", error=str(error))
+        await context.clock.sleep(CONNECT_RETRY_S)
+
+
+def _version() -> str:
+    try:
+        return version(f"berth-{SERVICE}")
+    except PackageNotFoundError:
+        return "0.0.0"

@@ -1,0 +1,60 @@
+"""One list and watch as the rest of the service sees it: its scope and how it stands."""
+
+from __future__ import annotations
+
+import asyncio
+
+from berth.cluster_watcher import metrics
+from berth.cluster_watcher.kinds import Scope
+from berth.kube import Answer
+
+NOT_INSTALLED = "not installed"
+
+
+class Source:
+    """How a scope stands. The publisher writes it, `status` and readiness read it."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.synced = False
+        """Its objects were all written once since this replica became active."""
+        self.listing = False
+        self.has_written = False
+        """In the list under way."""
+        self.through = 0
+        """Resource version through which everything was handed to the bus."""
+        self.told = 0
+        """Highest version that a message or marker of it carries."""
+        self.marked_at = float("-inf")
+        self.refusal: Answer | None = None
+        self.relist = asyncio.Event()
+        self.why = ""
+        self.malformed = 0
+        plural = scope.kind.plural
+        self.writes = {
+            outcome: metrics.WRITES.labels(plural, outcome) for outcome in ("write", "unchanged", "stale", "refused")
+        }
+
+    @property
+    def is_sole_listener(self) -> bool:
+        """Whether it stands for its whole kind."""
+        return not self.scope.only_key
+
+    def ask_for_list(self, why: str) -> None:
+        """Begin again with a list, soon."""
+        self.why = why
+        self.relist.set()
+
+    def reached(self, version: int) -> None:
+        """Everything up to here was handed to the bus, or needed no write."""
+        self.through = max(self.through, version)
+
+    def describe(self) -> str:
+        """How it stands, for people."""
+        if self.refusal is not None:
+            if self.refusal.missing and not self.synced:
+                return NOT_INSTALLED
+            return f"{self.refusal.status or 'no answer'}: {self.refusal.message}"[:200]
+        if self.listing or not self.synced:
+            return "listing"
+        return "synced"

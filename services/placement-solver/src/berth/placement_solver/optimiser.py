@@ -1,0 +1,114 @@
+"""The optimiser as a child process: problems out, counts back, killed when it is late.
+
+cvxpy and HiGHS live in the child alone: a solve cannot be interrupted from within, and its memory goes with it. The
+child is started when it is first needed and kept; one that is late, crashes or talks nonsense is killed, and the plan
+at hand is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import sys
+from contextlib import suppress
+
+import msgspec
+
+from berth.placement_solver import metrics
+from berth.placement_solver.core.joint.problem import JointProblem
+from berth.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_LENGTH = struct.Struct("!I")
+ANSWER_BYTES_MAX = 16 << 20
+GRACE_S = 1.5
+"""Beyond the time limit of a problem: building the model and the way there and back."""
+START_TIMEOUT_S = 60.0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the child answers; no counts when it found nothing."""
+
+    counts: list[list[int]] | None
+    worth: float = 0.0
+    gap: float = -1.0
+
+
+class Optimiser:
+    """One child. Not for concurrent use."""
+
+    def __init__(self) -> None:
+        self._child: asyncio.subprocess.Process | None = None
+        self._starting: asyncio.Task[None] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """The child has done its imports and waits for problems."""
+        return self._child is not None and self._child.returncode is None and self._starting is None
+
+    def warm_up(self) -> None:
+        """Start the child in the background: no batch waits for its imports."""
+        if self._starting is None and not self.is_ready:
+            self._starting = asyncio.create_task(self._start(), name="start the optimiser")
+
+    async def _start(self) -> None:
+        try:
+            await self._start_child()
+        finally:
+            self._starting = None
+
+    async def _start_child(self) -> None:
+        self._child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "berth.placement_solver.optimiser_child",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            await asyncio.wait_for(self._read(), START_TIMEOUT_S)
+        except (TimeoutError, asyncio.IncompleteReadError, msgspec.MsgspecError) as error:
+            log.warning("the optimiser does not start", error=f"{type(error).__name__}: {error}")
+            await self._kill()
+
+    async def solve(self, problem: JointProblem) -> Answer | None:
+        """The child's answer; None when it has none in time, or is not up yet."""
+        if not self.is_ready or self._child is None or self._child.stdin is None:
+            self.warm_up()
+            metrics.OPTIMISER.labels("not ready").inc()
+            return None
+        try:
+            data = msgspec.msgpack.encode(problem)
+            self._child.stdin.write(_LENGTH.pack(len(data)) + data)
+            await self._child.stdin.drain()
+            answer = await asyncio.wait_for(self._read(), problem.time_limit_s + GRACE_S)
+        except (TimeoutError, asyncio.IncompleteReadError, msgspec.MsgspecError, OSError) as error:
+            metrics.OPTIMISER.labels("failed").inc()
+            log.warning("the optimiser is late or broken: the plan at hand is taken", error=type(error).__name__)
+            await self._kill()
+            return None
+        metrics.OPTIMISER.labels("answered" if answer.counts is not None else "nothing found").inc()
+        return answer if answer.counts is not None else None
+
+    async def stop(self) -> None:
+        """End it for good."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        await self._kill()
+
+    async def _kill(self) -> None:
+        child, self._child = self._child, None
+        if child is not None and child.returncode is None:
+            with suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+
+    async def _read(self) -> Answer:
+        if self._child is None or self._child.stdout is None:
+            raise asyncio.IncompleteReadError(b"", None)
+        (length,) = _LENGTH.unpack(await self._child.stdout.readexactly(_LENGTH.size))
+        if length > ANSWER_BYTES_MAX:
+            raise msgspec.ValidationError(f"an answer of {length} bytes")
+        return msgspec.msgpack.decode(await self._child.stdout.readexactly(length), type=Answer)

@@ -1,0 +1,48 @@
+"""The child process of `optimiser`: reads problems from standard input, writes answers to standard output."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import struct
+import sys
+from typing import BinaryIO
+
+import msgspec
+
+from berth.placement_solver.core.joint import model
+from berth.placement_solver.core.joint.problem import JointProblem
+from berth.placement_solver.optimiser import Answer
+
+_LENGTH = struct.Struct("!I")
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> int:
+    """Answer problems until the input ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # Improvements are welcome, but never at the cost of the fast path beside it.
+    os.nice(5)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    # HiGHS and cvxpy may print: what they say must not get between the answers.
+    sys.stdout = sys.stderr
+    _write(sink, Answer(None))
+    while len(head := source.read(_LENGTH.size)) == _LENGTH.size:
+        data = source.read(_LENGTH.unpack(head)[0])
+        problem = msgspec.msgpack.decode(data, type=JointProblem)
+        found = model.solve(problem)
+        _write(sink, Answer(None) if found is None else Answer(found.counts, found.worth, found.gap))
+    return 0
+
+
+def _write(sink: BinaryIO, answer: Answer) -> None:
+    data = msgspec.msgpack.encode(answer)
+    sink.write(_LENGTH.pack(len(data)) + data)
+    sink.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
