@@ -100,9 +100,16 @@ async def test_a_message_that_kills_its_handler_is_not_given_for_ever(bus: Bus, 
     await send(bus, 1)
     consumer = bus.consume("writer", handle, subjects=SUBJECTS, max_deliver=2)
     await consumer._ensure()
-    for _ in range(2):
-        msg = await bus._link.request("$JS.API.CONSUMER.MSG.NEXT.BERTH_CMD.writer", b"", timeout_s=5)
+    inbox, given = bus._link.new_inbox(), []
+
+    async def drop(msg) -> None:
+        given.append(msg)
         await bus._link.publish(msg.reply, b"-NAK")
+
+    subscription = await bus._link.subscribe(inbox, drop)
+    await bus._link.publish("$JS.API.CONSUMER.MSG.NEXT.BERTH_CMD.writer", b"2", reply=inbox)
+    await eventually(lambda: len(given) == 2)
+    await subscription.unsubscribe()
     spawn(consumer.run())
     await emptied(bus)
     assert handled == []

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from berth.bus.port import Entry
 from berth.contracts import names, state
+from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.event import ObjectRefused, QuotaChanged
 from berth.contracts.subjects import named_key, namespaced_key, pod_key, quota_key, synced_key
@@ -299,6 +300,24 @@ def test_messages_that_cannot_be_read_are_counted_and_change_nothing():
     assert feed.desk.state.broken == 28
     feed.desk.reconsider()
     assert written(feed.desk, 3, [quota_key("", "a"), quota_key("", "b")]) == {quota_key("", "b"): None}
+
+
+def test_an_object_that_became_unreadable_keeps_its_limits():
+    feed = Feed()
+    feed.node("n")
+    feed.quota("a", cpu=700)
+    feed.pod("p", quota="a", cpu=900)
+    feed.complete()
+    key = quota_key("", "a")
+    assert written(feed.desk, 1)[key].runtime == {"cpu": 700}
+    problem = Problem(field="spec.max", message="must be an object")
+    broken = state.ElasticQuota(namespace="ns", name="a", uid="uid-a", version=2, problems=[problem])
+    feed.put(namespaced_key("elasticquota", "ns", "a"), broken)
+    message = written(feed.desk, 2)[key]
+    assert (message.runtime, message.problems) == ({"cpu": 700}, [problem])
+    assert message.revision == 1
+    feed.quota("a", cpu=600)
+    assert written(feed.desk, 3)[key].runtime == {"cpu": 600}
 
 
 texts = st.text(max_size=12) | st.sampled_from(["a", "b", "true", "false", "", "koordinator-root-quota"])

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from berth import telemetry
 from berth.bus.port import Clock
 from berth.cluster_watcher import metrics
@@ -131,9 +129,8 @@ class Intake(Handler[Any]):
             traceparent = self._begin_trace(key, message)
         self._outbox.add(Put(self._source, key, version, value, traceparent))
 
-    def _begin_trace(self, key: str, message: msgspec.Struct) -> str | None:
+    def _begin_trace(self, key: str, message: state.Pod) -> str | None:
         """The first sight of an unbound pod is where its way through the services begins."""
-        assert isinstance(message, state.Pod)
         if message.node or key in self._shelf.keys(self._kind.prefix):
             return None
         now_ns = int(self._clock.now() * 1e9)

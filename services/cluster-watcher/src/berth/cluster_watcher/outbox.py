@@ -97,7 +97,7 @@ class Outbox:
         self._steps.popleft()
         self._loosen()
 
-    def again(self, steps: list[Put | Gone]) -> None:
+    def again(self, steps: list[Step]) -> None:
         """Put steps back before all others, in this order."""
         self._steps.extendleft(reversed(steps))
         if self._steps:

@@ -20,8 +20,8 @@ from typing import Final, assert_never
 
 from berth.bus.port import Clock, Entry, OwnedPort
 from berth.cluster_watcher import metrics
-from berth.cluster_watcher.core.shelf import SYNCED, Shelf, Verdict, kind_of
-from berth.cluster_watcher.outbox import Began, Finished, Gone, Nothing, Outbox, Put, Reached
+from berth.cluster_watcher.core.shelf import SYNCED, Shelf, Verdict
+from berth.cluster_watcher.outbox import Began, Finished, Gone, Nothing, Outbox, Put, Reached, Step
 from berth.cluster_watcher.source import Source
 from berth.contracts.codec import encode
 from berth.contracts.state import Synced
@@ -75,6 +75,7 @@ class Publisher:
         self._halt()
         self._shelf.clear()
         self._outbox.clear()
+        self._batch, self._conflicted = {}, []
         for source in self._sources:
             source.listing = source.has_written = False
             source.told = 0
@@ -116,9 +117,6 @@ class Publisher:
         await owned.ready()
         self._shelf.adopt_markers()
         followed = {source.scope.only_key for source in self._sources if source.scope.only_key}
-        for source in self._sources:
-            if source.scope.only_key:
-                source.through = 0
         for key, known in list(self._shelf.keys("configmap").items()):
             if key not in followed:
                 owned.delete(key, str(known.version).encode())
@@ -158,12 +156,14 @@ class Publisher:
                     assert_never(step)
             if era != self._era:
                 return
-        await self._settle(owned)
+        self._outbox.again(await self._settle(owned))
         if era == self._era and not len(self._outbox):
             await self._mark_the_quiet(owned)
         metrics.LAG.observe(self._clock.monotonic() - since)
         metrics.WAITING.set(len(self._outbox))
         self._outbox.settled()
+        if self._conflicted:
+            self._outbox.some.set()
 
     async def _write(self, owned: OwnedPort, step: Put | Gone) -> None:
         source = step.source
@@ -174,9 +174,9 @@ class Publisher:
         source.writes[verdict.value].inc()
         if verdict is Verdict.WRITE:
             if source.listing and not source.has_written:
-                source.has_written = True
                 if not await self._open_marker(owned, source):
                     return
+                source.has_written = True
             self._send(owned, step)
         source.reached(step.version)
 
@@ -192,14 +192,14 @@ class Publisher:
             return
         self._batch[step.key] = step
 
-    async def _settle(self, owned: OwnedPort) -> None:
-        """Wait until everything in flight has its outcome, and learn from it."""
+    async def _settle(self, owned: OwnedPort) -> list[Step]:
+        """Wait until everything in flight has its outcome, and learn from it. Returns what has to be written again."""
         era = self._era
         await self._drained(owned)
         batch, self._batch = self._batch, {}
         conflicted, self._conflicted = self._conflicted, []
         if era != self._era:
-            return
+            return []
         lost = dict.fromkeys(conflicted)
         now = self._clock.monotonic()
         for key, step in batch.items():
@@ -211,11 +211,10 @@ class Publisher:
                 self._shelf.delete(key, step.version, now)
             if not step.source.listing:
                 step.source.told = max(step.source.told, step.version)
-        if lost:
-            self._judge_again(list(lost), batch)
+        return self._judge_again(list(lost), batch) if lost else []
 
-    def _judge_again(self, keys: list[str], batch: dict[str, Put | Gone]) -> None:
-        again = []
+    def _judge_again(self, keys: list[str], batch: dict[str, Put | Gone]) -> list[Step]:
+        again: list[Step] = []
         for key in keys:
             step = batch.get(key)
             if step is not None and self._is_still_wanted(step):
@@ -223,7 +222,7 @@ class Publisher:
             elif step is None:
                 self._wonder(key)
         self._log.warning("somebody else writes STATE", keys=len(keys), again=len(again))
-        self._outbox.again(again)
+        return again
 
     def _is_still_wanted(self, step: Put | Gone) -> bool:
         if isinstance(step, Put):
@@ -240,17 +239,20 @@ class Publisher:
                     source.ask_for_list(CONFLICT)
             elif source.scope.kind.prefix == kind and source.scope.covers(key):
                 if self._shelf.version(key) <= source.through:
+                    self._shelf.doubt(key)
                     source.ask_for_list(CONFLICT)
 
     async def _drained(self, owned: OwnedPort) -> None:
         while True:
             try:
-                await asyncio.wait_for(owned.drain(), STUCK_S)
+                async with asyncio.timeout(STUCK_S):
+                    await owned.drain()
                 return
             except TimeoutError:
                 self._log.warning("STATE does not acknowledge writes", waiting=len(self._batch))
                 try:
-                    await asyncio.wait_for(self._ensure(), STUCK_S)
+                    async with asyncio.timeout(STUCK_S):
+                        await self._ensure()
                 except Exception as error:
                     self._log.warning("cannot make the buckets", error=f"{type(error).__name__}: {error}"[:300])
 
@@ -261,7 +263,10 @@ class Publisher:
         marker = self._shelf.markers.get(source.scope.marker)
         if not source.scope.marker or (marker is not None and not marker.complete):
             return True
-        await self._settle(owned)
+        era = self._era
+        self._outbox.again(await self._settle(owned))
+        if era != self._era:
+            return False
         return await self._mark(owned, source, 0 if marker is None else marker.version, complete=False)
 
     async def _finish(self, owned: OwnedPort, step: Finished) -> None:
@@ -271,15 +276,14 @@ class Publisher:
         listed = {kind.key_of_listed(each) for each in step.keys}
         shown = self._shelf.keys(kind.prefix)
         gone = [key for key in shown if key not in listed and source.scope.covers(key)]
-        for key in gone:
-            if len(self._batch) >= BATCH_MAX:
-                await self._settle(owned)
-            await self._write(owned, Gone(source, key, step.version))
-            if era != self._era:
+        for start in range(0, len(gone) or 1, BATCH_MAX):
+            for key in gone[start : start + BATCH_MAX]:
+                await self._write(owned, Gone(source, key, step.version))
+            again = await self._settle(owned)
+            if again:
+                self._outbox.again([*again, step])
+            if again or era != self._era or source.relist.is_set():
                 return
-        await self._settle(owned)
-        if era != self._era or source.relist.is_set():
-            return
         source.listing = False
         source.reached(step.version)
         marker = self._shelf.markers.get(source.scope.marker)
@@ -300,9 +304,9 @@ class Publisher:
         """Where changes needed no write, only a marker moves the version on."""
         now = self._clock.monotonic()
         for source in self._sources:
-            if source.through > source.told and source.synced and not source.listing:
-                if now - source.marked_at >= MARK_PAUSE_S:
-                    await self._mark(owned, source, source.through, complete=True)
+            is_quiet = source.synced and not source.listing and now - source.marked_at >= MARK_PAUSE_S
+            if is_quiet and source.through > source.told:
+                await self._mark(owned, source, source.through, complete=True)
 
     async def _mark(self, owned: OwnedPort, source: Source, version: int, *, complete: bool) -> bool:
         """Write the marker of a kind, with nothing else in flight. False: somebody else wrote it, or STATE was lost."""

@@ -50,6 +50,8 @@ class Picture:
         self.classes = ClassTable(self.nodes)
         self.gangs = Gangs()
         self.queue = Queue()
+        self.pod_groups: dict[str, PodGroup] = {}
+        self.changed_gangs: set[str] = set()
         self.now = 0.0
         self.now_ms = 0
         self.room_came_back = False
@@ -68,6 +70,8 @@ class Picture:
         for waiting in list(self.queue.waiting):
             self.queue.drop(waiting)
         self.gangs = Gangs()
+        self.pod_groups.clear()
+        self.changed_gangs.clear()
 
     def end_of_state(self) -> None:
         """The end of STATE was reached."""
@@ -230,10 +234,10 @@ class Picture:
     def _judge(self, name: Name) -> None:
         """Put a name into the queue or take it out, as the book now has it."""
         seen = self.book.seen(name)
-        ended = seen is None or seen.phase in FINISHED_PHASES
         gang_id = ""
         if name[0]:
-            pod = seen if isinstance(seen, Pod) and not ended and self.is_ours(seen) else None
+            # A member that has ended counts until it is deleted.
+            pod = seen if isinstance(seen, Pod) and self.is_ours(seen) else None
             decided = pod is not None and self.book.open_decision(name) is not None
             gang_id = self.gangs.see_pod(name, pod, decided=decided)
         group = self.gangs.group_of(gang_id) if gang_id else ""
@@ -242,6 +246,7 @@ class Picture:
         else:
             self.queue.put(name, seen, group, self.now, self.now_ms, self._traces.pop(name, ""))
         if group:
+            self.changed_gangs.add(gang_id)
             self._wake_group(group)
 
     def _wake_group(self, group: str) -> None:
@@ -306,6 +311,11 @@ class Picture:
         namespace, name = _pair(rest)
         group = None if deleted else decode(value, PodGroup)
         gang_id = self.gangs.see_group(namespace, name, group)
+        self.changed_gangs.add(gang_id)
+        if group is None:
+            self.pod_groups.pop(gang_id, None)
+        else:
+            self.pod_groups[gang_id] = group
         gang = self.gangs.gangs.get(gang_id)
         for member in sorted(gang.children) if gang else ():
             self._judge(member)

@@ -17,6 +17,7 @@ from berth.contracts.errors import Broken
 from berth.contracts.question import StatusAnswer, WhyQuestion
 from berth.placement_solver import metrics
 from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.handlers import Handlers
 from berth.placement_solver.members import Members
 from berth.placement_solver.optimiser import Optimiser
@@ -95,7 +96,8 @@ async def main(ctx: Context[Settings]) -> None:
     ctx.health.add("views", lambda: (handlers.may_plan(), "complete" if handlers.may_plan() else "still reading"))
     ctx.spawn(bus.lease(f"solver.{ctx.instance}", ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
     await _answer(bus, ctx, picture, handlers)
-    ctx.spawn(_tidy(ctx, handlers, members), name="tidy")
+    reports = GangReports(picture, bus.commands(), ctx.clock)
+    ctx.spawn(_tidy(ctx, handlers, members, reports), name="tidy")
     if optimiser is not None:
         optimiser.warm_up()
     try:
@@ -164,7 +166,7 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
         await asyncio.sleep(0)
 
 
-async def _tidy(ctx: Context[Settings], handlers: Handlers, members: Members) -> None:
+async def _tidy(ctx: Context[Settings], handlers: Handlers, members: Members, reports: GangReports) -> None:
     picture = handlers.picture
     while True:
         await ctx.clock.sleep(TIDY_EVERY_S)
@@ -175,6 +177,8 @@ async def _tidy(ctx: Context[Settings], handlers: Handlers, members: Members) ->
             handlers.changed.set()
         metrics.NODES.set(int(picture.nodes.alive.sum()))
         await handlers.tidy()
+        if handlers.may_plan():
+            await reports.tell()
 
 
 async def _answer(bus: BusPort, ctx: Context[Settings], picture: Picture, handlers: Handlers) -> None:

@@ -5,6 +5,7 @@ should be written, patched and announced now; it waits for nothing and sends not
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import msgspec
@@ -107,7 +108,11 @@ class StateSink:
 
     def _quota(self, key: str, value: bytes) -> None:
         quota = decode(value, state.ElasticQuota)
-        self._engine.put_quota(key, read_quota(quota))
+        spec, known = read_quota(quota), self._engine.spec_of(key)
+        if spec.problems and not spec.max and known is not None:
+            # Without a max a group limits nothing: an object that became unreadable keeps the limits it had.
+            spec = replace(known, problems=spec.problems)
+        self._engine.put_quota(key, spec)
         self.shown[key] = shown_by(quota)
         self.seen_again.add(quota.name)
 

@@ -7,6 +7,7 @@ number of problems of one object is limited: the first ones say enough.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Final
 
 from berth.contracts.base import Problem
@@ -23,7 +24,7 @@ Found = list[tuple[str, str]]
 """(field, message) of each problem, in the order in which they were found."""
 
 
-def problems_of(found: Found) -> list[Problem]:
+def problems_of(found: Sequence[tuple[str, str]]) -> list[Problem]:
     """What goes into a message."""
     return [
         Problem(field=shortened(field, FIELD_LENGTH_MAX), message=shortened(message, MESSAGE_LENGTH_MAX))

@@ -116,6 +116,11 @@ class Shelf:
                 break
             del self._graves[oldest]
 
+    def doubt(self, key: str) -> None:
+        """Nobody knows what stands there: let the next list write or delete it."""
+        self._graves.pop(key, None)
+        self.live.setdefault(kind_of(key), {})[key] = Known(0, 0)
+
     def mark(self, marker: Synced) -> None:
         """We wrote a marker of completeness."""
         self.markers[marker.kind] = marker
@@ -128,7 +133,7 @@ class Shelf:
         self.markers = dict(self._shown)
 
     def see(self, key: str, value: bytes, *, deleted: bool, now: float) -> bool:
-        """Take in what the bucket shows; False: a live message without a readable version, which counts as version 0."""
+        """Take in what the bucket shows; False: a live message without a readable version, it counts as version 0."""
         kind = kind_of(key)
         if kind == SYNCED:
             return self._see_marker(key, value, deleted=deleted)

@@ -64,6 +64,10 @@ class Engine:
             self._specs[key] = spec
             self._is_stale = True
 
+    def spec_of(self, key: str) -> GroupSpec | None:
+        """The spec last seen under a key."""
+        return self._specs.get(key)
+
     def remove_quota(self, key: str) -> None:
         """A quota is gone."""
         if self._specs.pop(key, None) is not None:
