@@ -162,7 +162,9 @@ async def test_kills_in_mid_work_lose_no_command(bus: Bus, nats_server: NatsServ
     await emptied(bus)
 
 
-async def test_an_idle_queue_is_no_error_and_the_next_command_comes_at_once(bus: Bus, spawn, monkeypatch, caplog) -> None:
+async def test_an_idle_queue_is_no_error_and_the_next_command_comes_at_once(
+    bus: Bus, spawn, monkeypatch, caplog
+) -> None:
     monkeypatch.setattr(consuming, "PULL_S", 1)
     monkeypatch.setattr(consuming, "HEARTBEAT_S", 0.4)
     handled = asyncio.Event()

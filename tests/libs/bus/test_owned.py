@@ -6,7 +6,7 @@ import pytest
 
 from berth.bus import Bus, jetstream
 from berth.bus import owned as owning
-from berth.bus.topology import TOPOLOGY
+from berth.bus.keys import matches
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually, eventually_async
 
@@ -194,6 +194,74 @@ async def test_kills_lose_nothing_and_the_last_value_is_there(bus: Bus, nats_ser
     assert owned.conflicts == 0
 
 
+async def test_what_a_kill_took_from_a_bucket_that_persists_later_is_put_again(
+    bus: Bus, nats_server: NatsServer
+) -> None:
+    """This bucket acknowledges before the disk has it: a kill may take what was acknowledged, and the owner hears."""
+    wanted: dict[str, bytes] = {}
+
+    def put_all() -> None:
+        for key, value in wanted.items():
+            owned.put(key, value)
+
+    owned = bus.owned(STATE, on_reset=put_all, on_conflict=lambda key: owned.put(key, wanted[key]) and None)
+    await owned.ready()
+
+    async def write() -> None:
+        for number in range(3000):
+            wanted[f"k{number % 300}"] = b"%d" % number
+            owned.put(f"k{number % 300}", b"%d" % number)
+            if number % 20 == 0:
+                await asyncio.sleep(0.008)
+
+    task = asyncio.create_task(write())
+    for _ in range(3):
+        await asyncio.sleep(0.25)
+        await asyncio.to_thread(nats_server.restart)
+    await task
+
+    async def complete() -> bool:
+        await owned.drain()
+        try:
+            return [await read(bus, key) for key in wanted] == list(wanted.values())
+        except Exception:
+            return False
+
+    await eventually_async(complete, deadline_s=60)
+
+
+async def test_keys_of_others_are_neither_read_nor_written(bus: Bus, connect) -> None:
+    told: list[str] = []
+    mine = bus.owned("berth_metrics", keys="node.a", on_conflict=told.append)
+    other = (await connect("other")).owned("berth_metrics", keys="node.b", on_conflict=told.append)
+    for number in range(20):
+        mine.put("node.a", b"%d" % number)
+        other.put("node.b", b"%d" % number)
+        await mine.drain()
+        await other.drain()
+    assert set(mine.keys()) == {"node.a"}
+    assert (mine.conflicts, other.conflicts, told) == (0, 0, [])
+    with pytest.raises(ValueError, match="not one of the owned keys"):
+        mine.put("node.b", b"1")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "fits"),
+    [
+        (">", "a.b", True),
+        ("a.>", "a.b.c", True),
+        ("a.>", "a", False),
+        ("a.*", "a.b", True),
+        ("a.*", "a.b.c", False),
+        ("*.b", "a.b", True),
+        ("a.b", "a.b", True),
+        ("a.b", "a.c", False),
+    ],
+)
+def test_patterns_of_keys(pattern: str, key: str, fits: bool) -> None:
+    assert matches(pattern, key) is fits
+
+
 async def test_a_lost_bucket_is_read_again_and_the_owner_asked(bus: Bus) -> None:
     asked: list[int] = []
     owned = bus.owned(STATE, on_reset=lambda: asked.append(1))
@@ -294,4 +362,3 @@ async def test_what_a_callback_raises_comes_back_to_the_owner(bus: Bus) -> None:
     await bus._link.request(f"$KV.{STATE}.a", b"foreign", timeout_s=5)
     with pytest.raises(RuntimeError, match="bad callback"):
         await eventually(lambda: owned.put("b", b"1") and False, deadline_s=5)
-    assert TOPOLOGY

@@ -142,6 +142,7 @@ class NatsServer:
         """SIGSTOP: connections stay open, nothing answers."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)  # the signal takes its time to reach every thread
 
     def resume(self) -> None:
         """SIGCONT after `pause`."""

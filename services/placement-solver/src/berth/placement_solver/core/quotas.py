@@ -132,6 +132,8 @@ def _over(
 ) -> Reason | None:
     for name in group.limits:
         asked = amounts.get(name, 0)
+        if firm and name not in limit:
+            continue  # a minimum that does not name a resource promises nothing about it
         allowed = limit.get(name, 0)
         if asked <= 0 or used.get(name, 0) + asked <= allowed:
             continue
