@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from berth.bus import Bus, Write
+from berth.bus import Bus, Write, jetstream
 from berth.bus import follower as following
-from berth.bus import jetstream
 from berth.bus.topology import TOPOLOGY
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually, eventually_async
@@ -173,7 +172,7 @@ async def test_a_missing_bucket_is_waited_for(connect, spawn) -> None:
 
 @pytest.mark.parametrize("went_on", [0, 1, 5, 20])
 async def test_a_lost_tail_starts_the_view_over(bus: Bus, nats_server: NatsServer, spawn, went_on: int) -> None:
-    """The store comes back as it was before the last five messages; others may have written since, past what was seen."""
+    """The store is as it was before the last five messages; others may have written since, past what was seen."""
     ledger, view = bus.ledger(), View()
     follower = bus.follow("berth_ledger", view)
     spawn(follower.run())

@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from berth.bus import Bus, Committed, Disconnected, Refused, Stored, Unknown, Write
-from berth.bus import jetstream
+from berth.bus import Bus, Committed, Disconnected, Refused, Stored, Unknown, Write, jetstream
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually, eventually_async
 

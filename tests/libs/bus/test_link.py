@@ -123,7 +123,7 @@ async def test_a_frozen_server_gives_time_outs_not_hangs(bus: Bus, nats_server: 
 
 async def test_a_denied_request_fails_at_once_and_names_the_subject(solver: Bus, caplog) -> None:
     before, started = denials(), time.monotonic()
-    with pytest.raises(Denied, match="berth.v1.svc.quota.why"):
+    with pytest.raises(Denied, match=r"berth\.v1\.svc\.quota\.why"):
         await solver.ask("berth.v1.svc.quota.why", b"", timeout_s=30)
     assert time.monotonic() - started < 5
     assert denials() == before + 1

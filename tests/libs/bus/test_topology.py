@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from berth.bus import Bus, ServerTooOld, TopologyError
+from berth.bus import Bus, ServerTooOld, TopologyError, jetstream
 from berth.bus import ensure as ensuring
-from berth.bus import jetstream
 from berth.bus.topology import TOPOLOGY, Bucket, Stream
 from berth.contracts import buckets
 
@@ -70,7 +69,7 @@ async def test_a_stream_that_cannot_be_changed_is_named(connect) -> None:
     config = STREAMS["KV_berth_state"].config(1)
     config.pop("persist_mode")
     await jetstream.call(bus._link, "STREAM.CREATE.KV_berth_state", config)
-    with pytest.raises(TopologyError, match="KV_berth_state.*persist mode"):
+    with pytest.raises(TopologyError, match=r"KV_berth_state.*persist mode"):
         await bus.ensure()
 
 

@@ -69,8 +69,8 @@ CHANNELS = (
     Channel(event.ReservationChanged, buckets.EVENTS, f"{_EVT}.reservation.<phase>.<name>", "reservation-manager"),
     Channel(event.NodeChanged, buckets.EVENTS, f"{_EVT}.node.<verb>.<name>", "device-inventory"),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.<noun>.refused.<kind>.<name>", "the owner of the noun"),
-    Channel(question.WhyQuestion, "request", f"{_SVC}.placement.why", "anybody"),
-    Channel(question.WhyAnswer, "reply", f"{_SVC}.placement.why", _SOLVER),
+    Channel(question.WhyQuestion, "request", f"{_SVC}.placement-solver.why", "anybody"),
+    Channel(question.WhyAnswer, "reply", f"{_SVC}.placement-solver.why", _SOLVER),
     Channel(question.StatusQuestion, "request", f"{_SVC}.<service>.status", "anybody"),
     Channel(question.StatusAnswer, "reply", f"{_SVC}.<service>.status", "every service"),
 )

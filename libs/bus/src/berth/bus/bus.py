@@ -206,7 +206,9 @@ class Bus:
         async def receive(msg: Msg) -> None:
             await callback(Message(subject=msg.subject, data=msg.data, headers=msg.headers or {}))
 
-        return await self._link.subscribe(subject, receive)
+        subscription = await self._link.subscribe(subject, receive)
+        await self._link.flush()
+        return subscription
 
 
 def as_port(bus: Bus) -> BusPort:

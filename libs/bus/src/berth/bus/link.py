@@ -292,6 +292,12 @@ class Link:
                 await subscription.attach(self._client)
         return subscription
 
+    async def flush(self) -> None:
+        """Return once the server has taken what was sent so far; at once when there is no connection."""
+        if self._client is not None:
+            with contextlib.suppress(NatsError, OSError, TimeoutError):
+                await self._client.flush(timeout=5)
+
     def forget(self, subscription: LinkSubscription) -> None:
         """Do not make this subscription again."""
         self._subscriptions.pop(subscription, None)

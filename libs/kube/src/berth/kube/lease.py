@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import logging
 import random
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,6 +23,8 @@ from berth.kube.bodies import Patch
 from berth.kube.clock import Clock
 from berth.kube.lease_record import LeaseRecord, new_lease, read_lease, released, remembering, renewed, taken
 from berth.kube.resources import LEASES
+
+log = logging.getLogger(__name__)
 
 TRIES_MAX = 3
 """How often one change is sent again when only our own renewal got in its way."""
@@ -80,6 +83,7 @@ class KubeLease:
         self._observed: _Observation | None = None
         self._held = False
         self._confirmed_at = 0.0
+        self._trouble = ""
         self.record: LeaseRecord | None = None
         """The Lease as last seen; None before that or when it does not exist."""
 
@@ -108,12 +112,27 @@ class KubeLease:
             answer = await self._look()
             if answer.missing:
                 body = new_lease(self._namespace, self._name, self.holder, self._duration_s, self._clock.now())
-                self._adopt(await self._api.create(LEASES, self._namespace, body), asked_at)
+                answer = await self._api.create(LEASES, self._namespace, body)
+                self._adopt(answer, asked_at)
             elif self.record is not None and answer.ok and (self._is_free(self.record) or self._is_mine(self.record)):
                 asked_at = self._clock.monotonic()
                 body = taken(self.record, self.holder, self._duration_s, self._clock.now())
-                self._adopt(await self._patch(body), asked_at)
+                answer = await self._patch(body)
+                self._adopt(answer, asked_at)
+            self._complain(answer)
             return self._held
+
+    def _complain(self, answer: Answer) -> None:
+        """Say once what stands in the way of getting the Lease, other than another holder."""
+        trouble = "" if answer.ok or answer.conflict else f"{answer.status} {answer.message}"
+        if trouble and trouble != self._trouble:
+            log.warning(
+                "Lease %s/%s cannot be taken: %s (does the namespace exist, and may we write Leases in it?)",
+                self._namespace,
+                self._name,
+                trouble,
+            )
+        self._trouble = trouble
 
     async def renew(self) -> Outcome:
         """Show that we are alive."""

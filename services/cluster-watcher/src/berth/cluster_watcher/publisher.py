@@ -237,10 +237,13 @@ class Publisher:
                 if source.scope.marker == rest:
                     self._shelf.adopt_markers()
                     source.ask_for_list(CONFLICT)
-            elif source.scope.kind.prefix == kind and source.scope.covers(key):
-                if self._shelf.version(key) <= source.through:
-                    self._shelf.doubt(key)
-                    source.ask_for_list(CONFLICT)
+            elif (
+                source.scope.kind.prefix == kind
+                and source.scope.covers(key)
+                and self._shelf.version(key) <= source.through
+            ):
+                self._shelf.doubt(key)
+                source.ask_for_list(CONFLICT)
 
     async def _drained(self, owned: OwnedPort) -> None:
         while True:

@@ -14,9 +14,9 @@ from berth.runtime.settings import ServiceSettings
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """What cluster-writer can be told beside the common settings."""
 
-    scheduler_names: Annotated[list[str], Meta(description="scheduler names that Berth answers to")] = [
-        names.SCHEDULER_NAME
-    ]
+    scheduler_names: Annotated[
+        tuple[str, ...], Meta(min_length=1, description="scheduler names that Berth answers to")
+    ] = (names.SCHEDULER_NAME,)
     kube_url: Annotated[str, Meta(description="API server; empty: kubeconfig, or the pod's service account")] = ""
     kube_token_file: Annotated[str, Meta(description="file with the bearer token for kube_url")] = ""
     kube_ca_file: Annotated[str, Meta(description="certificates to trust for kube_url")] = ""

@@ -23,7 +23,7 @@ from berth.kube.client import Kube
 from berth.kube.lease import KubeLease
 from berth.runtime.context import Context
 
-SERVICE = "writer"
+SERVICE = "cluster-writer"
 FORGET_EVERY_S = 5.0
 DURABLE = "cluster-writer"
 PARKED_EVERY = 64

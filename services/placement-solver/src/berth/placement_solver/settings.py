@@ -13,9 +13,9 @@ from berth.runtime.settings import ServiceSettings
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """What the placement solver can be told beside the common settings."""
 
-    scheduler_names: Annotated[list[str], Meta(description="scheduler names that Berth answers to")] = [
-        names.SCHEDULER_NAME
-    ]
+    scheduler_names: Annotated[
+        tuple[str, ...], Meta(min_length=1, description="scheduler names that Berth answers to")
+    ] = (names.SCHEDULER_NAME,)
     batch_window_s: Annotated[
         float, Meta(ge=0, le=1, description="how long a batch waits for more pods while some are coming in")
     ] = 0.006

@@ -26,7 +26,7 @@ from berth.placement_solver.settings import Settings
 from berth.placement_solver.why import answer
 from berth.runtime.context import Context
 
-SERVICE = "placement"
+SERVICE = "placement-solver"
 TIDY_EVERY_S = 1.0
 MEMBER_TTL_S = 6
 IDLE_S = 0.25

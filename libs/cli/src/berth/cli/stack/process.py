@@ -11,9 +11,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from berth.cli.stack.watchman import Watchman
+
 STOP_TIMEOUT_S = 8.0
 LOG_TAIL_LINES = 15
 _PR_SET_PDEATHSIG = 1
+_OURS = ("BERTH_NATS_", "BERTH_KUBE", "BERTH_HTTP_", "BERTH_PORT_FILE", "BERTH_INSTANCE", "BERTH_LEASE_N")
+"""Variables that a stack sets itself. Those of the user's shell are meant for another bus or cluster."""
 
 
 class StartError(Exception):
@@ -26,17 +30,29 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def inherited() -> dict[str, str]:
+    """Our environment for a child, without the addresses of some other control plane."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+
+
 class Process:
     """A named child process. `environment` is added to ours; the log file is appended to over restarts."""
 
     def __init__(
-        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        *,
+        watchman: Watchman | None = None,
     ) -> None:
         self.name = name
         self.command = list(command)
         self.log = log
         self.environment = dict(environment or {})
         self.restarts = 0
+        self._watchman = watchman or Watchman()
         self._child: asyncio.subprocess.Process | None = None
 
     @property
@@ -46,7 +62,6 @@ class Process:
 
     async def start(self) -> None:
         """Start it. Raises StartError when the program cannot be executed."""
-        env = {**os.environ, **self.environment}
         with self.log.open("ab") as log:
             try:
                 self._child = await asyncio.create_subprocess_exec(
@@ -54,16 +69,21 @@ class Process:
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env=env,
+                    env={**inherited(), **self.environment},
                     start_new_session=True,
                     preexec_fn=_die_with_parent,
                 )
             except OSError as error:
                 raise StartError(f"{self.name}: cannot run {self.command[0]}: {error}") from error
+        self._watchman.started(self._child.pid)
 
     async def wait(self) -> int:
         """Its exit code, once it has ended."""
-        return await self._child.wait() if self._child else 0
+        if self._child is None:
+            return 0
+        code = await self._child.wait()
+        self._watchman.ended(self._child.pid)
+        return code
 
     async def stop(self) -> None:
         """Ask it to end; kill it when it does not."""
@@ -76,6 +96,7 @@ class Process:
         except TimeoutError:
             self.signal(signal.SIGKILL)
             await child.wait()
+        self._watchman.ended(child.pid)
 
     def signal(self, number: int) -> None:
         """Send a signal to it, if it runs."""

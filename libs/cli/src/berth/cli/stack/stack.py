@@ -1,17 +1,18 @@
 """Start everything, watch it, restart what ends, stop everything: what `up`, `demo` and `replay` stand on.
 
 The services are started exactly as anywhere else: same entry points, same settings; only the addresses differ. A
-service that ends is started again, as Kubernetes would do. On every way out the processes are stopped and the folder
-of this run is removed, unless it is to be kept.
+service that ends is started again, as Kubernetes would do, with growing pauses when it keeps ending. On every way out
+the processes are stopped and the folder of this run is removed, unless it is to be kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,9 +21,18 @@ import aiohttp
 from berth.cli.stack.nats import Nats
 from berth.cli.stack.process import Process, StartError
 from berth.cli.stack.services import SERVICES, SIMULATED_API, ServiceSpec
+from berth.cli.stack.watchman import Watchman
 
+NATS_SERVER = "nats-server"
 READY_TIMEOUT_S = 60.0
 RESTART_PAUSE_S = 0.5
+RESTART_PAUSE_MAX_S = 5.0
+STEADY_AFTER_S = 20.0
+"""Who ran this long before it ended is started again after the shortest pause."""
+EXIT_SETTINGS = 2
+"""A service's exit code for settings that it cannot use: starting it again would not help."""
+HOME_NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "berth-system"}}
+"""Where cluster-writer keeps its Lease; on a real cluster the manifests create it."""
 POLL_S = 0.05
 
 
@@ -31,7 +41,7 @@ def _silent(text: str) -> None:
 
 
 class Stack:
-    """One running control plane.
+    """One running control plane; an asynchronous context.
 
     Args:
         kube: settings for services that talk to the API server (`BERTH_KUBE_URL=...`); empty starts the simulated one.
@@ -39,7 +49,7 @@ class Stack:
         environment: more settings for every service.
         sim_arguments: more arguments for the simulated API.
         keep: leave the folder with logs and store behind.
-        say: told of progress, one short line a step.
+        say: told of progress and restarts, one short line each.
     """
 
     def __init__(
@@ -52,24 +62,24 @@ class Stack:
         keep: bool = False,
         say: Callable[[str], None] = _silent,
     ) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="berth-"))
-        (self.home / "logs").mkdir()
-        self.nats = Nats(self.home / "nats")
-        self.processes: dict[str, Process] = {"nats-server": self.nats.process}
+        self.home = Path()
+        self.processes: dict[str, Process] = {}
         self.kube_url = ""
+        self.failed: asyncio.Future[str]
+        self._nats: Nats
+        self._watchman = Watchman()
         self._kube = dict(kube or {})
         self._replicas = dict(replicas or {})
         self._environment = dict(environment or {})
         self._sim_arguments = list(sim_arguments or [])
         self._keep = keep
         self._say = say
-        self._watchers: list[asyncio.Task[None]] = []
+        self._watchers: set[asyncio.Task[None]] = set()
         self._stopping = False
-        self.failed: asyncio.Future[str] | None = None
 
     async def __aenter__(self) -> Stack:
         try:
-            await self.start()
+            await self._start()
         except BaseException:
             await self.stop()
             raise
@@ -78,13 +88,27 @@ class Stack:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
+    @property
+    def nats_url(self) -> str:
+        """Where clients of the bus connect; the same over restarts of the server."""
+        return self._nats.url
+
+    def services(self) -> list[Process]:
+        """The processes of Berth itself."""
+        return [process for name, process in self.processes.items() if name not in (NATS_SERVER, SIMULATED_API)]
+
     # --- start -------------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    async def _start(self) -> None:
         """Bus, API, services, in this order; returns once every service is ready. Raises StartError."""
         self.failed = asyncio.get_running_loop().create_future()
-        await self.start_nats()
-        self._say(f"nats-server on {self.nats.url}")
+        self.home = Path(tempfile.mkdtemp(prefix="berth-"))
+        await self._watchman.start(self.home, keep=self._keep)
+        (self.home / "logs").mkdir()
+        self._nats = Nats(self.home / NATS_SERVER, self.home / "logs", self._watchman)
+        self.processes[NATS_SERVER] = self._nats.process
+        await self._start_nats()
+        self._say(f"nats-server on {self.nats_url}")
         if not self._kube:
             await self._start_simulated_api()
             self._say(f"simulated Kubernetes API on {self.kube_url}")
@@ -92,64 +116,70 @@ class Stack:
             for number in range(self._replicas.get(spec.name, 1)):
                 await self._start_service(spec, number)
         await self._until_ready()
-        services = sum(1 for name in self.processes if name not in ("nats-server", SIMULATED_API))
-        self._say(f"{services} services ready")
+        self._say(f"{len(self.services())} services ready")
 
-    async def start_nats(self) -> None:
+    async def _start_nats(self) -> None:
         """Start the bus, the first time or again on the same port and store."""
-        self.nats.prepare()
-        await self.nats.process.start()
-        await self._until(self.nats.read_port, self.nats.process)
-        self._watch(self.nats.process, self.start_nats)
+        self._nats.prepare()
+        await self._nats.process.start()
+        await self._until(self._nats.read_port, self._nats.process)
+        self._watch(self._nats.process, self._start_nats)
 
     async def _start_simulated_api(self) -> None:
         port_file = self.home / "api.port"
-        command = [
+        home = self.home / "namespace.json"
+        home.write_text(json.dumps(HOME_NAMESPACE) + "\n")
+        serve = [
             sys.executable,
             "-m",
             "berth.simcluster",
             "serve",
             "--port-file",
             str(port_file),
-            *self._sim_arguments,
+            "--manifests",
+            str(home),
         ]
-        process = Process(SIMULATED_API, command, self.home / "logs" / f"{SIMULATED_API}.log")
+        log = self.home / "logs" / f"{SIMULATED_API}.log"
+        process = Process(SIMULATED_API, [*serve, *self._sim_arguments], log, watchman=self._watchman)
         self.processes[process.name] = process
         await process.start()
-        await self._until(port_file.exists, process)
-        self.kube_url = f"http://127.0.0.1:{port_file.read_text().strip()}"
+        await self._until(lambda: bool(_port(port_file)), process)
+        self.kube_url = f"http://127.0.0.1:{_port(port_file)}"
         self._kube = {"BERTH_KUBE_URL": self.kube_url}
         self._watch(process, None)
 
     async def _start_service(self, spec: ServiceSpec, number: int) -> None:
         name = spec.name if number == 0 else f"{spec.name}-{number}"
-        port_file = self.home / f"{name}.port"
         environment = {
             **self._environment,
-            "BERTH_NATS_URL": self.nats.url,
+            "BERTH_NATS_URL": self.nats_url,
             "BERTH_INSTANCE": name,
-            "BERTH_PORT_FILE": str(port_file),
+            "BERTH_PORT_FILE": str(self.home / f"{name}.port"),
             "BERTH_EXIT_WITH_PARENT": "1",
             "BERTH_LOG_FORMAT": "json",
             **spec.environment,
             **(self._kube if spec.needs_kube else {}),
         }
         command = [sys.executable, "-m", spec.module]
-        process = Process(name, command, self.home / "logs" / f"{name}.log", environment)
+        process = Process(name, command, self.home / "logs" / f"{name}.log", environment, watchman=self._watchman)
         self.processes[name] = process
-        await process.start()
-        self._watch(process, process.start)
+
+        async def start() -> None:
+            await process.start()
+            self._watch(process, start)
+
+        await start()
 
     async def _until_ready(self) -> None:
         """Poll `/readyz` of every service."""
-        waiting = {name for name in self.processes if name not in ("nats-server", SIMULATED_API)}
+        waiting = {process.name for process in self.services()}
         deadline = asyncio.get_running_loop().time() + READY_TIMEOUT_S
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as session:
             while waiting:
                 for name in sorted(waiting):
                     if await self._is_ready(session, name):
                         waiting.discard(name)
-                if self.failed is not None and self.failed.done():
+                if self.failed.done():
                     raise StartError(self.failed.result())
                 if asyncio.get_running_loop().time() > deadline:
                     raise StartError(self._not_ready(waiting))
@@ -166,10 +196,8 @@ class Stack:
 
     def address(self, name: str) -> str:
         """Base URL of a service's health and metrics; empty while it is not listening."""
-        try:
-            return f"http://127.0.0.1:{int((self.home / f'{name}.port').read_text())}"
-        except (OSError, ValueError):
-            return ""
+        port = _port(self.home / f"{name}.port")
+        return f"http://127.0.0.1:{port}" if port else ""
 
     def _not_ready(self, waiting: set[str]) -> str:
         lines = [f"not ready after {READY_TIMEOUT_S:.0f} s: {', '.join(sorted(waiting))}"]
@@ -185,37 +213,60 @@ class Stack:
 
     # --- watch and stop ----------------------------------------------------------------------------------------------
 
-    def _watch(self, process: Process, again: Callable[[], object] | None) -> None:
-        async def watch() -> None:
-            code = await process.wait()
-            if self._stopping:
-                return
-            if again is None:
-                if self.failed is not None and not self.failed.done():
-                    self.failed.set_result(f"{process.name} ended with exit code {code}:\n{process.tail()}")
-                return
-            process.restarts += 1
-            self._say(f"{process.name} ended (exit code {code}); starting it again")
-            await asyncio.sleep(RESTART_PAUSE_S)
-            if self._stopping:
-                return
-            if process is self.nats.process:
-                await self.start_nats()
-            else:
-                await process.start()
-                self._watch(process, again)
+    def _watch(self, process: Process, again: Callable[[], Awaitable[None]] | None) -> None:
+        """Start it `again` when it ends; without a way to do so, its end is the end of the stack."""
+        task = asyncio.create_task(self._mind(process, again), name=f"watch {process.name}")
+        self._watchers.add(task)
+        task.add_done_callback(self._watchers.discard)
 
-        self._watchers.append(asyncio.create_task(watch(), name=f"watch {process.name}"))
+    async def _mind(self, process: Process, again: Callable[[], Awaitable[None]] | None) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        code = await process.wait()
+        if self._stopping:
+            return
+        if again is None or code == EXIT_SETTINGS:
+            self._fail(f"{process.name} ended with exit code {code}:\n{process.tail()}")
+            return
+        if loop.time() - began > STEADY_AFTER_S:
+            process.restarts = 0
+        pause_s = min(RESTART_PAUSE_S * 2**process.restarts, RESTART_PAUSE_MAX_S)
+        process.restarts += 1
+        self._say(f"{process.name} ended ({_how(code)}), starting it again")
+        await asyncio.sleep(pause_s)
+        if self._stopping:
+            return
+        try:
+            await again()
+        except StartError as error:
+            self._fail(str(error))
+
+    def _fail(self, why: str) -> None:
+        if not self.failed.done():
+            self.failed.set_result(why)
 
     async def stop(self) -> None:
         """Stop everything, the bus last, and clean up."""
         self._stopping = True
-        for task in self._watchers:
+        watchers = list(self._watchers)
+        for task in watchers:
             task.cancel()
-        services = [process for name, process in self.processes.items() if name not in ("nats-server", SIMULATED_API)]
-        await asyncio.gather(*(process.stop() for process in services))
-        rest = [self.processes[name] for name in (SIMULATED_API, "nats-server") if name in self.processes]
+        await asyncio.gather(*(process.stop() for process in self.services()))
+        rest = [self.processes[name] for name in (SIMULATED_API, NATS_SERVER) if name in self.processes]
         await asyncio.gather(*(process.stop() for process in rest))
-        await asyncio.gather(*self._watchers, return_exceptions=True)
-        if not self._keep:
+        await asyncio.gather(*watchers, return_exceptions=True)
+        if self.home != Path() and not self._keep:
             await asyncio.to_thread(shutil.rmtree, self.home, ignore_errors=True)
+        await self._watchman.dismiss()
+
+
+def _port(file: Path) -> int:
+    """The port that a child has written; 0 while there is none."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _how(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,7 +1,7 @@
 """One encode per message, within bounds.
 
 Nearly every message is small and goes out as it is. A large one loses the texts that are longer than any reader needs;
-one that is larger than the bus takes, or holds numbers that JSON readers cannot, keeps only who it is, where it is and
+one that is larger than the bus takes, or holds what JSON cannot carry, keeps only who it is, where it is and
 what it holds. Both are named in its problems. What has no place for problems is refused instead.
 """
 
@@ -67,7 +67,7 @@ def pack(message: msgspec.Struct) -> Packed:
     data = _encoded(message)
     if data is not None and len(data) <= EASY_BYTES:
         return Packed(data)
-    why = "holds a number that is too large" if data is None else f"is too large ({len(data)} bytes)"
+    why = "holds what JSON cannot carry" if data is None else f"is too large ({len(data)} bytes)"
     if not hasattr(message, "problems"):
         fits = data is not None and len(data) <= MESSAGE_BYTES_MAX
         return Packed(data) if fits else Packed(None, [("", f"the object {why}")])

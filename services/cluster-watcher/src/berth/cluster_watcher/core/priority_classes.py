@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import PriorityClass
 
+VALUE_MAX: Final = 2**31 - 1
+
 
 def priority_class_of(item: PriorityClass, version: int) -> state.PriorityClass:
-    """The priority class."""
+    """The priority class; a value beyond 32 bits is held within them."""
     return state.PriorityClass(
         name=identity_of(item.metadata, []).name,
         version=version,
-        value=item.value,
+        value=max(-VALUE_MAX - 1, min(VALUE_MAX, item.value)),
         global_default=item.global_default,
         preemption_policy=item.preemption_policy,
     )

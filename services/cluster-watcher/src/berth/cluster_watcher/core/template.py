@@ -12,6 +12,7 @@ from berth.resources.pod_request import request_of
 from berth.rules.ports import host_ports
 
 PORT_MAX: Final = 65_535
+PRIORITY_MAX: Final = 2**31 - 1
 
 FREE_VOLUMES: Final = frozenset(
     {
@@ -56,7 +57,7 @@ def template_of(
     return PodTemplate(
         requests=requests,
         scheduler=spec.scheduler_name,
-        priority=default_priority if spec.priority is None else spec.priority,
+        priority=default_priority if spec.priority is None else _priority(spec.priority, path, found),
         priority_class=spec.priority_class_name,
         preemption_policy=spec.preemption_policy,
         node_selector=spec.node_selector or {},
@@ -96,6 +97,13 @@ def constraints_of(spec: PodSpec, path: str = "spec") -> list[str]:
             if container.resources.claims
         ]
     return constraints
+
+
+def _priority(value: int, path: str, found: Found) -> int:
+    if -PRIORITY_MAX - 1 <= value <= PRIORITY_MAX:
+        return value
+    found.append((f"{path}.priority", "is not a 32-bit integer"))
+    return 0
 
 
 def _check_names(spec: PodSpec, path: str, found: Found) -> None:

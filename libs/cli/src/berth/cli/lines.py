@@ -1,0 +1,114 @@
+"""Events and grants as lines for people."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+from berth.contracts import event, names
+from berth.contracts.base import Reason
+from berth.contracts.codec import decode
+from berth.contracts.errors import Broken
+from berth.contracts.ledger import DeviceGrant
+
+PODS_SHOWN = 3
+
+
+def event_line(data: bytes) -> str:
+    """One event as one line; what cannot be read is said to be so, never raised."""
+    try:
+        message = decode(data, cast(Any, event.Event))
+    except Broken as error:
+        return f"{'unreadable':<12}{error}"
+    return _LINES[type(message)](message)
+
+
+def stamped(text: str, now: float) -> str:
+    """A line with the local time in front."""
+    return f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03d}  {text}"
+
+
+def devices_text(devices: Sequence[DeviceGrant]) -> str:
+    """`gpu 0,1` for whole devices, `gpu 3 (40 %)` for a share."""
+    whole: dict[str, list[str]] = {}
+    parts = []
+    for grant in devices:
+        share = grant.amounts.get(names.GPU_CORE, grant.amounts.get(names.GPU_MEMORY_RATIO, 100))
+        if share % 100 == 0:
+            whole.setdefault(grant.kind, []).append(str(grant.minor))
+        else:
+            parts.append(f"{grant.kind} {grant.minor} ({share} %)")
+    return ", ".join([*(f"{kind} {','.join(minors)}" for kind, minors in whole.items()), *parts])
+
+
+def reason_line(reason: Reason) -> str:
+    """`on 12 nodes: Insufficient cpu`, with the field to blame."""
+    where = f"on {reason.nodes} node{'s' if reason.nodes != 1 else ''}: " if reason.nodes else ""
+    field = f" [{reason.field}]" if reason.field and reason.field not in reason.message else ""
+    return f"{where}{reason.message}{field}"
+
+
+def _decided(message: event.PlacementDecided) -> str:
+    placed = [f"{pod} on {node}" for pod, node in zip(message.pods, message.nodes, strict=False)]
+    shown = ", ".join(placed[:PODS_SHOWN]) + (", ..." if len(placed) > PODS_SHOWN else "")
+    gang = f"gang {message.gang}  " if message.gang else ""
+    return f"{'decided':<12}{len(placed)} pod{'s' if len(placed) != 1 else ''} in {message.took_ms:.0f} ms  {gang}{shown}"
+
+
+def _bound(message: event.PlacementBound) -> str:
+    facts = [f"{message.namespace}/{message.name}", message.node]
+    facts += [text for text in (devices_text(message.devices),) if text]
+    facts += [
+        f"{what} {name}"
+        for what, name in (("quota", message.quota), ("reservation", message.reservation), ("gang", message.gang))
+        if name
+    ]
+    facts += [f"{message.latency_ms:.0f} ms"] if message.latency_ms else []
+    return f"{'bound':<12}{'  '.join(facts)}"
+
+
+def _failed(message: event.PlacementFailed) -> str:
+    return f"{'withdrawn':<12}{message.namespace}/{message.name}  {message.node}  {message.reason}"
+
+
+def _refused(message: event.PlacementUnschedulable) -> str:
+    return f"{'refused':<12}{message.namespace}/{message.name}  {message.message}"
+
+
+def _epoch(message: event.EpochRaised) -> str:
+    return f"{'epoch':<12}{message.epoch}  {message.reason}"
+
+
+def _quota(message: event.QuotaChanged) -> str:
+    group = f"{message.tree}/{message.group}" if message.tree else message.group
+    runtime = ", ".join(f"{name} {amount}" for name, amount in message.runtime.items())
+    return f"{'quota':<12}{group}  {message.message or runtime}"
+
+
+def _reservation(message: event.ReservationChanged) -> str:
+    rest = "  ".join(text for text in (message.node, message.message) if text)
+    return f"{'reservation':<12}{message.name}  {message.phase}  {rest}".rstrip()
+
+
+def _object(message: event.ObjectRefused) -> str:
+    name = f"{message.namespace}/{message.name}" if message.namespace else message.name
+    problems = "; ".join(f"{problem.field}: {problem.message}" for problem in message.problems)
+    return f"{'bad object':<12}{message.kind} {name}  {problems}"
+
+
+def _node(message: event.NodeChanged) -> str:
+    return f"{'node':<12}{message.node}  {message.message}"
+
+
+_LINES: dict[type, Any] = {
+    event.PlacementDecided: _decided,
+    event.PlacementBound: _bound,
+    event.PlacementFailed: _failed,
+    event.PlacementUnschedulable: _refused,
+    event.EpochRaised: _epoch,
+    event.QuotaChanged: _quota,
+    event.ReservationChanged: _reservation,
+    event.ObjectRefused: _object,
+    event.NodeChanged: _node,
+}

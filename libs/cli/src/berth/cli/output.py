@@ -1,0 +1,69 @@
+"""How text reaches people: at most 100 columns, colours only where they are welcome, plain lines when piped."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import IO, Any
+
+from rich.console import Console
+from rich.text import Text
+
+WIDTH_MAX = 100
+
+
+def is_live(stream: IO[Any] | None = None) -> bool:
+    """Whether lines may be redrawn: a terminal, and not in CI."""
+    out = stream or sys.stdout
+    return out.isatty() and not os.environ.get("CI") and os.environ.get("TERM", "") != "dumb"
+
+
+def console(stream: IO[Any] | None = None) -> Console:
+    """A console that keeps to the width; rich itself honours NO_COLOR and leaves colours out when piped."""
+    out = stream or sys.stdout
+    live = is_live(out)
+    probe = Console(file=out)
+    return Console(
+        file=out,
+        width=min(probe.width, WIDTH_MAX) if live else WIDTH_MAX,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        soft_wrap=not live,
+        no_color=True if not live or os.environ.get("NO_COLOR") else None,
+    )
+
+
+def columns(
+    rows: Iterable[Sequence[str]], *, indent: str = "", gap: str = "  ", right: Sequence[int] = ()
+) -> list[str]:
+    """Rows as lines with aligned columns; those in `right` are aligned to the right."""
+    table = [list(row) for row in rows]
+    if not table:
+        return []
+    widths = [max(len(row[i]) for row in table if i < len(row)) for i in range(max(map(len, table)))]
+    lines = []
+    for row in table:
+        cells = [
+            cell.rjust(widths[i]) if i in right else cell.ljust(widths[i]) if i < len(row) - 1 else cell
+            for i, cell in enumerate(row)
+        ]
+        lines.append((indent + gap.join(cells)).rstrip())
+    return lines
+
+
+def fitted(text: str, width: int = WIDTH_MAX) -> str:
+    """One line, cut with an ellipsis when it is too long; control characters of strangers are made visible."""
+    clean = "".join(char if char.isprintable() else "?" for char in text)
+    return clean if len(clean) <= width else clean[: width - 1] + "…"
+
+
+def wrapped(text: str, *, indent: str, width: int = WIDTH_MAX, lines_max: int = 6) -> list[str]:
+    """A text as several indented lines."""
+    clean = "".join(char if char.isprintable() else "?" for char in text)
+    room = width - len(indent)
+    lines = [str(line).rstrip() for line in Text(clean).wrap(Console(width=room, color_system=None), room)]
+    if len(lines) > lines_max:
+        lines = [*lines[: lines_max - 1], fitted(lines[lines_max - 1] + " …", room)]
+    return [indent + line for line in lines]

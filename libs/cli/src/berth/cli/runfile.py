@@ -1,0 +1,88 @@
+"""Where a running `berth up` can be found: one small file per run, in the user's runtime folder, readable by nobody else.
+
+A file whose process is gone is ignored and removed. Of several runs the newest counts.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import msgspec
+import psutil
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A control plane that runs on this machine. `process_started` guards against a process id used again."""
+
+    nats_url: str
+    kube_url: str
+    pid: int
+    process_started: float
+    command: str
+
+
+def folder() -> Path:
+    """The folder of run files, made private. Raises OSError when that is impossible."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and Path(runtime).is_dir() and os.access(runtime, os.W_OK):
+        path = Path(runtime) / "berth"
+    else:
+        path = Path(tempfile.gettempdir()) / f"berth-runs-{os.getuid() if hasattr(os, 'getuid') else 0}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
+        raise OSError(f"{path} is not a folder of this user")
+    path.chmod(0o700)
+    return path
+
+
+class RunFile:
+    """Announces this process for as long as the context lasts."""
+
+    def __init__(self, *, nats_url: str, kube_url: str, command: str) -> None:
+        me = psutil.Process()
+        self._run = Run(
+            nats_url=nats_url, kube_url=kube_url, pid=me.pid, process_started=me.create_time(), command=command
+        )
+        self._path = folder() / f"{me.pid}.json"
+
+    def __enter__(self) -> RunFile:
+        temporary = self._path.with_suffix(".new")
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(self._run))
+        temporary.replace(self._path)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def running() -> Run | None:
+    """The newest run that is alive."""
+    try:
+        files = list(folder().glob("*.json"))
+    except OSError:
+        return None
+    found = []
+    for file in files:
+        try:
+            run = msgspec.json.decode(file.read_bytes(), type=Run)
+        except (OSError, msgspec.MsgspecError):
+            continue
+        if _is_alive(run):
+            found.append(run)
+        else:
+            file.unlink(missing_ok=True)
+    return max(found, key=lambda run: run.process_started, default=None)
+
+
+def _is_alive(run: Run) -> bool:
+    try:
+        return abs(psutil.Process(run.pid).create_time() - run.process_started) < 1.0
+    except psutil.Error:
+        return False

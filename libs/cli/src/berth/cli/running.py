@@ -1,0 +1,54 @@
+"""Run one command's coroutine: signals cancel it, so that every way out passes through its clean-up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+from berth.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_TERMINATED, EXIT_USAGE, CliError
+from berth.cli.stack.process import StartError
+
+_CODES = {signal.SIGINT: EXIT_INTERRUPTED, signal.SIGTERM: EXIT_TERMINATED, signal.SIGHUP: EXIT_TERMINATED}
+
+
+def run(main: Coroutine[Any, Any, int]) -> int:
+    """The exit code of a command. A first signal cancels it; a second one ends the process at once."""
+    logging.getLogger("berth").addHandler(logging.NullHandler())
+    logging.getLogger("nats").addHandler(logging.NullHandler())
+    try:
+        return asyncio.run(_guarded(main))
+    except (CliError, StartError) as error:
+        print(f"berth: {error}", file=sys.stderr)
+        return error.code if isinstance(error, CliError) else EXIT_USAGE
+    except BrokenPipeError:
+        # Whoever read our output has gone (`berth watch | head`): there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+
+
+async def _guarded(main: Coroutine[Any, Any, int]) -> int:
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(main)
+    got: list[signal.Signals] = []
+
+    def on_signal(number: signal.Signals) -> None:
+        if got:
+            os._exit(_CODES[number])
+        got.append(number)
+        task.cancel()
+
+    for number in _CODES:
+        with contextlib.suppress(ValueError, NotImplementedError):
+            loop.add_signal_handler(number, on_signal, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not got:
+            raise
+        return _CODES[got[0]]

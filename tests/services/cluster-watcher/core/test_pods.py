@@ -1,0 +1,303 @@
+"""Pods: from JSON as an API server sends it to what STATE says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berth.cluster_watcher.core.findings import NAME_LENGTH_MAX, PROBLEMS_MAX
+from berth.cluster_watcher.core.packing import MESSAGE_BYTES_MAX, TEXT_LENGTH_MAX, pack
+from berth.cluster_watcher.core.pods import PodItem, pod_of
+from berth.contracts import names, state
+from berth.contracts.codec import decode
+from berth.contracts.state import HostPort
+
+DECODER = msgspec.json.Decoder(PodItem)
+
+
+def pod(spec: Any = None, status: Any = None, **metadata: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c"}]} if spec is None else spec
+    meta = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7"} | metadata
+    return {"metadata": meta, "spec": spec} | ({} if status is None else {"status": status})
+
+
+def read(item: Any) -> state.Pod:
+    return pod_of(DECODER.decode(json.dumps(item).encode()), 7)
+
+
+def container(name: str = "c", requests: Any = None, **more: Any) -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": requests or {}}} | more
+
+
+def fields(message: Any) -> list[str]:
+    return [problem.field for problem in message.problems]
+
+
+def test_an_ordinary_pod() -> None:
+    seen = read(
+        pod(
+            {
+                "schedulerName": "berth-scheduler",
+                "priority": 9000,
+                "priorityClassName": "high",
+                "preemptionPolicy": "Never",
+                "nodeName": "n1",
+                "nodeSelector": {"zone": "a"},
+                "tolerations": [{"key": "k", "operator": "Exists"}],
+                "schedulingGates": [{"name": "wait"}],
+                "containers": [
+                    container("c", {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": "2"}),
+                    container("d", {"cpu": 1}, ports=[{"hostPort": 80, "hostIP": "10.0.0.1"}, {"containerPort": 9}]),
+                ],
+                "initContainers": [container("i", {"cpu": "4"})],
+                "overhead": {"cpu": "100m"},
+            },
+            {"phase": "Pending"},
+            labels={"app": "web"},
+            annotations={"other/x": "no", names.ANNOTATION_ATTEMPT: "3", names.ANNOTATION_PLAN: "p1"},
+            creationTimestamp="2024-01-01T00:00:00Z",
+            deletionTimestamp="2024-01-02T00:00:00Z",
+            ownerReferences=[{"kind": "Job", "name": "j", "uid": "ju", "controller": True}],
+        )
+    )
+    assert seen.problems == []
+    assert (seen.namespace, seen.name, seen.uid, seen.version) == ("ns", "a", "u", 7)
+    assert (seen.node, seen.phase, seen.created, seen.deleting) == ("n1", "Pending", "2024-01-01T00:00:00Z", True)
+    assert (seen.attempt, seen.plan) == (3, "p1")
+    assert seen.owners[0].controller
+    template = seen.template
+    assert template.requests == {"cpu": 4100, "memory": 1 << 30, "nvidia.com/gpu": 2}
+    assert (template.scheduler, template.priority, template.priority_class) == ("berth-scheduler", 9000, "high")
+    assert (template.preemption_policy, template.node_selector) == ("Never", {"zone": "a"})
+    assert template.tolerations[0].operator == "Exists"
+    assert template.gates == ["wait"]
+    assert template.host_ports == [HostPort(port=80, host_ip="10.0.0.1")]
+    assert template.labels == {"app": "web"}
+    assert template.annotations == {names.ANNOTATION_ATTEMPT: "3", names.ANNOTATION_PLAN: "p1"}
+    assert template.constraints == []
+
+
+def test_what_a_reader_gets_is_what_was_packed() -> None:
+    seen = read(pod({"containers": [container(requests={"cpu": "1"})], "affinity": {"nodeAffinity": {}}}))
+    packed = pack(seen)
+    assert packed.value is not None
+    assert not packed.cut
+    assert decode(packed.value, state.Pod) == seen
+
+
+@pytest.mark.parametrize(
+    ("spec", "constraints"),
+    [
+        ({"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {"name": "x"}}]}, []),
+        (
+            {
+                "volumes": [
+                    {"name": v, v: {}} for v in ("secret", "projected", "downwardAPI", "hostPath", "image", "nfs")
+                ]
+            },
+            [],
+        ),
+        ({"volumes": [{"name": "v"}]}, []),
+        (
+            {"volumes": [{"name": "e", "emptyDir": {}}, {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+            ["spec.volumes[1].persistentVolumeClaim"],
+        ),
+        ({"volumes": [{"name": "v", "ephemeral": {}}]}, ["spec.volumes[0].ephemeral"]),
+        ({"volumes": [{"name": "v", "csi": {"driver": "d"}}]}, ["spec.volumes[0].csi"]),
+        ({"volumes": [{"name": "v", "notYetInvented": {}}]}, ["spec.volumes[0].notYetInvented"]),
+        ({"affinity": {"podAffinity": {"required": []}}}, ["spec.affinity.podAffinity"]),
+        ({"affinity": {"podAntiAffinity": {"x": 1}}}, ["spec.affinity.podAntiAffinity"]),
+        ({"affinity": {"podAffinity": {}}}, []),
+        ({"topologySpreadConstraints": [{"maxSkew": 1}]}, ["spec.topologySpreadConstraints"]),
+        ({"topologySpreadConstraints": []}, []),
+        ({"resourceClaims": [{"name": "r"}]}, ["spec.resourceClaims"]),
+        (
+            {"containers": [container(), container("d", resources={"claims": [{"name": "r"}]})]},
+            ["spec.containers[1].resources.claims"],
+        ),
+        (
+            {"initContainers": [container("i", resources={"claims": [{"name": "r"}]})]},
+            ["spec.initContainers[0].resources.claims"],
+        ),
+    ],
+)
+def test_constraints_that_state_does_not_carry(spec: dict[str, Any], constraints: list[str]) -> None:
+    seen = read(pod(spec))
+    assert seen.template.constraints == constraints
+    assert seen.problems == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"containers": [container(requests={"cpu": "-1"})]}, "spec.containers[0].resources.requests[cpu]"),
+        ({"containers": [container(requests={"cpu": "NaN"})]}, "spec.containers[0].resources.requests[cpu]"),
+        ({"containers": [container(requests={"memory": "1e999"})]}, "spec.containers[0].resources.requests[memory]"),
+        ({"containers": [container(requests={"cpu": []})]}, "spec.containers[0].resources.requests[cpu]"),
+        ({"containers": [container(requests=[1])]}, "spec.containers[0].resources.requests"),
+        ({"containers": [container(), container("c")]}, "spec.containers[1].name"),
+        ({"containers": [container()], "initContainers": [container("c")]}, "spec.initContainers[0].name"),
+        ({"containers": [container(ports=[{"hostPort": -1}])]}, "spec.containers[0].ports[0].hostPort"),
+        ({"containers": [container(ports=[{"hostPort": 70000}])]}, "spec.containers[0].ports[0].hostPort"),
+        ({"overhead": {"cpu": "-5"}}, "spec.overhead[cpu]"),
+        ({"nodeSelector": {"a": 5}}, "spec.nodeSelector[a]"),
+        ({"nodeSelector": "x"}, "spec.nodeSelector"),
+        ({"tolerations": [{"key": 7}]}, "spec.tolerations[0].key"),
+        ({"affinity": {"nodeAffinity": 1}}, "spec.affinity.nodeAffinity"),
+        ({"priority": "high"}, "spec.priority"),
+        ({"priority": 1 << 70}, "spec.priority"),
+        ({"containers": 5}, "spec.containers"),
+        ("nothing", "spec"),
+        ([], "spec"),
+    ],
+)
+def test_malformed_specifications_name_the_field(spec: Any, field: str) -> None:
+    seen = read(pod(spec))
+    assert fields(seen) == [field]
+    assert all(amount >= 0 for amount in seen.template.requests.values())
+    assert seen.name == "a"
+
+
+def test_a_field_that_does_not_fit_costs_only_itself() -> None:
+    """A bound pod keeps its node and what it holds, whatever else is wrong with it."""
+    seen = read(
+        pod(
+            {
+                "nodeName": "n1",
+                "priority": {},
+                "containers": [container(requests={"cpu": "2"}), {"name": 5, "resources": {"requests": {"cpu": "1"}}}],
+                "tolerations": [{"key": "k"}, {"key": 1}, 7],
+                "volumes": None,
+            },
+            {"phase": "Running", "conditions": "none"},
+        )
+    )
+    assert (seen.node, seen.phase) == ("n1", "Running")
+    assert seen.template.requests == {"cpu": 3000}
+    assert len(seen.template.tolerations) == 2
+    assert fields(seen) == [
+        "spec.priority",
+        "spec.containers[1].name",
+        "spec.tolerations[1].key",
+        "spec.tolerations[2]",
+        "status.conditions",
+    ]
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "1.5", "", " 1", "99999999999", "١", "9" * 5000])
+def test_an_attempt_that_is_not_an_integer(text: str) -> None:
+    seen = read(pod(annotations={names.ANNOTATION_ATTEMPT: text}))
+    assert seen.attempt == 0
+    assert fields(seen) == [f"metadata.annotations[{names.ANNOTATION_ATTEMPT}]"]
+    assert len(seen.problems[0].message) <= 300
+
+
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        ([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}], "no room"),
+        ([{"type": "PodScheduled", "status": "True", "reason": "Unschedulable", "message": "no room"}], ""),
+        ([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "gated"}], ""),
+        ([{"type": "Ready", "status": "False", "reason": "Unschedulable", "message": "no"}], ""),
+        (None, ""),
+    ],
+)
+def test_why_it_was_refused(conditions: Any, message: str) -> None:
+    assert read(pod(status={"conditions": conditions})).unschedulable == message
+
+
+def test_huge_texts_are_cut_off_and_named() -> None:
+    huge = "x" * (1 << 20)
+    seen = read(
+        pod(
+            {"containers": [container(requests={"cpu": "1"})], "nodeSelector": {"zone": huge}},
+            labels={"l": huge},
+            annotations={"scheduling.berth.sh/a": huge, "elsewhere/b": huge},
+        )
+    )
+    value, cut = pack(seen)
+    assert value is not None
+    assert len(value) <= MESSAGE_BYTES_MAX
+    assert {field for field, _ in cut} == {
+        "metadata.labels[l]",
+        "metadata.annotations[scheduling.berth.sh/a]",
+        "spec.nodeSelector[zone]",
+    }
+    back = decode(value, state.Pod)
+    assert back.template.requests == {"cpu": 1000}
+    assert len(back.template.labels["l"]) == TEXT_LENGTH_MAX
+    assert set(fields(back)) == {field for field, _ in cut}
+
+
+def test_a_huge_name_becomes_a_short_one_that_stays_distinct() -> None:
+    one, two = (read(pod(name="n" * (1 << 20) + end)) for end in "ab")
+    assert max(len(one.name), len(two.name)) <= NAME_LENGTH_MAX
+    assert one.name != two.name
+    assert fields(one) == ["metadata.name"]
+
+
+def test_what_cannot_be_made_to_fit_keeps_its_node_and_its_amounts() -> None:
+    tolerations = [{"key": f"k{i}", "value": "v" * 1000} for i in range(2000)]
+    seen = read(pod({"nodeName": "n1", "containers": [container(requests={"cpu": "1"})], "tolerations": tolerations}))
+    value, cut = pack(seen)
+    assert value is not None
+    assert cut
+    back = decode(value, state.Pod)
+    assert (back.node, back.template.requests, back.template.tolerations) == ("n1", {"cpu": 1000}, [])
+    assert fields(back) == [""]
+
+
+def test_many_problems_are_limited() -> None:
+    seen = read(pod({"tolerations": [1] * 1000, "nodeName": "n1"}))
+    assert len(seen.problems) == PROBLEMS_MAX
+    assert seen.node == "n1"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=12,
+)
+QUANTITY = st.text(alphabet="0123456789.-+eEkKMGTPimun", max_size=12) | st.integers() | JSON
+RESOURCES = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu", ""]) | st.text(), QUANTITY, max_size=4)
+CONTAINER = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": st.sampled_from(["c", "d"]) | JSON,
+        "resources": st.fixed_dictionaries({}, optional={"requests": RESOURCES | JSON, "claims": JSON}) | JSON,
+        "ports": st.lists(st.fixed_dictionaries({"hostPort": st.integers() | JSON}), max_size=2) | JSON,
+        "restartPolicy": st.just("Always") | JSON,
+    },
+)
+KEYS = [
+    "nodeName schedulerName priority priorityClassName preemptionPolicy nodeSelector affinity tolerations hostNetwork",
+    "topologySpreadConstraints volumes resourceClaims schedulingGates",
+]
+SPEC = st.fixed_dictionaries(
+    {},
+    optional={
+        "containers": st.lists(CONTAINER | JSON, max_size=3) | JSON,
+        "initContainers": st.lists(CONTAINER, max_size=2) | JSON,
+        "overhead": RESOURCES | JSON,
+        "resources": st.fixed_dictionaries({}, optional={"requests": RESOURCES}) | JSON,
+    }
+    | {key: JSON for line in KEYS for key in line.split()},
+)
+ATTEMPT = st.dictionaries(st.just(names.ANNOTATION_ATTEMPT) | st.text(), st.text(max_size=12), max_size=3)
+
+
+@settings(deadline=None, max_examples=300)
+@given(SPEC | JSON, JSON, ATTEMPT)
+def test_no_pod_breaks_the_watcher(spec: Any, status: Any, annotations: dict[str, str]) -> None:
+    seen = read({"metadata": {"name": "a", "annotations": annotations}, "spec": spec, "status": status})
+    assert all(0 <= amount < 1 << 63 for amount in seen.template.requests.values())
+    assert seen.attempt >= 0
+    assert all(0 < port.port <= 65535 or seen.problems for port in seen.template.host_ports)
+    value, _ = pack(seen)
+    assert value is not None
+    assert decode(value, state.Pod).name == "a"

@@ -1,0 +1,102 @@
+"""The fence: a key's version never goes down, across deletions too."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.cluster_watcher.core.shelf import FORGET_S, Shelf, Verdict, deletion_version
+from berth.contracts.codec import encode
+from berth.contracts.state import Namespace, Synced
+
+KEY = "namespace.a"
+
+
+def message(version: int, **labels: str) -> bytes:
+    return encode(Namespace(name="a", version=version, labels=labels))
+
+
+def test_what_the_bucket_shows() -> None:
+    shelf = Shelf()
+    assert shelf.see(KEY, message(5), deleted=False, now=0)
+    assert shelf.version(KEY) == 5
+    assert shelf.judge_put(KEY, 5, hash(message(5))) is Verdict.UNCHANGED
+    assert shelf.judge_put(KEY, 5, hash(message(5, other="bytes"))) is Verdict.WRITE
+    assert shelf.judge_put(KEY, 6, hash(message(6))) is Verdict.WRITE
+    assert shelf.judge_put(KEY, 4, hash(message(4))) is Verdict.STALE
+    assert shelf.judge_deletion(KEY, 4) is Verdict.STALE
+    assert shelf.judge_deletion(KEY, 6) is Verdict.WRITE
+    assert shelf.judge_deletion("namespace.b", 6) is Verdict.UNCHANGED
+
+
+def test_nothing_comes_back_from_before_its_deletion() -> None:
+    shelf = Shelf()
+    shelf.put(KEY, 5, 1)
+    assert shelf.see(KEY, b"9", deleted=True, now=0)
+    assert dict(shelf.keys("namespace")) == {}
+    assert shelf.judge_put(KEY, 9, 1) is Verdict.STALE
+    assert shelf.judge_put(KEY, 10, 1) is Verdict.WRITE
+    shelf.see(KEY, message(5), deleted=False, now=0)  # our own past, shown late
+    assert shelf.judge_put(KEY, 9, 1) is Verdict.STALE
+
+
+def test_deletions_are_forgotten_after_their_markers() -> None:
+    shelf = Shelf()
+    shelf.delete(KEY, 9, 0)
+    shelf.delete("namespace.b", 9, FORGET_S + 1)
+    assert shelf.version(KEY) == 0
+    assert shelf.version("namespace.b") == 9
+
+
+def test_unreadable_messages_are_replaced() -> None:
+    shelf = Shelf()
+    for value in (b"\xff", b"[]", b'{"version": "x"}'):
+        assert not shelf.see(KEY, value, deleted=False, now=0)
+        assert shelf.judge_put(KEY, 1, hash(message(1))) is Verdict.WRITE
+    assert not shelf.see("synced.pods", b"{}", deleted=False, now=0)
+
+
+def test_markers_are_adopted_when_asked() -> None:
+    shelf = Shelf()
+    marker = Synced(kind="pods", version=3, complete=True)
+    shelf.see("synced.pods", encode(marker), deleted=False, now=0)
+    assert shelf.markers == {}
+    shelf.adopt_markers()
+    assert shelf.markers == {"pods": marker}
+    shelf.see("synced.pods", b"", deleted=True, now=0)
+    shelf.adopt_markers()
+    assert shelf.markers == {}
+
+
+def test_a_doubtful_key_is_written_or_deleted_by_any_list() -> None:
+    shelf = Shelf()
+    shelf.put(KEY, 9, 1)
+    shelf.doubt(KEY)
+    assert shelf.judge_put(KEY, 5, 1) is Verdict.WRITE
+    assert shelf.judge_deletion(KEY, 5) is Verdict.WRITE
+
+
+def test_payloads_of_deletions() -> None:
+    assert [deletion_version(each) for each in (b"12", b"", b"x", b"-1", b"1" * 30)] == [12, 0, 0, 0, 0]
+
+
+CHANGE = st.tuples(st.booleans(), st.integers(1, 20))
+
+
+@given(st.lists(CHANGE), st.lists(CHANGE))
+def test_versions_never_go_down(first: list[tuple[bool, int]], second: list[tuple[bool, int]]) -> None:
+    """Two writers whose changes come in any order; each obeys the verdicts."""
+    shelf = Shelf()
+    highest = 0
+    for is_deletion, version in first + second:
+        if is_deletion:
+            if shelf.judge_deletion(KEY, version) is not Verdict.WRITE:
+                continue
+            shelf.delete(KEY, version, 0.0)
+        else:
+            if shelf.judge_put(KEY, version, 0) is not Verdict.WRITE:
+                continue
+            shelf.put(KEY, version, 0)
+        assert version >= highest
+        highest = version
+        assert shelf.version(KEY) == highest
