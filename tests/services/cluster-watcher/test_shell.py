@@ -10,6 +10,7 @@ import msgspec
 from berth import telemetry
 from berth.bus import Bus
 from berth.cluster_watcher import publisher as publishing
+from berth.cluster_watcher import shell as watcher
 from berth.contracts import buckets, names, state
 from berth.contracts.codec import decode, encode
 from berth.contracts.question import StatusAnswer
@@ -241,7 +242,7 @@ async def test_the_bus_loses_the_tail_of_state(world: Any) -> None:
 
 
 async def test_state_is_deleted_and_made_again(world: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(publishing, "STUCK_S", 0.5)
+    monkeypatch.setattr(watcher, "ENSURE_S", 0.5)
     for index in range(10):
         await world.create_pod(f"p{index}")
     shell, _ = await world.watcher()
@@ -253,6 +254,18 @@ async def test_state_is_deleted_and_made_again(world: Any, monkeypatch: Any) -> 
     await eventually(lambda: len(world.cluster.pods) == 11, deadline_s=40)
     await eventually(lambda: world.cluster.complete["pods"].version >= last, deadline_s=40)
     assert shell.term.publisher.resets >= 1
+
+
+async def test_a_deleted_state_is_noticed_at_the_next_write(world: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(publishing, "STUCK_S", 0.5)
+    await world.create_pod("before")
+    await world.watcher()
+    await synced(world)
+    await world.bus._link.request(f"$JS.API.STREAM.DELETE.KV_{buckets.STATE}", b"", timeout_s=5)
+    last = await world.create_pod("after")
+    await eventually(lambda: world.cluster.resets, deadline_s=40)
+    await eventually(lambda: world.cluster.complete["pods"].version >= last, deadline_s=40)
+    assert world.cluster.pods == {"before", "after"}
 
 
 async def test_a_standby_takes_over(world: Any) -> None:

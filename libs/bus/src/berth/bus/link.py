@@ -35,6 +35,8 @@ Callback = Callable[[Msg], Awaitable[None]]
 PING_INTERVAL_S = 5
 RECONNECT_FIRST_S = 0.02
 WATCH_INTERVAL_S = 0.25
+DENIED_KEPT = 1000
+"""Denied subjects remembered, so that each is logged loudly once."""
 _DENIED = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"', re.IGNORECASE)
 
 
@@ -79,6 +81,7 @@ class Link:
         self._requests: dict[str, tuple[str, asyncio.Future[Msg]]] = {}
         self._reply_prefix = f"{self.new_inbox()}."
         self._tokens = 0
+        self._denied_before: dict[str, None] = {}
         self._on_connect: list[Callable[[Client], Awaitable[None]]] = []
         self._on_disconnect: dict[Callable[[], None], None] = {}
         self._on_denied: dict[Callable[[str], None], None] = {}
@@ -339,7 +342,11 @@ class Link:
 
     def _denied(self, operation: str, subject: str) -> None:
         metrics.PERMISSION_ERRORS.labels(operation).inc()
-        log.error("permission denied by the bus: %s to %s", operation, subject)
+        level = logging.DEBUG if subject in self._denied_before else logging.ERROR
+        log.log(level, "permission denied by the bus: %s to %s", operation, subject)
+        self._denied_before[subject] = None
+        if len(self._denied_before) > DENIED_KEPT:
+            self._denied_before.clear()
         inbox = operation == "subscription" and subject.startswith(self._reply_prefix.lower())
         for wanted, future in list(self._requests.values()):
             if (inbox or wanted == subject) and not future.done():

@@ -41,7 +41,8 @@ WINDOW = 512
 WAITING_MAX = 4096
 """Keys with a write waiting, above which `room` waits."""
 RESOLVE_AT_ONCE = 16
-RETRY_S = 0.25
+RETRY_FIRST_S = 0.25
+RETRY_MAX_S = 5.0
 FORGET_S = TOMBSTONE_TTL_S * 1.1
 
 _GONE = -1
@@ -312,6 +313,7 @@ class OwnedBucket:
 
     async def _resolve(self) -> None:
         """Read doubtful keys from their leader, and decide."""
+        pause_s = RETRY_FIRST_S
         while True:
             await self._doubts.wait()
             await self._complete.wait()
@@ -321,8 +323,13 @@ class OwnedBucket:
                 self._doubts.clear()
                 continue
             answers = await asyncio.gather(*(self._read(key) for key in some))
-            if era == self._era and any(list(map(self._decide, some, some.values(), answers))):
-                await self._clock.sleep(RETRY_S)
+            if era != self._era:
+                continue
+            if all(list(map(self._decide, some, some.values(), answers))):
+                await self._clock.sleep(pause_s)
+                pause_s = min(pause_s * 2, RETRY_MAX_S)
+            else:
+                pause_s = RETRY_FIRST_S
 
     async def _read(self, key: str) -> Stored | BusError | None:
         try:

@@ -17,7 +17,7 @@ from berth.bus.jetstream import PubAck
 from berth.bus.link import Link, end_tasks
 from berth.bus.port import Clock
 from berth.bus.topology import MESSAGE_BYTES_MAX
-from berth.bus.window import AckWindow
+from berth.bus.window import CONNECTION_LOST, AckWindow
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,6 @@ class Publisher:
         self._changed = asyncio.Event()
         self._wake = asyncio.Event()
         self._window = AckWindow[_Item](link, size=window, acknowledged=self._acknowledged, lost=self._lost)
-        self._pause_s = 0.0
         self._task: asyncio.Task[None] | None = None
 
     async def publish(
@@ -120,8 +119,6 @@ class Publisher:
         while True:
             await self._wake.wait()
             await self._link.connected.wait()
-            if self._pause_s:
-                await self._clock.sleep(self._pause_s)
             await self._window.room()
             if not self._queue:
                 self._wake.clear()
@@ -131,7 +128,6 @@ class Publisher:
             await self._window.send(item, item.subject, item.payload, item.headers)
 
     def _acknowledged(self, item: _Item, ack: PubAck) -> None:
-        self._pause_s = 0.0
         if ack.error is None:
             self._finish(item, "duplicate" if ack.duplicate else "stored")
         elif ack.error.code == 0 or ack.error.code >= 500 or ack.error.err_code == 10077:
@@ -141,11 +137,17 @@ class Publisher:
             self._finish(item, "refused")
 
     def _lost(self, item: _Item, reason: str) -> None:
-        """Again, after a pause that grows while nothing gets through."""
+        """Again, after a pause that grows with every try; at once on the next connection."""
         metrics.PUBLISHED.labels(self._stream, "retried").inc()
         if item.tries in (1, 10) or item.tries % 100 == 0:
             log.warning("publishing %s again (try %d): %s", item.subject, item.tries, reason)
-        self._pause_s = min(max(self._pause_s * 2, RETRY_FIRST_S), RETRY_MAX_S) if reason != "connection lost" else 0.0
+        if reason == CONNECTION_LOST:
+            self._again(item)
+            return
+        pause_s = min(RETRY_FIRST_S * 2 ** min(item.tries - 1, 16), RETRY_MAX_S)
+        asyncio.get_running_loop().call_later(pause_s, self._again, item)
+
+    def _again(self, item: _Item) -> None:
         self._queue.append(item)
         self._wake.set()
 

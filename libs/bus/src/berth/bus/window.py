@@ -7,6 +7,7 @@ listens, denied). After `lost` it may have been stored or not: the owner of the 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -17,10 +18,13 @@ from berth.bus.errors import Disconnected
 from berth.bus.jetstream import PubAck, decode_ack
 from berth.bus.link import Link
 
+log = logging.getLogger(__name__)
+
 Item = TypeVar("Item")
 
 ACK_TIMEOUT_S = 5.0
 SWEEP_S = 0.5
+CONNECTION_LOST = "connection lost"
 
 
 class AckWindow(Generic[Item]):
@@ -80,7 +84,8 @@ class AckWindow(Generic[Item]):
         try:
             await self._link.publish(subject, payload, reply=self._prefix + token, headers=headers)
         except Disconnected as error:
-            self._finish(token, str(error))
+            log.debug("%s", error)
+            self._finish(token, CONNECTION_LOST)
 
     async def _answer(self, msg: Msg) -> None:
         token = msg.subject[len(self._prefix) :]
@@ -114,7 +119,7 @@ class AckWindow(Generic[Item]):
 
     def _disconnected(self) -> None:
         for token in list(self._flights):
-            self._finish(token, "connection lost")
+            self._finish(token, CONNECTION_LOST)
 
     def _denied(self, subject: str) -> None:
         for token, flight in list(self._flights.items()):

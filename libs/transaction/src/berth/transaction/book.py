@@ -167,12 +167,12 @@ class Book:
         if new == old:
             return
         for claim in old:
-            if claim not in new:
-                del self._by_node[claim.node][claim.name, claim.uid]
+            del self._by_node[claim.node][claim.name, claim.uid]
+            if not any(claim.takes_as(other) for other in new):
                 self._on_change(claim, False)
         for claim in new:
-            if claim not in old:
-                self._by_node.setdefault(claim.node, {})[claim.name, claim.uid] = claim
+            self._by_node.setdefault(claim.node, {})[claim.name, claim.uid] = claim
+            if not any(claim.takes_as(other) for other in old):
                 self._on_change(claim, True)
         if new:
             self._claims[name] = new

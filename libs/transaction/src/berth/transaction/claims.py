@@ -44,6 +44,10 @@ class Claim(NamedTuple):
     is_bound: bool = False
     unread: bool = False
 
+    def takes_as(self, other: Claim) -> bool:
+        """The same holder takes the same room: only who tells of it differs (a decision, or the bound object)."""
+        return self[:9] == other[:9] and self.is_reservation == other.is_reservation and self.unread == other.unread
+
     @property
     def is_ours(self) -> bool:
         """Placed under a plan of Berth."""

@@ -77,6 +77,7 @@ class Publisher:
         self._outbox.clear()
         self._batch, self._conflicted = {}, []
         for source in self._sources:
+            source.is_void = True
             source.listing = source.has_written = False
             source.told = 0
 
@@ -139,7 +140,7 @@ class Publisher:
                     source.reached(version)
                 case Began(source):
                     self._outbox.take()
-                    source.listing, source.has_written = True, False
+                    source.listing, source.has_written, source.is_void = True, False, False
                 case Finished():
                     if self._batch:
                         break
@@ -167,6 +168,8 @@ class Publisher:
 
     async def _write(self, owned: OwnedPort, step: Put | Gone) -> None:
         source = step.source
+        if source.is_void:
+            return
         if isinstance(step, Put):
             verdict = self._shelf.judge_put(step.key, step.version, hash(step.value))
         else:
@@ -314,8 +317,8 @@ class Publisher:
     async def _mark(self, owned: OwnedPort, source: Source, version: int, *, complete: bool) -> bool:
         """Write the marker of a kind, with nothing else in flight. False: somebody else wrote it, or STATE was lost."""
         kind = source.scope.marker
-        if not kind:
-            return True
+        if not kind or source.is_void:
+            return not source.is_void
         known = self._shelf.markers.get(kind)
         marker = Synced(kind=kind, version=version, complete=complete)
         if known == marker or (known is not None and known.version > version):

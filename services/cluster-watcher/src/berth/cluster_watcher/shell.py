@@ -32,6 +32,9 @@ from berth.runtime import ActiveStandby, Context, Periodic
 SERVICE: Final = "cluster-watcher"
 TICK_S: Final = 1.0
 CONNECT_RETRY_S: Final = 5.0
+ENSURE_S: Final = 30.0
+"""How often a bucket that somebody deleted is noticed in a cluster where nothing happens."""
+ENSURE_TIMEOUT_S: Final = 10.0
 COMPLAINTS_MAX: Final = 1024
 """Objects whose problem was logged and is not logged again."""
 
@@ -115,7 +118,7 @@ class Term:
     async def run(self) -> None:
         """Follow everything until cancelled, or until a part fails."""
         await self.publisher.start(self.owned)
-        parts: list[Coroutine[Any, Any, None]] = [self.publisher.run(self.owned), self._tick()]
+        parts: list[Coroutine[Any, Any, None]] = [self.publisher.run(self.owned), self._tick(), self._keep_buckets()]
         parts += [self._follow(source) for source in self.sources]
         tasks = [asyncio.create_task(part) for part in parts]
         try:
@@ -202,6 +205,14 @@ class Term:
                     say = self._context.log.info if how == NOT_INSTALLED else self._context.log.warning
                     say("cannot be followed now, trying again", kind=source.scope.name, why=how)
                 reported[source.scope.name] = how
+
+    async def _keep_buckets(self) -> None:
+        async for _ in Periodic(self._context.clock, ENSURE_S, jitter=0.5, rng=self._context.random).ticks():
+            try:
+                async with asyncio.timeout(ENSURE_TIMEOUT_S):
+                    await self._context.bus.ensure()
+            except Exception as error:  # the bus is away, or does not allow it: what needs the bucket says so
+                self._context.log.debug("cannot check the buckets", error=str(error)[:300])
 
 
 async def _until(work: Coroutine[Any, Any, None], event: asyncio.Event) -> None:

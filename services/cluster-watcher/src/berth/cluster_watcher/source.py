@@ -18,6 +18,8 @@ class Source:
         self.scope = scope
         self.synced = False
         """Its objects were all written once since this replica became active."""
+        self.is_void = False
+        """STATE was lost: nothing of it may be written before the next list begins."""
         self.listing = False
         self.has_written = False
         """In the list under way."""

@@ -9,7 +9,7 @@ import msgspec
 from berth.bus import Bus, BusError
 from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
-from berth.cli.output import columns, fitted
+from berth.cli.output import columns, wrapped
 from berth.cli.stack.services import SERVICES
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import Broken
@@ -68,13 +68,21 @@ async def status(*, nats: str | None, as_json: bool) -> int:
 
 
 def table(services: dict[str, list[StatusAnswer]]) -> list[str]:
-    """One line per instance."""
-    rows = [("SERVICE", "INSTANCE", "ROLE", "READY", "FACTS")]
+    """A line per instance, its figures wrapped beside it."""
+    rows = [("SERVICE", "INSTANCE", "ROLE", "READY", "")]
+    figures = ["FACTS"]
     for name, answers in services.items():
         if not answers:
             rows.append((name, "-", "-", "no", ""))
+            figures.append("")
         for answer in answers:
-            role = "active" if answer.active else "standby"
-            facts = "  ".join(f"{key} {value}" for key, value in answer.facts.items() if value != "")
-            rows.append((name, answer.instance, role, "yes" if answer.ready else "no", facts))
-    return [fitted(line) for line in columns(rows)]
+            shown = "=" if answer.instance == name else answer.instance
+            rows.append((name, shown, "active" if answer.active else "standby", "yes" if answer.ready else "no", ""))
+            figures.append(" · ".join(f"{key} {value}" for key, value in answer.facts.items() if value != ""))
+    left = [line.ljust(1) for line in columns(rows)]
+    width = max(map(len, left)) + 2
+    lines = []
+    for start, facts in zip(left, figures, strict=True):
+        first, *rest = wrapped(facts, indent=" " * width) or [""]
+        lines += [f"{start.ljust(width)}{first[width:]}".rstrip(), *rest]
+    return lines

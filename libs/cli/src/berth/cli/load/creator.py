@@ -52,9 +52,13 @@ async def create(api: Api, creations: Iterable[Creation], *, in_flight: int = IN
                 await asyncio.sleep(max(0.0, began + taken / rate - loop.time()))
             await _create(api, creation)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(in_flight):
-            group.create_task(worker())
+    workers = [asyncio.create_task(worker()) for _ in range(in_flight)]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for each in workers:
+            each.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
 
 
 async def _create(api: Api, creation: Creation) -> None:

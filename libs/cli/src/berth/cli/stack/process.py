@@ -52,6 +52,7 @@ class Process:
         self.log = log
         self.environment = dict(environment or {})
         self.restarts = 0
+        self.starts = 0
         self._watchman = watchman or Watchman()
         self._child: asyncio.subprocess.Process | None = None
 
@@ -75,6 +76,7 @@ class Process:
                 )
             except OSError as error:
                 raise StartError(f"{self.name}: cannot run {self.command[0]}: {error}") from error
+        self.starts += 1
         self._watchman.started(self._child.pid)
 
     async def wait(self) -> int:

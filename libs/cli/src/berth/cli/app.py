@@ -1,0 +1,116 @@
+"""The commands and their options. Each command's module is imported only when it runs."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from berth.cli.running import run
+
+EXIT_CODES = """Exit codes: 0 all is well; 1 the answer is bad (a law broken, a pod not placed, a service missing);
+2 wrong usage, or nothing to connect to; 130 ended by Ctrl-C."""
+
+app = App(
+    name="berth",
+    help="Places Kubernetes workloads on shared, heterogeneous clusters, and says why.",
+    help_epilogue=EXIT_CODES,
+    help_format="markdown",
+    version=version("berth-cli"),
+    version_flags=["--version"],
+)
+
+Nats = Annotated[str | None, Parameter(name="--nats", help="URL of the bus; else BERTH_NATS_URL, else what runs here.")]
+AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
+Keep = Annotated[bool, Parameter(negative="")]
+Seed = Annotated[int, Parameter(validator=Number(gte=0))]
+
+
+@app.command
+def up(
+    *,
+    nodes: Annotated[int, Parameter(validator=Number(gte=0, lte=100_000))] = 20,
+    seed: Seed = 0,
+    kube_url: str | None = None,
+    kubeconfig: Path | None = None,
+    solvers: Annotated[int, Parameter(validator=Number(gte=1, lte=16))] = 1,
+    keep: Keep = False,
+) -> int:
+    """Run the whole control plane on this machine until Ctrl-C.
+
+    An embedded nats-server on a free port of this machine, every service as a process of its own, and a simulated
+    Kubernetes API with GPU nodes, unless a real cluster is given. What ends is started again.
+
+    Parameters
+    ----------
+    nodes
+        Nodes of the simulated cluster.
+    seed
+        Which simulated cluster; the same seed gives the same one.
+    kube_url
+        URL of a cluster's API server, instead of the simulated one (no login).
+    kubeconfig
+        Kubeconfig of a cluster, instead of the simulated one.
+    solvers
+        How many placement solvers share the work.
+    keep
+        Leave the folder with logs and the bus's store behind.
+    """
+    from berth.cli.commands.up import up as command
+
+    return run(
+        command(nodes=nodes, seed=seed, kube_url=kube_url, kubeconfig=kubeconfig, solvers=solvers, keep=keep)
+    )
+
+
+@app.command
+def status(*, nats: Nats = None, json: AsJson = False) -> int:
+    """Every instance of every service: active or standby, ready or not, and figures.
+
+    Exit code 1 when a service is missing, has no active instance, or is not ready.
+    """
+    from berth.cli.commands.status import status as command
+
+    return run(command(nats=nats, as_json=json))
+
+
+@app.command
+def why(
+    pod: str,
+    /,
+    *,
+    namespace: Annotated[str | None, Parameter(name=["--namespace", "-n"])] = None,
+    nats: Nats = None,
+    json: AsJson = False,
+) -> int:
+    """Why is a pod where it is, or nowhere? With node, devices, quota, and what would help.
+
+    Exit code 0 when it has a node, 1 when it waits, is refused, or is not known.
+
+    Parameters
+    ----------
+    pod
+        NAME, or NAMESPACE/NAME.
+    namespace
+        Its namespace; `default` when not given.
+    """
+    from berth.cli.commands.why import why as command
+
+    return run(command(pod, namespace=namespace, nats=nats, as_json=json))
+
+
+@app.command
+def watch(pattern: str = "", /, *, nats: Nats = None, json: AsJson = False) -> int:
+    """Events as they happen, one a line.
+
+    Parameters
+    ----------
+    pattern
+        Which events: `placement`, `placement.bound`, `quota`, ... or a whole subject; all when not given.
+    """
+    from berth.cli.commands.watch import watch as command
+
+    return run(command(pattern, nats=nats, as_json=json))

@@ -1,0 +1,1 @@
+"""Replays of recorded clusters and workloads: load, measurements, and whether everything was right."""

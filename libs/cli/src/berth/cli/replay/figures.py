@@ -1,0 +1,105 @@
+"""The figures of a replay, from times and fates; nothing here touches the world."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from berth.cli.load.pods import Fate
+from berth.cli.replay.processes import Use
+from berth.contracts import names
+
+
+class Figures(msgspec.Struct, kw_only=True):
+    """What a replay measured. Rates are in pods a second; `sustained` leaves out the first and last 5 % of binds.
+
+    `allocated` is the share of all GPU compute that bound pods hold by their allocation annotation.
+    """
+
+    trace: str
+    nodes: int
+    gpus: int
+    pods: int
+    bound: int
+    refused: int
+    unexplained: int
+    seconds: float
+    rate: float
+    sustained: float
+    latency_p50_ms: float
+    latency_p99_ms: float
+    allocated: float
+    kills: int = 0
+    violations: list[str] = []
+    laws: dict[str, int] = {}
+    processes: list[dict[str, Any]] = []
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` of the values do not exceed; NaN without values."""
+    if not values:
+        return math.nan
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def gpu_percent(annotations: Mapping[str, str]) -> int:
+    """Percent of GPU compute in a pod's allocation annotation; 100 is one card."""
+    text = annotations.get(names.ANNOTATION_DEVICE_ALLOCATED)
+    if not text:
+        return 0
+    try:
+        grants = msgspec.json.decode(text, type=dict[str, list[dict[str, Any]]]).get("gpu", [])
+        return sum(int(grant.get("resources", {}).get(names.GPU_CORE, 0)) for grant in grants)
+    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError):
+        return 0
+
+
+def sustained_rate(bound_at: Iterable[float]) -> float:
+    """Binds a second between the 5th and the 95th percentile of the binds."""
+    ordered = sorted(bound_at)
+    low, high = int(len(ordered) * 0.05), int(len(ordered) * 0.95) - 1
+    if high <= low or ordered[high] <= ordered[low]:
+        return 0.0
+    return (high - low) / (ordered[high] - ordered[low])
+
+
+def figures_of(fates: Mapping[str, Fate], *, trace: str, nodes: int, gpus: int) -> Figures:
+    """Everything but processes and laws."""
+    bound = [fate for fate in fates.values() if fate.bound >= 0]
+    sent = [fate.sent for fate in fates.values() if fate.sent >= 0]
+    waits = [(fate.bound - fate.sent) * 1000 for fate in bound if fate.sent >= 0]
+    seconds = max((fate.bound for fate in bound), default=0.0) - min(sent, default=0.0)
+    held = sum(gpu_percent(fate.annotations) for fate in bound if not fate.gone)
+    return Figures(
+        trace=trace,
+        nodes=nodes,
+        gpus=gpus,
+        pods=len(fates),
+        bound=len(bound),
+        refused=sum(1 for fate in fates.values() if not fate.node and fate.refusal),
+        unexplained=sum(1 for fate in fates.values() if not fate.is_settled),
+        seconds=seconds,
+        rate=len(bound) / seconds if seconds > 0 else 0.0,
+        sustained=sustained_rate(fate.bound for fate in bound),
+        latency_p50_ms=percentile(waits, 0.5),
+        latency_p99_ms=percentile(waits, 0.99),
+        allocated=held / (100 * gpus) if gpus else 0.0,
+    )
+
+
+def process_rows(uses: Sequence[Use], bound: int) -> list[dict[str, Any]]:
+    """Processes for the table and the JSON."""
+    return [
+        {
+            "process": use.name,
+            "cpu_s": round(use.cpu_s, 2),
+            "cpu_ms_per_pod": round(use.cpu_s * 1000 / bound, 3) if bound else 0.0,
+            "rss_mib": round(use.rss_bytes / (1 << 20)),
+            "starts": use.starts,
+        }
+        for use in uses
+    ]
