@@ -114,3 +114,65 @@ def watch(pattern: str = "", /, *, nats: Nats = None, json: AsJson = False) -> i
     from berth.cli.commands.watch import watch as command
 
     return run(command(pattern, nats=nats, as_json=json))
+
+
+@app.command
+def replay(
+    folder: Path | None = None,
+    /,
+    *,
+    trace: str = "default",
+    fill: Annotated[bool, Parameter(negative="")] = False,
+    timed: Annotated[float | None, Parameter(validator=Number(gt=0, lte=1e9))] = None,
+    rate: Annotated[float, Parameter(validator=Number(gte=0, lte=100_000))] = 0.0,
+    solvers: Annotated[int, Parameter(validator=Number(gte=1, lte=16))] = 1,
+    kill: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[Path | None, Parameter(name="--json")] = None,
+    keep: Keep = False,
+) -> int:
+    """Replay the openb trace on the whole control plane: how fast, how full, and was everything right?
+
+    Creates the trace's nodes with their GPUs in a simulated cluster, then all its pods in order, and waits until each
+    is bound or told why not. Exit code 0 only when the result is complete and breaks no law.
+
+    Parameters
+    ----------
+    folder
+        Folder of the trace's CSV files; else BERTH_TRACE_DIR.
+    trace
+        Which pod list: `default`, `cpu100`, `gpushare40`, `gpuspec10`, `multigpu20`, ...
+    fill
+        Create all pods and delete none, so that the cluster fills up (the default).
+    timed
+        Create and delete pods at their recorded times instead, divided by this.
+    rate
+        Pods to create a second; 0 is as fast as it goes.
+    solvers
+        How many placement solvers share the work.
+    kill
+        Kill -9 every service and the bus once each while pods come in.
+    json
+        File to write all figures to.
+    keep
+        Leave the folder with logs and the bus's store behind.
+    """
+    from berth.cli.commands.replay import replay as command
+    from berth.cli.errors import CliError
+    from berth.cli.replay.settings import Wish, trace_folder
+
+    async def work() -> int:
+        if fill and timed:
+            raise CliError("--fill and --timed exclude each other")
+        wish = Wish(
+            folder=trace_folder(folder),
+            trace=trace,
+            timed=timed or 0.0,
+            rate=rate,
+            solvers=solvers,
+            kill=kill,
+            json_file=json,
+            keep=keep,
+        )
+        return await command(wish)
+
+    return run(work())

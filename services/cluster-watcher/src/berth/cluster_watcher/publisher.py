@@ -15,7 +15,7 @@ again against what stands there now; what cannot be explained so leads to a new 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final, assert_never
 
 from berth.bus.port import Clock, Entry, OwnedPort
@@ -33,8 +33,12 @@ BATCH_MAX: Final = 512
 MARK_PAUSE_S: Final = 1.0
 """Between two markers of a kind that no bookmark asked for."""
 STUCK_S: Final = 5.0
-"""Without an acknowledgement for so long, the bucket may be gone and is made again."""
+"""Longest time for a batch to be acknowledged."""
 CONFLICT = "somebody else wrote STATE"
+
+
+class StateDoubtfulError(Exception):
+    """What STATE holds is not known any more: read it again, list again."""
 
 
 class Publisher:
@@ -48,7 +52,6 @@ class Publisher:
         *,
         clock: Clock,
         log: Logger,
-        ensure: Callable[[], Awaitable[None]],
         halt: Callable[[], None],
     ) -> None:
         self.conflicts = 0
@@ -58,7 +61,6 @@ class Publisher:
         self._shelf = shelf
         self._clock = clock
         self._log = log
-        self._ensure = ensure
         self._halt = halt
         self._owned: OwnedPort | None = None
         self._era = 0
@@ -249,18 +251,13 @@ class Publisher:
                 source.ask_for_list(CONFLICT)
 
     async def _drained(self, owned: OwnedPort) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(STUCK_S):
-                    await owned.drain()
-                return
-            except TimeoutError:
-                self._log.warning("STATE does not acknowledge writes", waiting=len(self._batch))
-                try:
-                    async with asyncio.timeout(STUCK_S):
-                        await self._ensure()
-                except Exception as error:
-                    self._log.warning("cannot make the buckets", error=f"{type(error).__name__}: {error}"[:300])
+        """Wait for every outcome. Raises StateDoubtfulError when none comes: the bucket may be another one by the
+        time it does, and what waits would be written into it unseen."""
+        try:
+            async with asyncio.timeout(STUCK_S):
+                await owned.drain()
+        except TimeoutError as error:
+            raise StateDoubtfulError(f"STATE acknowledged nothing for {STUCK_S:g} s") from error
 
     # --- lists and markers --------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ sequences that every write expects, and by versions that never go down.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from collections.abc import Coroutine
 from importlib.metadata import PackageNotFoundError, version
@@ -19,7 +20,7 @@ from berth.cluster_watcher.core.shelf import Shelf
 from berth.cluster_watcher.handlers import Intake
 from berth.cluster_watcher.kinds import scopes
 from berth.cluster_watcher.outbox import Outbox
-from berth.cluster_watcher.publisher import Publisher
+from berth.cluster_watcher.publisher import Publisher, StateDoubtfulError
 from berth.cluster_watcher.settings import Settings
 from berth.cluster_watcher.source import NOT_INSTALLED, Source
 from berth.contracts import buckets
@@ -34,6 +35,7 @@ TICK_S: Final = 1.0
 CONNECT_RETRY_S: Final = 5.0
 ENSURE_S: Final = 30.0
 """How often a bucket that somebody deleted is noticed in a cluster where nothing happens."""
+ENSURE_RETRY_S: Final = 2.0
 ENSURE_TIMEOUT_S: Final = 10.0
 COMPLAINTS_MAX: Final = 1024
 """Objects whose problem was logged and is not logged again."""
@@ -47,6 +49,7 @@ class Shell:
         self.standby = ActiveStandby(context.bus, SERVICE, context.instance, ttl_s=context.settings.lease_ttl_s)
         self.term: Term | None = None
         self._api = api
+        self._doubt = asyncio.Event()
 
     async def run(self) -> None:
         """Work whenever the lease is held, until cancelled."""
@@ -59,12 +62,39 @@ class Shell:
 
     async def _work(self) -> None:
         self.context.log.info("active: publishing the state of the cluster")
+        keeper = asyncio.create_task(self._keep_buckets())
+        try:
+            while True:
+                await self._one_term()
+        finally:
+            await _end([keeper])
+
+    async def _one_term(self) -> None:
         self.term = term = Term(self.context, self._api)
         try:
             await term.run()
+        except StateDoubtfulError as error:
+            self.context.log.warning("starting over", why=str(error))
+            self._doubt.set()
         finally:
             self.term = None
             await term.close()
+
+    async def _keep_buckets(self) -> None:
+        """Make buckets again that somebody deleted: at once when STATE is in doubt, and now and then."""
+        pause_s = 0.0
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._doubt.wait()
+            self._doubt.clear()
+            try:
+                async with asyncio.timeout(ENSURE_TIMEOUT_S):
+                    await self.context.bus.ensure()
+                pause_s = self.context.random.uniform(0.5, 1.0) * ENSURE_S
+            except Exception as error:  # the bus is away, or does not allow it: what needs the bucket waits
+                pause_s = ENSURE_RETRY_S
+                self.context.log.debug("cannot check the buckets", error=str(error)[:300])
 
     def _check(self) -> tuple[bool, str]:
         """Ready once every required kind was synced; a standby is ready to take over."""
@@ -105,7 +135,6 @@ class Term:
             self._shelf,
             clock=context.clock,
             log=context.log,
-            ensure=context.bus.ensure,
             halt=self._halt,
         )
         self.owned: OwnedPort = context.bus.owned(
@@ -118,7 +147,7 @@ class Term:
     async def run(self) -> None:
         """Follow everything until cancelled, or until a part fails."""
         await self.publisher.start(self.owned)
-        parts: list[Coroutine[Any, Any, None]] = [self.publisher.run(self.owned), self._tick(), self._keep_buckets()]
+        parts: list[Coroutine[Any, Any, None]] = [self.publisher.run(self.owned), self._tick()]
         parts += [self._follow(source) for source in self.sources]
         tasks = [asyncio.create_task(part) for part in parts]
         try:
@@ -205,14 +234,6 @@ class Term:
                     say = self._context.log.info if how == NOT_INSTALLED else self._context.log.warning
                     say("cannot be followed now, trying again", kind=source.scope.name, why=how)
                 reported[source.scope.name] = how
-
-    async def _keep_buckets(self) -> None:
-        async for _ in Periodic(self._context.clock, ENSURE_S, jitter=0.5, rng=self._context.random).ticks():
-            try:
-                async with asyncio.timeout(ENSURE_TIMEOUT_S):
-                    await self._context.bus.ensure()
-            except Exception as error:  # the bus is away, or does not allow it: what needs the bucket says so
-                self._context.log.debug("cannot check the buckets", error=str(error)[:300])
 
 
 async def _until(work: Coroutine[Any, Any, None], event: asyncio.Event) -> None:

@@ -37,6 +37,9 @@ log = get_logger(__name__)
 
 ABANDONED_AFTER_S = 30.0
 TIDY_MAX = 200
+WAKE_EVERY_S = 0.1
+"""Waking looks at everything that waits, so a stream of departures is gathered."""
+CONFLICT_PAUSE_MAX_S = 0.2
 TELL_AGAIN_S = 10.0
 FOLLOW_TIMEOUT_S = 10.0
 RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
@@ -74,6 +77,8 @@ class Handlers:
         self._optimiser_budget_s = optimiser_budget_s
         self._committer = Committer(ledger, picture.book.ledger, clock, picture.me)
         self._needs_sequence = 0
+        self._woken_at = float("-inf")
+        self._conflicts_in_row = 0
         self._open_since: dict[str, float] = {}
 
     # --- planning ----------------------------------------------------------------------------------------------------
@@ -96,10 +101,14 @@ class Handlers:
         """Tell the picture the time, and wake what room or quota that came back may help."""
         picture = self.picture
         picture.now, picture.now_ms = self._clock.monotonic(), int(self._clock.now() * 1000)
+        if picture.now - self._woken_at < WAKE_EVERY_S:
+            return
         if picture.room_came_back:
+            self._woken_at = picture.now
             picture.room_came_back = picture.quota_changed = False
             picture.queue.wake(picture.now)
         elif picture.quota_changed:
+            self._woken_at = picture.now
             picture.quota_changed = False
             picture.queue.wake(picture.now, _waits_for_quota)
 
@@ -125,7 +134,7 @@ class Handlers:
             if outcome.status == "committed":
                 await self._announce(plan, solution, started)
             else:
-                self._try_again(units, outcome)
+                await self._try_again(units, outcome)
                 return True
         for refusal in solution.refusals:
             await self._refuse(refusal)
@@ -223,9 +232,10 @@ class Handlers:
             except TimeoutError:
                 continue
 
-    def _try_again(self, units: Sequence[Unit], outcome: Outcome) -> None:
-        """A refused batch is solved again; smaller for a while, so that two solvers find their way past each other."""
+    async def _try_again(self, units: Sequence[Unit], outcome: Outcome) -> None:
+        """A refused batch is solved again; smaller and later for a while, so that solvers find past each other."""
         metrics.CONFLICTS.inc()
+        self._conflicts_in_row += 1
         self._limit = max(8, self._limit // 2)
         log.debug("plan not committed", status=outcome.status, reason=outcome.reason)
         queue = self.picture.queue
@@ -234,11 +244,14 @@ class Handlers:
                 waiting = queue.waiting.get(candidate.name)
                 if waiting is not None:
                     queue.make_ready(waiting)
+        pause_s = min(CONFLICT_PAUSE_MAX_S, 0.002 * 2 ** min(self._conflicts_in_row, 8))
+        await self._clock.sleep(self._random.uniform(0.0, pause_s))
 
     # --- telling -----------------------------------------------------------------------------------------------------
 
     async def _announce(self, plan: str, solution: Solution, started: float) -> None:
         self._limit = min(self._batch_max, self._limit * 2)
+        self._conflicts_in_row = 0
         placed = solution.placements
         metrics.PLACED.inc(len(placed))
         message = event.PlacementDecided(

@@ -52,8 +52,8 @@ class Api:
             await response.read()
             return response.status
 
-    async def get(self, path: str) -> Any:
-        """The decoded body. Raises CliError for anything but a good answer."""
+    async def raw(self, path: str) -> bytes:
+        """The body. Raises CliError for anything but a good answer."""
         try:
             async with self._session.get(self._url + path) as response:
                 body = await response.read()
@@ -61,7 +61,11 @@ class Api:
             raise CliError(f"the API server at {self._url} cannot be reached: {error}") from error
         if response.status != 200:
             raise CliError(f"the API server answers {response.status} to {path}: {refusal(body)}", EXIT_BAD)
-        return msgspec.json.decode(body)
+        return body
+
+    async def get(self, path: str) -> Any:
+        """The decoded body; raises as `raw` does."""
+        return msgspec.json.decode(await self.raw(path))
 
     async def items(self, path: str) -> list[Any]:
         """The items of a list."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import msgspec
 
+from berth.cli.errors import CliError
 from berth.cli.load.api import Api
 
 PODS = "/api/v1/pods"
@@ -114,11 +115,11 @@ class PodWatch:
                 async for line in self._api.lines(f"{PODS}?watch=1&resourceVersion={version}"):
                     if not self._take(line):
                         break
-            except (aiohttp.ClientError, TimeoutError, OSError):
+            except (aiohttp.ClientError, TimeoutError, OSError, CliError):
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _list(self) -> str:
-        answer = self._decode_list(msgspec.json.encode(await self._api.get(PODS)))
+        answer = self._decode_list(await self._api.raw(PODS))
         for pod in answer.items:
             self._see(pod, gone=False)
         return answer.metadata.resource_version

@@ -1,0 +1,45 @@
+"""The table at the end of a replay."""
+
+from __future__ import annotations
+
+from berth.cli.output import columns, fitted
+from berth.cli.replay.figures import Figures
+
+
+def report(figures: Figures) -> list[str]:
+    """Lines for people."""
+    kills = f", {figures.kills} kills" if figures.kills else ""
+    facts = [
+        ("cluster", f"{figures.nodes} nodes, {figures.gpus} GPUs"),
+        ("pods", f"{figures.pods}: {figures.bound} bound, {figures.refused} refused with a reason{kills}"),
+        ("GPUs given out", f"{figures.allocated * 100:.2f} %"),
+        ("pods/s", f"{figures.rate:.0f} from first create to last bind, {figures.sustained:.0f} in the middle 90 %"),
+        ("create to bound", f"p50 {figures.latency_p50_ms:.0f} ms, p99 {figures.latency_p99_ms:.0f} ms"),
+    ]
+    lines = [f"replay of {figures.trace} in {figures.seconds:.1f} s", *columns(facts, indent="  "), ""]
+    rows = [("PROCESS", "CPU s", "ms/pod", "peak MiB", "starts")]
+    rows += [
+        (
+            str(row["process"]),
+            f"{row['cpu_s']:.1f}",
+            f"{row['cpu_ms_per_pod']:.2f}",
+            str(row["rss_mib"]),
+            str(row["starts"]),
+        )
+        for row in figures.processes
+    ]
+    lines += columns(rows, indent="  ", right=(1, 2, 3, 4))
+    lines.append("")
+    lines += laws(figures.laws, figures.violations)
+    if figures.unexplained:
+        lines.append(f"  INCOMPLETE: {figures.unexplained} pods have neither a node nor a reason")
+    return lines
+
+
+def laws(checked: dict[str, int], violations: list[str]) -> list[str]:
+    """One line per law, then what breaks them."""
+    lines = [
+        f"  {'ok    ' if not count else 'BROKEN'}  {law}{f' ({count} times)' if count else ''}"
+        for law, count in checked.items()
+    ]
+    return lines + [fitted(f"          {violation}") for violation in violations[:20]]
