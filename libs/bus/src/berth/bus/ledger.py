@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
-from berth.bus.errors import Denied, Disconnected, NoAnswer, TimedOut
+from berth.bus.errors import BusError, Denied, Disconnected, NoAnswer, TimedOut
 from berth.bus.keys import VALUE_BYTES_MAX, check_key
 from berth.bus.link import Link, describe
 from berth.bus.port import Committed, Refused, Stored, Unknown, Write
@@ -77,6 +77,8 @@ class Ledger:
             return Refused(NO_BUCKET, f"there is no bucket {self._bucket}")
         except Denied as error:
             return Refused(DENIED, describe(error))
+        except BusError as error:
+            return Unknown(describe(error))
 
 
 def check(writes: Sequence[Write]) -> None:

@@ -231,14 +231,24 @@ class Link:
     async def publish(
         self, subject: str, payload: bytes = b"", *, reply: str = "", headers: dict[str, str] | None = None
     ) -> None:
-        """Hand a message to the connection. Raises Disconnected; never buffers for a later connection."""
-        client = self.client
-        if not client.is_connected:
-            raise Disconnected("connection to the bus lost")
+        """Hand a message to the connection; never buffers for a later one. Raises Disconnected, or BusError."""
         try:
-            await client.publish(subject, payload, reply=reply, headers=headers)
+            client = self.client
+            if client.is_connected:
+                await client.publish(subject, payload, reply=reply, headers=headers)
+                return
+            problem = "connection to the bus lost"
         except (NatsError, OSError) as error:
-            raise Disconnected(f"cannot send to the bus: {error or type(error).__name__}") from error
+            if client.is_connected:
+                raise BusError(f"cannot publish {subject}: {describe(error)}") from error
+            problem = f"connection to the bus lost: {describe(error)}"
+        except Disconnected:
+            await asyncio.sleep(0)  # whoever tries again and again must not keep the link from running
+            raise
+        self.connected.clear()
+        self._lost.set()
+        await asyncio.sleep(0)
+        raise Disconnected(problem)
 
     async def request(
         self, subject: str, payload: bytes = b"", *, timeout_s: float, headers: dict[str, str] | None = None

@@ -7,18 +7,15 @@ listens, denied). After `lost` it may have been stored or not: the owner of the 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from nats.aio.msg import Msg
 
 from berth.bus import headers as h
-from berth.bus.errors import Disconnected
+from berth.bus.errors import BusError, Disconnected
 from berth.bus.jetstream import PubAck, decode_ack
 from berth.bus.link import Link
-
-log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
@@ -83,9 +80,10 @@ class AckWindow(Generic[Item]):
             self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
         try:
             await self._link.publish(subject, payload, reply=self._prefix + token, headers=headers)
-        except Disconnected as error:
-            log.debug("%s", error)
+        except Disconnected:
             self._finish(token, CONNECTION_LOST)
+        except BusError as error:
+            self._finish(token, str(error))
 
     async def _answer(self, msg: Msg) -> None:
         token = msg.subject[len(self._prefix) :]

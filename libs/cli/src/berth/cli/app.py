@@ -61,9 +61,7 @@ def up(
     """
     from berth.cli.commands.up import up as command
 
-    return run(
-        command(nodes=nodes, seed=seed, kube_url=kube_url, kubeconfig=kubeconfig, solvers=solvers, keep=keep)
-    )
+    return run(command(nodes=nodes, seed=seed, kube_url=kube_url, kubeconfig=kubeconfig, solvers=solvers, keep=keep))
 
 
 @app.command
@@ -176,3 +174,29 @@ def replay(
         return await command(wish)
 
     return run(work())
+
+
+@app.command
+def demo(
+    *,
+    nodes: Annotated[int, Parameter(validator=Number(gte=4, lte=2000))] = 40,
+    seed: Seed = 7,
+    keep: Keep = False,
+) -> int:
+    """A minute with the whole control plane on a simulated GPU cluster.
+
+    Starts the real services with a nats-server and a simulated Kubernetes API, shows placements, a gang, shared GPUs,
+    a reservation, a quota and refusals with their reasons, then checks that all of it happened and no law is broken.
+
+    Parameters
+    ----------
+    nodes
+        Nodes of the cluster.
+    seed
+        Which cluster and workload; the same seed creates the same.
+    keep
+        Keep running afterwards, for `berth why`, `status` and `watch`, until Ctrl-C.
+    """
+    from berth.cli.commands.demo import demo as command
+
+    return run(command(nodes=nodes, seed=seed, keep=keep))

@@ -53,7 +53,9 @@ def _decided(message: event.PlacementDecided) -> str:
     placed = [f"{pod} on {node}" for pod, node in zip(message.pods, message.nodes, strict=False)]
     shown = ", ".join(placed[:PODS_SHOWN]) + (", ..." if len(placed) > PODS_SHOWN else "")
     gang = f"gang {message.gang}  " if message.gang else ""
-    return f"{'decided':<12}{len(placed)} pod{'s' if len(placed) != 1 else ''} in {message.took_ms:.0f} ms  {gang}{shown}"
+    return (
+        f"{'decided':<12}{len(placed)} pod{'s' if len(placed) != 1 else ''} in {message.took_ms:.0f} ms  {gang}{shown}"
+    )
 
 
 def _bound(message: event.PlacementBound) -> str:

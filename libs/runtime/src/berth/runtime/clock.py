@@ -1,4 +1,7 @@
-"""Time as an argument: what a service asks instead of importing `time`, so that a whole control plane can run on simulated time."""
+"""Time as an argument.
+
+A service asks its clock instead of importing `time`, so that a whole control plane can run on simulated time.
+"""
 
 import asyncio
 import time

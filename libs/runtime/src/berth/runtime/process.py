@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-# Views hold hundreds of thousands of long-lived objects; Python's default of a young collection every 700 allocations walks
-# them far too often for how little of it is cyclic garbage.
+# Views hold hundreds of thousands of long-lived objects; Python's default of a young collection every 700 allocations
+# walks them far too often for how little of it is cyclic garbage.
 _GC_THRESHOLDS: Final = (20_000, 20, 20)
 _PR_SET_PDEATHSIG: Final = 1
 

@@ -1,9 +1,9 @@
 """The life of a service process: settings, telemetry, health, bus, `main`, stop.
 
-Exit codes: 0 after a stop signal or when all work is done, 1 when a task failed, 2 when the process could not be set up as told (settings,
-port). SIGTERM and SIGINT cancel `main` first, so that it can finish what it began while the tasks it spawned still serve it; then those
-tasks; then the bus and the health server are closed. The whole of it takes at most `drain_s` and a few seconds, even when something hangs. A
-second signal ends the process at once.
+Exit codes: 0 after a stop signal or when all work is done, 1 when a task failed, 2 when the process could not be set up
+as told (settings, port). SIGTERM and SIGINT cancel `main` first, so that it can finish what it began while the tasks it
+spawned still serve it; then those tasks; then the bus and the health server are closed. The whole of it takes at most
+`drain_s` and a few seconds, even when something hangs. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ def run(
 ) -> int:
     """Run a service in this process until it stops; the result is the exit code.
 
-    `main` gets the `Context` once the bus is connected. It may run until it is cancelled, or spawn tasks and return: the process goes on
-    while any task runs. `with_bus=False` is for programs that have no part in the bus; `Context.bus` is then unusable.
+    `main` gets the `Context` once the bus is connected. It may run until it is cancelled, or spawn tasks and return:
+    the process goes on while any task runs. `with_bus=False` is for programs that have no part in the bus;
+    `Context.bus` is then unusable.
     """
     try:
         settings = load_settings(settings_type, os.environ if environ is None else environ)
@@ -109,13 +110,15 @@ class _Life(Generic[S]):
             server = await self._serve_health()
         except OSError as error:
             self._log.error(
-                "cannot listen for health checks: change BERTH_HTTP_HOST or BERTH_HTTP_PORT, or the path BERTH_PORT_FILE",
+                "cannot serve health checks: change BERTH_HTTP_HOST, BERTH_HTTP_PORT or the path BERTH_PORT_FILE",
                 host=self._settings.http_host,
                 port=self._settings.http_port,
                 error=str(error),
             )
             return EXIT_SETTINGS, []
-        orphaned = (lambda: self._ask_to_stop("the parent process is gone")) if self._settings.exit_with_parent else None
+        orphaned = (
+            (lambda: self._ask_to_stop("the parent process is gone")) if self._settings.exit_with_parent else None
+        )
         heart = asyncio.create_task(pulse(self._health, orphaned=orphaned), name="heartbeat")
         main = self._supervisor.spawn(self._connect_and_main(), name="main")
         await self._until_over()

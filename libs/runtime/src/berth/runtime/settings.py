@@ -1,8 +1,9 @@
 """Settings of a service, from the environment.
 
-Field `http_port` of the settings type is read from `BERTH_HTTP_PORT`, converted to the type of the field and checked against its limits.
-Everything that is wrong is reported at once, naming the variable and what would be right. A variable that is empty counts as not set, and
-variables of other services are ignored, so that one environment can serve them all.
+Field `http_port` of the settings type is read from `BERTH_HTTP_PORT`, converted to the type of the field and checked
+against its limits. Everything that is wrong is reported at once, naming the variable and what would be right. A
+variable that is empty counts as not set, and variables of other services are ignored, so that one environment can serve
+them all.
 """
 
 import math
@@ -28,9 +29,11 @@ Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What every service can be told. Secrets are given as paths of files, so that they show neither in `ps` nor in manifests."""
+    """What every service can be told. Secrets are given as paths of files, so that no manifest shows them."""
 
-    nats_url: Annotated[str, Meta(min_length=1, description="NATS servers, separated by commas")] = "nats://127.0.0.1:4222"
+    nats_url: Annotated[str, Meta(min_length=1, description="NATS servers, separated by commas")] = (
+        "nats://127.0.0.1:4222"
+    )
     nats_user: Annotated[str, Meta(description="NATS user")] = ""
     nats_password_file: Annotated[str, Meta(description="file that holds the password of the NATS user")] = ""
     nats_creds_file: Annotated[str, Meta(description="NATS credentials file (JWT and nkey seed)")] = ""

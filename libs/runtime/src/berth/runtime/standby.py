@@ -1,7 +1,7 @@
 """One active replica, the others ready to follow.
 
-The lease only decides who tries: every write is guarded by the sequence it expects, so two replicas that both believe to be active are a
-waste, not a fault.
+The lease only decides who tries: every write is guarded by the sequence it expects, so two replicas that both believe
+to be active are a waste, not a fault.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ActiveStandby:
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Keep trying for the lease; run `work` each time it is won and cancel it when it is lost.
 
-        Ends when cancelled (the lease is given back), when `work` returns while active, or with the exception of either.
+        Ends when cancelled (the lease is given back), when `work` returns while active, or with what either raises.
         """
         lease = asyncio.ensure_future(self._lease.run())
         try:

@@ -1,7 +1,7 @@
 """The tasks of a process, none of which may fail unseen.
 
-A task that raises ends the process: half a service is worse than one that starts again. The first failure is what the process dies of; each
-failure is logged once, with its traceback. A task that returns is done, and that is fine.
+A task that raises ends the process: half a service is worse than one that starts again. The first failure is what the
+process dies of; each failure is logged once, with its traceback. A task that returns is done, and that is fine.
 """
 
 import asyncio
@@ -39,7 +39,10 @@ class Supervisor:
             await self._changed.wait()
 
     async def stop(self, first: asyncio.Task[Any], timeout_s: float, *, grace_s: float = 1.0) -> list[str]:
-        """Cancel `first` and let it finish while the others still serve it; then cancel the others. Returns what would not end."""
+        """Cancel `first` and let it finish while the others still serve it; then cancel the others.
+
+        Returns the names of those that would not end.
+        """
         deadline = asyncio.get_running_loop().time() + timeout_s
         await self._end({first}, timeout_s)
         rest_s = deadline - asyncio.get_running_loop().time()

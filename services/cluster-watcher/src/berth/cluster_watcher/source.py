@@ -37,11 +37,6 @@ class Source:
             outcome: metrics.WRITES.labels(plural, outcome) for outcome in ("write", "unchanged", "stale", "refused")
         }
 
-    @property
-    def is_sole_listener(self) -> bool:
-        """Whether it stands for its whole kind."""
-        return not self.scope.only_key
-
     def ask_for_list(self, why: str) -> None:
         """Begin again with a list, soon."""
         self.why = why

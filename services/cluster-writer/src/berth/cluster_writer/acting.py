@@ -2,20 +2,21 @@
 
 A wave takes the plans that LEDGER has committed and that were not begun yet, checks strict gangs (R9), asks the leader
 whether the ledger still is what the Lease remembers, records the newest plan in the Lease (R10), and only then begins
-their decisions. One leader look and one Lease write a wave, not a pod.
+their decisions. One leader look and one Lease write a wave, not a pod. While nothing is to be begun it looks at the
+leader now and then, since a ledger that is gone sends no message that says so.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from berth.bus.errors import BusError
+from berth.bus.errors import ApiError, BusError
 from berth.bus.port import LedgerPort, Stored, Write
 from berth.cluster_writer import metrics
 from berth.cluster_writer.binds import Binds
 from berth.cluster_writer.core.gangs import Start, check_plan
-from berth.cluster_writer.core.waves import loss, new_plans, plans_to_forget, to_record
+from berth.cluster_writer.core.waves import loss, plans_to_forget, to_begin, to_record
 from berth.cluster_writer.epochs import Epochs, LostLeaseError
 from berth.cluster_writer.picture import Picture
 from berth.contracts import subjects
@@ -31,13 +32,24 @@ log = get_logger(__name__)
 PLANS_MAX = 64
 IDLE_S = 1.0
 FORGET_MAX = 200
+LOOK_EVERY_S = 2.0
+NO_BUCKET = 10059
+"""JetStream's error code for a stream that is not there."""
 
 
 class Acting:
     """The active writer's loop. `wake` is set by whoever saw something new."""
 
     def __init__(
-        self, picture: Picture, ledger: LedgerPort, lease: KubeLease, binds: Binds, epochs: Epochs, clock: Clock
+        self,
+        picture: Picture,
+        ledger: LedgerPort,
+        lease: KubeLease,
+        binds: Binds,
+        epochs: Epochs,
+        clock: Clock,
+        *,
+        on_raised: Callable[[int, str], None] = lambda epoch, reason: None,
     ) -> None:
         self._picture = picture
         self._ledger = ledger
@@ -46,9 +58,11 @@ class Acting:
         self._epochs = epochs
         self._clock = clock
         self.wake = asyncio.Event()
-        self.began: set[str] = set()
         self.suspected_loss = ""
+        self._fresh: set[str] = set()
         self._is_checked = False
+        self._looked_at = float("-inf")
+        self._on_raised = on_raised
         self.ledger_ready = asyncio.Event()
         self.state_ready = asyncio.Event()
 
@@ -60,8 +74,12 @@ class Acting:
     def check_again(self) -> None:
         """The Lease has just become ours, or the ledger starts over, or the bus was away: compare before acting."""
         self._is_checked = False
-        self.began.clear()
+        self._fresh = set(self._picture.book.ledger.plans)
         self.wake.set()
+
+    def plan_read(self, plan: str) -> None:
+        """A plan entry was read from LEDGER."""
+        self._fresh.add(plan)
 
     async def run(self) -> None:
         """Act while active, for ever."""
@@ -73,6 +91,7 @@ class Acting:
                 moved = await self._turn() if self._lease.active else False
             except LostLeaseError:
                 log.warning("the Lease is another writer's: beginning nothing")
+                self.suspected_loss = ""
                 self.check_again()
                 moved = False
             except BusError as error:
@@ -96,18 +115,19 @@ class Acting:
             await self._compare()
             return True
         view = self._picture.book.ledger
-        plans = new_plans(view, self.began, PLANS_MAX)
-        if not plans:
-            return False
+        plans = to_begin(view, self._fresh)
+        self._fresh = set(plans)
         ready = self._begin_gangs(plans)
         if not ready:
+            return await self._look_now_and_then()
+        if not await self._is_abreast():
             return False
         if not await self._record(ready):
             metrics.WAVES.labels("refused").inc()
             return True
         metrics.WAVES.labels("begun").inc()
         for plan in ready:
-            self.began.add(plan)
+            self._fresh.discard(plan)
             for name in sorted(view.members.get(plan, ())):
                 held = view.decisions.get(name)
                 if held is not None and held.decision.plan == plan:
@@ -116,14 +136,16 @@ class Acting:
 
     def _begin_gangs(self, plans: Sequence[str]) -> list[str]:
         """The plans that may begin now; those with a broken gang are given up, those to be judged later left."""
-        ready = []
+        ready: list[str] = []
         for plan in plans:
+            if len(ready) == PLANS_MAX:
+                break
             check = check_plan(plan, self._picture.book)
             if check.start is Start.GO:
                 ready.append(plan)
             elif check.start is Start.WITHDRAW:
                 log.warning("a plan cannot begin: its members are withdrawn", plan=plan, reason=check.reason)
-                self.began.add(plan)
+                self._fresh.discard(plan)
                 for decision in check.withdraw:
                     self._binds.give_up(decision, check.reason)
         return ready
@@ -155,16 +177,47 @@ class Acting:
             return False
         raise LostLeaseError
 
+    async def _is_abreast(self) -> bool:
+        """Whether this writer has read LEDGER as far as the Lease names it. A wave of one that has not would make the
+        Lease forget a plan that its predecessor began, and with it the only trace of a loss."""
+        record = self._lease.record
+        if record is None:
+            raise LostLeaseError
+        if not loss(self._picture.book.ledger, record.epoch, record.plan):
+            return True
+        self.suspected_loss = await self._leader_says(record.epoch, [record.plan])
+        if self.suspected_loss:
+            self.wake.set()
+        return False
+
+    async def _look_now_and_then(self) -> bool:
+        """Nothing to begin: does the ledger still stand? True when it seems not to."""
+        record, now = self._lease.record, self._clock.monotonic()
+        if record is None or now - self._looked_at < LOOK_EVERY_S:
+            return False
+        self._looked_at = now
+        self.suspected_loss = await self._leader_says(record.epoch, [record.plan])
+        return bool(self.suspected_loss)
+
     async def _leader_says(self, epoch: int | None, plans: Sequence[str]) -> str:
         """What the leader holds against acting: another epoch, or a plan that is not committed there."""
         keys = [subjects.EPOCH_KEY, *(subjects.plan_key(epoch or 0, plan) for plan in dict.fromkeys(plans) if plan)]
-        answers = await asyncio.gather(*map(self._ledger.read, keys))
+        answers = await asyncio.gather(*map(self._read, keys))
         if _epoch_of(answers[0]) != epoch:
             return f"the leader is in epoch {_epoch_of(answers[0])}, the Lease in {epoch}"
         for key, stored in zip(keys[1:], answers[1:], strict=True):
             if not _is_committed(stored):
                 return f"the leader does not hold {key} as committed"
         return ""
+
+    async def _read(self, key: str) -> Stored | None:
+        """The leader's message of a key; a bucket that is gone holds none."""
+        try:
+            return await self._ledger.read(key)
+        except ApiError as error:
+            if error.code == NO_BUCKET:
+                return None
+            raise
 
     # --- loss --------------------------------------------------------------------------------------------------------
 
@@ -181,8 +234,9 @@ class Acting:
             reason = await self._leader_says(record.epoch, [record.plan]) if record.epoch is not None else reason
         if reason:
             epoch = await self._epochs.raise_epoch(view.epoch.epoch, reason)
+            self._on_raised(epoch, reason)
             self.suspected_loss = ""
-            self.began.clear()
+            self._fresh.clear()
             await self._until_epoch(epoch)
         metrics.EPOCH.set(view.epoch.epoch)
         self._is_checked = True
@@ -201,10 +255,9 @@ class Acting:
             return
         view = self._picture.book.ledger
         keys = [subjects.plan_key(view.epoch.epoch, plan) for plan in plans_to_forget(view, record.plan)]
-        known = set(view.plans)
-        self.began &= known
-        if keys:
-            await self._ledger.commit([Write(key, None, view.expected(key)) for key in keys[:FORGET_MAX]])
+        for start in range(0, len(keys), FORGET_MAX):
+            some = keys[start : start + FORGET_MAX]
+            await self._ledger.commit([Write(key, None, view.expected(key)) for key in some])
 
 
 def _epoch_of(stored: Stored | None) -> int | None:

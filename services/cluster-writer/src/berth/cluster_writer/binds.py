@@ -1,7 +1,8 @@
 """Carrying out decisions: judge, send, read the answer, until each is over. Many at once, each alone in order.
 
 A decision that has been begun is never dropped here: it ends bound, gone or withdrawn. What has to wait for the view
-is parked under its name and judged again when the view has moved.
+is parked under its name and judged again when the view has moved. A verdict that a late view could be the cause of
+waits until the end of STATE was reached once more.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ log = get_logger(__name__)
 
 Key = tuple[str, int]
 _META = msgspec.json.Decoder(kube.AnyObject)
+GONE = -1
 REPEAT_ALARM_AFTER = 5
 LOOK_PAUSE_S = 0.02
+LOOK_PAUSE_MAX_S = 5.0
 """A conflict that the view cannot explain yet is no reason for a hot loop."""
 
 
@@ -60,6 +63,8 @@ class Binds:
         self._open: dict[Key, Decision] = {}
         self._parked: dict[Name, dict[Key, tuple[Decision, int]]] = {}
         self._give_up: dict[Key, str] = {}
+        self._ends = 0
+        self._doubted_at: dict[Key, int] = {}
         self._concurrency = concurrency
         self._on_loss = on_loss
         self._on_withdrawn = on_withdrawn
@@ -93,6 +98,12 @@ class Binds:
                 else:
                     self._queue.put_nowait(decision)
 
+    def at_end(self) -> None:
+        """The end of STATE was reached."""
+        self._ends += 1
+        if self._parked:
+            self.moved(None)
+
     def has_parked(self) -> bool:
         """Whether anything waits for the view."""
         return bool(self._parked)
@@ -108,20 +119,22 @@ class Binds:
             decision = await self._queue.get()
             over = await self._step(decision)
             if over:
-                self._open.pop((decision.uid, decision.attempt), None)
-                self._give_up.pop((decision.uid, decision.attempt), None)
+                for book in (self._open, self._give_up, self._doubted_at):
+                    book.pop((decision.uid, decision.attempt), None)
             metrics.OPEN_BINDS.set(len(self._open))
 
     async def _step(self, decision: Decision) -> bool:
         """Judge and act once; True when the decision is over, False when it was parked."""
         key = (decision.uid, decision.attempt)
+        backoff = Backoff(self._random, base_s=2 * LOOK_PAUSE_S, cap_s=LOOK_PAUSE_MAX_S)
         while True:
-            judgement = judge(decision, self._picture.book, self._picture.nodes, DEVICE_NAMES)
+            picture = self._picture
+            judgement = judge(decision, picture.book, picture.nodes, DEVICE_NAMES, nodes_known=picture.nodes_known)
             if judgement.verdict is Verdict.BIND and key in self._give_up:
                 judgement = judgement._replace(verdict=Verdict.WITHDRAW, reason=self._give_up[key])
             if judgement.verdict is Verdict.NOTHING:
                 return True
-            if judgement.verdict is Verdict.WAIT:
+            if judgement.verdict is Verdict.WAIT or (judgement.is_doubtful and self._is_doubted(key)):
                 self._park(decision, 0)
                 return False
             if judgement.verdict is Verdict.LOSS:
@@ -133,12 +146,18 @@ class Binds:
                 following = await self._bind(decision, judgement.version)
             if following is Next.DONE:
                 return True
-            await self._clock.sleep(LOOK_PAUSE_S)
+            await self._clock.sleep(LOOK_PAUSE_S + backoff.next())
             newest = await self._look(decision)
+            if newest == GONE:
+                return True
             seen = self._picture.book.seen((decision.namespace, decision.name))
             if newest and (seen is None or seen.version < newest):
                 self._park(decision, newest)
                 return False
+
+    def _is_doubted(self, key: Key) -> bool:
+        """Whether the end of STATE is still to be reached since a verdict was doubted first."""
+        return self._ends <= self._doubted_at.setdefault(key, self._ends)
 
     async def _bind(self, decision: Decision, version: int) -> Next:
         started = self._clock.monotonic()
@@ -173,7 +192,10 @@ class Binds:
         )
         if not noted.ok:
             return noted
-        guard["resourceVersion"] = _META.decode(noted.body).metadata.resource_version
+        meta = _meta_of(noted)
+        if meta is None:
+            return Answer(0, reason="UnreadableAnswer")
+        guard["resourceVersion"] = meta.resource_version
         status = {
             "phase": "Available",
             "nodeName": decision.node,
@@ -227,19 +249,31 @@ class Binds:
             await self._clock.sleep(backoff.next(answer.retry_after_s))
 
     async def _look(self, decision: Decision) -> int:
-        """The object's version as the API server has it now; 0 when it is gone or nobody answers."""
+        """The object's version as the API server has it now; 0 when nobody answers, GONE when it is gone."""
         resource = resources.PODS if decision.kind == "pod" else resources.RESERVATIONS
         answer = await self._api.get(resource, decision.namespace, decision.name)
-        if not answer.ok:
-            if not answer.missing:
-                await self._clock.sleep(0.2)
+        if answer.missing:
+            return GONE
+        meta = _meta_of(answer)
+        if meta is None:
+            await self._clock.sleep(0.2)
             return 0
-        meta = _META.decode(answer.body).metadata
-        return int(meta.resource_version) if meta.uid == decision.uid else 0
+        return int(meta.resource_version) if meta.uid == decision.uid else GONE
 
     def _park(self, decision: Decision, version: int) -> None:
         name = (decision.namespace, decision.name)
         self._parked.setdefault(name, {})[decision.uid, decision.attempt] = (decision, version)
+
+
+def _meta_of(answer: Answer) -> kube.Meta | None:
+    """The metadata of the object in an answer; None without a readable one."""
+    if not answer.ok:
+        return None
+    try:
+        meta = _META.decode(answer.body).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return meta if meta.resource_version.isascii() and meta.resource_version.isdigit() else None
 
 
 def reservation_conditions(now: float) -> list[dict[str, str]]:

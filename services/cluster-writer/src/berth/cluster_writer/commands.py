@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+import msgspec
+
 from berth.bus.port import Message
 from berth.cluster_writer import metrics
 from berth.cluster_writer.outbox import Note, Outbox
 from berth.cluster_writer.picture import Picture
+from berth.contracts import kube
 from berth.contracts.codec import decode
 from berth.contracts.command import Command, EvictPod, PatchNode, PatchObject, RefusePod
 from berth.contracts.errors import Broken
@@ -36,6 +39,9 @@ WRITABLE = {
     )
 }
 """Kinds whose objects other services may ask to have patched."""
+
+
+_OBJECT = msgspec.json.Decoder(kube.AnyObject)
 
 
 class NotNowError(Exception):
@@ -106,19 +112,33 @@ class Commands:
         if command.status is not None and not status_apart:
             body["status"] = command.status
         if notes or "status" in body:
-            outcome = self._judge(await self._patch(resource, command, body))
+            answer = await self._patch(resource, command, body)
+            outcome = self._judge(answer)
             if outcome != "done" or not status_apart:
                 return outcome
-            meta.pop("resourceVersion", None)
+            if command.version:
+                # Our own first half has moved the version on; anybody else's change still stops the second.
+                meta["resourceVersion"] = _OBJECT.decode(answer.body).metadata.resource_version
         if not status_apart:
             return "done"
         body = {"metadata": meta, "status": command.status}
         return self._judge(await self._patch(resource, command, body, subresource="status"))
 
     async def refuse_pod(self, command: RefusePod) -> str:
-        """Tell a pod's owner that it cannot be placed: a condition and an Event, only if that is news."""
-        pod = self._picture.book.pods.get((command.namespace, command.name))
-        if pod is None or pod.uid != command.uid or pod.node or pod.unschedulable == command.message:
+        """Tell a pod's owner that it cannot be placed: a condition and an Event, only if that is news.
+
+        The view may be late, and a condition that says False must not land on a pod that was bound meanwhile: the pod
+        is read, and the patch guarded by its version.
+        """
+        seen = self._picture.book.pods.get((command.namespace, command.name))
+        if seen is not None and seen.uid == command.uid and (seen.node or seen.unschedulable == command.message):
+            return "overtaken"
+        answer = await self._api.get(resources.PODS, command.namespace, command.name)
+        outcome = self._judge(answer)
+        if outcome != "done":
+            return outcome
+        pod = msgspec.json.decode(answer.body, type=kube.Pod)
+        if pod.metadata.uid != command.uid or pod.spec.node_name or _says(pod, command):
             return "overtaken"
         condition = {
             "type": "PodScheduled",
@@ -127,7 +147,8 @@ class Commands:
             "message": command.message,
             "lastTransitionTime": timestamp(self._clock.now()),
         }
-        body = {"metadata": {"uid": command.uid}, "status": {"conditions": [condition]}}
+        guard = {"uid": command.uid, "resourceVersion": pod.metadata.resource_version}
+        body = {"metadata": guard, "status": {"conditions": [condition]}}
         answer = await self._api.patch(
             resources.PODS,
             command.namespace,
@@ -137,6 +158,8 @@ class Commands:
             subresource="status",
             field_manager=FIELD_MANAGER,
         )
+        if answer.conflict:
+            raise NotNowError("the pod has changed meanwhile")
         outcome = self._judge(answer)
         if outcome == "done":
             about = ObjectRef("v1", "Pod", command.namespace, command.name, command.uid)
@@ -156,8 +179,22 @@ class Commands:
     def _judge(self, answer: Answer) -> str:
         if answer.ok:
             return "done"
-        if answer.missing or answer.conflict:
+        if answer.missing or answer.conflict or _is_successor(answer):
             return "overtaken"
         if answer.repeat:
             raise NotNowError(f"{answer.status} {answer.message}")
         raise Broken("", f"the API server refuses it: {answer.status} {answer.message}")
+
+
+def _says(pod: kube.Pod, command: RefusePod) -> bool:
+    """Whether the pod carries this refusal already."""
+    conditions = pod.status.conditions or []
+    return any(
+        each.type == "PodScheduled" and each.status == "False" and each.message == command.message
+        for each in conditions
+    )
+
+
+def _is_successor(answer: Answer) -> bool:
+    """The refusal of a patch because its uid is another object's: some kinds say so as a change of a fixed field."""
+    return answer.status == 422 and "metadata.uid" in answer.message

@@ -14,10 +14,11 @@ from typing import Any
 
 import msgspec
 
-from berth.bus.port import BusPort, Committed, Refused, Write
+from berth.bus.port import BusPort, Committed, Stored, Write
 from berth.cluster_writer import metrics
 from berth.contracts import kube, names, subjects
 from berth.contracts.codec import decode, encode
+from berth.contracts.errors import Broken
 from berth.contracts.ledger import Epoch
 from berth.kube import resources
 from berth.kube.answer import Answer
@@ -136,8 +137,8 @@ class Epochs:
             answer = await self._api.patch(resource, meta.namespace, meta.name, body)
             if answer.ok or answer.missing:
                 return
-            if not (answer.conflict or answer.status == 422):
-                await self._clock.sleep(backoff.next(answer.retry_after_s))
+            # A conflict is looked into soon; a refusal for any other reason must not make a hot loop.
+            await self._clock.sleep(backoff.next(answer.retry_after_s))
             answer = await self._api.get(resource, meta.namespace, meta.name)
             if answer.missing:
                 return
@@ -163,14 +164,16 @@ class Epochs:
             try:
                 await self._bus.ensure()
                 stored = await self._ledger.read(subjects.EPOCH_KEY)
-                if stored is not None and not stored.deleted and decode(stored.value, Epoch) == entry:
+                there = _epoch_in(stored)
+                if there == entry:
                     return
+                if not self._lease.held or (there is not None and there.epoch >= entry.epoch):
+                    # Another writer has gone on meanwhile: an epoch never goes back.
+                    raise LostLeaseError
                 write = Write(subjects.EPOCH_KEY, encode(entry), stored.sequence if stored else 0)
                 result = await self._ledger.commit([write])
                 if isinstance(result, Committed):
                     return
-                if isinstance(result, Refused) and not self._lease.held:
-                    raise LostLeaseError
                 log.warning("the epoch could not be written yet", outcome=str(result))
             except LostLeaseError:
                 raise
@@ -182,6 +185,14 @@ class Epochs:
 def _attempt(meta: kube.Meta) -> int:
     text = (meta.annotations or {}).get(names.ANNOTATION_ATTEMPT, "0")
     return min(int(text), ATTEMPT_MAX) if text.isascii() and text.isdigit() and len(text) <= 10 else 0
+
+
+def _epoch_in(stored: Stored | None) -> Epoch | None:
+    """The epoch entry that is there; None when there is none, or none that can be read."""
+    try:
+        return decode(stored.value, Epoch) if stored is not None and not stored.deleted else None
+    except Broken:
+        return None
 
 
 def _newest(listing: Listing[Any]) -> int:

@@ -24,12 +24,13 @@ class Picture:
     def __init__(self, on_bound: Callable[[Pod | Reservation, Decision | None, bool], None]) -> None:
         self.book = Book(DEVICE_NAMES, remember=True)
         self.nodes: dict[str, Node] = {}
+        self.nodes_known = False
         self._on_bound = on_bound
         self._live = False
 
     def reset_state(self) -> None:
         """STATE starts over."""
-        self._live = False
+        self._live = self.nodes_known = False
         self.nodes.clear()
         self.book.reset_state()
 
@@ -58,10 +59,19 @@ class Picture:
                 self.nodes[name] = decode(value, Node)
         elif kind == "synced" and not deleted:
             marker = decode(value, Synced)
+            if marker.kind == "nodes":
+                self.nodes_known = marker.complete
             if marker.kind in self.book.complete:
                 self.book.complete[marker.kind].marked(marker.version, marker.complete)
                 self.book.settle_waiting()
         return None
+
+    def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> str:
+        """Take in one message of LEDGER; the plan whose entry it is, empty when it is none. Raises Broken."""
+        self.book.read_ledger(key, value, deleted, sequence)
+        _, _, rest = key.partition(".")
+        family, _, plan = rest.partition(".")
+        return subjects.unescape(plan) if family == "plan" and not deleted else ""
 
     def _read_pod(self, rest: str, value: bytes, deleted: bool) -> Name:
         namespace, pod_name = subjects.parts(rest)

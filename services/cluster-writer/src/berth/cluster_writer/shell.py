@@ -27,7 +27,7 @@ SERVICE = "cluster-writer"
 FORGET_EVERY_S = 5.0
 DURABLE = "cluster-writer"
 PARKED_EVERY = 64
-"""Under load the end of STATE may not be reached for a while: look at what waits for the view every so many messages."""
+"""Under load the end of STATE is not reached for a while: look at what waits for the view every so many messages."""
 
 
 class StateSink:
@@ -56,8 +56,7 @@ class StateSink:
     def end(self, sequence: int) -> None:
         """The end was reached."""
         self._picture.end_of_state()
-        if self._binds.has_parked():
-            self._binds.moved(None)
+        self._binds.at_end()
         self._acting.state_ready.set()
         self._acting.wake.set()
 
@@ -76,7 +75,9 @@ class LedgerSink:
     def apply(self, entry: Entry) -> None:
         """The next message."""
         try:
-            self._picture.book.read_ledger(entry.key, entry.value, entry.deleted, entry.sequence)
+            plan = self._picture.read_ledger(entry.key, entry.value, entry.deleted, entry.sequence)
+            if plan:
+                self._acting.plan_read(plan)
         except (Broken, ValueError) as error:
             metrics.BROKEN_MESSAGES.labels(buckets.LEDGER).inc()
             self._log.warning("a message cannot be read and is left out", key=entry.key, error=str(error))
@@ -126,7 +127,7 @@ async def main(ctx: Context[Settings]) -> None:
         on_landed=telling.landed,
     )
     open_binds.append(binds)
-    acting = Acting(picture, bus.ledger(), lease, binds, epochs, ctx.clock)
+    acting = Acting(picture, bus.ledger(), lease, binds, epochs, ctx.clock, on_raised=telling.raised)
     ctx.health.add("views", lambda: (acting.state_ready.is_set() and acting.ledger_ready.is_set(), "read to the end"))
     ctx.spawn(bus.follow(buckets.STATE, StateSink(picture, binds, acting, ctx.log)).run(), name="follow STATE")
     ctx.spawn(bus.follow(buckets.LEDGER, LedgerSink(picture, acting, ctx.log)).run(), name="follow LEDGER")

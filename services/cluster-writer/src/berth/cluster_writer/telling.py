@@ -75,6 +75,13 @@ class Telling:
         marker = f"failed-{decision.uid}-{decision.attempt}"
         self._offer("failed", (decision.namespace, decision.name), message, marker, decision.trace or None)
 
+    def raised(self, epoch: int, reason: str) -> None:
+        """A new epoch has begun."""
+        subject = subjects.event_subject("placement", "epoch", str(epoch))
+        message = encode(event.EpochRaised(epoch=epoch, reason=reason))
+        if not self._events.offer(subject, message, id=f"epoch-{epoch}", type="placement.epoch.v1"):
+            self.dropped += 1
+
     def _offer(self, verb: str, ids: tuple[str, str], message: event.Event, marker: str, trace: str | None) -> None:
         subject = subjects.event_subject("placement", verb, *ids)
         kind = str(type(message).__struct_config__.tag)

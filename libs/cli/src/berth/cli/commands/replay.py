@@ -154,9 +154,7 @@ class Replay:
         self._progress.line(f"  {text}")
 
     async def _judge(self, watch: PodWatch) -> Figures:
-        figures = figures_of(
-            watch.fates, trace=self._wish.trace, nodes=self._trace.nodes, gpus=self._trace.gpus
-        )
+        figures = figures_of(watch.fates, trace=self._wish.trace, nodes=self._trace.nodes, gpus=self._trace.gpus)
         figures.kills = self._kills
         figures.processes = process_rows(self._processes.uses(), figures.bound)
         for name, fate in watch.fates.items():

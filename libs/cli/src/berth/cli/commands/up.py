@@ -20,9 +20,7 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-async def up(
-    *, nodes: int, seed: int, kube_url: str | None, kubeconfig: Path | None, solvers: int, keep: bool
-) -> int:
+async def up(*, nodes: int, seed: int, kube_url: str | None, kubeconfig: Path | None, solvers: int, keep: bool) -> int:
     """Run until cancelled; EXIT_BAD when a part ends that cannot be started again."""
     kube = _kube(kube_url, kubeconfig)
     began = time.monotonic()

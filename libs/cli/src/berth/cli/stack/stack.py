@@ -33,6 +33,8 @@ EXIT_SETTINGS = 2
 """A service's exit code for settings that it cannot use: starting it again would not help."""
 HOME_NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "berth-system"}}
 """Where cluster-writer keeps its Lease; on a real cluster the manifests create it."""
+STARTS_MAX = 4
+"""Who has ended this often before everything was ready will not come up."""
 POLL_S = 0.05
 
 
@@ -181,8 +183,9 @@ class Stack:
                         waiting.discard(name)
                 if self.failed.done():
                     raise StartError(self.failed.result())
-                if asyncio.get_running_loop().time() > deadline:
-                    raise StartError(self._not_ready(waiting))
+                looping = {name for name in waiting if self.processes[name].restarts >= STARTS_MAX}
+                if looping or asyncio.get_running_loop().time() > deadline:
+                    raise StartError(self._not_ready(looping or waiting))
                 await asyncio.sleep(POLL_S)
 
     async def _is_ready(self, session: aiohttp.ClientSession, name: str) -> bool:
@@ -200,7 +203,7 @@ class Stack:
         return f"http://127.0.0.1:{port}" if port else ""
 
     def _not_ready(self, waiting: set[str]) -> str:
-        lines = [f"not ready after {READY_TIMEOUT_S:.0f} s: {', '.join(sorted(waiting))}"]
+        lines = [f"not ready after {READY_TIMEOUT_S:.0f} s, or ends again and again: {', '.join(sorted(waiting))}"]
         lines += [f"  {name}:\n{self.processes[name].tail()}" for name in sorted(waiting)]
         return "\n".join(lines)
 

@@ -32,15 +32,22 @@ class Verdict(Enum):
 
 
 class Judgement(NamedTuple):
-    """A verdict, why, and the resource version of the object that was judged."""
+    """A verdict, why, and the resource version of the object that was judged.
+
+    `is_doubtful`: a view that is late in another kind (nodes, the holders of the room) would say the same, so the
+    verdict counts only when the end of STATE was reached since the decision was read.
+    """
 
     verdict: Verdict
     reason: str = ""
     version: int = 0
+    is_doubtful: bool = False
 
 
-def judge(decision: Decision, book: Book, nodes: Mapping[str, Node], device_names: frozenset[str]) -> Judgement:
-    """Judge one decision of a committed plan."""
+def judge(
+    decision: Decision, book: Book, nodes: Mapping[str, Node], device_names: frozenset[str], *, nodes_known: bool = True
+) -> Judgement:
+    """Judge one decision of a committed plan. `nodes_known`: all nodes are in `nodes`, a missing one is gone."""
     name = (decision.namespace, decision.name)
     if book.ledger.plan_status(decision.plan) is not PlanStatus.COMMITTED:
         return Judgement(Verdict.NOTHING, "its plan is not committed")
@@ -56,9 +63,11 @@ def judge(decision: Decision, book: Book, nodes: Mapping[str, Node], device_name
     if seen.deleting or seen.template.gates:
         return Judgement(Verdict.WAIT, "its object is being deleted, or gated")
     node = nodes.get(decision.node)
+    if node is None and not nodes_known:
+        return Judgement(Verdict.WAIT, "the nodes are not all known")
     if node is None or node.deleting:
-        return Judgement(Verdict.WITHDRAW, f"node {decision.node} is gone", seen.version)
+        return Judgement(Verdict.WITHDRAW, f"node {decision.node} is gone", seen.version, node is None)
     found = clash(decision, book.claims_on(decision.node), node.allocatable, device_names)
     if found is None:
         return Judgement(Verdict.BIND, "", seen.version)
-    return Judgement(Verdict.LOSS if found.is_ours else Verdict.WITHDRAW, found.text, seen.version)
+    return Judgement(Verdict.LOSS if found.is_ours else Verdict.WITHDRAW, found.text, seen.version, is_doubtful=True)

@@ -1,25 +1,30 @@
 """The last check before a bind (R11): does anybody else hold what this decision takes?
 
 Everybody else means every claim of the writer's own book: bound pods of its view and unsettled decisions that it has
-read, also those that the ledger has lost since. A clash among Berth's own claims is the sign of such a loss; one with
-a pod that somebody else placed is not.
+read, also those that the ledger has lost since. A clash that Berth's own claims make among themselves is the sign of
+such a loss; one that takes the claim of somebody else's pod is not.
+
+A reservation and its users share what it holds: it counts with what its users leave of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from berth.contracts import names
 from berth.contracts.ledger import Decision
 from berth.transaction.claims import Claim, of_decision
 
-PERCENT_NAMES = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
+PERCENT_NAMES = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA)
 PERCENT_WHOLE = 100
+ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - an address to compare with
+SHRINKING_NAMES = frozenset({names.BATCH_CPU, names.BATCH_MEMORY, names.MID_CPU, names.MID_MEMORY})
+"""Overcommitted amounts, whose total on a node may fall below what is claimed at any time: never the sign of a loss."""
 
 
 class Clash(NamedTuple):
-    """What is claimed twice, and whether only Berth's own claims are in it."""
+    """What is claimed twice, and whether Berth's own claims alone make it so."""
 
     text: str
     is_ours: bool
@@ -31,53 +36,94 @@ def clash(
     """The first thing that this decision takes and that is not free for it on its node; None when all is well."""
     mine = of_decision(decision)
     others = [claim for claim in claims if (claim.name, claim.uid) != (mine.name, mine.uid)]
-    return _devices(mine, others) or _ports(mine, others) or _amounts(mine, others, allocatable, device_names)
+    text = _first(mine, others, allocatable, device_names)
+    if not text:
+        return None
+    return Clash(text, bool(_first(mine, [c for c in others if c.is_ours], allocatable, device_names, is_proof=True)))
 
 
-def _devices(mine: Claim, others: list[Claim]) -> Clash | None:
-    for grant in mine.devices:
-        sharers = [
-            (claim, other.amounts)
-            for claim in others
-            for other in claim.devices
-            if (other.kind, other.minor) == (grant.kind, grant.minor) and not _is_family(mine, claim)
-        ]
-        for name in PERCENT_NAMES:
-            held = sum(amounts.get(name, 0) for _, amounts in sharers)
-            if grant.amounts.get(name, 0) + held > PERCENT_WHOLE:
-                asked = grant.amounts.get(name, 0)
-                text = f"{name} of {grant.kind} minor {grant.minor} on {mine.node}: {held} held, {asked} asked"
-                return Clash(text, all(claim.is_ours for claim, _ in sharers))
-    return None
+def _first(
+    mine: Claim,
+    others: list[Claim],
+    allocatable: Mapping[str, int],
+    device_names: frozenset[str],
+    *,
+    is_proof: bool = False,
+) -> str:
+    """What is claimed twice by these, empty when nothing is; `is_proof` leaves out what can have another cause."""
+    found = _devices(mine, others) or _ports(mine, others)
+    if found:
+        return found
+    if mine.devices and not is_proof and any(claim.unread for claim in others):
+        return f"a pod on {mine.node} holds devices of which nobody knows the minors"
+    skipped = device_names | SHRINKING_NAMES if is_proof else device_names
+    return _amounts(mine, others, allocatable, skipped) or ("" if is_proof else _slots(mine, others, allocatable))
 
 
-def _is_family(mine: Claim, other: Claim) -> bool:
-    """A reservation and its user share what the reservation holds."""
-    return mine.reservation == other.uid or (mine.is_reservation and other.reservation == mine.uid)
-
-
-def _ports(mine: Claim, others: list[Claim]) -> Clash | None:
-    for port in mine.ports:
-        holder = next((claim for claim in others if port in claim.ports), None)
-        if holder is not None:
-            return Clash(f"host port {port} on {mine.node} is held by {'/'.join(holder.name)}", holder.is_ours)
-    return None
-
-
-def _amounts(
-    mine: Claim, others: list[Claim], allocatable: Mapping[str, int], device_names: frozenset[str]
-) -> Clash | None:
+def _devices(mine: Claim, others: list[Claim]) -> str:
     claims = [*others, mine]
-    reservations = [claim for claim in claims if claim.is_reservation]
-    pods = [claim for claim in claims if not claim.is_reservation]
+    for kind, minor in dict.fromkeys((grant.kind, grant.minor) for grant in mine.devices):
+        held = [(claim, _on_device(claim, kind, minor)) for claim in claims]
+        for name in PERCENT_NAMES:
+            asked = _on_device(mine, kind, minor).get(name, 0)
+            total = _total(held, name)
+            if asked > 0 and total > PERCENT_WHOLE:
+                return f"{name} of {kind} minor {minor} on {mine.node}: {total} claimed of {PERCENT_WHOLE}"
+    return ""
+
+
+def _on_device(claim: Claim, kind: str, minor: int) -> Mapping[str, int]:
+    """What a claim takes of one device."""
+    total: dict[str, int] = {}
+    for grant in claim.devices:
+        if (grant.kind, grant.minor) == (kind, minor):
+            for name, amount in grant.amounts.items():
+                total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _ports(mine: Claim, others: list[Claim]) -> str:
+    for port in mine.ports:
+        holder = next((claim for claim in others if any(_is_same_port(port, other) for other in claim.ports)), None)
+        if holder is not None:
+            return f"host port {port} on {mine.node} is held by {'/'.join(holder.name)}"
+    return ""
+
+
+def _is_same_port(one: str, other: str) -> bool:
+    """Two ports `address/protocol/port` exclude each other; the address of all addresses excludes each."""
+    address, _, rest = one.partition("/")
+    other_address, _, other_rest = other.partition("/")
+    return rest == other_rest and (address == other_address or ALL_ADDRESSES in (address, other_address))
+
+
+def _amounts(mine: Claim, others: list[Claim], allocatable: Mapping[str, int], skipped: frozenset[str]) -> str:
+    held = [(claim, claim.amounts) for claim in (*others, mine)]
     for name, amount in mine.amounts.items():
-        if amount <= 0 or name in device_names or name == names.PODS:
+        if amount <= 0 or name in skipped or name == names.PODS:
             continue
-        total = sum(claim.amounts.get(name, 0) for claim in pods)
-        for reservation in reservations:
-            drawn = sum(claim.amounts.get(name, 0) for claim in pods if claim.reservation == reservation.uid)
-            total += max(0, reservation.amounts.get(name, 0) - drawn)
+        total = _total(held, name)
         if total > allocatable.get(name, 0):
-            text = f"{name} on {mine.node}: {total} claimed of {allocatable.get(name, 0)}"
-            return Clash(text, all(claim.is_ours for claim in others))
-    return None
+            return f"{name} on {mine.node}: {total} claimed of {allocatable.get(name, 0)}"
+    return ""
+
+
+def _slots(mine: Claim, others: list[Claim], allocatable: Mapping[str, int]) -> str:
+    if mine.is_reservation or names.PODS not in allocatable:
+        return ""
+    pods = 1 + sum(1 for claim in others if not claim.is_reservation)
+    if pods > allocatable[names.PODS]:
+        return f"pods on {mine.node}: {pods} of {allocatable[names.PODS]}"
+    return ""
+
+
+def _total(held: Sequence[tuple[Claim, Mapping[str, int]]], name: str) -> int:
+    """The sum over the claims, a reservation counting with what its users leave of it."""
+    total = 0
+    for claim, amounts in held:
+        amount = amounts.get(name, 0)
+        if claim.is_reservation:
+            drawn = sum(other.get(name, 0) for user, other in held if user.reservation == claim.uid)
+            amount = max(0, amount - drawn)
+        total += amount
+    return total

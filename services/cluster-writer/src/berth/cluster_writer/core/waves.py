@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Iterable
 
 from berth.contracts import subjects
 from berth.contracts.ledger import PlanStatus
 from berth.transaction.ledger_view import LedgerView
 
 
-def new_plans(view: LedgerView, begun: Container[str], plans_max: int) -> list[str]:
-    """Committed plans that hold decisions and were not begun by this writer, in the order of the ledger."""
+def to_begin(view: LedgerView, fresh: Iterable[str]) -> list[str]:
+    """Those of the fresh plans that are committed and hold decisions, in the order of the ledger."""
     found = [
         (_sequence(view, plan), plan)
-        for plan in view.members
-        if plan not in begun and view.plan_status(plan) is PlanStatus.COMMITTED
+        for plan in fresh
+        if plan in view.members and view.plan_status(plan) is PlanStatus.COMMITTED
     ]
-    return [plan for _, plan in sorted(found)[:plans_max]]
+    return [plan for _, plan in sorted(found)]
 
 
 def to_record(view: LedgerView, recorded: str, plans: list[str]) -> str:
@@ -37,8 +37,10 @@ def loss(view: LedgerView, epoch: int | None, plan: str) -> str:
 
 
 def plans_to_forget(view: LedgerView, recorded: str) -> list[str]:
-    """Plan entries without decisions, save the one that the Lease names: they may be deleted."""
-    return [plan for plan in view.plans if plan != recorded and plan not in view.members]
+    """Plan entries without decisions: they may be deleted. Never the one that the Lease names, nor a newer one, which
+    a wave may be about to write there."""
+    newest = _sequence(view, recorded) if recorded in view.plans else 0
+    return [plan for plan in view.plans if plan not in view.members and _sequence(view, plan) < newest]
 
 
 def _sequence(view: LedgerView, plan: str) -> int:

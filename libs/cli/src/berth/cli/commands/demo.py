@@ -1,0 +1,112 @@
+"""`berth demo`: a minute with the whole control plane, and proof that what it shows has happened."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import NamedTuple
+
+from berth.bus import Bus
+from berth.cli.connect import connected
+from berth.cli.demo.acts import ACTS, prepare
+from berth.cli.demo.grants import percent_held
+from berth.cli.demo.scenario import Scenario, scenario
+from berth.cli.demo.stage import Stage
+from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
+from berth.cli.load.api import Api
+from berth.cli.load.creator import create_all
+from berth.cli.load.pods import Fate, PodWatch
+from berth.cli.load.ready import until_counted
+from berth.cli.output import columns
+from berth.cli.replay.figures import percentile
+from berth.cli.replay.progress import Progress
+from berth.cli.replay.report import laws
+from berth.cli.runfile import RunFile
+from berth.cli.stack.stack import Stack
+
+COUNTED_TIMEOUT_S = 60.0
+BROKEN_BY_DESIGN = ("unsupported", "quota ", "resources.requests")
+
+
+class Verdict(NamedTuple):
+    """What was shown, and which laws hold: violations by law."""
+
+    shown: list[tuple[str, bool]]
+    laws: dict[str, int]
+    violations: list[str]
+
+    @property
+    def good(self) -> bool:
+        """Everything happened, and no law is broken."""
+        return all(happened for _, happened in self.shown) and not self.violations
+
+
+async def demo(*, nodes: int, seed: int, keep: bool) -> int:
+    """Tell the story; EXIT_BAD when something of it did not happen or a law is broken."""
+    try:
+        plot = scenario(nodes, seed)
+    except ValueError as error:
+        raise CliError(f"--{error}") from error
+    progress = Progress()
+    progress.line(f"berth demo   seed {seed}")
+    began = time.monotonic()
+    stack = Stack(say=lambda text: progress.update(f"  {text}"))
+    async with stack, Api(stack.kube_url) as api, connected(stack.nats_url) as bus:
+        with RunFile(nats_url=stack.nats_url, kube_url=stack.kube_url, command="demo"):
+            took_s = time.monotonic() - began
+            progress.line(
+                f"started      nats-server, Kubernetes API and {len(stack.services())} services in {took_s:.1f} s"
+            )
+            verdict = await _play(plot, api, bus, progress)
+            if keep:
+                progress.line("\nstill running: try the commands above in another terminal; Ctrl-C ends it")
+                raise CliError(await stack.failed, EXIT_BAD)
+    return EXIT_OK if verdict.good else EXIT_BAD
+
+
+async def _play(plot: Scenario, api: Api, bus: Bus, progress: Progress) -> Verdict:
+    nodes = sum(1 for each in plot.cluster if each["kind"] == "Node")
+    progress.line(f"cluster      {nodes} nodes, {plot.gpus} GPUs ({', '.join(plot.models)})")
+    progress.line(f"workload     {plot.pods} pods: jobs alone, a gang, shared GPUs, a reservation, a quota\n")
+    await create_all(api, plot.cluster)
+    await until_counted(
+        api,
+        timeout_s=COUNTED_TIMEOUT_S,
+        say=lambda done, total: progress.update(f"  nodes whose GPUs are counted: {done}/{total}"),
+    )
+    watch = PodWatch(api)
+    following = asyncio.create_task(watch.run())
+    try:
+        await watch.seen.wait()
+        stage = Stage(api, bus, watch, progress)
+        await prepare(stage, plot)
+        shown = [(act.promise, await act.play(stage, plot)) for act in ACTS]
+        verdict = Verdict(shown, {}, [])
+        for line in _summary(watch.fates, plot, verdict):
+            progress.line(line)
+        return verdict
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
+def _summary(fates: dict[str, Fate], plot: Scenario, verdict: Verdict) -> list[str]:
+    placed = sum(1 for fate in fates.values() if fate.node)
+    refused = sum(1 for fate in fates.values() if not fate.node and fate.refusal.startswith(BROKEN_BY_DESIGN))
+    waits = [(fate.bound - fate.sent) * 1000 for fate in fates.values() if fate.node]
+    p50, p99 = percentile(waits, 0.5), percentile(waits, 0.99)
+    use = percent_held(fates) / plot.gpus
+    times = "" if math.isnan(p50) else f"   create to bound p50 {p50:.0f} ms, p99 {p99:.0f} ms"
+    counts = f"placed {placed}   waiting {len(fates) - placed - refused}   refused {refused}"
+    lines = ["", f"{counts}   GPU use 0 % -> {use:.0f} %{times}", "", "shown"]
+    lines += [f"  {'ok    ' if happened else 'MISSING'}  {promise}" for promise, happened in verdict.shown]
+    lines += ["laws", *laws(verdict.laws, verdict.violations)]
+    hints = [
+        ("berth demo --keep", "the same, and it keeps running for the next three"),
+        ("berth why train-b", "why is this pod waiting?"),
+        ("berth status", "every service, with figures"),
+        ("berth watch placement", "placements as they happen"),
+        ("berth demo --nodes 200 --seed 8", "another, larger cluster"),
+    ]
+    return [*lines, "", "next", *columns(hints, indent="  ", gap="   ")]

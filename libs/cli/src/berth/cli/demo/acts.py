@@ -1,0 +1,162 @@
+"""The acts: each creates something, waits for what Berth does with it, tells it, and says whether it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from berth.cli.demo.grants import grants_of, shared_minor
+from berth.cli.demo.scenario import NAMESPACE, QUOTA, Scenario
+from berth.cli.demo.stage import Stage, key_of
+from berth.cli.errors import CliError
+from berth.contracts import names
+from berth.simcluster.store.objects import Json
+
+QUOTAS: Final = f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{NAMESPACE}/elasticquotas"
+RESERVATIONS: Final = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
+SHOWN: Final = 4
+BATCH_WAIT_S: Final = 30.0
+
+
+class Act(NamedTuple):
+    """What is to be shown, and how."""
+
+    promise: str
+    play: Callable[[Stage, Scenario], Awaitable[bool]]
+
+
+async def batch(stage: Stage, plot: Scenario) -> bool:
+    """Independent pods, latency-sensitive and best-effort."""
+    names_ = await stage.create(plot.batch)
+    fates = await stage.settled(names_, wait_s=BATCH_WAIT_S)
+    bound = [(name, fate) for name, fate in zip(names_, fates, strict=True) if fate.node]
+    for name, fate in [pair for pair in bound if grants_of(*pair)][:SHOWN]:
+        stage.tell("pod", name.partition("/")[2], "placed", f"{fate.node}  {_gpus(name, stage)}")
+    nodes = len({fate.node for _, fate in bound})
+    stage.tell("batch", f"{len(names_)} pods", f"placed {len(bound)}", f"on {nodes} nodes")
+    return bool(bound) and all(fate.is_settled for fate in fates)
+
+
+async def gang(stage: Stage, plot: Scenario) -> bool:
+    """Members that start together or not at all."""
+    names_ = await stage.create(plot.gang)
+    fates = await stage.settled(names_)
+    placed = [fate for fate in fates if fate.node]
+    plans = {fate.annotations.get(names.ANNOTATION_PLAN) for fate in placed}
+    spread = len({fate.node for fate in placed})
+    facts = f"in {len(plans)} plan on {spread} node{'s' if spread != 1 else ''}, charged to quota {QUOTA}"
+    stage.tell("gang", "train-a", f"placed {len(placed)}/{len(names_)}", facts)
+    return len(placed) == len(names_) and len(plans) == 1
+
+
+async def shared(stage: Stage, plot: Scenario) -> bool:
+    """Two pods on one GPU: a latency-sensitive one and a best-effort one."""
+    await stage.settled(await stage.create(plot.shared))
+    pair = shared_minor(stage.watch.fates, key_of(plot.shared[0]))
+    if pair is None:
+        stage.tell("GPU share", "infer", "no GPU is shared")
+        return False
+    one, other = pair
+    stage.tell(
+        "GPU share",
+        one.pod.partition("/")[2],
+        "placed",
+        f"{one.node} gpu {one.minor}: {one.percent} % beside {other.percent} % of {other.pod.partition('/')[2]}",
+    )
+    return one.percent + other.percent <= 100
+
+
+async def reservation(stage: Stage, plot: Scenario) -> bool:
+    """Room is held for a job that comes later, and used by it alone."""
+    await stage.create([plot.reservation])
+    name = plot.reservation["metadata"]["name"]
+    node = ""
+    for _ in range(60):
+        status = (await stage.object(f"{RESERVATIONS}/{name}")).get("status") or {}
+        node = status.get("nodeName", "")
+        if node and status.get("phase") == "Available":
+            break
+        await stage.until(lambda: False, wait_s=0.2)
+    stage.tell("reservation", name, "available" if node else "not placed", node and f"{node} holds 1 GPU for its owner")
+    (fate,) = await stage.settled(await stage.create([plot.owner]))
+    used = _used_reservation(fate.annotations)
+    owner = plot.owner["metadata"]["name"]
+    stage.tell("pod", owner, "placed" if fate.node else "waiting", f"{fate.node}  out of reservation {used or 'none'}")
+    return bool(node) and fate.node == node and used == name
+
+
+async def over_quota(stage: Stage, plot: Scenario) -> bool:
+    """There is room on the nodes, but not in the quota."""
+    return await _refused(stage, plot.over_quota, "quota")
+
+
+async def bad_input(stage: Stage, plot: Scenario) -> bool:
+    """A request that nobody can mean is refused by the name of its field."""
+    return await _refused(stage, plot.bad_input, "invalid", names.GPU_CORE)
+
+
+async def unsupported(stage: Stage, plot: Scenario) -> bool:
+    """What Berth does not do yet is refused by name, not ignored."""
+    return await _refused(stage, plot.unsupported, "unsupported", names.RDMA)
+
+
+async def late(stage: Stage, plot: Scenario) -> bool:
+    """More work than there is room for: some of it waits."""
+    names_ = await stage.create(plot.late)
+    fates = await stage.settled(names_, wait_s=BATCH_WAIT_S)
+    placed = sum(1 for fate in fates if fate.node)
+    stage.tell("batch", f"{len(names_)} pods", f"placed {placed}", f"{len(names_) - placed} wait for room")
+    return all(fate.is_settled for fate in fates)
+
+
+ACTS: Final = (
+    Act("a batch of independent pods is placed", batch),
+    Act("a gang is placed whole, by one plan", gang),
+    Act("two pods share one GPU", shared),
+    Act("a reservation is used by its owner", reservation),
+    Act("a pod over its quota is refused, with a repair", over_quota),
+    Act("bad input is refused by its field", bad_input),
+    Act("what is not supported is refused by name", unsupported),
+    Act("every other pod is placed, or told why not", late),
+)
+
+
+async def prepare(stage: Stage, plot: Scenario) -> None:
+    """Create the quota and wait until Berth counts it. Raises CliError when that takes too long."""
+    await stage.create([plot.quota])
+    for _ in range(100):
+        found = await stage.object(f"{QUOTAS}/{QUOTA}")
+        if names.ANNOTATION_QUOTA_RUNTIME in (found["metadata"].get("annotations") or {}):
+            return
+        await stage.until(lambda: False, wait_s=0.2)
+    raise CliError(f"quota {QUOTA} is not counted after 20 s: quota-manager or cluster-writer is behind", 1)
+
+
+async def _refused(stage: Stage, manifest: Json, code: str, field: str = "") -> bool:
+    name = manifest["metadata"]["name"]
+    (fate,) = await stage.settled(await stage.create([manifest]))
+    answer = await stage.why(name)
+    reason = next((each for each in answer.reasons if each.code == code), None) if answer else None
+    if fate.node or reason is None:
+        stage.tell("pod", name, "placed" if fate.node else "no reason", fate.node)
+        return False
+    stage.tell("pod", name, "refused", reason.message)
+    if reason.repair:
+        stage.more("repair", reason.repair)
+    return bool(reason.repair) and field in f"{reason.field} {reason.message}" and bool(fate.refusal)
+
+
+def _gpus(name: str, stage: Stage) -> str:
+    grants = grants_of(name, stage.watch.fates[name])
+    share = f", {grants[0].percent} %" if len(grants) == 1 and grants[0].percent < 100 else ""
+    return f"gpu {','.join(str(grant.minor) for grant in grants)}{share}"
+
+
+def _used_reservation(annotations: dict[str, str]) -> str:
+    text = annotations.get(names.ANNOTATION_RESERVATION_ALLOCATED, "")
+    try:
+        return str(msgspec.json.decode(text).get("name", "")) if text else ""
+    except (msgspec.DecodeError, AttributeError):
+        return ""

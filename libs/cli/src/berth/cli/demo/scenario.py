@@ -1,0 +1,134 @@
+"""What the demonstration creates: the same objects for the same seed and size."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from berth.contracts import names
+from berth.simcluster.generate import (
+    ClusterShape,
+    PodRequest,
+    WorkloadShape,
+    generate_cluster,
+    generate_workload,
+    pod_manifest,
+)
+from berth.simcluster.store.objects import Json
+
+NODES_MIN: Final = 4
+NODES_MAX: Final = 2000
+GANG_MAX: Final = 16
+QUOTA: Final = "ml"
+SPARE_GPUS: Final = 2
+"""GPUs that the quota leaves once the gang runs."""
+PODS_PER_GPU: Final = 0.9
+OWNER: Final = "demo.berth.sh/job"
+NAMESPACE: Final = "default"
+
+
+class Scenario(NamedTuple):
+    """Manifests by act; `gpus` and `kinds` describe the cluster."""
+
+    cluster: list[Json]
+    gpus: int
+    models: list[str]
+    quota: Json
+    batch: list[Json]
+    gang: list[Json]
+    shared: list[Json]
+    reservation: Json
+    owner: Json
+    over_quota: Json
+    bad_input: Json
+    unsupported: Json
+    late: list[Json]
+
+    @property
+    def pods(self) -> int:
+        """How many pods there are in all."""
+        manifests = [*self.batch, *self.gang, *self.shared, *self.late]
+        return sum(1 for each in manifests if each["kind"] == "Pod") + 4
+
+
+def scenario(nodes: int, seed: int) -> Scenario:
+    """The scenario of a size and a seed. Raises ValueError when the size is out of range."""
+    if not NODES_MIN <= nodes <= NODES_MAX:
+        raise ValueError(f"nodes: must be between {NODES_MIN} and {NODES_MAX}")
+    cluster = generate_cluster(ClusterShape(nodes=nodes), seed=seed)
+    devices = [each for each in cluster if each["kind"] == "Device"]
+    gpus = sum(len(each["spec"]["devices"]) for each in devices)
+    members = max(2, min(GANG_MAX, gpus // 10))
+    shape = WorkloadShape(pods=int(gpus * PODS_PER_GPU), prefix="job", priority_classes=True)
+    workload = generate_workload(shape, seed=seed)
+    classes = [each for each in workload if each["kind"] == "PriorityClass"]
+    singles = [each for each in workload if each["kind"] == "Pod"]
+    half = len(singles) // 2
+    return Scenario(
+        cluster=[*cluster, *classes],
+        gpus=gpus,
+        models=sorted({each["metadata"]["labels"][names.LABEL_GPU_MODEL] for each in devices}),
+        quota=_quota(members),
+        batch=singles[:half],
+        gang=_gang("train-a", members),
+        shared=[_share("infer", "LS", "koord-prod", 60), _share("etl", "BE", "koord-batch", 40)],
+        reservation=_reservation("nightly"),
+        owner=_pod("nightly-run", PodRequest(8_000, 32_768, 1), labels={OWNER: "nightly"}),
+        over_quota=_pod("train-b", PodRequest(16_000, 65_536, 2 * SPARE_GPUS), labels={names.LABEL_QUOTA_NAME: QUOTA}),
+        bad_input=_odd("typo", {names.GPU_CORE: "150", names.GPU_MEMORY_RATIO: "150"}),
+        unsupported=_odd("rdma", {names.GPU_CORE: "100", names.GPU_MEMORY_RATIO: "100", names.RDMA: "100"}),
+        late=singles[half:],
+    )
+
+
+def _pod(name: str, request: PodRequest, **more: Any) -> Json:
+    more.setdefault("qos", "LS")
+    return pod_manifest(name, request, namespace=NAMESPACE, **more)
+
+
+def _quota(members: int) -> Json:
+    """A group that may use what the gang needs, and a little more."""
+    most = {names.GPU_CORE: str(100 * (members + SPARE_GPUS))}
+    return {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": QUOTA, "namespace": NAMESPACE, "labels": {names.LABEL_QUOTA_IS_PARENT: "false"}},
+        "spec": {"min": {names.GPU_CORE: str(100 * members)}, "max": most},
+    }
+
+
+def _gang(name: str, members: int) -> list[Json]:
+    group: Json = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"minMember": members, "scheduleTimeoutSeconds": 600},
+    }
+    labels = {names.LABEL_POD_GROUP: name, names.LABEL_QUOTA_NAME: QUOTA}
+    request = PodRequest(4_000, 16_384, 1)
+    return [group, *(_pod(f"{name}-{number}", request, labels=labels) for number in range(members))]
+
+
+def _share(name: str, qos: str, priority_class: str, percent: int) -> Json:
+    return _pod(name, PodRequest(2_000, 8_192, 1, 10 * percent), qos=qos, priority_class=priority_class)
+
+
+def _reservation(name: str) -> Json:
+    return {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {"metadata": {"namespace": NAMESPACE}, "spec": PodRequest(8_000, 32_768, 1).spec()},
+            "owners": [{"labelSelector": {"matchLabels": {OWNER: name}}}],
+            "ttl": "24h",
+        },
+    }
+
+
+def _odd(name: str, amounts: dict[str, str]) -> Json:
+    """A pod whose GPU request is written by hand."""
+    manifest = _pod(name, PodRequest(1_000, 4_096))
+    resources = manifest["spec"]["containers"][0]["resources"]
+    for part in ("requests", "limits"):
+        resources[part] = {**resources[part], **amounts}
+    return manifest

@@ -1,0 +1,79 @@
+"""What the acts of the demonstration share: the API, the bus, the eyes, and the lines they print."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from berth.bus import Bus
+from berth.cli.commands.why import ask_why
+from berth.cli.demo.scenario import NAMESPACE
+from berth.cli.load.api import Api
+from berth.cli.load.creator import create_all
+from berth.cli.load.pods import Fate, PodWatch
+from berth.cli.output import fitted
+from berth.cli.replay.progress import Progress
+from berth.contracts.question import WhyAnswer
+from berth.simcluster.store.objects import Json
+
+WAIT_S = 20.0
+POLL_S = 0.05
+
+
+class Stage:
+    """Creates, waits, asks and tells."""
+
+    def __init__(self, api: Api, bus: Bus, watch: PodWatch, progress: Progress) -> None:
+        self.api = api
+        self.watch = watch
+        self._bus = bus
+        self._progress = progress
+        self._began = time.monotonic()
+
+    async def create(self, manifests: Sequence[Json]) -> list[str]:
+        """Create them in order; the keys of the pods among them."""
+        names = [key_of(each) for each in manifests if each["kind"] == "Pod"]
+        for name in names:
+            self.watch.sending(name)()
+        await create_all(self.api, manifests)
+        return names
+
+    async def until(self, done: Callable[[], bool], *, wait_s: float = WAIT_S) -> bool:
+        """Whether it came true in time."""
+        deadline = time.monotonic() + wait_s
+        while not done():
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(POLL_S)
+        return True
+
+    async def settled(self, names: Sequence[str], *, wait_s: float = WAIT_S) -> list[Fate]:
+        """The fates of pods, once each has a node or a reason, or the time is up."""
+        fates = [self.watch.expect(name) for name in names]
+        await self.until(lambda: all(fate.is_settled for fate in fates), wait_s=wait_s)
+        return fates
+
+    async def object(self, path: str) -> dict[str, Any]:
+        """One object of the API server."""
+        found: dict[str, Any] = await self.api.get(path)
+        return found
+
+    async def why(self, name: str) -> WhyAnswer | None:
+        """What the solver says of a pod of ours."""
+        return await ask_why(self._bus, NAMESPACE, name)
+
+    def tell(self, kind: str, name: str, outcome: str, facts: str = "") -> None:
+        """One line of the story, with the time since the first pod."""
+        at = f"{time.monotonic() - self._began:4.1f} s"
+        self._progress.line(fitted(f"{at}  {kind:<11} {name:<12} {outcome:<14} {facts}".rstrip()))
+
+    def more(self, what: str, text: str) -> None:
+        """A line below the last one."""
+        self._progress.line(fitted(f"{'':24}{what:<7} {text}"))
+
+
+def key_of(manifest: Json) -> str:
+    """`namespace/name`."""
+    return f"{manifest['metadata'].get('namespace', NAMESPACE)}/{manifest['metadata']['name']}"

@@ -1,0 +1,157 @@
+"""Objects of STATE and its neighbours, written the way a test would say them: `pod("train-0").gang("g", 4).gpus(1)`.
+
+A builder is changed in place and handed to a `Feed`, which gives it a version. Amounts are in base units: cpu in
+thousandths of a core, memory in bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Self
+
+import msgspec
+
+from berth.contracts import names
+from berth.contracts.inventory import DeviceSlot
+from berth.contracts.kube import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement, Toleration
+from berth.contracts.ledger import DeviceGrant
+from berth.contracts.state import HostPort, Pod, PodTemplate
+
+GI: Final = 1 << 30
+GPU_MEMORY: Final = 16 * GI
+
+
+class PodBuilder:
+    """A pod in the making."""
+
+    def __init__(self, name: str, namespace: str = "default") -> None:
+        self._fields: dict[str, Any] = {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}"}
+        self._template: dict[str, Any] = {"scheduler": names.SCHEDULER_NAME}
+        self._requests: dict[str, int] = {}
+        self._labels: dict[str, str] = {}
+        self._annotations: dict[str, str] = {}
+
+    def requests(self, amounts: dict[str, int] | None = None, *, cpu: int = 0, memory: int = 0) -> Self:
+        """Add to the request."""
+        self._requests.update(amounts or {})
+        if cpu:
+            self._requests[names.CPU] = cpu
+        if memory:
+            self._requests[names.MEMORY] = memory
+        return self
+
+    def gpus(self, count: int) -> Self:
+        """Whole NVIDIA GPUs."""
+        return self.requests({names.NVIDIA_GPU: count})
+
+    def share(self, percent: int) -> Self:
+        """A part of one GPU, compute and memory alike."""
+        return self.requests({names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent})
+
+    def gang(self, name: str, minimum: int | None = None, **settings: str) -> Self:
+        """A member of a gang by annotations; `settings` such as mode, match_policy, groups. No minimum: by PodGroup."""
+        if minimum is None:
+            return self.label(names.LABEL_POD_GROUP, name)
+        self.annotation(names.ANNOTATION_GANG_NAME, name).annotation(names.ANNOTATION_GANG_MIN, str(minimum))
+        for key, value in settings.items():
+            self.annotation(names.GANG_PREFIX + key.replace("_", "-"), value)
+        return self
+
+    def quota(self, name: str, *, firm: bool = False) -> Self:
+        """Charged to a quota group; `firm`: non-preemptible."""
+        if firm:
+            self.label(names.LABEL_QUOTA_PREEMPTIBLE, "false")
+        return self.label(names.LABEL_QUOTA_NAME, name)
+
+    def label(self, key: str, value: str) -> Self:
+        """Set a label."""
+        self._labels[key] = value
+        return self
+
+    def annotation(self, key: str, value: str) -> Self:
+        """Set an annotation."""
+        self._annotations[key] = value
+        return self
+
+    def only_on(self, key: str, *values: str) -> Self:
+        """Required node affinity: the label has one of the values."""
+        term = NodeSelectorTerm(match_expressions=[Requirement(key=key, operator="In", values=list(values))])
+        required = NodeSelector(node_selector_terms=[term])
+        affinity = NodeAffinity(required_during_scheduling_ignored_during_execution=required)
+        return self.template(affinity=Affinity(node_affinity=affinity))
+
+    def tolerates(self, key: str) -> Self:
+        """Tolerate any taint of this key."""
+        return self.template(tolerations=[Toleration(key=key, operator="Exists")])
+
+    def port(self, *ports: int) -> Self:
+        """Host ports over TCP."""
+        return self.template(host_ports=[HostPort(port=port) for port in ports])
+
+    def on(self, node: str, devices: list[DeviceGrant] | None = None, phase: str = "Running") -> Self:
+        """Bound to a node, with these devices."""
+        if devices:
+            self.annotation(names.ANNOTATION_DEVICE_ALLOCATED, allocated(devices))
+        return self.set(node=node, phase=phase)
+
+    def template(self, **fields: Any) -> Self:
+        """Set fields of the template."""
+        self._template.update(fields)
+        return self
+
+    def set(self, **fields: Any) -> Self:
+        """Set fields of the pod itself."""
+        self._fields.update(fields)
+        return self
+
+    def build(self, version: int) -> Pod:
+        """The pod as of a version."""
+        template = PodTemplate(
+            **{
+                **self._template,
+                "requests": dict(self._requests),
+                "labels": dict(self._labels),
+                "annotations": dict(self._annotations),
+            }
+        )
+        return Pod(**{"phase": "Pending", **self._fields, "version": version, "template": template})
+
+
+def pod(name: str, namespace: str = "default") -> PodBuilder:
+    """A pending pod for Berth that asks for nothing yet."""
+    return PodBuilder(name, namespace)
+
+
+def gpu_slots(count: int, memory: int = GPU_MEMORY, unhealthy: tuple[int, ...] = ()) -> list[DeviceSlot]:
+    """Whole GPUs with minors from 0."""
+    return [
+        DeviceSlot(
+            kind="gpu",
+            minor=minor,
+            healthy=minor not in unhealthy,
+            uuid=f"GPU-{minor}",
+            amounts={names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: memory},
+        )
+        for minor in range(count)
+    ]
+
+
+def gpu_grant(minor: int, percent: int = 100, memory: int = GPU_MEMORY) -> DeviceGrant:
+    """A share of one GPU, memory filled in both forms."""
+    return DeviceGrant(
+        kind="gpu",
+        minor=minor,
+        amounts={
+            names.GPU_CORE: percent,
+            names.GPU_MEMORY_RATIO: percent,
+            names.GPU_MEMORY: percent * memory // 100,
+        },
+    )
+
+
+def allocated(grants: list[DeviceGrant]) -> str:
+    """The device annotation of a bound pod, amounts as plain integers."""
+    content: dict[str, list[dict[str, object]]] = {}
+    for grant in grants:
+        resources = {name: str(amount) for name, amount in grant.amounts.items()}
+        content.setdefault(grant.kind, []).append({"minor": grant.minor, "resources": resources})
+    return msgspec.json.encode(content).decode()

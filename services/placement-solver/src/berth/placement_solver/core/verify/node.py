@@ -1,0 +1,140 @@
+"""The room of one node: do its holders and the plan's claims fit together.
+
+Two questions, in this order. Do the pods, bound or decided, fit the node? And do they leave to every reservation what
+is left of it? A node that is over-committed already (by somebody else's doing) may stay so, but the plan must not make
+it worse, and must not take anything of what is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from typing import TypeAlias
+
+from berth.contracts import names
+from berth.contracts.inventory import NodeInventory
+from berth.contracts.state import Node
+from berth.rules.gpu_request import FAMILY
+from berth.transaction.claims import Claim
+
+BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
+"""Resources that are given out device by device."""
+PERCENT = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
+
+Item: TypeAlias = tuple[str, ...]
+"""What is counted: a resource of the node, or kind, minor and resource of a device."""
+Sums: TypeAlias = dict[Item, int]
+Measure: TypeAlias = Callable[[Claim], Iterable[tuple[Item, int]]]
+
+
+class NodeCheck:
+    """One node with its holders and the claims that a plan adds."""
+
+    def __init__(
+        self, node: Node, inventory: NodeInventory | None, held: Sequence[Claim], arriving: Sequence[Claim]
+    ) -> None:
+        self._node = node
+        self._inventory = inventory
+        self._held = held
+        self._arriving = arriving
+
+    def problems(self) -> list[str]:
+        """All that does not fit."""
+        problems = list(self._too_many_pods())
+        problems += self._over(_plain, self._offered())
+        if any(claim.devices for claim in self._arriving):
+            if any(claim.unread for claim in self._held):
+                problems.append("holds devices of which nobody knows the minors, so none can be given out")
+            problems += self._over(_by_minor, self._device_totals())
+        if any(claim.ports for claim in self._arriving):
+            problems += self._port_clashes()
+        return problems
+
+    def _over(self, measure: Measure, totals: Sums) -> Iterator[str]:
+        asked: Sums = {}
+        drawn: Sums = {}
+        for claim in self._arriving:
+            for item, amount in measure(claim):
+                if amount > 0:
+                    into = asked if claim.is_reservation else drawn
+                    into[item] = into.get(item, 0) + amount
+        wanted = asked.keys() | drawn.keys()
+        pods = _sum((claim for claim in self._held if not claim.is_reservation), measure, wanted)
+        before = _remainders(self._held, measure, wanted)
+        after = _remainders([*self._held, *self._arriving], measure, wanted)
+        for item in sorted(wanted):
+            if item not in totals and len(item) > 1:
+                continue  # a device is governed by what it reports
+            total, held = totals.get(item, 0), pods.get(item, 0)
+            taken = held + drawn.get(item, 0)
+            kept = taken + after.get(item, 0)
+            if item in drawn and taken > total:
+                yield f"{' '.join(item)}: {taken} claimed of {total}"
+            elif kept > max(total, held + before.get(item, 0)):
+                yield f"{' '.join(item)}: {kept} claimed or reserved of {total}"
+
+    def _offered(self) -> Sums:
+        return {(name,): amount for name, amount in self._node.allocatable.items()}
+
+    def _device_totals(self) -> Sums:
+        """Totals of healthy devices; what a device does not report is governed by what it does."""
+        totals: Sums = {}
+        for slot in self._inventory.devices if self._inventory else ():
+            if slot.healthy:
+                for name, amount in slot.amounts.items():
+                    if amount:
+                        bound = min(amount, 100) if name in PERCENT else amount
+                        totals[slot.kind, str(slot.minor), name] = bound
+        return totals
+
+    def _too_many_pods(self) -> Iterator[str]:
+        arriving = sum(1 for claim in self._arriving if not claim.is_reservation)
+        count = arriving + sum(1 for claim in self._held if not claim.is_reservation)
+        most = self._node.allocatable.get(names.PODS, 0)
+        if arriving and count > most:
+            yield f"{count} pods, at most {most}"
+
+    def _port_clashes(self) -> Iterator[str]:
+        taken = [port.split("/") for claim in self._held for port in claim.ports]
+        for claim in self._arriving:
+            mine = [port.split("/") for port in claim.ports]
+            for address, protocol, port in mine:
+                if any(_clash(address, protocol, port, other) for other in taken):
+                    yield f"host port {protocol} {port} is taken, wanted by {'/'.join(claim.name)}"
+            taken += mine
+
+
+def _clash(address: str, protocol: str, port: str, other: Sequence[str]) -> bool:
+    everywhere = "0.0.0.0"  # noqa: S104 - a value to compare with, nothing is bound
+    return [protocol, port] == list(other[1:]) and (address == other[0] or everywhere in (address, other[0]))
+
+
+def _plain(claim: Claim) -> Iterator[tuple[Item, int]]:
+    for name, amount in claim.amounts.items():
+        if name not in BY_MINOR and name != names.PODS:
+            yield (name,), amount
+
+
+def _by_minor(claim: Claim) -> Iterator[tuple[Item, int]]:
+    for grant in claim.devices:
+        for name, amount in grant.amounts.items():
+            yield (grant.kind, str(grant.minor), name), amount
+
+
+def _sum(claims: Iterable[Claim], measure: Measure, wanted: Set[Item]) -> Sums:
+    sums: Sums = {}
+    for claim in claims:
+        for item, amount in measure(claim):
+            if item in wanted:
+                sums[item] = sums.get(item, 0) + amount
+    return sums
+
+
+def _remainders(claims: Sequence[Claim], measure: Measure, wanted: Set[Item]) -> Sums:
+    """What of the reservations among the claims their users have not taken."""
+    sums: Sums = {}
+    for reservation in claims:
+        if reservation.is_reservation:
+            used = _sum((each for each in claims if each.reservation == reservation.uid), measure, wanted)
+            for item, amount in _sum([reservation], measure, wanted).items():
+                sums[item] = sums.get(item, 0) + max(0, amount - used.get(item, 0))
+    return sums

@@ -1,0 +1,72 @@
+"""The object behind a claim, and whether the node of the claim may take it at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.contracts.state import Node, Pod, Reservation
+from berth.placement_solver.core.verify.device_grants import grant_problems
+from berth.placement_solver.core.verify.reservations import affinity_problems
+from berth.placement_solver.core.verify.view import View
+from berth.rules.node_affinity import compile_node_rule
+from berth.rules.taints import Tolerations
+from berth.transaction.claims import Claim
+
+ENDED = ("Succeeded", "Failed")
+
+
+def object_problems(claim: Claim, view: View) -> Iterator[str]:
+    """What speaks against placing this object now, and on this node; room is not looked at."""
+    obj = view.book.seen(claim.name)
+    if obj is None or obj.uid != claim.uid:
+        yield f"there is no such object with uid {claim.uid}"
+        return
+    if obj.node:
+        yield f"is on node {obj.node} already"
+    if obj.deleting or obj.phase in ENDED:
+        yield "is ending or has ended"
+    if obj.template.gates:
+        yield f"is held by a scheduling gate {obj.template.gates[0]}"
+    if obj.problems or obj.template.constraints:
+        yield "says something about its placement that cannot be honoured"
+    if claim.attempt != obj.attempt:
+        yield f"the claim is for attempt {claim.attempt}, the object is at {obj.attempt}"
+    if not claim.plan:
+        yield "the claim names no plan"
+    if view.book.open_decision(claim.name) is not None:
+        yield "a decision under this name is still open"
+    if {k: v for k, v in claim.amounts.items() if v} != {k: v for k, v in obj.template.requests.items() if v}:
+        yield "the claim's amounts are not those of the request"
+    if sorted(claim.ports) != sorted(
+        _port_text(port.host_ip, port.protocol, port.port) for port in obj.template.host_ports
+    ):
+        yield "the claim's host ports are not those of the object"
+    if isinstance(obj, Pod):
+        yield from affinity_problems(claim, obj, view)
+    row = view.nodes.rows.get(claim.node)
+    node = view.nodes.states[row] if row is not None else None
+    if row is None or node is None:
+        return
+    inventory = view.nodes.inventories[row]
+    yield from grant_problems(claim, inventory)
+    yield from _node_problems(obj, node)
+
+
+def _node_problems(obj: Pod | Reservation, node: Node) -> Iterator[str]:
+    template = obj.template
+    if node.deleting:
+        yield f"node {node.name} is being deleted"
+    if (node.unschedulable or node.taints) and not Tolerations(template.tolerations).admit(
+        node.taints, unschedulable=node.unschedulable
+    ):
+        yield f"node {node.name} has a taint or mark that is not tolerated"
+    if template.node_selector or template.affinity is not None:
+        rule = compile_node_rule(template.node_selector, template.affinity)
+        if not rule.matches(node.labels, node.name):
+            yield f"node {node.name} does not match the node selector or affinity"
+    if isinstance(obj, Reservation) and obj.required_node and obj.required_node != node.name:
+        yield f"wants node {obj.required_node}, is placed on {node.name}"
+
+
+def _port_text(address: str, protocol: str, port: int) -> str:
+    return f"{address or '0.0.0.0'}/{protocol}/{port}"  # noqa: S104 - the written form, nothing is bound

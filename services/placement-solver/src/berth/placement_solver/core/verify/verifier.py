@@ -1,0 +1,69 @@
+"""A plan is checked once more before it is committed, by rules that share no computation with the solver.
+
+Every check starts from the holders themselves (bound objects and unsettled decisions) and from the messages of STATE,
+INVENTORY, QUOTA and RESERVATION. The columns, slots and tallies that the solver works with are never read, so that a
+slip in them shows here and nowhere else. The cost grows with the holders of the nodes that a plan touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from berth.placement_solver.core.verify.gangs import gang_problems
+from berth.placement_solver.core.verify.node import NodeCheck
+from berth.placement_solver.core.verify.objects import object_problems
+from berth.placement_solver.core.verify.quotas import QuotaTallies
+from berth.placement_solver.core.verify.reservations import draw_problems
+from berth.placement_solver.core.verify.view import View
+from berth.transaction.claims import Claim
+
+PROBLEMS_MAX = 64
+
+
+class Verifier:
+    """Checks plans against a picture. It counts quota use itself, from the claims that the picture tells it of."""
+
+    def __init__(self, picture: View) -> None:
+        self._picture = picture
+        self._quotas = QuotaTallies()
+        for claim in picture.book.claims():
+            self._quotas.count(claim, 1)
+        picture.observe(self._on_claim)
+
+    def check(self, claims: Sequence[Claim]) -> list[str]:
+        """What is wrong with a plan that makes these claims, none of which the book holds yet; empty when nothing."""
+        problems: list[str] = []
+        seen: set[str] = set()
+        by_node: dict[str, list[Claim]] = {}
+        for claim in claims:
+            if claim.uid in seen:
+                problems.append(f"{_name(claim)}: its uid {claim.uid} is placed twice by the plan")
+            seen.add(claim.uid)
+            problems += [f"{_name(claim)}: {text}" for text in object_problems(claim, self._picture)]
+            by_node.setdefault(claim.node, []).append(claim)
+        for node, arriving in by_node.items():
+            problems += [f"node {node}: {text}" for text in self._node_problems(node, arriving)]
+        problems += self._quotas.problems(claims, self._picture)
+        problems += gang_problems(claims, self._picture)
+        return problems[:PROBLEMS_MAX]
+
+    def _node_problems(self, node: str, arriving: Sequence[Claim]) -> list[str]:
+        nodes = self._picture.nodes
+        row = nodes.rows.get(node)
+        state = nodes.states[row] if row is not None else None
+        if row is None or state is None:
+            return ["is not known"]
+        held = list(self._picture.book.claims_on(node))
+        check = NodeCheck(state, nodes.inventories[row], held, arriving)
+        problems = check.problems()
+        for claim in arriving:
+            if claim.reservation:
+                problems += [f"{_name(claim)}: {text}" for text in draw_problems(claim, held, arriving, self._picture)]
+        return problems
+
+    def _on_claim(self, claim: Claim, added: bool) -> None:
+        self._quotas.count(claim, 1 if added else -1)
+
+
+def _name(claim: Claim) -> str:
+    return "/".join(claim.name)

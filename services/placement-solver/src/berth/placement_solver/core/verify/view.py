@@ -1,0 +1,84 @@
+"""What the verifier reads: holders and messages as they came in, nothing that the solver has worked out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from berth.contracts.inventory import NodeInventory
+from berth.contracts.quota import QuotaGroup
+from berth.contracts.reservation import ReservedRoom
+from berth.contracts.state import Node, PodGroup
+from berth.rules.gang_config import GangConfig
+from berth.transaction.book import Book
+from berth.transaction.claims import Claim, Name
+
+
+class NodeTable(Protocol):
+    """STATE's nodes and INVENTORY, by row."""
+
+    @property
+    def rows(self) -> Mapping[str, int]: ...
+    @property
+    def states(self) -> Sequence[Node | None]: ...
+    @property
+    def inventories(self) -> Sequence[NodeInventory | None]: ...
+
+
+class QuotaTable(Protocol):
+    """QUOTA, by tree and name."""
+
+    @property
+    def groups(self) -> Mapping[tuple[str, str], QuotaGroup]: ...
+
+
+class KnownRoom(Protocol):
+    """One message of RESERVATION."""
+
+    @property
+    def room(self) -> ReservedRoom: ...
+
+
+class ReservationTable(Protocol):
+    """RESERVATION, by uid."""
+
+    @property
+    def known(self) -> Mapping[str, KnownRoom]: ...
+
+
+class GangRecord(Protocol):
+    """Who belongs to a gang, what it was told to be, and whether it has begun at some time."""
+
+    @property
+    def config(self) -> GangConfig | None: ...
+    @property
+    def children(self) -> set[Name]: ...
+    @property
+    def has_begun(self) -> bool: ...
+
+
+class GangTable(Protocol):
+    """Gangs by `namespace/name`."""
+
+    @property
+    def gangs(self) -> Mapping[str, GangRecord]: ...
+
+
+class View(Protocol):
+    """A solver's picture, as far as the verifier looks at it."""
+
+    @property
+    def book(self) -> Book: ...
+    @property
+    def nodes(self) -> NodeTable: ...
+    @property
+    def quotas(self) -> QuotaTable: ...
+    @property
+    def reservations(self) -> ReservationTable: ...
+    @property
+    def gangs(self) -> GangTable: ...
+    @property
+    def pod_groups(self) -> Mapping[str, PodGroup]: ...
+
+    def observe(self, observer: Callable[[Claim, bool], None]) -> None:
+        """Be told of every claim that comes (True) or goes (False)."""

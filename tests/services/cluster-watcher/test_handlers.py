@@ -1,0 +1,133 @@
+"""What a reflector tells, and what becomes of it before the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.cluster_watcher.core.shelf import Shelf
+from berth.cluster_watcher.handlers import Intake
+from berth.cluster_watcher.kinds import CONFIG_MAPS, Kind, scopes
+from berth.cluster_watcher.outbox import WAITING_MAX, Gone, Nothing, Outbox, Put
+from berth.cluster_watcher.settings import Settings
+from berth.cluster_watcher.source import Source
+from berth.contracts import state
+from berth.contracts.codec import decode
+from berth.contracts.kube import AnyObject, Meta
+from berth.runtime import SettingsError, SystemClock, load_settings
+
+
+class Bench:
+    """An intake with its surroundings."""
+
+    def __init__(self, name: str, config_maps: tuple[str, ...] = ()) -> None:
+        self.source = Source(next(scope for scope in scopes(list(config_maps)) if scope.name == name))
+        self.kind: Kind = self.source.scope.kind
+        self.shelf = Shelf()
+        self.outbox = Outbox(SystemClock())
+        self.complaints: list[str] = []
+        self.intake = Intake(
+            self.source,
+            self.outbox,
+            self.shelf,
+            clock=SystemClock(),
+            complain=lambda kind, key, problem: self.complaints.append(f"{kind} {key} {problem.field}"),
+        )
+
+    def item(self, **more: Any) -> Any:
+        whole = {"metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7"}} | more
+        return msgspec.json.decode(json.dumps(whole).encode(), type=self.kind.item)
+
+    def step(self) -> Any:
+        step = self.outbox.first()
+        self.outbox.take()
+        return step
+
+
+def test_a_change_becomes_one_step() -> None:
+    bench = Bench("pods")
+    bench.intake.changed("ADDED", bench.item(spec={"nodeName": "n"}))
+    step = bench.step()
+    assert isinstance(step, Put)
+    assert (step.key, step.version) == ("pod.ns.a", 7)
+    assert decode(step.value, state.Pod).node == "n"
+    assert bench.complaints == []
+    bench.intake.deleted(AnyObject(metadata=Meta(name="a", namespace="ns")), 9)
+    assert bench.step() == Gone(bench.source, "pod.ns.a", 9)
+
+
+def test_a_pod_that_cannot_be_read_does_not_replace_what_is_known_of_it() -> None:
+    bench = Bench("pods")
+    bench.intake.malformed("ns/a", "u", 8, "metadata.labels", "no")
+    step = bench.step()
+    assert isinstance(step, Put)
+    assert [problem.field for problem in decode(step.value, state.Pod).problems] == ["metadata.labels"]
+    bench.shelf.put("pod.ns.a", 7, 1)
+    bench.intake.malformed("ns/a", "u", 9, "metadata.labels", "no")
+    assert bench.step() == Nothing(bench.source, 9)
+    bench.intake.malformed("", "", 9, "", "no")
+    assert bench.outbox.first() is None
+    assert bench.complaints == ["pods ns/a metadata.labels"] * 2 + ["pods an object without a name "]
+
+
+def test_a_node_that_cannot_be_read_offers_nothing() -> None:
+    bench = Bench("nodes")
+    bench.shelf.put("node.a", 7, 1)
+    bench.intake.malformed("a", "u", 8, "status", "no")
+    node = decode(bench.step().value, state.Node)
+    assert (node.name, node.allocatable, len(node.problems)) == ("a", {}, 1)
+
+
+def test_what_does_not_fit_the_bus_is_passed_over_and_said() -> None:
+    bench = Bench("configmap ns/a", ("ns/a",))
+    bench.intake.changed("ADDED", bench.item(data={"x": "y" * (1 << 20)}))
+    assert bench.step() == Nothing(bench.source, 7)
+    assert bench.complaints == ["configmaps configmap.ns.a "]
+
+
+def test_a_closed_intake_is_silent() -> None:
+    bench = Bench("pods")
+    bench.intake.close()
+    bench.intake.began()
+    bench.intake.seen(b"", bench.item(), 7)
+    bench.intake.changed("ADDED", bench.item())
+    bench.intake.deleted(bench.item(), 8)
+    bench.intake.bookmark(9)
+    bench.intake.finished(9, frozenset())
+    bench.intake.malformed("ns/a", "u", 8, "x", "y")
+    assert len(bench.outbox) == 0
+
+
+async def test_reading_stops_while_the_bus_is_behind() -> None:
+    bench = Bench("pods")
+    item = bench.item()
+    for _ in range(WAITING_MAX):
+        bench.intake.changed("MODIFIED", item)
+    waiting = asyncio.create_task(bench.intake.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    while len(bench.outbox) >= WAITING_MAX // 2:
+        bench.outbox.take()
+    async with asyncio.timeout(5):
+        await waiting
+
+
+def test_a_single_config_map_is_a_scope_of_its_own() -> None:
+    scope = scopes(["kube-system/x.y", "kube-system/x.y"])[-1]
+    assert (scope.kind, scope.marker, scope.only_key) == (CONFIG_MAPS, "", "configmap.kube-system.x_y")
+    assert scope.selection.namespace == "kube-system"
+    assert scope.selection.field_selector == "metadata.name=x.y"
+    assert scope.covers("configmap.kube-system.x_y")
+    assert not scope.covers("configmap.kube-system.z")
+    assert len({each.name for each in scopes([])}) == len(scopes([])) == 11
+
+
+@pytest.mark.parametrize("value", ["x", "/x", "x/", "a/b/c"])
+def test_config_maps_are_named_in_full(value: str) -> None:
+    with pytest.raises(SettingsError, match="BERTH_CONFIG_MAPS"):
+        load_settings(Settings, {"BERTH_CONFIG_MAPS": value})
+    assert load_settings(Settings, {"BERTH_CONFIG_MAPS": "a/b,c/d"}).config_maps == ["a/b", "c/d"]

@@ -1,0 +1,80 @@
+"""A solver without a bus: a picture fed by hand, and rounds that solve, verify and commit as the handlers do."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth.contracts import names
+from berth.contracts.ledger import Decision, Plan, PlanStatus
+from berth.contracts.state import Pod
+from berth.placement_solver.core.decide import Basis, decisions_of
+from berth.placement_solver.core.plan import Solution
+from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.picture import Picture
+from berth.testing.builders import PodBuilder
+from berth.testing.feed import Feed
+from berth.transaction.batch import plan_batch
+
+
+class Solving(Feed):
+    """A picture with its feed. `now` is the picture's time in seconds."""
+
+    def __init__(self) -> None:
+        self.picture = Picture([names.SCHEDULER_NAME], "s1")
+        self.verifier = Verifier(self.picture)
+        self.plans = 0
+        super().__init__(self.picture)
+
+    def solve(self, limit: int = 200) -> tuple[Solution, Trial]:
+        """One batch, tried on the room and not taken back."""
+        units, held_back = self.picture.batch(limit)
+        for waiting, reason in held_back:
+            self.picture.queue.hold(waiting, (reason,), self.picture.now)
+        trial = Trial(self.picture.room)
+        self.plans += 1
+        return self.picture.solver.solve(units, trial, f"plan-{self.plans}"), trial
+
+    def round(self, limit: int = 200) -> Solution:
+        """One batch, solved, verified, committed and read back."""
+        solution, trial = self.solve(limit)
+        problems = self.verifier.check([placement.claim for placement in solution.placements])
+        assert problems == []
+        trial.undo()
+        if solution.placements:
+            assert self.commit_solution(solution)
+        for refusal in solution.refusals:
+            waiting = self.picture.queue.waiting.get(refusal.candidate.name)
+            if waiting is not None:
+                self.picture.queue.refuse(waiting, refusal.reasons, self.picture.now)
+        return solution
+
+    def decide(self, solution: Solution) -> tuple[list[Decision], dict[str, int]]:
+        """The decisions of a solution."""
+        basis = Basis(self.version, self.version, 0)
+        plan = solution.placements[0].claim.plan
+        return decisions_of(solution.placements, plan, basis, self.picture.nodes, self.picture.quotas, {})
+
+    def commit_solution(self, solution: Solution) -> bool:
+        """Write a solution into the ledger as one batch."""
+        decisions, revisions = self.decide(solution)
+        plan = Plan(id=solution.placements[0].claim.plan, status=PlanStatus.COMMITTED, decisions=len(decisions))
+        return self.commit(plan_batch(self.picture.book.ledger, plan, decisions, revisions))
+
+    def bind(self, builder: PodBuilder) -> Pod:
+        """Show a decided pod as bound, with the annotations of its decision."""
+        pod = builder.build(0)
+        held = self.picture.book.ledger.decisions[pod.namespace, pod.name].decision
+        for key, value in held.annotations.items():
+            builder.annotation(key, value)
+        return self.pod(builder.set(node=held.node, phase="Running", plan=held.plan))
+
+    def nodes_of(self, solution: Solution) -> dict[str, str]:
+        """Where each pod of a solution goes, by its name."""
+        return {placement.candidate.name[1]: placement.claim.node for placement in solution.placements}
+
+
+@pytest.fixture(scope="session")
+def solving() -> type[Solving]:
+    """The type, so that property tests make one per example."""
+    return Solving
