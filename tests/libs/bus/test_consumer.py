@@ -187,10 +187,11 @@ async def test_a_deleted_consumer_or_stream_is_made_again(bus: Bus, spawn) -> No
 
     spawn(bus.consume("writer", handle, subjects=SUBJECTS).run())
     await send(bus, 1)
-    await eventually(lambda: handled == [b"0"])
+    await emptied(bus)
     await jetstream.call(bus._link, "CONSUMER.DELETE.BERTH_CMD.writer")
     await send(bus, 1, 1)
-    await eventually(lambda: handled == [b"0", b"1"])
+    await emptied(bus)
+    assert handled == [b"0", b"1"]
     await jetstream.call(bus._link, "STREAM.DELETE.BERTH_CMD")
     await bus.ensure()
     await send(bus, 1, 2)

@@ -78,6 +78,15 @@ def test_standard_logging_takes_the_same_road(out):
     assert third["exception"].endswith("ValueError: broken")
 
 
+def test_extra_fields_of_a_library_are_kept(out):
+    configure_logging("s", stream=out)
+    logging.getLogger("lib").warning(
+        "slow", extra={"subject": "a.b", "password": "hunter2", "event": "lost", "service": "x"}
+    )
+    (line,) = lines(out)
+    assert (line["subject"], line["password"], line["message"], line["service"]) == ("a.b", HIDDEN, "slow", "s")
+
+
 def test_a_library_whose_arguments_do_not_fit_keeps_its_line(out):
     configure_logging("s", stream=out)
     route = logging.getLogger().handlers[-1]

@@ -1,13 +1,28 @@
 import asyncio
+import contextlib
+import logging
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+import structlog
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import StatusCode, get_current_span
 
-from berth.telemetry import current_traceparent, emit_span, inject, recorded_spans, recording, span, tracer
+from berth.telemetry import (
+    current_traceparent,
+    emit_span,
+    inject,
+    recorded_spans,
+    recording,
+    setup,
+    shutdown,
+    span,
+    tracer,
+)
 from berth.telemetry import traceparent as w3c
 from berth.telemetry.tracing import LINKS_MAX, start_tracing, stop_tracing
 
@@ -167,6 +182,50 @@ def test_stopping_does_not_wait_for_a_dead_collector():
     began = time.monotonic()
     assert not stop_tracing(timeout_s=0.05)
     assert time.monotonic() - began < 10
+
+
+class _Collector(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.server.received.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+def test_an_endpoint_in_the_environment_gets_the_spans(monkeypatch):
+    with HTTPServer(("127.0.0.1", 0), _Collector) as collector:
+        collector.received = []
+        thread = threading.Thread(target=collector.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
+            with _logging_restored():
+                setup("quota-manager", instance="q-0", version="1")
+            with span("handle-message"):
+                pass
+            shutdown(timeout_s=20)
+        finally:
+            collector.shutdown()
+            thread.join()
+        ((path, body),) = collector.received
+    assert path == "/v1/traces"
+    assert b"handle-message" in body
+    assert b"quota-manager" in body
+
+
+@contextlib.contextmanager
+def _logging_restored():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+        logging.captureWarnings(False)
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 def test_the_sdk_is_not_loaded_until_needed():

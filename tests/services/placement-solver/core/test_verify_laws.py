@@ -13,7 +13,7 @@ from berth.contracts.kube import ReservationOwner, Taint
 from berth.contracts.ledger import DeviceGrant
 from berth.contracts.reservation import ReservedRoom
 from berth.contracts.state import PodTemplate, Reservation
-from berth.testing.builders import GI, PodBuilder, gpu_grant, gpu_slots, pod
+from berth.testing.builders import GI, PodBuilder, allocated, gpu_grant, gpu_slots, pod
 from berth.transaction.claims import Claim
 
 LAWS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,7 +24,7 @@ GPUS = 2
 def wishes(draw: st.DrawFn) -> dict[str, int]:
     """Requests of every accepted form, small enough to fit now and then."""
     percent = draw(st.integers(1, 100))
-    request = {names.CPU: draw(st.integers(0, 6)) * 1000, names.MEMORY: draw(st.integers(0, 6)) * GI}
+    request = {names.CPU: draw(st.integers(0, 4)) * 1000, names.MEMORY: draw(st.integers(0, 4)) * GI}
     request |= draw(
         st.sampled_from(
             [
@@ -53,16 +53,16 @@ def clusters(draw: st.DrawFn, solving: type[Any]) -> Any:
     for index in range(count):
         run.node(
             f"n{index}",
-            cpu=draw(st.integers(1, 16)) * 1000,
-            memory=draw(st.integers(1, 16)) * GI,
-            pods=draw(st.integers(1, 8)),
+            cpu=draw(st.sampled_from([4, 9, 16, 32])) * 1000,
+            memory=draw(st.sampled_from([5, 12, 64])) * GI,
+            pods=draw(st.sampled_from([3, 8, 110])),
             labels={"zone": f"z{index % 2}"},
             taints=[Taint(key="own", effect="NoSchedule")] if draw(st.integers(0, 5)) == 0 else [],
             unschedulable=draw(st.integers(0, 9)) == 0,
         )
-        if draw(st.booleans()):
+        if draw(st.integers(0, 4)):
             run.devices(f"n{index}", gpu_slots(GPUS, unhealthy=draw(st.sampled_from([(), (), (1,)]))))
-    limit = draw(st.integers(2, 12))
+    limit = draw(st.sampled_from([4, 9, 20]))
     ample = {names.CPU: 1000 * limit, names.MEMORY: 64 * GI}
     run.quota("root-of-teams", is_parent=True, max={names.CPU: 1500 * limit, names.MEMORY: 99 * GI})
     for team in ("blue", "red"):
@@ -77,7 +77,7 @@ def clusters(draw: st.DrawFn, solving: type[Any]) -> Any:
         )
     for index in range(draw(st.integers(0, 3))):
         _add_reservation(draw, run, index, f"n{draw(st.integers(0, count - 1))}")
-    for index in range(draw(st.integers(0, 5))):
+    for index in range(draw(st.integers(0, 3))):
         held = [gpu_grant(draw(st.integers(0, 1)), draw(st.integers(1, 60)))] if draw(st.booleans()) else None
         other = pod(f"other-{index}").requests(cpu=1000 * draw(st.integers(0, 5))).on(f"n{index % count}", held)
         if held:
@@ -93,9 +93,7 @@ def _add_reservation(draw: st.DrawFn, run: Any, index: int, node: str) -> None:
     notes = {}
     if draw(st.booleans()):
         amounts |= {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100}
-        notes[names.ANNOTATION_DEVICE_ALLOCATED] = '{"gpu":[{"minor":0,"resources":%s}]}' % (
-            '{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory-ratio":"100","koordinator.sh/gpu-memory":"16Gi"}'
-        )
+        notes[names.ANNOTATION_DEVICE_ALLOCATED] = allocated([gpu_grant(0)])
     name = f"r{index}"
     available = Reservation(
         name=name,
@@ -142,8 +140,10 @@ def waiting_pods(draw: st.DrawFn) -> list[PodBuilder]:
     for gang in range(draw(st.integers(0, 2))):
         minimum = draw(st.integers(1, 4))
         request, mode = draw(wishes()), draw(st.sampled_from(["Strict", "NonStrict"]))
-        for index in range(minimum + draw(st.integers(0, 1))):
-            builders.append(pod(f"g{gang}-{index}").requests(request).gang(f"g{gang}", minimum, mode=mode))
+        builders += [
+            pod(f"g{gang}-{index}").requests(request).gang(f"g{gang}", minimum, mode=mode)
+            for index in range(minimum + draw(st.integers(0, 1)))
+        ]
     return builders
 
 

@@ -109,7 +109,7 @@ class Link:
         client = self._client
         if client is not None and client.is_connected:
             with contextlib.suppress(NatsError, OSError, asyncio.TimeoutError):
-                await client.flush(timeout=2)
+                await barrier(client, 2)
         if self._task is not None:
             await end_tasks([self._task])
 
@@ -131,7 +131,7 @@ class Link:
                 await subscription.attach(client)
             for hook in self._on_connect:
                 await hook(client)
-            await client.flush(timeout=5)
+            await barrier(client, 5)
         except (TimeoutError, NatsError, OSError) as error:
             log.warning("bus connection failed while it was set up: %s", error)
             return
@@ -309,7 +309,7 @@ class Link:
         """Return once the server has taken what was sent so far; at once when there is no connection."""
         if self._client is not None:
             with contextlib.suppress(NatsError, OSError, TimeoutError):
-                await self._client.flush(timeout=5)
+                await barrier(self._client, 5)
 
     def forget(self, subscription: LinkSubscription) -> None:
         """Do not make this subscription again."""
@@ -375,6 +375,15 @@ async def _shut(client: Client) -> None:
     if transport:
         with contextlib.suppress(Exception):
             transport.close()
+
+
+async def barrier(client: Client, timeout_s: int) -> None:
+    """Return once the server has taken everything sent so far.
+
+    Twice, because the client's ping overtakes what waits in its own buffer; the second one does not.
+    """
+    await client.flush(timeout=timeout_s)
+    await client.flush(timeout=timeout_s)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:

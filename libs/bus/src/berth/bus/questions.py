@@ -22,7 +22,7 @@ from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER, Request
 from berth.bus import headers as h
 from berth.bus import metrics
 from berth.bus.errors import Broken, Disconnected, NoAnswer, RemoteError
-from berth.bus.link import Link, end_tasks
+from berth.bus.link import Link, barrier, end_tasks
 from berth.bus.port import Endpoint
 from berth.contracts.subjects import question_subject
 
@@ -64,7 +64,7 @@ class Service:
             subject = question_subject(self._name, verb)
             for name, at, queue in ((verb, subject, "q"), (f"{verb}-all", subject + ALL, self._instance)):
                 await service.add_endpoint(name=name, subject=at, queue_group=queue, handler=self._handler(verb))
-        await client.flush(timeout=5)  # whoever waited for this may ask at once
+        await barrier(client, 5)  # whoever waited for this may ask at once
 
     async def stop(self) -> None:
         """Give up the answers under way."""

@@ -21,7 +21,8 @@ def event_line(data: bytes) -> str:
         message = decode(data, cast(Any, event.Event))
     except Broken as error:
         return f"{'unreadable':<12}{error}"
-    return _LINES[type(message)](message)
+    line: str = _LINES[type(message)](message)
+    return line
 
 
 def stamped(text: str, now: float) -> str:

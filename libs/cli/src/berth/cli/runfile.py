@@ -1,4 +1,4 @@
-"""Where a running `berth up` can be found: one small file per run, in the user's runtime folder, readable by nobody else.
+"""Where a running `berth up` can be found: one small file per run in the user's runtime folder, for nobody else.
 
 A file whose process is gone is ignored and removed. Of several runs the newest counts.
 """

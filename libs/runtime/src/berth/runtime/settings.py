@@ -20,6 +20,7 @@ from msgspec import Meta
 PREFIX: Final = "BERTH_"
 VALUE_LENGTH_MAX: Final = 65_536
 _SHOWN_LENGTH_MAX: Final = 60
+_INTEGER_MAX: Final = 2**63 - 1
 _COLLECTIONS: Final = (list, tuple, set, frozenset)
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -120,6 +121,8 @@ def _read(raw: str, kind: Any) -> Any:
         value = msgspec.convert(_word(raw, bare), kind, strict=False)
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("must be a finite number")
+    if isinstance(value, int) and abs(value) > _INTEGER_MAX:
+        raise ValueError("is too large")
     return value
 
 

@@ -42,6 +42,8 @@ WAKE_EVERY_S = 0.1
 CONFLICT_PAUSE_MAX_S = 0.2
 TELL_AGAIN_S = 10.0
 FOLLOW_TIMEOUT_S = 10.0
+QUOTA_LAG_S = 1.0
+"""How long a new pod's own demand may take to come back from quota-manager as a runtime."""
 RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
 
 
@@ -270,8 +272,17 @@ class Handlers:
         if waiting is None:
             return
         metrics.REFUSED.labels(refusal.reasons[0].code.split(" ")[0] if refusal.reasons else "none").inc()
+        if self._may_lag(waiting, refusal.reasons):
+            self.picture.queue.hold(waiting, refusal.reasons, self.picture.now)
+            self.picture.queue.rest_until(waiting, waiting.since + QUOTA_LAG_S)
+            return
         self.picture.queue.refuse(waiting, refusal.reasons, self.picture.now)
         await self._tell(waiting, refusal.reasons, gang=refusal.gang)
+
+    def _may_lag(self, waiting: Waiting, reasons: Sequence[Reason]) -> bool:
+        """A runtime follows demand: what quota alone keeps from a new pod may be given once its demand is counted."""
+        is_new = waiting.tries == 0 and self.picture.now - waiting.since < QUOTA_LAG_S
+        return is_new and bool(reasons) and all(reason.code == "quota" for reason in reasons)
 
     async def _tell(
         self, waiting: Waiting, reasons: Sequence[Reason], gang: str = "", *, patient: bool = False

@@ -58,7 +58,7 @@ async def demo(*, nodes: int, seed: int, keep: bool) -> int:
             progress.line(
                 f"started      nats-server, Kubernetes API and {len(stack.services())} services in {took_s:.1f} s"
             )
-            verdict = await _play(plot, api, bus, progress)
+            verdict = await stack.unless_broken(_play(plot, api, bus, progress))
             if keep:
                 progress.line("\nstill running: try the commands above in another terminal; Ctrl-C ends it")
                 raise CliError(await stack.failed, EXIT_BAD)
@@ -100,7 +100,7 @@ def _summary(fates: dict[str, Fate], plot: Scenario, verdict: Verdict) -> list[s
     times = "" if math.isnan(p50) else f"   create to bound p50 {p50:.0f} ms, p99 {p99:.0f} ms"
     counts = f"placed {placed}   waiting {len(fates) - placed - refused}   refused {refused}"
     lines = ["", f"{counts}   GPU use 0 % -> {use:.0f} %{times}", "", "shown"]
-    lines += [f"  {'ok    ' if happened else 'MISSING'}  {promise}" for promise, happened in verdict.shown]
+    lines += [f"  {'ok     ' if happened else 'MISSING'}  {promise}" for promise, happened in verdict.shown]
     lines += ["laws", *laws(verdict.laws, verdict.violations)]
     hints = [
         ("berth demo --keep", "the same, and it keeps running for the next three"),

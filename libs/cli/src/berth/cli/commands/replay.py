@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
-from typing import Any
 
 import msgspec
 
-from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
+from berth.cli.errors import EXIT_BAD, EXIT_OK
 from berth.cli.load.api import Api
 from berth.cli.load.creator import create_all
 from berth.cli.load.pods import PodWatch
@@ -46,25 +44,12 @@ async def replay(wish: Wish) -> int:
         with RunFile(nats_url=stack.nats_url, kube_url=stack.kube_url, command="replay"):
             if wish.keep:
                 progress.line(f"  logs in {stack.home / 'logs'}")
-            figures = await _unless_broken(stack, Replay(wish, trace, stack, api, progress).run())
+            figures = await stack.unless_broken(Replay(wish, trace, stack, api, progress).run())
     for line in report(figures):
         progress.line(line)
     if wish.json_file is not None:
         await asyncio.to_thread(wish.json_file.write_bytes, msgspec.json.format(msgspec.json.encode(figures)) + b"\n")
     return EXIT_BAD if figures.unexplained or figures.violations or not figures.bound else EXIT_OK
-
-
-async def _unless_broken(stack: Stack, work: Coroutine[Any, Any, Figures]) -> Figures:
-    """The figures, or a CliError as soon as a process is beyond repair."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.wait({task, stack.failed}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise CliError(stack.failed.result(), EXIT_BAD)
-        return task.result()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 class Replay:

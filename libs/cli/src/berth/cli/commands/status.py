@@ -17,6 +17,7 @@ from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.subjects import question_subject
 
 ANSWER_WAIT_S = 1.0
+FACT_LINES = 2
 
 
 async def ask_status(bus: Bus) -> dict[str, list[StatusAnswer]]:
@@ -83,6 +84,6 @@ def table(services: dict[str, list[StatusAnswer]]) -> list[str]:
     width = max(map(len, left)) + 2
     lines = []
     for start, facts in zip(left, figures, strict=True):
-        first, *rest = wrapped(facts, indent=" " * width) or [""]
+        first, *rest = wrapped(facts, indent=" " * width, lines_max=FACT_LINES) or [""]
         lines += [f"{start.ljust(width)}{first[width:]}".rstrip(), *rest]
     return lines

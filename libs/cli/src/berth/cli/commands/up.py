@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 
@@ -74,11 +73,11 @@ def _welcome(stack: Stack, where: str, took_s: float) -> list[str]:
         ("berth why NAMESPACE/POD", "where a pod is and why, or why it is nowhere"),
         (f"nats --server {stack.nats_url} sub 'berth.v1.evt.placement.>'", ""),
     ]
-    return [*columns(facts, indent="  "), "", "try it (in another terminal)", *columns(hints, indent="  "), ""] + [
-        "Ctrl-C stops everything and leaves nothing behind."
+    return [
+        *columns(facts, indent="  "),
+        "",
+        "try it (in another terminal)",
+        *columns(hints, indent="  "),
+        "",
+        "Ctrl-C stops everything and leaves nothing behind.",
     ]
-
-
-async def forever() -> None:
-    """Wait until cancelled."""
-    await asyncio.Event().wait()

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 import msgspec
 
 from berth.cli.demo.grants import grants_of, shared_minor
-from berth.cli.demo.scenario import NAMESPACE, QUOTA, Scenario
+from berth.cli.demo.scenario import QUOTA, Scenario
 from berth.cli.demo.stage import Stage, key_of
-from berth.cli.errors import CliError
-from berth.contracts import names
+from berth.cli.errors import EXIT_BAD, CliError
+from berth.contracts import buckets, names, subjects
 from berth.simcluster.store.objects import Json
 
-QUOTAS: Final = f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{NAMESPACE}/elasticquotas"
 RESERVATIONS: Final = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 SHOWN: Final = 4
 BATCH_WAIT_S: Final = 30.0
+POLL_S: Final = 0.1
+POLLS_MAX: Final = 200
 
 
 class Act(NamedTuple):
@@ -42,7 +44,8 @@ async def batch(stage: Stage, plot: Scenario) -> bool:
 async def gang(stage: Stage, plot: Scenario) -> bool:
     """Members that start together or not at all."""
     names_ = await stage.create(plot.gang)
-    fates = await stage.settled(names_)
+    fates = [stage.watch.expect(name) for name in names_]
+    await stage.until(lambda: all(fate.node for fate in fates))
     placed = [fate for fate in fates if fate.node]
     plans = {fate.annotations.get(names.ANNOTATION_PLAN) for fate in placed}
     spread = len({fate.node for fate in placed})
@@ -73,12 +76,12 @@ async def reservation(stage: Stage, plot: Scenario) -> bool:
     await stage.create([plot.reservation])
     name = plot.reservation["metadata"]["name"]
     node = ""
-    for _ in range(60):
+    for _ in range(POLLS_MAX):
         status = (await stage.object(f"{RESERVATIONS}/{name}")).get("status") or {}
         node = status.get("nodeName", "")
         if node and status.get("phase") == "Available":
             break
-        await stage.until(lambda: False, wait_s=0.2)
+        await asyncio.sleep(POLL_S)
     stage.tell("reservation", name, "available" if node else "not placed", node and f"{node} holds 1 GPU for its owner")
     (fate,) = await stage.settled(await stage.create([plot.owner]))
     used = _used_reservation(fate.annotations)
@@ -126,12 +129,8 @@ ACTS: Final = (
 async def prepare(stage: Stage, plot: Scenario) -> None:
     """Create the quota and wait until Berth counts it. Raises CliError when that takes too long."""
     await stage.create([plot.quota])
-    for _ in range(100):
-        found = await stage.object(f"{QUOTAS}/{QUOTA}")
-        if names.ANNOTATION_QUOTA_RUNTIME in (found["metadata"].get("annotations") or {}):
-            return
-        await stage.until(lambda: False, wait_s=0.2)
-    raise CliError(f"quota {QUOTA} is not counted after 20 s: quota-manager or cluster-writer is behind", 1)
+    if not await stage.published(buckets.QUOTA, subjects.quota_key("", QUOTA)):
+        raise CliError(f"quota {QUOTA} is not counted yet: quota-manager or cluster-watcher is behind", EXIT_BAD)
 
 
 async def _refused(stage: Stage, manifest: Json, code: str, field: str = "") -> bool:
@@ -142,7 +141,8 @@ async def _refused(stage: Stage, manifest: Json, code: str, field: str = "") -> 
     if fate.node or reason is None:
         stage.tell("pod", name, "placed" if fate.node else "no reason", fate.node)
         return False
-    stage.tell("pod", name, "refused", reason.message)
+    stage.tell("pod", name, "refused", reason.code)
+    stage.more("because", reason.message)
     if reason.repair:
         stage.more("repair", reason.repair)
     return bool(reason.repair) and field in f"{reason.field} {reason.message}" and bool(fate.refusal)

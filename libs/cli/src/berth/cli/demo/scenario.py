@@ -21,7 +21,7 @@ GANG_MAX: Final = 16
 QUOTA: Final = "ml"
 SPARE_GPUS: Final = 2
 """GPUs that the quota leaves once the gang runs."""
-PODS_PER_GPU: Final = 0.9
+PODS_PER_GPU: Final = 1.35
 OWNER: Final = "demo.berth.sh/job"
 NAMESPACE: Final = "default"
 

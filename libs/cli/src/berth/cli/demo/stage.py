@@ -7,19 +7,20 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from berth.bus import Bus
+from berth.bus import Bus, Entry
 from berth.cli.commands.why import ask_why
 from berth.cli.demo.scenario import NAMESPACE
 from berth.cli.load.api import Api
 from berth.cli.load.creator import create_all
 from berth.cli.load.pods import Fate, PodWatch
-from berth.cli.output import fitted
+from berth.cli.output import fitted, wrapped
 from berth.cli.replay.progress import Progress
 from berth.contracts.question import WhyAnswer
 from berth.simcluster.store.objects import Json
 
 WAIT_S = 20.0
 POLL_S = 0.05
+INDENT = 33
 
 
 class Stage:
@@ -55,6 +56,16 @@ class Stage:
         await self.until(lambda: all(fate.is_settled for fate in fates), wait_s=wait_s)
         return fates
 
+    async def published(self, bucket: str, key: str, *, wait_s: float = WAIT_S) -> bool:
+        """Whether a bucket shows a key in time."""
+        sink = _KeySink(key)
+        following = asyncio.create_task(self._bus.follow(bucket, sink, keys=key).run())
+        try:
+            return await self.until(lambda: sink.found, wait_s=wait_s)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
     async def object(self, path: str) -> dict[str, Any]:
         """One object of the API server."""
         found: dict[str, Any] = await self.api.get(path)
@@ -70,8 +81,31 @@ class Stage:
         self._progress.line(fitted(f"{at}  {kind:<11} {name:<12} {outcome:<14} {facts}".rstrip()))
 
     def more(self, what: str, text: str) -> None:
-        """A line below the last one."""
-        self._progress.line(fitted(f"{'':24}{what:<7} {text}"))
+        """A text below the last line."""
+        first, *rest = wrapped(text, indent=" " * INDENT)
+        self._progress.line(f"{' ' * (INDENT - 9)}{what:<8} {first[INDENT:]}")
+        for line in rest:
+            self._progress.line(line)
+
+
+class _KeySink:
+    """Looks for one key."""
+
+    def __init__(self, key: str) -> None:
+        self.found = False
+        self._key = key
+
+    def reset(self) -> None:
+        """The bucket starts over."""
+        self.found = False
+
+    def apply(self, entry: Entry) -> None:
+        """The next message."""
+        if entry.key == self._key:
+            self.found = not entry.deleted
+
+    def end(self, sequence: int) -> None:
+        """The end was reached."""
 
 
 def key_of(manifest: Json) -> str:

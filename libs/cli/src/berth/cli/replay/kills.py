@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 
+from berth.cli.stack.process import Process
 from berth.cli.stack.stack import NATS_SERVER, Stack
 
 FIRST_AFTER_S = 2.0
@@ -18,11 +19,16 @@ async def kill_each(stack: Stack, say: Callable[[str], None]) -> int:
     names = [*(process.name for process in stack.services()), NATS_SERVER]
     for name in names:
         process = stack.processes[name]
-        while not process.pid:
-            await asyncio.sleep(0.1)
+        await _running(process)
         say(f"kill -9 {name}")
         process.signal(signal.SIGKILL)
         await asyncio.sleep(EVERY_S)
-    while not all(stack.processes[name].pid for name in names):
-        await asyncio.sleep(0.1)
+    for name in names:
+        await _running(stack.processes[name])
     return len(names)
+
+
+async def _running(process: Process) -> None:
+    """Return once it runs."""
+    while not process.pid:  # noqa: ASYNC110 - another task starts it; there is nothing to wait on
+        await asyncio.sleep(0.1)

@@ -39,7 +39,7 @@ def report(figures: Figures) -> list[str]:
 def laws(checked: dict[str, int], violations: list[str]) -> list[str]:
     """One line per law, then what breaks them."""
     lines = [
-        f"  {'ok    ' if not count else 'BROKEN'}  {law}{f' ({count} times)' if count else ''}"
+        f"  {'ok     ' if not count else 'BROKEN '}  {law}{f' ({count} times)' if count else ''}"
         for law, count in checked.items()
     ]
     return lines + [fitted(f"          {violation}") for violation in violations[:20]]

@@ -1,1 +1,1 @@
-"""The whole control plane as processes of this machine: nats-server, simulated API, services. Nothing is left behind."""
+"""The whole control plane as processes of this machine: nats-server, API, services. Nothing is left behind."""

@@ -12,16 +12,20 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import aiohttp
 
+from berth.cli.errors import EXIT_BAD, CliError
 from berth.cli.stack.nats import Nats
 from berth.cli.stack.process import Process, StartError
 from berth.cli.stack.services import SERVICES, SIMULATED_API, ServiceSpec
 from berth.cli.stack.watchman import Watchman
+
+T = TypeVar("T")
 
 NATS_SERVER = "nats-server"
 READY_TIMEOUT_S = 60.0
@@ -98,6 +102,19 @@ class Stack:
     def services(self) -> list[Process]:
         """The processes of Berth itself."""
         return [process for name, process in self.processes.items() if name not in (NATS_SERVER, SIMULATED_API)]
+
+    async def unless_broken(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` returns. Raises CliError as soon as a process is beyond repair."""
+        task = asyncio.create_task(work)
+        try:
+            either: list[asyncio.Future[Any]] = [task, self.failed]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise CliError(self.failed.result(), EXIT_BAD)
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     # --- start -------------------------------------------------------------------------------------------------------
 

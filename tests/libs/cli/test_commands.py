@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import pytest
+
+from berth.cli.__main__ import main
+from berth.cli.commands.status import problems_of, table
+from berth.cli.commands.watch import subject_of
+from berth.cli.commands.why import _rank, explained, name_of
+from berth.cli.errors import EXIT_USAGE, CliError
+from berth.contracts.base import Problem, Reason
+from berth.contracts.question import StatusAnswer, WhyAnswer
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_running(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+    monkeypatch.delenv("BERTH_NATS_URL", raising=False)
+    monkeypatch.delenv("BERTH_TRACE_DIR", raising=False)
+
+
+# --- usage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["up", "status", "why", "watch", "demo", "replay"])
+def test_help_of_every_command_names_the_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert f"berth {command}" in told
+    assert "Exit codes" in told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["why"],
+        ["why", "a/b/c"],
+        ["why", "a/b", "-n", "c"],
+        ["watch", "two words"],
+        ["up", "--nodes", "-1"],
+        ["up", "--solvers", "0"],
+        ["demo", "--nodes", "3"],
+        ["up", "--kube-url", "x", "--kubeconfig", "y"],
+        ["up", "--kube-url", "ftp://x"],
+        ["up", "--kubeconfig", "/nowhere/config"],
+        ["replay"],
+        ["replay", "/nowhere"],
+        ["replay", ".", "--timed", "-1"],
+        ["replay", ".", "--fill", "--timed", "10"],
+    ],
+)
+def test_wrong_usage_ends_with_2_and_says_why(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == EXIT_USAGE
+    captured = capsys.readouterr()
+    assert captured.err + captured.out
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["why", "a"], ["watch"]])
+def test_with_nothing_running_they_say_what_to_do(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == EXIT_USAGE
+    assert "berth up" in capsys.readouterr().err
+
+
+def test_a_bus_that_does_not_answer_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.cli.connect.CONNECT_TIMEOUT_S", 0.3)
+    assert main(["status", "--nats", "nats://127.0.0.1:1"]) == EXIT_USAGE
+    assert "nats://127.0.0.1:1" in capsys.readouterr().err
+
+
+# --- watch -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "subject"),
+    [
+        ("", "berth.v1.evt.>"),
+        ("placement", "berth.v1.evt.placement.>"),
+        ("placement.bound", "berth.v1.evt.placement.bound.>"),
+        ("*.refused.>", "berth.v1.evt.*.refused.>"),
+        ("berth.v1.cmd.>", "berth.v1.cmd.>"),
+    ],
+)
+def test_patterns_become_subjects(pattern: str, subject: str) -> None:
+    assert subject_of(pattern) == subject
+
+
+@pytest.mark.parametrize("pattern", ["a b", "a..b", ".a", "a."])
+def test_what_is_no_subject_is_refused(pattern: str) -> None:
+    with pytest.raises(CliError):
+        subject_of(pattern)
+
+
+# --- why -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pod", "namespace", "expected"),
+    [("p", None, ("default", "p")), ("p", "ml", ("ml", "p")), ("ml/p", None, ("ml", "p")), ("ml/p", "ml", ("ml", "p"))],
+)
+def test_names_of_pods(pod: str, namespace: str | None, expected: tuple[str, str]) -> None:
+    assert name_of(pod, namespace) == expected
+
+
+def test_the_solver_that_decides_the_pod_is_heard_first() -> None:
+    def answer(outcome: str, mine: bool) -> WhyAnswer:
+        return WhyAnswer(namespace="a", name="b", outcome=outcome, mine=mine)
+
+    answers = [answer("waiting", False), answer("refused", True), answer("bound", False)]
+    assert min(answers, key=_rank) == answers[1]
+    others = [answer("unknown", False), answer("waiting", False), answer("new outcome", False)]
+    assert min(others, key=_rank) == others[1]
+
+
+def test_an_answer_shows_reasons_with_counts_problems_and_each_repair_once() -> None:
+    answer = WhyAnswer(
+        namespace="ml",
+        name="p",
+        outcome="refused",
+        gang="ml/train",
+        reasons=[
+            Reason(code="Insufficient cpu", message="Insufficient cpu", nodes=12, repair="ask for less"),
+            Reason(code="quota", message="quota ml: over", repair="ask for less"),
+        ],
+        problems=[Problem(field="spec.x", message="is odd")],
+    )
+    told = "\n".join(explained(answer))
+    assert "ml/p  refused" in told
+    assert "on 12 nodes: Insufficient cpu" in told
+    assert "gang        ml/train" in told
+    assert "spec.x: is odd" in told
+    assert told.count("ask for less") == 1
+
+
+# --- status ----------------------------------------------------------------------------------------------------------
+
+
+def status(service: str, *, active: bool = True, ready: bool = True, instance: str = "i") -> StatusAnswer:
+    return StatusAnswer(service=service, instance=instance, active=active, ready=ready, facts={"pods": 3})
+
+
+def test_a_standby_is_fine_while_another_instance_is_active() -> None:
+    assert problems_of({"quota-manager": [status("quota-manager"), status("quota-manager", active=False)]}) == []
+
+
+def test_missing_inactive_and_unready_services_are_problems() -> None:
+    found = problems_of(
+        {
+            "cluster-watcher": [],
+            "quota-manager": [status("quota-manager", active=False)],
+            "placement-solver": [status("placement-solver", ready=False)],
+        }
+    )
+    assert [text.partition(":")[0] for text in found] == ["cluster-watcher", "quota-manager", "placement-solver"]
+
+
+def test_the_table_has_a_line_for_every_instance_and_for_who_is_missing() -> None:
+    lines = table({"a": [status("a", instance="one"), status("a", instance="two", active=False)], "b": []})
+    assert [line.split()[:4] for line in lines] == [
+        ["SERVICE", "INSTANCE", "ROLE", "READY"],
+        ["a", "one", "active", "yes"],
+        ["a", "two", "standby", "yes"],
+        ["b", "-", "-", "no"],
+    ]
+    assert "pods 3" in lines[1]

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.cli.lines import devices_text, event_line, reason_line
+from berth.contracts import event, names
+from berth.contracts.base import Problem, Reason
+from berth.contracts.codec import encode
+from berth.contracts.ledger import DeviceGrant
+
+
+def gpu(minor: int, percent: int) -> DeviceGrant:
+    return DeviceGrant(kind="gpu", minor=minor, amounts={names.GPU_CORE: percent})
+
+
+def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> None:
+    assert devices_text([gpu(0, 100), gpu(1, 100)]) == "gpu 0,1"
+    assert devices_text([gpu(3, 40)]) == "gpu 3 (40 %)"
+    assert devices_text([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        (
+            event.PlacementBound(
+                namespace="ml",
+                name="train-0",
+                uid="u",
+                node="n1",
+                plan="p",
+                devices=[gpu(2, 50)],
+                quota="/ml",
+                gang="ml/train",
+                latency_ms=12.4,
+            ),
+            ("bound", "ml/train-0", "n1", "gpu 2 (50 %)", "quota /ml", "gang ml/train", "12 ms"),
+        ),
+        (
+            event.PlacementDecided(plan="p", pods=["a/b", "a/c", "a/d", "a/e"], nodes=["n"] * 4, took_ms=3.0),
+            ("decided", "4 pods in 3 ms", "a/b on n", "..."),
+        ),
+        (
+            event.PlacementUnschedulable(namespace="a", name="b", uid="u", message="no room"),
+            ("refused", "a/b", "no room"),
+        ),
+        (
+            event.PlacementFailed(namespace="a", name="b", uid="u", node="n", plan="p", attempt=1, reason="gone"),
+            ("withdrawn", "a/b", "gone"),
+        ),
+        (event.EpochRaised(epoch=3, reason="the ledger was lost"), ("epoch", "3", "the ledger was lost")),
+        (event.QuotaChanged(tree="", group="ml", message="over its runtime"), ("quota", "ml", "over its runtime")),
+        (event.ReservationChanged(name="r", phase="Available", node="n"), ("reservation", "r", "Available", "n")),
+        (
+            event.ObjectRefused(kind="Device", name="n", problems=[Problem(field="spec.x", message="is odd")]),
+            ("bad object", "Device n", "spec.x: is odd"),
+        ),
+        (event.NodeChanged(node="n", message="lost a GPU"), ("node", "n", "lost a GPU")),
+    ],
+)
+def test_every_event_has_a_line_with_its_facts(message: event.Event, parts: tuple[str, ...]) -> None:
+    line = event_line(encode(message))
+    for part in parts:
+        assert part in line
+    assert "\n" not in line
+
+
+@given(st.binary(max_size=200))
+def test_garbage_becomes_a_line_and_never_an_exception(data: bytes) -> None:
+    assert event_line(data).startswith("unreadable")
+
+
+def test_a_reason_names_its_nodes_and_its_field_once() -> None:
+    assert reason_line(Reason(code="x", message="Insufficient cpu", nodes=1)) == "on 1 node: Insufficient cpu"
+    assert reason_line(Reason(code="x", message="odd", field="spec.a")) == "odd [spec.a]"
+    assert reason_line(Reason(code="x", message="spec.a: odd", field="spec.a")) == "spec.a: odd"
