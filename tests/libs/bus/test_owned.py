@@ -329,6 +329,33 @@ async def test_a_late_acknowledgement_is_settled_by_reading(bus: Bus, nats_serve
     assert await last_sequence(bus) == 1
 
 
+async def test_a_write_that_was_given_up_and_arrives_late_is_no_conflict(bus: Bus) -> None:
+    """The read after a time-out may overtake the write: it is sent again, then the first one arrives."""
+    told: list[str] = []
+    owned = bus.owned(STATE, on_conflict=told.append)
+    await owned.ready()
+    link = bus._link
+    publish, late = link.publish, []
+
+    async def delayed(subject: str, payload: bytes = b"", **rest) -> None:
+        if subject.startswith("$KV.") and not late:
+            late.append((subject, payload, rest["headers"]))
+            owned._window._finish(rest["reply"].rsplit(".", 1)[1], "no acknowledgement in time")
+            return
+        if subject.startswith("$KV."):
+            for first_subject, first_payload, headers in late:
+                await publish(first_subject, first_payload, headers=headers)
+        await publish(subject, payload, **rest)
+
+    link.publish = delayed  # type: ignore[method-assign]
+    owned.put("a", b"first")
+    await eventually(lambda: late)
+    owned.put("a", b"second")
+    await asyncio.wait_for(owned.drain(), 10)
+    assert await read(bus, "a") == b"second"
+    assert (owned.conflicts, told) == (0, [])
+
+
 async def test_room_holds_back_a_writer_that_is_too_fast(bus: Bus, nats_server: NatsServer, monkeypatch) -> None:
     monkeypatch.setattr(owning, "WAITING_MAX", 10)
     owned = bus.owned(STATE)

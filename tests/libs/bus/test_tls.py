@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shutil
-import ssl
 import subprocess
 from pathlib import Path
 
@@ -34,9 +33,3 @@ async def test_the_server_is_verified_against_the_given_authority(
         server.restart()
         await bus.ensure()
         await bus.close()
-
-
-def test_an_unreadable_authority_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("not a certificate")
-    with pytest.raises(ssl.SSLError):
-        ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))

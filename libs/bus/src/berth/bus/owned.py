@@ -69,13 +69,14 @@ class _Flight(NamedTuple):
 class _Key:
     """What is known and wanted of one key."""
 
-    __slots__ = ("flight", "mark", "sequence", "waiting")
+    __slots__ = ("flight", "late", "mark", "sequence", "waiting")
 
     def __init__(self) -> None:
         self.sequence = 0  # of its newest message; 0: none
         self.mark = _GONE  # of the value behind that sequence
         self.flight: _Flight | None = None
         self.waiting: _Change | None = None
+        self.late: int | None = None  # mark of a write that was given up, but may still arrive
 
     def newest_mark(self) -> int:
         """Of the value that will be there once all writes have arrived."""
@@ -272,6 +273,7 @@ class OwnedBucket:
         if ack.seq < state.sequence and state.mark != flight.change.mark:
             self._conflict(key, state)  # stored, and replaced by somebody else since
             return
+        state.late = None
         self._learn(key, state, ack.seq, flight.change.mark)
         self._settle(key, state, "stored")
 
@@ -354,10 +356,11 @@ class OwnedBucket:
         if mark == flight.change.mark:
             self._settle(key, state, "stored")
             return False
-        if stored is not None and sequence != flight.expected:
+        if stored is not None and sequence != flight.expected and mark != state.late:
             self._conflict(key, state)
             return False
-        # It never arrived, or the marker that it expected has expired meanwhile.
+        # It did not arrive (yet), an earlier one arrived late, or the marker that it expected has expired meanwhile.
+        state.late = flight.change.mark
         if state.waiting is None:
             state.waiting = flight.change
         self._settle(key, state, "retried")
@@ -394,7 +397,8 @@ class OwnedBucket:
         if self._sink is not None:
             self._sink.apply(entry)
         if entry.sequence > state.sequence:
-            foreign = self._complete.is_set() and state.flight is None and mark != state.mark
+            ours = state.flight is not None or mark in (state.mark, state.newest_mark(), state.late)
+            foreign = self._complete.is_set() and not ours
             self._learn(key, state, entry.sequence, mark)
             if not state.busy:
                 self._show(key, mark)

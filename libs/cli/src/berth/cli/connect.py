@@ -41,9 +41,12 @@ def settings_for(nats: str | None) -> BusSettings:
 
 
 @asynccontextmanager
-async def connected(nats: str | None) -> AsyncIterator[Bus]:
-    """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds."""
-    settings = settings_for(nats)
+async def connected(nats: str | None, *, embedded: bool = False) -> AsyncIterator[Bus]:
+    """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds.
+
+    `embedded`: the bus is one that we started ourselves, so the environment's users and files don't concern it.
+    """
+    settings = BusSettings(url=nats, name="berth-cli") if nats and embedded else settings_for(nats)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             bus = await Bus.connect(settings, service="cli")

@@ -14,12 +14,13 @@ from berth.cli.demo.grants import percent_held
 from berth.cli.demo.scenario import Scenario, scenario
 from berth.cli.demo.stage import Stage
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
+from berth.cli.judge import judge
 from berth.cli.load.api import Api
 from berth.cli.load.creator import create_all
 from berth.cli.load.pods import Fate, PodWatch
 from berth.cli.load.ready import until_counted
 from berth.cli.output import columns
-from berth.cli.replay.figures import percentile
+from berth.cli.replay.figures import Law, laws_of, percentile
 from berth.cli.replay.progress import Progress
 from berth.cli.replay.report import laws
 from berth.cli.runfile import RunFile
@@ -30,16 +31,15 @@ BROKEN_BY_DESIGN = ("unsupported", "quota ", "resources.requests")
 
 
 class Verdict(NamedTuple):
-    """What was shown, and which laws hold: violations by law."""
+    """What was shown, and which laws hold."""
 
     shown: list[tuple[str, bool]]
-    laws: dict[str, int]
-    violations: list[str]
+    laws: list[Law]
 
     @property
     def good(self) -> bool:
         """Everything happened, and no law is broken."""
-        return all(happened for _, happened in self.shown) and not self.violations
+        return all(happened for _, happened in self.shown) and all(law.ok for law in self.laws)
 
 
 async def demo(*, nodes: int, seed: int, keep: bool) -> int:
@@ -52,7 +52,7 @@ async def demo(*, nodes: int, seed: int, keep: bool) -> int:
     progress.line(f"berth demo   seed {seed}")
     began = time.monotonic()
     stack = Stack(say=lambda text: progress.update(f"  {text}"))
-    async with stack, Api(stack.kube_url) as api, connected(stack.nats_url) as bus:
+    async with stack, Api(stack.kube_url) as api, connected(stack.nats_url, embedded=True) as bus:
         with RunFile(nats_url=stack.nats_url, kube_url=stack.kube_url, command="demo"):
             took_s = time.monotonic() - began
             progress.line(
@@ -82,7 +82,8 @@ async def _play(plot: Scenario, api: Api, bus: Bus, progress: Progress) -> Verdi
         stage = Stage(api, bus, watch, progress)
         await prepare(stage, plot)
         shown = [(act.promise, await act.play(stage, plot)) for act in ACTS]
-        verdict = Verdict(shown, {}, [])
+        progress.update("  checking every promise")
+        verdict = Verdict(shown, laws_of(await judge(api, bus)))
         for line in _summary(watch.fates, plot, verdict):
             progress.line(line)
         return verdict
@@ -101,7 +102,7 @@ def _summary(fates: dict[str, Fate], plot: Scenario, verdict: Verdict) -> list[s
     counts = f"placed {placed}   waiting {len(fates) - placed - refused}   refused {refused}"
     lines = ["", f"{counts}   GPU use 0 % -> {use:.0f} %{times}", "", "shown"]
     lines += [f"  {'ok     ' if happened else 'MISSING'}  {promise}" for promise, happened in verdict.shown]
-    lines += ["laws", *laws(verdict.laws, verdict.violations)]
+    lines += ["laws", *laws(verdict.laws)]
     hints = [
         ("berth demo --keep", "the same, and it keeps running for the next three"),
         ("berth why train-b", "why is this pod waiting?"),

@@ -7,13 +7,15 @@ import time
 
 import msgspec
 
+from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK
+from berth.cli.judge import judge
 from berth.cli.load.api import Api
 from berth.cli.load.creator import create_all
 from berth.cli.load.pods import PodWatch
 from berth.cli.load.ready import until_counted
 from berth.cli.replay import load
-from berth.cli.replay.figures import Figures, figures_of, process_rows
+from berth.cli.replay.figures import Figures, figures_of, laws_of, process_rows
 from berth.cli.replay.kills import kill_each
 from berth.cli.replay.processes import Processes
 from berth.cli.replay.progress import Progress
@@ -49,7 +51,7 @@ async def replay(wish: Wish) -> int:
         progress.line(line)
     if wish.json_file is not None:
         await asyncio.to_thread(wish.json_file.write_bytes, msgspec.json.format(msgspec.json.encode(figures)) + b"\n")
-    return EXIT_BAD if figures.unexplained or figures.violations or not figures.bound else EXIT_OK
+    return EXIT_OK if figures.good else EXIT_BAD
 
 
 class Replay:
@@ -142,6 +144,9 @@ class Replay:
         figures = figures_of(watch.fates, trace=self._wish.trace, nodes=self._trace.nodes, gpus=self._trace.gpus)
         figures.kills = self._kills
         figures.processes = process_rows(self._processes.uses(), figures.bound)
+        self._progress.update("  checking every promise")
+        async with connected(self._stack.nats_url, embedded=True) as bus:
+            figures.laws = laws_of(await judge(self._api, bus))
         for name, fate in watch.fates.items():
             if fate.moved:
                 figures.violations.append(f"{name} changed its node")

@@ -11,6 +11,21 @@ import msgspec
 from berth.cli.load.pods import Fate
 from berth.cli.replay.processes import Use
 from berth.contracts import names
+from berth.invariants import Report
+
+
+class Law(msgspec.Struct, kw_only=True):
+    """A promise that was checked, and what breaks it."""
+
+    name: str
+    sentence: str
+    ok: bool
+    evidence: list[str] = []
+
+
+def laws_of(report: Report) -> list[Law]:
+    """The promises of a report."""
+    return [Law(name=r.name, sentence=r.sentence, ok=r.ok, evidence=list(r.evidence)) for r in report.results]
 
 
 class Figures(msgspec.Struct, kw_only=True):
@@ -34,8 +49,14 @@ class Figures(msgspec.Struct, kw_only=True):
     allocated: float
     kills: int = 0
     violations: list[str] = []
-    laws: dict[str, int] = {}
+    laws: list[Law] = []
     processes: list[dict[str, Any]] = []
+
+    @property
+    def good(self) -> bool:
+        """Something was placed, every pod has a node or a reason, and no law is broken."""
+        whole = self.bound > 0 and not self.unexplained and not self.violations
+        return whole and all(law.ok for law in self.laws)
 
 
 def percentile(values: Sequence[float], share: float) -> float:

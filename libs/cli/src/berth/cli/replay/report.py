@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from berth.cli.output import columns, fitted
-from berth.cli.replay.figures import Figures
+from berth.cli.replay.figures import Figures, Law
 
 
 def report(figures: Figures) -> list[str]:
@@ -30,16 +32,17 @@ def report(figures: Figures) -> list[str]:
     ]
     lines += columns(rows, indent="  ", right=(1, 2, 3, 4))
     lines.append("")
-    lines += laws(figures.laws, figures.violations)
+    lines += laws(figures.laws)
+    lines += [fitted(f"  BROKEN   {violation}") for violation in figures.violations[:20]]
     if figures.unexplained:
         lines.append(f"  INCOMPLETE: {figures.unexplained} pods have neither a node nor a reason")
     return lines
 
 
-def laws(checked: dict[str, int], violations: list[str]) -> list[str]:
-    """One line per law, then what breaks them."""
-    lines = [
-        f"  {'ok     ' if not count else 'BROKEN '}  {law}{f' ({count} times)' if count else ''}"
-        for law, count in checked.items()
-    ]
-    return lines + [fitted(f"          {violation}") for violation in violations[:20]]
+def laws(checked: Sequence[Law]) -> list[str]:
+    """One line per law, and what breaks it."""
+    lines = []
+    for law in checked:
+        lines.append(fitted(f"  {'ok     ' if law.ok else 'BROKEN '}  {law.sentence}"))
+        lines += [fitted(f"           {text}") for text in law.evidence]
+    return lines

@@ -1,0 +1,83 @@
+"""Everything that was promised, checked from outside: the API server's objects and the ledger against each other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from berth.bus import Bus, Entry
+from berth.cli.errors import EXIT_BAD, CliError
+from berth.cli.load.api import Api
+from berth.contracts import buckets
+from berth.invariants import Report, World, check
+from berth.kube import resources
+
+READ_TIMEOUT_S = 60.0
+TRIES = 6
+PAUSE_S = 1.0
+
+
+class LedgerSink:
+    """The live keys of the ledger, with sequence and value."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, tuple[int, bytes]] = {}
+
+    def reset(self) -> None:
+        """The bucket starts over."""
+        self.live.clear()
+
+    def apply(self, entry: Entry) -> None:
+        """The next message."""
+        if entry.deleted:
+            self.live.pop(entry.key, None)
+        else:
+            self.live[entry.key] = (entry.sequence, entry.value)
+
+    def end(self, sequence: int) -> None:
+        """The end was reached."""
+
+
+async def read_ledger(bus: Bus) -> dict[str, tuple[int, bytes]]:
+    """All of the ledger as it is now. Raises CliError when the bus does not give it."""
+    sink = LedgerSink()
+    follower = bus.follow(buckets.LEDGER, sink)
+    reading = asyncio.create_task(follower.run())
+    try:
+        await asyncio.wait_for(follower.ready.wait(), READ_TIMEOUT_S)
+        return dict(sink.live)
+    except TimeoutError as error:
+        raise CliError(f"the ledger cannot be read within {READ_TIMEOUT_S:.0f} s", EXIT_BAD) from error
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def judge(api: Api, bus: Bus) -> Report:
+    """The invariants, once nothing is under way: what is broken is looked at again for a few seconds."""
+    report = await _look(api, bus)
+    for _ in range(TRIES):
+        if report.ok:
+            break
+        await asyncio.sleep(PAUSE_S)
+        report = await _look(api, bus)
+    return report
+
+
+async def _look(api: Api, bus: Bus) -> Report:
+    # The ledger first: a decision that is read as open and bound a moment later is then seen as bound.
+    ledger = await read_ledger(bus)
+
+    async def items(resource: resources.Resource) -> list[Any]:
+        return await api.items(resource.path())
+
+    world = World.of(
+        ledger=ledger,
+        pods=await items(resources.PODS),
+        nodes=await items(resources.NODES),
+        devices=await items(resources.DEVICES),
+        quotas=await items(resources.ELASTIC_QUOTAS),
+        pod_groups=await items(resources.POD_GROUPS),
+        reservations=await items(resources.RESERVATIONS),
+    )
+    return check(world)

@@ -1,0 +1,44 @@
+"""Devices: no minor is given out beyond itself, by the annotations, by the ledger, and by the nodes' own word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.contracts import names
+from berth.invariants.facts import Facts, Holder, amounts_of
+
+PERCENT = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA)
+
+
+def shared_beyond(facts: Facts) -> Iterator[str]:
+    """Minors of which more than a whole is held, Berth being among the holders."""
+    memory = {
+        (device.metadata.name, info.type, info.minor): amounts_of(info.resources).get(names.GPU_MEMORY, 0)
+        for device in facts.world.devices
+        for info in device.spec.devices
+    }
+    for node, holders in sorted(facts.on_node.items()):
+        held: dict[tuple[str, int, str], list[tuple[Holder, int]]] = {}
+        for holder in holders:
+            for grant in holder.devices:
+                for name, amount in grant.amounts.items():
+                    held.setdefault((grant.kind, grant.minor, name), []).append((holder, amount))
+        for (kind, minor, name), shares in sorted(held.items()):
+            total = sum(amount for _, amount in shares)
+            most = 100 if name in PERCENT else memory.get((node, kind, minor), 0) if name == names.GPU_MEMORY else 0
+            if most and total > most and any(holder.is_ours for holder, _ in shares):
+                listed = ", ".join(f"{holder.text} {amount}" for holder, amount in shares)
+                yield f"node {node}, {kind} {minor}: {total} of {most} {name}: {listed}"
+
+
+def reported_beyond(facts: Facts) -> Iterator[str]:
+    """Devices that the nodes themselves say are used beyond a whole."""
+    sums: dict[tuple[str, str, int], int] = {}
+    users: dict[tuple[str, str, int], list[str]] = {}
+    for hold in facts.world.holds:
+        key = (hold.node, hold.kind, hold.minor)
+        sums[key] = sums.get(key, 0) + hold.percent
+        users.setdefault(key, []).append(hold.pod_uid)
+    for (node, kind, minor), percent in sorted(sums.items()):
+        if percent > 100:
+            yield f"node {node} reports {kind} {minor} used to {percent} % by {', '.join(users[node, kind, minor])}"

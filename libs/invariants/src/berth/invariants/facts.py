@@ -1,0 +1,209 @@
+"""Facts that several invariants stand on: who holds what. Read from the objects here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+
+from berth.contracts import kube, names
+from berth.contracts.ledger import Decision, DeviceGrant, PlanStatus
+from berth.invariants.world import World
+from berth.resources.amounts import Amounts, parse_amounts
+from berth.resources.pod_request import request_of
+from berth.rules.bounded_json import read_annotation
+from berth.rules.gpu_request import FAMILY
+
+ENDED = frozenset({"Succeeded", "Failed"})
+BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
+"""Resources that are given out device by device."""
+
+
+class _Device(kube.View, frozen=True, kw_only=True):
+    minor: int
+    resources: dict[str, str | int | float] = {}
+
+
+class _Reference(kube.View, frozen=True, kw_only=True):
+    name: str = ""
+    uid: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A pod with everything of it that is asked for more than once."""
+
+    pod: kube.Pod
+    is_ours: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return (self.pod.metadata.namespace, self.pod.metadata.name)
+
+    @property
+    def text(self) -> str:
+        """How evidence names it."""
+        return "/".join(self.key)
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+        return self.pod.metadata.uid
+
+    @property
+    def node(self) -> str:
+        """Where it is bound, or empty."""
+        return self.pod.spec.node_name
+
+    @property
+    def is_live(self) -> bool:
+        """It has not ended."""
+        return self.pod.status.phase not in ENDED
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        return self.pod.metadata.labels or {}
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Its annotations."""
+        return self.pod.metadata.annotations or {}
+
+    @property
+    def plan(self) -> str:
+        """The plan it was bound under, or empty."""
+        return self.annotations.get(names.ANNOTATION_PLAN, "")
+
+    @property
+    def attempt(self) -> int:
+        """How many of its decisions were withdrawn."""
+        text = self.annotations.get(names.ANNOTATION_ATTEMPT, "0")
+        return int(text) if text.isdecimal() and len(text) < 16 else 0
+
+    @property
+    def reservation(self) -> str:
+        """Uid of the reservation that it uses, or empty."""
+        read = read_annotation(self.annotations, names.ANNOTATION_RESERVATION_ALLOCATED, _Reference)
+        return read.uid if isinstance(read, _Reference) else ""
+
+    @cached_property
+    def amounts(self) -> Amounts:
+        """Its scheduling request."""
+        return request_of(self.pod.spec)[0]
+
+    @cached_property
+    def devices(self) -> list[DeviceGrant]:
+        """The devices it was given."""
+        return read_devices(self.annotations)
+
+
+class Holder(NamedTuple):
+    """Who holds room: a bound pod, or a pod with a decision that still counts."""
+
+    text: str
+    uid: str
+    key: tuple[str, str]
+    node: str
+    amounts: Amounts
+    devices: list[DeviceGrant]
+    labels: Mapping[str, str]
+    quota: str
+    reservation: str
+    is_ours: bool
+    is_bound: bool
+
+
+@dataclass
+class Facts:
+    """The world, joined."""
+
+    world: World
+    pods: dict[tuple[str, str], Seen] = field(default_factory=dict)
+    holders: list[Holder] = field(default_factory=list)
+    on_node: dict[str, list[Holder]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Join."""
+        for pod in self.world.pods:
+            seen = Seen(pod, pod.spec.scheduler_name in self.world.schedulers)
+            self.pods[seen.key] = seen
+        self.holders = [*self._bound(), *self._decided()]
+        for holder in self.holders:
+            self.on_node.setdefault(holder.node, []).append(holder)
+
+    def is_current(self, decision: Decision) -> bool:
+        """It may still be carried out: its pod lives unbound, with its uid and attempt, and its plan was not given up."""
+        seen = self.pods.get((decision.namespace, decision.name))
+        status = self.world.ledger.plan_status(decision.plan)
+        return (
+            decision.kind == "pod"
+            and status is not PlanStatus.ABORTED
+            and seen is not None
+            and seen.is_live
+            and not seen.node
+            and seen.uid == decision.uid
+            and seen.attempt == decision.attempt
+        )
+
+    def _bound(self) -> Iterator[Holder]:
+        for seen in self.pods.values():
+            if seen.node and seen.is_live:
+                yield Holder(
+                    text=seen.text,
+                    uid=seen.uid,
+                    key=seen.key,
+                    node=seen.node,
+                    amounts=seen.amounts,
+                    devices=seen.devices,
+                    labels=seen.labels,
+                    quota=seen.annotations.get(names.ANNOTATION_QUOTA, ""),
+                    reservation=seen.reservation,
+                    is_ours=seen.is_ours,
+                    is_bound=True,
+                )
+
+    def _decided(self) -> Iterator[Holder]:
+        for key, held in self.world.ledger.decisions.items():
+            decision = held.decision
+            if self.is_current(decision):
+                yield Holder(
+                    text=f"{'/'.join(key)} (decided)",
+                    uid=decision.uid,
+                    key=key,
+                    node=decision.node,
+                    amounts=decision.allocation.amounts,
+                    devices=decision.allocation.devices,
+                    labels=self.pods[key].labels,
+                    quota=decision.quota,
+                    reservation=decision.reservation_uid,
+                    is_ours=True,
+                    is_bound=False,
+                )
+
+
+def read_devices(annotations: Mapping[str, str]) -> list[DeviceGrant]:
+    """The devices in the annotation of a bind; empty when it is absent or cannot be read."""
+    read = read_annotation(annotations, names.ANNOTATION_DEVICE_ALLOCATED, dict[str, list[_Device]], bytes_max=1 << 18)
+    if not isinstance(read, dict):
+        return []
+    return [
+        DeviceGrant(kind=kind, minor=each.minor, amounts=parse_amounts(each.resources, "resources")[0])
+        for kind, devices in sorted(read.items())
+        for each in devices
+    ]
+
+
+def amounts_of(mapping: Mapping[str, kube.Quantity] | None) -> Amounts:
+    """A resource list as integers; unreadable entries are left out."""
+    return parse_amounts(mapping, "")[0]
+
+
+def dumped(grants: list[DeviceGrant]) -> str:
+    """Grants in one form, for comparing and for evidence."""
+    rows = sorted((grant.kind, grant.minor, sorted(grant.amounts.items())) for grant in grants)
+    return msgspec.json.encode(rows).decode()

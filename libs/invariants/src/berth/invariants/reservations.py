@@ -1,0 +1,106 @@
+"""Reservations: what is reserved is there for its owners, and for nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from berth.contracts import kube, names
+from berth.invariants.amounts import SHRINKING
+from berth.invariants.devices import PERCENT
+from berth.invariants.facts import BY_MINOR, Facts, Holder, amounts_of, read_devices
+from berth.resources.amounts import Amounts
+from berth.rules.reservation_owners import PodIdentity, compile_owners
+
+AVAILABLE = "Available"
+Shares: TypeAlias = dict[tuple[str, int, str], int]
+
+
+def wrong_users(facts: Facts) -> Iterator[str]:
+    """Pods that use a reservation which is not for them, is elsewhere, or serves one pod only."""
+    by_uid = {reservation.metadata.uid: reservation for reservation in facts.world.reservations}
+    users: dict[str, list[Holder]] = {}
+    for holder in facts.holders:
+        if holder.reservation and holder.is_ours:
+            users.setdefault(holder.reservation, []).append(holder)
+    for uid, holders in sorted(users.items()):
+        reservation = by_uid.get(uid)
+        if reservation is None:
+            continue  # it may end before its users do
+        name = reservation.metadata.name
+        node = reservation.status.node_name
+        owners = compile_owners(reservation.spec.owners or [])
+        for holder in holders:
+            if holder.node != node:
+                yield f"{holder.text} on {holder.node} uses reservation {name} on {node or 'no node'}"
+            pod = facts.pods[holder.key].pod
+            identity = PodIdentity(
+                holder.key[0], holder.key[1], holder.uid, holder.labels, pod.metadata.owner_references or ()
+            )
+            if not owners.accept(identity):
+                yield f"{holder.text} uses reservation {name} and is no owner of it"
+        if reservation.spec.allocate_once is not False and len(holders) > 1:
+            yield f"reservation {name} serves one pod and has {len(holders)}: {', '.join(h.text for h in holders)}"
+
+
+def given_away(facts: Facts) -> Iterator[str]:
+    """Nodes on which pods, and what available reservations have left, do not fit together."""
+    offers = {node.metadata.name: amounts_of(node.status.allocatable) for node in facts.world.nodes}
+    by_node: dict[str, list[kube.Reservation]] = {}
+    for reservation in facts.world.reservations:
+        if reservation.status.phase == AVAILABLE and reservation.status.node_name:
+            by_node.setdefault(reservation.status.node_name, []).append(reservation)
+    for node, reservations in sorted(by_node.items()):
+        holders = facts.on_node.get(node, [])
+        uids = {reservation.metadata.uid for reservation in reservations}
+        if any(holder.is_ours and holder.reservation not in uids for holder in holders):
+            yield from _amounts_given_away(node, offers.get(node, {}), reservations, holders)
+            yield from _devices_given_away(node, reservations, holders)
+
+
+def _amounts_given_away(
+    node: str, offered: Amounts, reservations: list[kube.Reservation], holders: list[Holder]
+) -> Iterator[str]:
+    uids = {reservation.metadata.uid for reservation in reservations}
+    strangers = {
+        name
+        for holder in holders
+        if holder.is_ours and holder.reservation not in uids
+        for name, amount in holder.amounts.items()
+        if amount > 0
+    }
+    for name in sorted(strangers - BY_MINOR - SHRINKING - {names.PODS}):
+        held = sum(holder.amounts.get(name, 0) for holder in holders)
+        left = 0
+        for reservation in reservations:
+            used = sum(h.amounts.get(name, 0) for h in holders if h.reservation == reservation.metadata.uid)
+            left += max(0, amounts_of(reservation.status.allocatable).get(name, 0) - used)
+        if left and held + left > offered.get(name, 0):
+            yield f"node {node}: {held} held and {left} still reserved of {offered.get(name, 0)} {name}"
+
+
+def _devices_given_away(node: str, reservations: list[kube.Reservation], holders: list[Holder]) -> Iterator[str]:
+    uids = {reservation.metadata.uid for reservation in reservations}
+    held = _shares(holders)
+    strange = _shares([holder for holder in holders if holder.is_ours and holder.reservation not in uids])
+    left: Shares = {}
+    for reservation in reservations:
+        used = _shares([holder for holder in holders if holder.reservation == reservation.metadata.uid])
+        for grant in read_devices(reservation.metadata.annotations or {}):
+            for name, amount in grant.amounts.items():
+                key = (grant.kind, grant.minor, name)
+                left[key] = left.get(key, 0) + max(0, amount - used.get(key, 0))
+    for key in sorted(left):
+        kind, minor, name = key
+        if name in PERCENT and left[key] and key in strange and held[key] + left[key] > 100:
+            yield f"node {node}, {kind} {minor}: {held[key]} held and {left[key]} still reserved of 100 {name}"
+
+
+def _shares(holders: list[Holder]) -> Shares:
+    shares: Shares = {}
+    for holder in holders:
+        for grant in holder.devices:
+            for name, amount in grant.amounts.items():
+                key = (grant.kind, grant.minor, name)
+                shares[key] = shares.get(key, 0) + amount
+    return shares

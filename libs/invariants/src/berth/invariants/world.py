@@ -1,0 +1,109 @@
+"""What is looked at: API objects, the ledger's live keys, and what nodes say of their devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from berth.contracts import kube, names, subjects
+from berth.contracts.errors import Broken
+from berth.transaction.ledger_view import LedgerView
+
+T = TypeVar("T")
+Objects = Iterable[Mapping[str, Any] | kube.View]
+
+
+class NodeHold(NamedTuple):
+    """A node's own word: this pod uses this device, and so many percent of it."""
+
+    node: str
+    kind: str
+    minor: int
+    pod_uid: str
+    percent: int = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """One moment. `is_quiet`: nothing is under way, so everything decided must have come to its end.
+
+    `schedulers` are the scheduler names whose pods are Berth's. `excused_gangs` (`namespace/name`) are gangs of which
+    members were deleted after they had begun, which nothing can forbid. `unreadable` says what had to be left out.
+    """
+
+    pods: list[kube.Pod] = field(default_factory=list)
+    nodes: list[kube.Node] = field(default_factory=list)
+    devices: list[kube.Device] = field(default_factory=list)
+    quotas: list[kube.ElasticQuota] = field(default_factory=list)
+    pod_groups: list[kube.PodGroup] = field(default_factory=list)
+    reservations: list[kube.Reservation] = field(default_factory=list)
+    ledger: LedgerView = field(default_factory=LedgerView)
+    holds: list[NodeHold] = field(default_factory=list)
+    schedulers: frozenset[str] = frozenset({names.SCHEDULER_NAME})
+    excused_gangs: frozenset[str] = frozenset()
+    is_quiet: bool = True
+    unreadable: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        pods: Objects = (),
+        nodes: Objects = (),
+        devices: Objects = (),
+        quotas: Objects = (),
+        pod_groups: Objects = (),
+        reservations: Objects = (),
+        ledger: Mapping[str, tuple[int, bytes]] | None = None,
+        holds: Iterable[NodeHold] = (),
+        schedulers: Iterable[str] = (names.SCHEDULER_NAME,),
+        excused_gangs: Iterable[str] = (),
+        is_quiet: bool = True,
+    ) -> World:
+        """From raw objects (dictionaries or partial views) and the ledger's live keys with sequence and value.
+
+        Nothing raises: what cannot be read is named in `unreadable`, and an invariant of its own fails for it.
+        """
+        unreadable: list[str] = []
+        return cls(
+            pods=_read(pods, kube.Pod, unreadable),
+            nodes=_read(nodes, kube.Node, unreadable),
+            devices=_read(devices, kube.Device, unreadable),
+            quotas=_read(quotas, kube.ElasticQuota, unreadable),
+            pod_groups=_read(pod_groups, kube.PodGroup, unreadable),
+            reservations=_read(reservations, kube.Reservation, unreadable),
+            ledger=_fold(ledger or {}, unreadable),
+            holds=list(holds),
+            schedulers=frozenset(schedulers),
+            excused_gangs=frozenset(excused_gangs),
+            is_quiet=is_quiet,
+            unreadable=unreadable,
+        )
+
+
+def _read(objects: Objects, kind: type[T], unreadable: list[str]) -> list[T]:
+    found: list[T] = []
+    for position, each in enumerate(objects):
+        if isinstance(each, kind):
+            found.append(each)
+            continue
+        try:
+            found.append(msgspec.convert(each, kind))
+        except (msgspec.ValidationError, RecursionError) as error:
+            unreadable.append(f"{kind.__name__} number {position}: {error}")
+    return found
+
+
+def _fold(entries: Mapping[str, tuple[int, bytes]], unreadable: list[str]) -> LedgerView:
+    view = LedgerView()
+    # The epoch says which keys count at all, whenever it was written.
+    ordered = sorted(entries.items(), key=lambda entry: (entry[0] != subjects.EPOCH_KEY, entry[1][0]))
+    for key, (sequence, value) in ordered:
+        try:
+            view.apply(key, value, False, sequence)
+        except (Broken, ValueError) as error:
+            unreadable.append(f"ledger key {key}: {error}")
+    return view

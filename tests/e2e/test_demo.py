@@ -1,0 +1,31 @@
+"""`berth demo`: everything it promises to show happens, and nothing is left behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from berth.cli.demo.acts import ACTS
+
+pytestmark = pytest.mark.e2e
+
+
+def test_the_demo_shows_all_that_it_promises_in_plain_lines(berth: Any) -> None:
+    ran = berth("demo", "--nodes", "12", "--seed", "7")
+    assert ran.code == 0, ran.out + ran.err
+    assert "\x1b" not in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 100
+    for act in ACTS:
+        assert f"ok       {act.promise}" in ran.out
+    assert "BROKEN" not in ran.out
+    assert "MISSING" not in ran.out
+    for part in ("repair", "quota ml: use of", "resources.requests[koordinator.sh/gpu-core]", "unsupported: "):
+        assert part in ran.out
+    assert berth.left_behind() == []
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_other_seeds_and_the_smallest_cluster_work_too(berth: Any, seed: str) -> None:
+    ran = berth("demo", "--nodes", "4", "--seed", seed)
+    assert ran.code == 0, ran.out + ran.err

