@@ -507,7 +507,8 @@ class World:
     async def stop(self, replica: Replica) -> None:
         """As SIGTERM does: the Lease is given back."""
         self.replicas.remove(replica)
-        await replica.context.supervisor.stop(replica.task, 5.0)
+        left = await replica.context.supervisor.stop(replica.task, 5.0)
+        assert not left, left
         results = await asyncio.gather(replica.task, return_exceptions=True)
         await replica.bus.close()
         for error in (replica.context.supervisor.failure, *results):

@@ -36,9 +36,10 @@ async def test_every_decision_ends_although_the_api_fails(world):
         seed=7,
     )
     await world.solver(cpu=64, gpus=20)
+    await world.writer()
+    await eventually(lambda: world.epoch == 1)
     for i in range(40):
         world.pod(f"p{i}", gpus=i % 2)
-    await world.writer()
     await world.all_bound()
     await eventually(lambda: len(world.told) >= 40, what="events")
     assert len({each.name for each in world.told}) == len(world.told) == 40

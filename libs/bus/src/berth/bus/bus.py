@@ -87,10 +87,10 @@ class Bus:
         """
         await ensure(self._link, TOPOLOGY, self._settings.replicas)
 
-    def follow(self, bucket: str, sink: Sink, *, keys: str = ">") -> Follower:
+    def follow(self, bucket: str, sink: Sink, *, keys: str | Sequence[str] = ">") -> Follower:
         """A follower of a bucket; run its `run()` as a task.
 
-        `keys` narrows it by a subject pattern; who must know when the view is complete reads all (`>`), or every
+        `keys` narrows it by subject patterns; who must know when the view is complete reads all (`>`), or every
         entry shows a gap.
         """
         return Follower(self._link, bucket, sink, keys=keys, clock=self._clock, random=self._random)

@@ -17,7 +17,7 @@ import logging
 import random as randomness
 import secrets
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from nats.aio.msg import Msg
@@ -78,7 +78,7 @@ class Follower:
         bucket: str,
         sink: Sink,
         *,
-        keys: str = ">",
+        keys: str | Sequence[str] = ">",
         clock: Clock,
         random: randomness.Random,
     ) -> None:
@@ -90,7 +90,7 @@ class Follower:
         self._sink = sink
         self._stream = f"KV_{bucket}"
         self._prefix = f"$KV.{bucket}."
-        self._filter = self._prefix + keys
+        self._filters = [self._prefix + each for each in ([keys] if isinstance(keys, str) else keys)]
         self._clock = clock
         self._random = random
         self._created = ""
@@ -178,7 +178,7 @@ class Follower:
             "ack_policy": "none",
             "max_deliver": 1,
             "replay_policy": "instant",
-            "filter_subject": self._filter,
+            **({"filter_subjects": self._filters} if len(self._filters) > 1 else {"filter_subject": self._filters[0]}),
             "flow_control": True,
             "idle_heartbeat": int(HEARTBEAT_S * NANO),
             "inactive_threshold": INACTIVE_S * NANO,
@@ -187,7 +187,8 @@ class Follower:
         }
         answer = await jetstream.call(
             self._link,
-            f"CONSUMER.CREATE.{self._stream}.{self._consumer}.{self._filter}",
+            # The subject names the filter, for permissions, when there is one alone.
+            ".".join(["CONSUMER.CREATE", self._stream, self._consumer, *self._filters[: len(self._filters) == 1]]),
             {"stream_name": self._stream, "config": config, "action": "create"},
         )
         return int(answer.get("num_pending", 0))

@@ -261,8 +261,8 @@ class BusPort(Protocol):
         """Make streams and buckets what the topology says."""
         ...
 
-    def follow(self, bucket: str, sink: Sink, *, keys: str = ">") -> FollowerPort:
-        """A follower of a bucket; `keys` may narrow it by a subject pattern."""
+    def follow(self, bucket: str, sink: Sink, *, keys: str | Sequence[str] = ">") -> FollowerPort:
+        """A follower of a bucket; `keys` may narrow it by subject patterns."""
         ...
 
     def owned(

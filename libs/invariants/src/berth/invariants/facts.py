@@ -137,7 +137,7 @@ class Facts:
             self.on_node.setdefault(holder.node, []).append(holder)
 
     def is_current(self, decision: Decision) -> bool:
-        """It may still be carried out: its pod lives unbound, with its uid and attempt, and its plan was not given up."""
+        """Its pod lives unbound, uid and attempt are still the same, and its plan was not given up."""
         seen = self.pods.get((decision.namespace, decision.name))
         status = self.world.ledger.plan_status(decision.plan)
         return (

@@ -6,7 +6,7 @@ names of the request, device amounts included; `devices` says which minors.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -55,7 +55,7 @@ class Claim(NamedTuple):
 
 
 class _Device(View, frozen=True, kw_only=True):
-    minor: int
+    minor: Annotated[int, msgspec.Meta(ge=0)]
     resources: dict[str, str | int] = {}
 
 
@@ -157,8 +157,14 @@ _SUFFIXES = {
 
 
 def _integer(quantity: str | int) -> int:
-    if isinstance(quantity, int):
-        return quantity
+    """An amount in an annotation. Raises ValueError; a negative one would make others' room look larger."""
+    amount = quantity if isinstance(quantity, int) else _parsed(quantity)
+    if amount < 0:
+        raise ValueError(f"{quantity} is negative")
+    return amount
+
+
+def _parsed(quantity: str) -> int:
     for suffix, factor in _SUFFIXES.items():
         if quantity.endswith(suffix):
             return int(quantity.removesuffix(suffix)) * factor

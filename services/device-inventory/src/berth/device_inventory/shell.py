@@ -15,7 +15,7 @@ from berth.contracts.command import PatchNode
 from berth.contracts.errors import Broken
 from berth.contracts.event import NodeChanged, ObjectRefused
 from berth.contracts.question import StatusAnswer
-from berth.contracts.subjects import command_subject, event_subject, named_key
+from berth.contracts.subjects import command_subject, event_subject, named_key, synced_key
 from berth.device_inventory.handlers import Desk, Outcome, Rules
 from berth.device_inventory.settings import Settings
 from berth.device_inventory.views import NODE, Shelf, StateView
@@ -25,6 +25,8 @@ from berth.telemetry import counter, gauge, histogram
 SERVICE = "device-inventory"
 TICK_S = 1.0
 BATCH_MAX = 500
+KEYS = ("device.>", "node.>", synced_key("devices"))
+"""What of STATE is read: pods, which are most of it, say nothing about devices."""
 
 NODES = gauge("berth_devices_nodes", "Nodes with a published inventory.")
 COUNTED = gauge("berth_devices_counted", "Devices by kind and health.", ["kind", "health"])
@@ -61,7 +63,7 @@ class Shell:
         context = self.context
         context.health.add("state", lambda: (self.view.is_at_end, self.view.missing))
         context.health.add("lease", self.standby.check)
-        follower = context.bus.follow(buckets.STATE, self.view)
+        follower = context.bus.follow(buckets.STATE, self.view, keys=KEYS)
         context.spawn(follower.run(), name="follow-state")
         context.spawn(self._tick(), name="tick")
         await context.bus.serve(SERVICE, _version(), {"status": self._status})

@@ -1,0 +1,206 @@
+"""The users of the bus: generated from the contract, enough for what each service does, and nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import re
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from berth.bus import Bus, BusSettings, Write
+from berth.bus.errors import BusError
+from berth.bus.port import Committed
+from berth.contracts import buckets, subjects
+from berth.testing.nats_server import NatsServer
+
+ROOT = Path(__file__).parents[2]
+PASSWORD = "pw"
+
+
+def load_tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("nats_permissions", ROOT / "tools/nats_permissions.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["nats_permissions"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+TOOL = load_tool()
+
+
+class Nothing:
+    """A sink that forgets."""
+
+    def reset(self) -> None: ...
+
+    def apply(self, entry: object) -> None: ...
+
+    def end(self, sequence: int) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[NatsServer]:
+    config = re.sub(r"\$NATS_PASSWORD_\w+", PASSWORD, TOOL.TARGET.read_text())
+    with NatsServer(config=config) as running:
+        yield running
+
+
+@asynccontextmanager
+async def as_user(server: NatsServer, user: str, tmp_path: Path, service: str = "") -> AsyncIterator[Bus]:
+    password = tmp_path / "password"
+    password.write_text(PASSWORD + "\n")
+    settings = BusSettings(url=server.url, user=user, password_file=str(password))
+    async with asyncio.timeout(20):
+        bus = await Bus.connect(settings, service=service or user)
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+@pytest.fixture
+async def topology(server: NatsServer, tmp_path: Path) -> None:
+    async with as_user(server, "cluster-watcher", tmp_path) as bus:
+        await bus.ensure()
+
+
+def sources(service: str) -> str:
+    return "\n".join(path.read_text() for path in sorted((ROOT / "services" / service / "src").rglob("*.py")))
+
+
+def test_the_file_is_what_the_contract_says() -> None:
+    assert TOOL.main(["--check"]) == 0
+
+
+def test_every_service_has_a_user() -> None:
+    assert set(TOOL.PARTS) == {path.name for path in (ROOT / "services").iterdir() if path.is_dir()}
+
+
+@pytest.mark.parametrize("service", sorted(TOOL.PARTS))
+def test_the_table_says_what_the_code_does(service: str) -> None:
+    """Which buckets a service names, which commands it sends, whether it makes streams: read from its source."""
+    part, text = TOOL.PARTS[service], sources(service)
+    values = {name: value for name, value in vars(buckets).items() if name.isupper()}
+    named = {values[name] for name in re.findall(r"buckets\.([A-Z]+)\b", text)}
+    leases = {buckets.LEASE} if part.leases else set()
+    assert named <= {*part.follows, *part.owns, *leases}
+    commands = set(re.findall(r'command_subject\("patch", "([a-z]+)"', text)) | {
+        match for match in re.findall(r'command_subject\(\s*"([a-z]+)", "[a-z]+"', text) if match != "patch"
+    }
+    wanted = {command.removeprefix("patch.") for command in part.commands if command.startswith("patch.")}
+    assert commands == wanted
+    assert ('command_subject("refuse"' in text) == ("refuse" in part.commands)
+    assert ("bus.ensure()" in text) == part.makes_topology
+    assert (".consume(" in text) == part.consumes
+    assert ("bus.ledger()" in text) == part.commits
+
+
+@pytest.mark.parametrize("service", sorted(TOOL.PARTS))
+async def test_a_service_can_do_its_work(
+    service: str, server: NatsServer, tmp_path: Path, topology: None
+) -> None:
+    part = TOOL.PARTS[service]
+    async with as_user(server, service, tmp_path) as bus, asyncio.timeout(20):
+        if part.makes_topology:
+            await bus.ensure()
+        for bucket in part.follows:
+            keys = subjects.named_key("node", "n1") if part.owned_keys != ">" else ">"
+            follower = bus.follow(bucket, Nothing(), keys=keys)
+            task = asyncio.create_task(follower.run())
+            await follower.ready.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        for bucket in part.owns:
+            key = subjects.named_key("node", "n1")
+            owned = bus.owned(bucket, keys=key if part.owned_keys != ">" else ">")
+            await owned.ready()
+            owned.put(key, b'{"n": 1}')
+            await owned.drain()
+        for lease in part.leases:
+            held = bus.lease(lease.replace("*", "me"), "me", ttl_s=2)
+            task = asyncio.create_task(held.run())
+            while not held.active:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if part.commits:
+            ledger = bus.ledger()
+            stored = await ledger.read("e1.plan.x")
+            outcome = await ledger.commit([Write("e1.plan.x", b"{}", stored.sequence if stored else 0)])
+            assert isinstance(outcome, Committed)
+        for command in part.commands:
+            await bus.commands().publish(f"{subjects.PREFIX}.cmd.{command}.x", b"{}", id=f"{service}.{command}", type="t")
+        for front in TOOL._events(service):
+            await bus.events().publish(front.replace(">", "x"), b"{}", id=f"{service}.{front}", type="t")
+
+
+async def test_the_writer_gets_the_commands(server: NatsServer, tmp_path: Path, topology: None) -> None:
+    got = asyncio.Event()
+
+    async def handle(message: object) -> None:
+        got.set()
+
+    async with as_user(server, "quota-manager", tmp_path) as bus:
+        subject = subjects.command_subject("patch", "elasticquotas", "ns", "q")
+        await bus.commands().publish(subject, b"{}", id="one", type="t")
+    async with as_user(server, "cluster-writer", tmp_path) as bus, asyncio.timeout(20):
+        consumer = bus.consume("cluster-writer", handle, subjects=f"{subjects.PREFIX}.cmd.>")
+        task = asyncio.create_task(consumer.run())
+        await got.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_reader_asks_and_listens(server: NatsServer, tmp_path: Path, topology: None) -> None:
+    async def answer(payload: bytes) -> bytes:
+        return b"well"
+
+    heard = asyncio.Event()
+
+    async def hear(message: object) -> None:
+        heard.set()
+
+    async with (
+        as_user(server, "placement-solver", tmp_path) as solver,
+        as_user(server, "reader", tmp_path, service="cli") as reader,
+        asyncio.timeout(20),
+    ):
+        await solver.serve("placement-solver", "1.0.0", {"status": answer})
+        asked = subjects.question_subject("placement-solver", "status")
+        assert await reader.ask(asked, b"{}") == b"well"
+        assert await reader.ask_all(asked, b"{}") == [b"well"]
+        await reader.subscribe(f"{subjects.PREFIX}.evt.>", hear)
+        while not heard.is_set():
+            subject = subjects.event_subject("placement", "decided", "p")
+            await solver.events().publish(subject, b"{}", id="told", type="t")
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("user", "subject"),
+    [
+        ("quota-manager", "$KV.berth_state.pod.a.b"),
+        ("quota-manager", "$KV.berth_ledger.epoch"),
+        ("device-inventory", "berth.v1.cmd.evict.ns.pod"),
+        ("node-qos-enforcer", "$KV.berth_metrics.other.n1"),
+        ("node-qos-enforcer", "berth.v1.evt.placement.bound.ns.pod"),
+        ("placement-solver", "$JS.API.STREAM.DELETE.KV_berth_ledger"),
+        ("cluster-watcher", "$JS.API.STREAM.PURGE.KV_berth_state"),
+        ("reader", "berth.v1.cmd.evict.ns.pod"),
+        ("reader", "$KV.berth_state.pod.a.b"),
+    ],
+)
+async def test_nobody_can_do_more(
+    user: str, subject: str, server: NatsServer, tmp_path: Path, topology: None
+) -> None:
+    async with as_user(server, user, tmp_path, service="cli" if user == "reader" else "") as bus:
+        with pytest.raises(BusError, match="denied|violation|permission"):
+            await bus.ask(subject, b"{}", timeout_s=5)

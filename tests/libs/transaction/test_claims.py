@@ -1,0 +1,103 @@
+"""Claims read from bound objects: what holds room, and what cannot be read and therefore blocks."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth.contracts import names
+from berth.contracts.ledger import Allocation, Decision, DeviceGrant
+from berth.contracts.state import HostPort, PodTemplate, Reservation
+from berth.testing.builders import gpu_grant, pod
+from berth.transaction import claims
+
+DEVICES = frozenset({names.GPU_CORE, names.NVIDIA_GPU})
+
+
+def test_a_bound_pod_and_its_decision_make_the_same_claim() -> None:
+    grants = [gpu_grant(1, 50)]
+    bound = (
+        pod("a")
+        .requests(cpu=1000)
+        .share(50)
+        .port(80)
+        .label(names.LABEL_QUOTA_PREEMPTIBLE, "false")
+        .annotation(names.ANNOTATION_QUOTA, "/team")
+        .annotation(names.ANNOTATION_RESERVATION_ALLOCATED, '{"name":"r","uid":"uid-r"}')
+        .set(plan="plan-1")
+        .on("n1", grants)
+        .build(7)
+    )
+    decision = Decision(
+        plan="plan-1",
+        namespace="default",
+        name="a",
+        uid=bound.uid,
+        attempt=0,
+        node="n1",
+        pod_version=1,
+        basis=1,
+        allocation=Allocation(amounts=bound.template.requests, devices=grants),
+        quota="/team",
+        non_preemptible=True,
+        reservation_uid="uid-r",
+        host_ports=["0.0.0.0/TCP/80"],
+    )
+    read = claims.of_pod(bound, DEVICES)
+    assert read == claims.of_decision(decision)._replace(is_bound=True)
+    assert read.takes_as(claims.of_decision(decision))
+    assert read.is_ours
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"gpu":[{"minor":"x"}]}',
+        '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50x"}}]}',
+        '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"-50"}}]}',
+        '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":-50}}]}',
+        '{"gpu":[{"minor":-1,"resources":{"koordinator.sh/gpu-core":"50"}}]}',
+        "x" * (claims.ANNOTATION_BYTES_MAX + 1),
+    ],
+)
+def test_devices_that_cannot_be_read_block_the_node(text: str) -> None:
+    read = claims.of_pod(pod("a").annotation(names.ANNOTATION_DEVICE_ALLOCATED, text).on("n").build(1), DEVICES)
+    assert read.unread
+    assert read.devices == ()
+
+
+def test_devices_that_nobody_recorded_block_the_node() -> None:
+    assert claims.of_pod(pod("a").gpus(1).on("n").build(1), DEVICES).unread
+    assert not claims.of_pod(pod("a").requests(cpu=1).on("n").build(1), DEVICES).unread
+
+
+@pytest.mark.parametrize(("text", "amount"), [("16Gi", 16 << 30), ("2k", 2000), ("7", 7)])
+def test_quantities_in_annotations(text: str, amount: int) -> None:
+    note = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory":"%s"}}]}' % text  # noqa: UP031
+    read = claims.of_pod(pod("a").annotation(names.ANNOTATION_DEVICE_ALLOCATED, note).on("n").build(1), DEVICES)
+    assert read.devices == (DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_MEMORY: amount}),)
+
+
+def test_an_unreadable_reservation_reference_is_none() -> None:
+    bound = pod("a").annotation(names.ANNOTATION_RESERVATION_ALLOCATED, "{").on("n").build(1)
+    assert claims.of_pod(bound, DEVICES).reservation == ""
+
+
+def test_addresses_of_ports_are_written_out() -> None:
+    bound = pod("a").template(host_ports=[HostPort(port=1, host_ip="10.0.0.1", protocol="UDP")]).on("n").build(1)
+    assert claims.of_pod(bound, DEVICES).ports == ("10.0.0.1/UDP/1",)
+
+
+def test_a_reservation_holds_what_it_was_given() -> None:
+    reservation = Reservation(
+        name="r",
+        uid="uid-r",
+        version=1,
+        node="n",
+        phase="Available",
+        template=PodTemplate(requests={names.CPU: 1}),
+        allocatable={names.CPU: 4},
+    )
+    claim = claims.of_reservation(reservation)
+    assert (claim.amounts, claim.is_reservation, claim.name) == ({names.CPU: 4}, True, ("", "r"))
