@@ -22,7 +22,7 @@ USERS = (
     "reader",
 )
 NODE_USERS = ("node-qos-enforcer",)
-SECRET = "nats-passwords"  # noqa: S105 - a name
+SECRET = "nats-passwords"
 
 
 def password() -> str:

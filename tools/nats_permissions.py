@@ -25,8 +25,9 @@ TARGET = Path(__file__).resolve().parent.parent / "k8s/components/nats/users.con
 class Part(NamedTuple):
     """A service's part in the bus beyond what it writes.
 
-    `follows`: buckets it reads. `owns`: the bucket it alone writes, with the keys it may write there. `leases`: keys of
-    its leases. `commands`: what it asks cluster-writer for, after `berth.v1.cmd.`. `makes_topology`: it creates streams.
+    `follows`: buckets it reads. `owns`: the bucket it alone writes, with the keys it may write there. `leases`: keys
+    of its leases. `commands`: what it asks cluster-writer for, after `berth.v1.cmd.`. `consumes`: it takes commands.
+    `commits`: it writes the ledger. `makes_topology`: it creates streams.
     """
 
     follows: tuple[str, ...] = ()
@@ -41,9 +42,7 @@ class Part(NamedTuple):
 
 PARTS = {
     "cluster-watcher": Part(owns=(buckets.STATE,), leases=("cluster-watcher",), makes_topology=True),
-    "cluster-writer": Part(
-        follows=(buckets.STATE, buckets.LEDGER), consumes=True, commits=True, makes_topology=True
-    ),
+    "cluster-writer": Part(follows=(buckets.STATE, buckets.LEDGER), consumes=True, commits=True, makes_topology=True),
     "device-inventory": Part(
         follows=(buckets.STATE,), owns=(buckets.INVENTORY,), leases=("device-inventory",), commands=("patch.nodes",)
     ),

@@ -104,9 +104,7 @@ def test_the_table_says_what_the_code_does(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", sorted(TOOL.PARTS))
-async def test_a_service_can_do_its_work(
-    service: str, server: NatsServer, tmp_path: Path, topology: None
-) -> None:
+async def test_a_service_can_do_its_work(service: str, server: NatsServer, tmp_path: Path, topology: None) -> None:
     part = TOOL.PARTS[service]
     async with as_user(server, service, tmp_path) as bus, asyncio.timeout(20):
         if part.makes_topology:
@@ -137,7 +135,9 @@ async def test_a_service_can_do_its_work(
             outcome = await ledger.commit([Write("e1.plan.x", b"{}", stored.sequence if stored else 0)])
             assert isinstance(outcome, Committed)
         for command in part.commands:
-            await bus.commands().publish(f"{subjects.PREFIX}.cmd.{command}.x", b"{}", id=f"{service}.{command}", type="t")
+            await bus.commands().publish(
+                f"{subjects.PREFIX}.cmd.{command}.x", b"{}", id=f"{service}.{command}", type="t"
+            )
         for front in TOOL._events(service):
             await bus.events().publish(front.replace(">", "x"), b"{}", id=f"{service}.{front}", type="t")
 
@@ -198,9 +198,7 @@ async def test_a_reader_asks_and_listens(server: NatsServer, tmp_path: Path, top
         ("reader", "$KV.berth_state.pod.a.b"),
     ],
 )
-async def test_nobody_can_do_more(
-    user: str, subject: str, server: NatsServer, tmp_path: Path, topology: None
-) -> None:
+async def test_nobody_can_do_more(user: str, subject: str, server: NatsServer, tmp_path: Path, topology: None) -> None:
     async with as_user(server, user, tmp_path, service="cli" if user == "reader" else "") as bus:
-        with pytest.raises(BusError, match="denied|violation|permission"):
+        with pytest.raises(BusError, match=r"denied|violation|permission"):
             await bus.ask(subject, b"{}", timeout_s=5)

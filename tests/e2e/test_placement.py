@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-
-from berth.contracts import names
 from tests.e2e.recount import over_capacity
 from tests.e2e.whole import (
     DEVICES,
     NODES,
-    PODS,
     POD_GROUPS,
+    PODS,
     QUOTAS,
     Corner,
     LedgerLog,
@@ -29,6 +27,8 @@ from tests.e2e.whole import (
     run_whole,
     until,
 )
+
+from berth.contracts import names
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -88,7 +88,9 @@ async def test_node_affinity_requires_and_prefers(corner: Corner) -> None:
         return {"nodeAffinity": parts}
 
     newer = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "gen", "operator": "Gt", "values": ["2"]}]}]}
-    liked = [{"weight": 100, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["west"]}]}}]
+    liked = [
+        {"weight": 100, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["west"]}]}}
+    ]
     await corner.pod("must", affinity=affinity(requiredDuringSchedulingIgnoredDuringExecution=newer))
     await corner.pod("likes", affinity=affinity(preferredDuringSchedulingIgnoredDuringExecution=liked))
     for pod in await corner.bound("must", "likes"):
@@ -172,7 +174,7 @@ async def test_two_halves_share_a_card(whole: Whole, corner: Corner, request_: d
     await corner.node("g", gpus=2)
     placed = await corner.bound(await corner.pod("a", request_), await corner.pod("b", request_))
     minors = [grant["minor"] for pod in placed for grant in devices_of(pod)]
-    assert len(minors) == 2 and len(set(minors)) == 1, "the second half belongs beside the first"
+    assert minors == [minors[0], minors[0]], "the second half belongs beside the first"
     (full,) = await corner.bound(await corner.pod("c", {"nvidia.com/gpu": "1"}))
     assert [grant["minor"] for grant in devices_of(full)] != minors[:1]
     await check_room(whole)
@@ -322,7 +324,9 @@ async def test_a_reservation_is_placed_used_by_its_owner_and_over(whole: Whole, 
 
 async def test_a_reservation_serves_several_owners_until_it_is_full(corner: Corner) -> None:
     await corner.node("n", cpu="4")
-    name = await corner.reservation("r", {"cpu": "2", "memory": "512Mi"}, ttl="1h", allocateOnce=False, allocatePolicy="Restricted")
+    name = await corner.reservation(
+        "r", {"cpu": "2", "memory": "512Mi"}, ttl="1h", allocateOnce=False, allocatePolicy="Restricted"
+    )
     await corner.phase(name, "Available")
     affinity = {names.ANNOTATION_RESERVATION_AFFINITY: json.dumps({"name": name})}
 
@@ -525,7 +529,18 @@ async def test_pods_of_other_schedulers_are_left_alone_and_counted(whole: Whole,
 
 async def test_gpus_bound_by_another_scheduler_are_not_given_again(whole: Whole, corner: Corner) -> None:
     node = await corner.node("g", gpus=2)
-    given = {"gpu": [{"minor": 0, "resources": {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100", "koordinator.sh/gpu-memory": "16Gi"}}]}
+    given = {
+        "gpu": [
+            {
+                "minor": 0,
+                "resources": {
+                    "koordinator.sh/gpu-core": "100",
+                    "koordinator.sh/gpu-memory-ratio": "100",
+                    "koordinator.sh/gpu-memory": "16Gi",
+                },
+            }
+        ]
+    }
     notes = {names.ANNOTATION_DEVICE_ALLOCATED: json.dumps(given)}
     request = {"nvidia.com/gpu": "1"}
     await corner.pod("theirs", request, scheduler="koord-scheduler", annotations=notes, nodeName=node)
@@ -539,7 +554,8 @@ async def test_gates_hold_a_pod_until_they_are_gone(whole: Whole, corner: Corner
     await corner.pod("p", schedulingGates=[{"name": "example.com/wait"}])
     await corner.placed_now()
     why = await whole.why(corner.namespace, "p")
-    assert why.outcome == "waiting" and "example.com/wait" in why.message
+    assert why.outcome == "waiting"
+    assert "example.com/wait" in why.message
     path = f"{PODS.format(corner.namespace)}/p"
     await whole.patch(path, {"spec": {"schedulingGates": []}})
     await corner.bound("p")

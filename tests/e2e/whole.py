@@ -7,6 +7,7 @@ only its pods select, so that the tests of one file share the processes and noth
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -76,7 +77,7 @@ class Whole:
         self, method: str, path: str, body: Any = None, *, kind: str = "application/json"
     ) -> tuple[int, Json]:
         """Status and decoded answer."""
-        data = None if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
+        data = None if body is None else io.BytesIO(msgspec.json.encode(body))
         headers = {"Content-Type": kind}
         url = self.stack.kube_url + path
         async with self._session.request(method, url, data=data, headers=headers) as response:

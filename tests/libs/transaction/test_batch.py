@@ -158,7 +158,7 @@ def test_a_thousand_messages_are_one_batch_and_one_more_is_two() -> None:
 
 
 def test_large_decisions_are_cut_by_bytes() -> None:
-    big = [decision(f"p{index}", annotations={"note": "x" * (1 << 20)}) for index in range(40)]
+    big = [decision(f"p{index}", annotations={"note": "x" * (1 << 19)}) for index in range(80)]
     cut = stages(big)
     assert len(cut) > 2
     assert [each for run in cut for each in run] == big

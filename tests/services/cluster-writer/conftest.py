@@ -224,7 +224,8 @@ class Mirror:
     def __init__(self, bus: Bus, store: Store) -> None:
         self._bus = bus
         self.store = store
-        self.owned = bus.owned(buckets.STATE)
+        self.owned = bus.owned(buckets.STATE, on_reset=self.relist)
+        self.relists = 0
         self._held: list[Event] | None = None
         store.listen(self._see)
 
@@ -238,11 +239,21 @@ class Mirror:
         for event in held:
             self._see(event)
 
-    def mark(self) -> None:
+    def mark(self, *, complete: bool = True) -> None:
         """All kinds are complete through now."""
         for kind in _READ:
-            marker = state.Synced(kind=kind, version=self.store.version, complete=True)
+            marker = state.Synced(kind=kind, version=self.store.version, complete=complete)
             self.owned.put(subjects.synced_key(kind), encode(marker))
+
+    def relist(self) -> None:
+        """STATE was lost, or its tail: everything is written again between two markers."""
+        self.relists += 1
+        self.mark(complete=False)
+        for collection in list(self.store.state.collections.values()):
+            if collection.resource.plural in _READ:
+                for obj in collection.items.values():
+                    self._see(Event(collection.resource, "MODIFIED", obj, None))
+        self.mark()
 
     def _see(self, event: Event) -> None:
         if event.resource.plural not in _READ:
@@ -288,7 +299,8 @@ class PlainSolver:
     async def _rounds(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), 0.05)
+                async with asyncio.timeout(0.05):
+                    await self._wake.wait()
             self._wake.clear()
             if self.may_plan() and (decisions := self._decide()):
                 await self._commit(decisions)

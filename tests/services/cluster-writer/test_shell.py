@@ -97,7 +97,6 @@ async def test_a_lost_tail_is_noticed_through_the_lease(world):
     world.nats.stop()
     saved = world.nats.save_store()
     world.nats.start()
-    # STATE does not show what follows, so that only the Lease remembers it.
     await world.bus.connected.wait()
     world.pod("lost", gpus=1)
     await eventually(lambda: "lost" in world.bound, what="bound after the copy was made")
@@ -106,11 +105,13 @@ async def test_a_lost_tail_is_noticed_through_the_lease(world):
     world.nats.kill()
     world.nats.restore_store(saved)
     world.nats.start()
+    await eventually(lambda: world.mirror.relists, what="STATE is written again")
     solver.stopped = False
     world.pod("next", gpus=1)
     await world.writer("second")
     await eventually(lambda: world.epoch == 2, what="a new epoch")
     await world.all_bound()
+    assert len(world.bound["lost"]) == 1
 
 
 async def test_a_paused_writer_begins_nothing(world):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 import msgspec
+
+Integer: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""An integer of a message. One that does not fit 64 bits is refused while it is read, so that no core meets it."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -30,6 +35,6 @@ class Reason(Part, frozen=True, kw_only=True):
 
     code: str
     message: str
-    nodes: int = 0
+    nodes: Integer = 0
     field: str = ""
     repair: str = ""

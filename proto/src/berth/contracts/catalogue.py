@@ -1,7 +1,9 @@
 """Which message travels where: the table behind the generated schemas and the subject page.
 
-Every message type that leaves a process is listed once, with the bucket or stream that keeps it, its key or subject
-pattern, and its sole writer.
+Every message type that leaves a process is listed with the bucket or stream that keeps it, its key or subject pattern,
+and who writes it: once in a bucket, since a bucket has one writer, and once for each writer and subject in a stream. A
+name in angle brackets is one escaped token of a pattern, but for `<account>`, which is all that `node_account`,
+`quota_account` or `reservation_account` give. Leases are between the replicas of one service, so they are not here.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from typing import NamedTuple
 import msgspec
 
 from berth.contracts import buckets, command, event, inventory, ledger, metrics, question, quota, reservation, state
+from berth.contracts.subjects import PREFIX
 
 
 class Channel(NamedTuple):
-    """Where a message travels."""
+    """Where a message travels. `place` is a bucket, a stream, or `request` and `reply`, which nothing keeps."""
 
     message: type[msgspec.Struct]
     place: str
@@ -30,9 +33,14 @@ class Channel(NamedTuple):
 _WATCHER = "cluster-watcher"
 _SOLVER = "placement-solver"
 _WRITER = "cluster-writer"
-_EVT = "berth.v1.evt"
-_CMD = "berth.v1.cmd"
-_SVC = "berth.v1.svc"
+_INVENTORY = "device-inventory"
+_QUOTA = "quota-manager"
+_RESERVATION = "reservation-manager"
+NOBODY = "no service yet"
+"""The writer of a message that is understood, but that no service sends."""
+_EVT = f"{PREFIX}.evt"
+_CMD = f"{PREFIX}.cmd"
+_SVC = f"{PREFIX}.svc"
 
 CHANNELS = (
     Channel(state.Pod, buckets.STATE, "pod.<namespace>.<name>", _WATCHER),
@@ -48,27 +56,33 @@ CHANNELS = (
     Channel(state.NodeResourceTopology, buckets.STATE, "nodetopology.<name>", _WATCHER),
     Channel(state.NodeMetric, buckets.STATE, "nodemetric.<name>", _WATCHER),
     Channel(state.Synced, buckets.STATE, "synced.<kind>", _WATCHER),
-    Channel(inventory.NodeInventory, buckets.INVENTORY, "node.<name>", "device-inventory"),
-    Channel(quota.QuotaGroup, buckets.QUOTA, "group.<tree>.<name>", "quota-manager"),
-    Channel(reservation.ReservedRoom, buckets.RESERVATION, "reservation.<name>", "reservation-manager"),
+    Channel(inventory.NodeInventory, buckets.INVENTORY, "node.<name>", _INVENTORY),
+    Channel(quota.QuotaGroup, buckets.QUOTA, "group.<tree>.<name>", _QUOTA),
+    Channel(reservation.ReservedRoom, buckets.RESERVATION, "reservation.<name>", _RESERVATION),
     Channel(metrics.NodeMetrics, buckets.METRICS, "node.<name>", "node-qos-enforcer"),
     Channel(ledger.Epoch, buckets.LEDGER, "epoch", _WRITER),
     Channel(ledger.Decision, buckets.LEDGER, "e<epoch>.decision.<namespace>.<name>", _SOLVER),
     Channel(ledger.AccountStamp, buckets.LEDGER, "e<epoch>.account.<account>", _SOLVER),
     Channel(ledger.Plan, buckets.LEDGER, "e<epoch>.plan.<id>", _SOLVER),
-    Channel(command.PatchNode, buckets.COMMANDS, f"{_CMD}.patch.node.<name>", "device-inventory"),
-    Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.<kind>.<name>", "the owner of the status"),
+    Channel(command.PatchNode, buckets.COMMANDS, f"{_CMD}.patch.nodes.<name>", _INVENTORY),
+    Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.elasticquotas.<namespace>.<name>", _QUOTA),
+    Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.reservation.<name>", _RESERVATION),
+    Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.reservation.<name>", _SOLVER),
+    Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.podgroup.<namespace>.<name>", _SOLVER),
     Channel(command.RefusePod, buckets.COMMANDS, f"{_CMD}.refuse.<namespace>.<name>", _SOLVER),
-    Channel(command.EvictPod, buckets.COMMANDS, f"{_CMD}.evict.<namespace>.<name>", _SOLVER),
+    Channel(command.EvictPod, buckets.COMMANDS, f"{_CMD}.evict.<namespace>.<name>", NOBODY),
     Channel(event.PlacementDecided, buckets.EVENTS, f"{_EVT}.placement.decided.<plan>", _SOLVER),
     Channel(event.PlacementUnschedulable, buckets.EVENTS, f"{_EVT}.placement.unschedulable.<namespace>.<pod>", _SOLVER),
     Channel(event.PlacementBound, buckets.EVENTS, f"{_EVT}.placement.bound.<namespace>.<pod>", _WRITER),
     Channel(event.PlacementFailed, buckets.EVENTS, f"{_EVT}.placement.failed.<namespace>.<pod>", _WRITER),
     Channel(event.EpochRaised, buckets.EVENTS, f"{_EVT}.placement.epoch.<epoch>", _WRITER),
-    Channel(event.QuotaChanged, buckets.EVENTS, f"{_EVT}.quota.<verb>.<tree>.<group>", "quota-manager"),
-    Channel(event.ReservationChanged, buckets.EVENTS, f"{_EVT}.reservation.<phase>.<name>", "reservation-manager"),
-    Channel(event.NodeChanged, buckets.EVENTS, f"{_EVT}.node.<verb>.<name>", "device-inventory"),
-    Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.<noun>.refused.<kind>.<name>", "the owner of the noun"),
+    Channel(event.QuotaChanged, buckets.EVENTS, f"{_EVT}.quota.exceeded.<tree>.<group>", _QUOTA),
+    Channel(event.QuotaChanged, buckets.EVENTS, f"{_EVT}.quota.recovered.<tree>.<group>", _QUOTA),
+    Channel(event.ReservationChanged, buckets.EVENTS, f"{_EVT}.reservation.<phase>.<name>", _RESERVATION),
+    Channel(event.NodeChanged, buckets.EVENTS, f"{_EVT}.node.changed.<name>", _INVENTORY),
+    Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.quota.refused.<namespace>.<name>", _QUOTA),
+    Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.reservation.refused.reservation.<name>", _RESERVATION),
+    Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.node.refused.<name>", _INVENTORY),
     Channel(question.WhyQuestion, "request", f"{_SVC}.placement-solver.why", "anybody"),
     Channel(question.WhyAnswer, "reply", f"{_SVC}.placement-solver.why", _SOLVER),
     Channel(question.StatusQuestion, "request", f"{_SVC}.<service>.status", "anybody"),

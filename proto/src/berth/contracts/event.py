@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.contracts.base import Message, Problem, Reason
+from berth.contracts.base import Integer, Message, Problem, Reason
 from berth.contracts.ledger import DeviceGrant
 
 
@@ -18,7 +18,10 @@ class PlacementDecided(Message, frozen=True, kw_only=True, tag="placement.planne
 
 
 class PlacementBound(Message, frozen=True, kw_only=True, tag="placement.bound.v1"):
-    """STATE shows a pod bound under a plan of ours. `latency_ms` is from the pod's first sight to that moment."""
+    """STATE shows a pod bound under a plan of ours. `latency_ms` is from the solver's first sight to that moment.
+
+    What only the decision says is empty, and the latency 0, when the decision is gone by then.
+    """
 
     namespace: str
     name: str
@@ -33,19 +36,19 @@ class PlacementBound(Message, frozen=True, kw_only=True, tag="placement.bound.v1
 
 
 class PlacementFailed(Message, frozen=True, kw_only=True, tag="placement.failed.v1"):
-    """A decision was withdrawn; the pod is pending again with `attempt` raised."""
+    """A decision was withdrawn; the pod is pending again, with `attempt` raised to this. A Reservation likewise."""
 
     namespace: str
     name: str
     uid: str
     node: str
     plan: str
-    attempt: int
+    attempt: Integer
     reason: str
 
 
 class PlacementUnschedulable(Message, frozen=True, kw_only=True, tag="placement.refused.v1"):
-    """A pod cannot be placed now: every reason, with its repair."""
+    """A pod, or a Reservation (with an empty namespace), cannot be placed now: every reason, with its repair."""
 
     namespace: str
     name: str
@@ -58,16 +61,16 @@ class PlacementUnschedulable(Message, frozen=True, kw_only=True, tag="placement.
 class EpochRaised(Message, frozen=True, kw_only=True, tag="placement.epoch.v1"):
     """The ledger had lost something, or nothing was there yet: a new epoch began."""
 
-    epoch: int
+    epoch: Integer
     reason: str
 
 
 class QuotaChanged(Message, frozen=True, kw_only=True, tag="quota.changed.v1"):
-    """A group's limits changed, or the group is over them."""
+    """A group is over its limits (`exceeded`), or no longer (`recovered`)."""
 
     tree: str
     group: str
-    runtime: dict[str, int] = {}
+    runtime: dict[str, Integer] = {}
     message: str = ""
 
 

@@ -19,9 +19,9 @@ from berth.contracts.catalogue import CHANNELS
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def main(arguments: list[str]) -> int:
-    """Write or check; 0 when all is as it should be."""
-    root = _root()
+def main(arguments: list[str], root: Path | None = None) -> int:
+    """Write or check below `root`, by default this checkout; 0 when all is as it should be."""
+    root = root or _root()
     wanted = dict(_files())
     if "--check" not in arguments:
         for name, text in wanted.items():
@@ -60,6 +60,10 @@ def _subjects() -> str:
         "Generated from `berth.contracts.catalogue`; do not edit. Names in patterns are escaped as",
         "`berth.contracts.subjects` says: a dot becomes `_`, the empty name `=`, anything else but letters, digits and",
         "`-` becomes `=` and two hex digits. Schemas are in `schemas/`, named by the tag.",
+        "",
+        "`<account>` is `node.<name>`, `quota.<tree>.<group>` or `reservation.<name>`. `<phase>` is in lower case. In",
+        "decisions and events of placement an empty namespace (`=`) means a Reservation. A question is answered by one",
+        "instance of the service; on the same subject with `.all` behind it each of them answers.",
         "",
         "| tag | bucket or stream | key or subject | written by |",
         "| --- | --- | --- | --- |",

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from berth.contracts.base import Message, Part, Problem
+from berth.contracts.base import Integer, Message, Part, Problem
 
 
 class DeviceSlot(Part, frozen=True, kw_only=True):
     """A device that can be given out: its minor and its totals, amounts by resource name.
 
     A GPU has `koordinator.sh/gpu-core` and `koordinator.sh/gpu-memory-ratio` (percent, 100 = whole) and
-    `koordinator.sh/gpu-memory` (bytes). An unhealthy device is listed with `healthy=False` and holds what runs on it.
+    `koordinator.sh/gpu-memory` (bytes); a NIC has `koordinator.sh/rdma`, 100 whatever it reports. An unhealthy device,
+    or one whose report cannot be trusted, is listed with `healthy=False` and holds what runs on it.
     """
 
     kind: str
-    minor: int
+    minor: Integer
     healthy: bool = True
     uuid: str = ""
-    amounts: dict[str, int] = {}
-    numa_node: int = -1
+    amounts: dict[str, Integer] = {}
+    numa_node: Integer = -1
     pcie: str = ""
     labels: dict[str, str] = {}
 
@@ -25,13 +26,14 @@ class DeviceSlot(Part, frozen=True, kw_only=True):
 class NodeInventory(Message, frozen=True, kw_only=True, tag="inventory.counted.v1"):
     """The devices of a node, sorted by kind and minor. `totals` sums the healthy ones by resource name.
 
-    `version` is the resource version of the Device object behind it; `gpu_model` and `gpu_vendor` repeat its labels.
+    `version` is the resource version of the Device object that this was counted from; a newer one that changes nothing
+    is not written. `gpu_model` and `gpu_vendor` repeat its labels.
     """
 
     node: str
-    version: int
+    version: Integer
     devices: list[DeviceSlot] = []
-    totals: dict[str, int] = {}
+    totals: dict[str, Integer] = {}
     gpu_model: str = ""
     gpu_vendor: str = ""
     problems: list[Problem] = []

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from berth.contracts.base import Integer
+
 Quantity = str | int | float
 
 
@@ -82,7 +84,7 @@ class NodeSelector(View, frozen=True, kw_only=True):
 class PreferredTerm(View, frozen=True, kw_only=True):
     """A term that adds its weight to the score of the nodes it matches."""
 
-    weight: int = 0
+    weight: Integer = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -108,7 +110,7 @@ class Toleration(View, frozen=True, kw_only=True):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Integer | None = None
 
 
 class Taint(View, frozen=True, kw_only=True):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from berth.contracts.base import Message, Part
+from berth.contracts.base import Integer, Message, Part
 
 
 class DeviceGrant(Part, frozen=True, kw_only=True):
     """A device minor and how much of it, by resource name."""
 
     kind: str
-    minor: int
-    amounts: dict[str, int] = {}
+    minor: Integer
+    amounts: dict[str, Integer] = {}
 
 
 class Allocation(Part, frozen=True, kw_only=True):
     """What a decision takes on its node: amounts by resource name, and devices by minor."""
 
-    amounts: dict[str, int] = {}
+    amounts: dict[str, Integer] = {}
     devices: list[DeviceGrant] = []
 
 
@@ -26,7 +26,7 @@ class GangRef(Part, frozen=True, kw_only=True):
     """The gang that a member was decided with: its group id, how many members the plan holds, and its mode."""
 
     name: str
-    size: int
+    size: Integer
     strict: bool = True
 
 
@@ -44,10 +44,10 @@ class Decision(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
     namespace: str
     name: str
     uid: str
-    attempt: int
+    attempt: Integer
     node: str
-    pod_version: int
-    basis: int
+    pod_version: Integer
+    basis: Integer
     kind: str = "pod"
     allocation: Allocation = Allocation()
     accounts: list[str] = []
@@ -58,8 +58,8 @@ class Decision(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
     reservation_uid: str = ""
     host_ports: list[str] = []
     annotations: dict[str, str] = {}
-    seen_ms: int = 0
-    decided_ms: int = 0
+    seen_ms: Integer = 0
+    decided_ms: Integer = 0
     trace: str = ""
 
 
@@ -67,7 +67,7 @@ class AccountStamp(Message, frozen=True, kw_only=True, tag="account.stamped.v1")
     """The newest plan that charged an account, and the newest QUOTA or RESERVATION revision used on it."""
 
     plan: str
-    revision: int = 0
+    revision: Integer = 0
 
 
 class PlanStatus(StrEnum):
@@ -83,17 +83,17 @@ class Plan(Message, frozen=True, kw_only=True, tag="plan.set.v1"):
 
     id: str
     status: PlanStatus
-    stage: int = 1
-    decisions: int = 0
+    stage: Integer = 1
+    decisions: Integer = 0
     solver: str = ""
 
 
 class Epoch(Message, frozen=True, kw_only=True, tag="epoch.raised.v1"):
     """The current epoch and the version of pods that a view must have reached before its owner plans in it."""
 
-    epoch: int
-    pods_version: int = 0
-    reservations_version: int = 0
+    epoch: Integer
+    pods_version: Integer = 0
+    reservations_version: Integer = 0
 
 
 LedgerEntry = Decision | AccountStamp | Plan | Epoch

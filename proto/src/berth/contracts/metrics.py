@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.contracts.base import Message, Part, Problem
+from berth.contracts.base import Integer, Message, Part, Problem
 
 
 class Pressure(Part, frozen=True, kw_only=True):
@@ -17,8 +17,8 @@ class Pressure(Part, frozen=True, kw_only=True):
 class Usage(Part, frozen=True, kw_only=True):
     """What was used in the last interval."""
 
-    cpu_milli: int = 0
-    memory_bytes: int = 0
+    cpu_milli: Integer = 0
+    memory_bytes: Integer = 0
 
 
 class PodUsage(Part, frozen=True, kw_only=True):
@@ -32,15 +32,15 @@ class PodUsage(Part, frozen=True, kw_only=True):
 class NodeMetrics(Message, frozen=True, kw_only=True, tag="node.measured.v1"):
     """Use and pressure of one node. `measured_at` is unix seconds of the node's own clock, for people.
 
-    `by_qos` holds `guaranteed`, `burstable` and `besteffort`. `suppress_cpu_milli` is how much CPU best-effort pods may
-    use by the colocation strategy, -1 while that is unknown.
+    `by_qos` holds those of `guaranteed`, `burstable` and `besteffort` that could be measured. `suppress_cpu_milli` is
+    how much CPU best-effort pods may use by the colocation strategy, -1 while that is unknown.
     """
 
     node: str
     measured_at: float
     interval_s: float = 0.0
-    cpu_total_milli: int = 0
-    memory_total_bytes: int = 0
+    cpu_total_milli: Integer = 0
+    memory_total_bytes: Integer = 0
     node_usage: Usage = Usage()
     system_usage: Usage = Usage()
     by_qos: dict[str, Usage] = {}
@@ -48,6 +48,6 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="node.measured.v1"):
     cpu_pressure: Pressure | None = None
     memory_pressure: Pressure | None = None
     io_pressure: Pressure | None = None
-    suppress_cpu_milli: int = -1
-    cgroup_version: int = 0
+    suppress_cpu_milli: Integer = -1
+    cgroup_version: Integer = 0
     problems: list[Problem] = []

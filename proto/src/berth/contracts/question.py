@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from berth.contracts.base import Message, Problem, Reason
+from berth.contracts.base import Integer, Message, Problem, Reason
 from berth.contracts.ledger import DeviceGrant
 
 
 class WhyQuestion(Message, frozen=True, kw_only=True, tag="why.asked.v1"):
-    """Why is this pod where it is, or nowhere?"""
+    """Why is this pod where it is, or nowhere? An empty namespace asks about a Reservation."""
 
     namespace: str
     name: str
@@ -18,7 +18,7 @@ class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answered.v1"):
 
     `outcome` is one of `unknown` (no such pod), `foreign` (another scheduler's), `bound`, `decided` (waiting for its
     bind), `waiting` (in the queue, a gang gathering), `refused`. `mine` says that this solver is the one that decides
-    the pod, so its answer goes first.
+    the pod, so its answer goes first. `attempts` is how many decisions for it were withdrawn.
     """
 
     namespace: str
@@ -34,7 +34,7 @@ class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answered.v1"):
     devices: list[DeviceGrant] = []
     reasons: list[Reason] = []
     problems: list[Problem] = []
-    attempts: int = 0
+    attempts: Integer = 0
 
 
 class StatusQuestion(Message, frozen=True, kw_only=True, tag="status.asked.v1"):
@@ -48,4 +48,4 @@ class StatusAnswer(Message, frozen=True, kw_only=True, tag="status.answered.v1")
     instance: str
     active: bool
     ready: bool
-    facts: dict[str, str | int | float] = {}
+    facts: dict[str, str | Integer | float] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.contracts.base import Message, Problem
+from berth.contracts.base import Integer, Message, Problem
 
 
 class QuotaGroup(Message, frozen=True, kw_only=True, tag="quota.set.v1"):
@@ -10,22 +10,23 @@ class QuotaGroup(Message, frozen=True, kw_only=True, tag="quota.set.v1"):
 
     `ancestors` lists the groups above it, nearest first, without the root. `runtime` is what it may use now, `limits`
     the names of resources that it limits at all (the keys of its `max`); a resource not in `limits` is free.
-    `revision` rises with every change of `runtime`, `min` or `max` and never falls, also over restarts: an account
-    stamp names the newest revision used on it. `namespaces` are mapped to this group when their pods name none.
-    `borrows` says that it may go above `min` up to `runtime`; non-preemptible pods may use `min` alone.
+    Non-preemptible pods may use `min` alone. `request` is what its subtree asks for, `lends` whether others may use an
+    idle `min`. `namespaces` are mapped to this group when their pods name none.
+    `revision` rises with every change but one of `request` or `problems` and never falls, also over restarts: an
+    account stamp names the newest revision used on it.
     """
 
     tree: str
     name: str
-    revision: int
+    revision: Integer
     parent: str = ""
     ancestors: list[str] = []
     is_parent: bool = False
     limits: list[str] = []
-    min: dict[str, int] = {}
-    max: dict[str, int] = {}
-    runtime: dict[str, int] = {}
-    request: dict[str, int] = {}
+    min: dict[str, Integer] = {}
+    max: dict[str, Integer] = {}
+    runtime: dict[str, Integer] = {}
+    request: dict[str, Integer] = {}
     lends: bool = True
     namespaces: list[str] = []
     problems: list[Problem] = []

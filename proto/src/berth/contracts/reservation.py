@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.contracts.base import Message, Problem
+from berth.contracts.base import Integer, Message, Problem
 from berth.contracts.kube import ReservationOwner, Taint
 
 
@@ -10,21 +10,23 @@ class ReservedRoom(Message, frozen=True, kw_only=True, tag="reservation.set.v1")
     """Room on a node that is held for its owners.
 
     `phase` is Pending, Available, Succeeded or Failed as reservation-manager judges it now (expiry included), which may
-    be ahead of the object's status. `usable` is true while new owners may be placed into it. `revision` is the resource
-    version of the object that was judged; it never falls. `expires_at` is unix seconds, 0 for never.
+    be ahead of the object's status. `usable` is true while new owners may be placed into it. `amounts` is the room,
+    empty unless it is Available. `owners` is empty, and nobody's, when one of them cannot be read. `order` 0 means that
+    none was given, `restricted` are the resources to which the Restricted policy is narrowed. `revision` is the
+    resource version of the object that was judged; it never falls. `expires_at` is unix seconds, 0 for never.
     """
 
     name: str
     uid: str
-    revision: int
+    revision: Integer
     phase: str
     node: str = ""
     usable: bool = False
-    amounts: dict[str, int] = {}
+    amounts: dict[str, Integer] = {}
     allocate_once: bool = True
     allocate_policy: str = ""
     restricted: list[str] = []
-    order: int = 0
+    order: Integer = 0
     owners: list[ReservationOwner] = []
     taints: list[Taint] = []
     labels: dict[str, str] = {}

@@ -2,14 +2,16 @@
 
 Objects are flattened and their amounts are integers: cpu in thousandths of a core, everything else in its base unit
 (bytes, pieces). `version` is the object's resource version. What could not be read is left out and named in
-`problems`, so that a malformed object is refused with a reason instead of vanishing.
+`problems`, so that a malformed object is refused with a reason instead of vanishing; kinds without `problems` are
+carried as far as they are well-formed. In a large object, texts are cut off after 32 KiB. A deleted object leaves a
+deletion marker whose payload is the resource version of the deletion, so a key's version never goes down.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from berth.contracts.base import Message, Part, Problem
+from berth.contracts.base import Integer, Message, Part, Problem
 from berth.contracts.kube import (
     Affinity,
     LabelSelector,
@@ -21,13 +23,13 @@ from berth.contracts.kube import (
     Toleration,
 )
 
-Amounts = dict[str, int]
+Amounts = dict[str, Integer]
 
 
 class HostPort(Part, frozen=True, kw_only=True):
     """A port of the node that the pod takes; an empty address means all of them."""
 
-    port: int
+    port: Integer
     protocol: str = "TCP"
     host_ip: str = ""
 
@@ -35,14 +37,15 @@ class HostPort(Part, frozen=True, kw_only=True):
 class PodTemplate(Part, frozen=True, kw_only=True):
     """What of a pod or of a Reservation's template decides where it can run.
 
-    `requests` is the scheduling request: containers, init containers, sidecars, overhead. `constraints` lists paths
+    `requests` is the scheduling request: containers, init containers, sidecars, overhead. `priority` is the object's,
+    or the `koordinator.sh/priority` label of a Reservation whose template has none. `constraints` lists paths
     of further fields that limit placement and are not carried here (`spec.volumes[0].persistentVolumeClaim`,
     `spec.affinity.podAntiAffinity`, ...): a placer that does not know a path has to refuse the pod by that name.
     """
 
     requests: Amounts = {}
     scheduler: str = ""
-    priority: int = 0
+    priority: Integer = 0
     priority_class: str = ""
     preemption_policy: str = ""
     node_selector: dict[str, str] = {}
@@ -56,22 +59,23 @@ class PodTemplate(Part, frozen=True, kw_only=True):
 
 
 class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
-    """A pod. `labels` are complete; `annotations` are those that Berth reads. `node` is empty until it is bound.
+    """A pod. Its template's `labels` are complete, the `annotations` those that Berth reads. Unbound: `node` is empty.
 
     `attempt` and `plan` repeat Berth's own annotations: how many decisions for this uid were withdrawn, and the plan it
-    was bound under. `created` is RFC 3339. `unschedulable` is the message of a PodScheduled=False condition.
+    was bound under. `created` is RFC 3339. `unschedulable` is the message of a condition PodScheduled=False with reason
+    Unschedulable, at most 1,024 characters.
     """
 
     namespace: str
     name: str
     uid: str
-    version: int
+    version: Integer
     template: PodTemplate = PodTemplate()
     node: str = ""
     phase: str = ""
     created: str = ""
     deleting: bool = False
-    attempt: int = 0
+    attempt: Integer = 0
     plan: str = ""
     owners: list[OwnerReference] = []
     unschedulable: str = ""
@@ -79,11 +83,11 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
 
 
 class Node(Message, frozen=True, kw_only=True, tag="node.seen.v1"):
-    """A node with what it offers."""
+    """A node with what it offers. `ready` repeats its Ready condition, `unschedulable` that it is cordoned."""
 
     name: str
     uid: str
-    version: int
+    version: Integer
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     allocatable: Amounts = {}
@@ -100,17 +104,17 @@ class Namespace(Message, frozen=True, kw_only=True, tag="namespace.seen.v1"):
     """A namespace."""
 
     name: str
-    version: int
+    version: Integer
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
 
 class PriorityClass(Message, frozen=True, kw_only=True, tag="priorityclass.seen.v1"):
-    """A priority class."""
+    """A priority class; a `value` beyond 32 bits is held within them."""
 
     name: str
-    version: int
-    value: int = 0
+    version: Integer
+    value: Integer = 0
     global_default: bool = False
     preemption_policy: str = ""
 
@@ -120,20 +124,20 @@ class ConfigMap(Message, frozen=True, kw_only=True, tag="configmap.seen.v1"):
 
     namespace: str
     name: str
-    version: int
+    version: Integer
     data: dict[str, str] = {}
 
 
 class DisruptionBudget(Message, frozen=True, kw_only=True, tag="pdb.seen.v1"):
-    """A PodDisruptionBudget."""
+    """A PodDisruptionBudget. Counts are numbers, percentages text."""
 
     namespace: str
     name: str
-    version: int
+    version: Integer
     selector: LabelSelector | None = None
-    min_available: int | str | None = None
-    max_unavailable: int | str | None = None
-    disruptions_allowed: int = 0
+    min_available: Integer | str | None = None
+    max_unavailable: Integer | str | None = None
+    disruptions_allowed: Integer = 0
 
 
 class PodGroup(Message, frozen=True, kw_only=True, tag="podgroup.seen.v1"):
@@ -142,18 +146,18 @@ class PodGroup(Message, frozen=True, kw_only=True, tag="podgroup.seen.v1"):
     namespace: str
     name: str
     uid: str
-    version: int
+    version: Integer
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
-    min_member: int = 0
-    schedule_timeout_s: int | None = None
+    min_member: Integer = 0
+    schedule_timeout_s: Integer | None = None
     created: str = ""
     phase: str = ""
     occupied_by: str = ""
-    scheduled: int = 0
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
+    scheduled: Integer = 0
+    running: Integer = 0
+    succeeded: Integer = 0
+    failed: Integer = 0
     schedule_start_time: str = ""
     problems: list[Problem] = []
 
@@ -164,7 +168,7 @@ class ElasticQuota(Message, frozen=True, kw_only=True, tag="elasticquota.seen.v1
     namespace: str
     name: str
     uid: str
-    version: int
+    version: Integer
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     min: Amounts = {}
@@ -178,8 +182,8 @@ class ElasticQuota(Message, frozen=True, kw_only=True, tag="elasticquota.seen.v1
 class DeviceTopology(Part, frozen=True, kw_only=True):
     """Where a device sits; -1 and the empty text mean unknown."""
 
-    socket: int = -1
-    numa_node: int = -1
+    socket: Integer = -1
+    numa_node: Integer = -1
     pcie: str = ""
     bus: str = ""
 
@@ -188,13 +192,13 @@ class DeviceInfo(Part, frozen=True, kw_only=True):
     """One device of a node. `position` is its index in the object, for messages about it."""
 
     kind: str
-    minor: int
+    minor: Integer
     uuid: str = ""
     healthy: bool = False
     amounts: Amounts = {}
     labels: dict[str, str] = {}
     topology: DeviceTopology | None = None
-    position: int = 0
+    position: Integer = 0
 
 
 class Device(Message, frozen=True, kw_only=True, tag="device.seen.v1"):
@@ -202,7 +206,7 @@ class Device(Message, frozen=True, kw_only=True, tag="device.seen.v1"):
 
     name: str
     uid: str
-    version: int
+    version: Integer
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     devices: list[DeviceInfo] = []
@@ -211,11 +215,16 @@ class Device(Message, frozen=True, kw_only=True, tag="device.seen.v1"):
 
 
 class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1"):
-    """A Reservation. `ttl_s` 0 means for ever, None not given. `attempt` and `plan` are as for a pod."""
+    """A Reservation.
+
+    `ttl_s` 0 means for ever; None that `expires` counts instead, or that the ttl could not be read (a problem then);
+    with neither given it is a day. `required_node` is the node that the template names, `namespace` the template's.
+    `attempt` and `plan` are as for a pod; from `phase` to `current_owners`, fields repeat the object's status.
+    """
 
     name: str
     uid: str
-    version: int
+    version: Integer
     template: PodTemplate = PodTemplate()
     namespace: str = "default"
     required_node: str = ""
@@ -231,7 +240,7 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     pre_allocation: bool = False
     created: str = ""
     deleting: bool = False
-    attempt: int = 0
+    attempt: Integer = 0
     plan: str = ""
     phase: str = ""
     node: str = ""
@@ -246,7 +255,7 @@ class NodeResourceTopology(Message, frozen=True, kw_only=True, tag="nodetopology
     """Cores and NUMA nodes as reported, kept as read."""
 
     name: str
-    version: int
+    version: Integer
     annotations: dict[str, str] = {}
     zones: list[dict[str, Any]] = []
     policies: list[str] = []
@@ -256,16 +265,17 @@ class NodeMetric(Message, frozen=True, kw_only=True, tag="nodemetric.seen.v1"):
     """Usage as an agent of the protocol reports it, kept as read."""
 
     name: str
-    version: int
+    version: Integer
     status: dict[str, Any] = {}
 
 
 class Synced(Message, frozen=True, kw_only=True, tag="kind.synced.v1"):
-    """Through which resource version a kind is complete.
+    """Through which resource version a kind (`pods`, `nodes`, ...) is complete.
 
-    `complete` is false before the first write of a relist and true after its last and again on every watch bookmark.
+    `complete` is false before the first write of a relist and true after its last. While changes go by that need no
+    write, the marker alone moves on, about once a second. ConfigMaps have none: only some of them are followed.
     """
 
     kind: str
-    version: int
+    version: Integer
     complete: bool

@@ -20,12 +20,12 @@ _HEX = re.compile(r"=([0-9A-F]{2})")
 
 @lru_cache(maxsize=65536)
 def escape(text: str) -> str:
-    """One token for any text. Raises ValueError when the token would exceed `TOKEN_BYTES_MAX`."""
+    """One token for any text. Raises ValueError for half a surrogate pair, and above `TOKEN_BYTES_MAX`."""
     if _PLAIN.fullmatch(text) and len(text) <= TOKEN_BYTES_MAX:
         return text
     if not text:
         return "="
-    token = "".join(_escape_char(char) for char in text)
+    token = "".join(map(_escape_char, text)) if len(text) <= TOKEN_BYTES_MAX else text
     if len(token) > TOKEN_BYTES_MAX:
         raise ValueError(
             f"name of {len(text)} characters does not fit a subject token (at most {TOKEN_BYTES_MAX} bytes)"
@@ -57,12 +57,12 @@ def unescape(token: str) -> str:
 
 
 def key(*tokens: str) -> str:
-    """A KV key or subject tail: every part escaped, joined by dots."""
+    """A KV key or subject tail: every part escaped, joined by dots; at least one part."""
     return ".".join(map(escape, tokens))
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """The parts that `key` joined."""
+    """The parts that `key` joined. Raises ValueError for what `key` cannot produce."""
     return tuple(map(unescape, text.split(".")))
 
 
@@ -85,7 +85,7 @@ def named_key(kind: str, name: str) -> str:
 
 
 def synced_key(kind: str) -> str:
-    """STATE: the marker that says through which version a kind is complete (`pods`, `reservations`, ...)."""
+    """STATE: the marker that says through which version a kind is complete; its plural (`pods`, `elasticquotas`)."""
     return f"synced.{kind}"
 
 

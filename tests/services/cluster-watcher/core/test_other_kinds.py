@@ -144,8 +144,9 @@ def test_elastic_quota() -> None:
         {"spec": {"min": {"cpu": "1"}, "max": {"cpu": "2", "memory": "-1"}}, "status": {"used": {"cpu": "500m"}}},
         labels={names.LABEL_QUOTA_PARENT: "root"},
     )
-    assert (quota.min, quota.max, quota.used) == ({"cpu": 1000}, {"cpu": 2000}, {"cpu": 500})
+    assert (quota.min, quota.used) == ({"cpu": 1000}, {"cpu": 500})
     assert fields(quota) == ["spec.max[memory]"]
+    assert quota.max == {"cpu": 2000, "memory": 0}, "a limit that cannot be read must not become no limit"
 
 
 def test_device() -> None:

@@ -117,6 +117,7 @@ class OwnedBucket:
         self._live: dict[str, None] = {}
         self._graves: deque[tuple[float, str, int]] = deque()
         self._queue: deque[str] = deque()
+        self._again: deque[str] = deque()  # sent before, in that order, and to be sent again before anything newer
         self._open = 0  # keys with a write waiting or in flight
         self._doubtful: dict[str, str] = {}  # key -> why its newest message must be read
         self._conflicted: dict[str, int] = {}  # key -> sequence that the follower must have shown
@@ -239,10 +240,14 @@ class OwnedBucket:
             await self._complete.wait()
             await self._follower.attached.wait()  # writes into a stream that lost its tail would hide the loss
             await self._window.room()
-            if not self._queue:
+            if self._doubtful:
+                # A newer write must not overtake an older one whose outcome is unknown: readers take the order of the
+                # stream for the order of what happened.
+                await self._change()
+            elif not (self._again or self._queue):
                 self._wake.clear()
             elif self._complete.is_set() and self._follower.attached.is_set():
-                await self._send(self._queue.popleft())
+                await self._send((self._again or self._queue).popleft())
 
     async def _send(self, key: str) -> None:
         state = self._keys.get(key)
@@ -327,7 +332,9 @@ class OwnedBucket:
             answers = await asyncio.gather(*(self._read(key) for key in some))
             if era != self._era:
                 continue
-            if all(list(map(self._decide, some, some.values(), answers))):
+            in_vain = all(list(map(self._decide, some, some.values(), answers)))
+            self._changed.set()
+            if in_vain:
                 await self._clock.sleep(pause_s)
                 pause_s = min(pause_s * 2, RETRY_MAX_S)
             else:
@@ -363,7 +370,9 @@ class OwnedBucket:
         state.late = flight.change.mark
         if state.waiting is None:
             state.waiting = flight.change
-        self._settle(key, state, "retried")
+        self._writes["retried"].inc()
+        self._again.append(key)
+        self._wake.set()
         return stored is not None or flight.expected == 0
 
     def _conflict(self, key: str, state: _Key) -> None:
@@ -431,6 +440,7 @@ class OwnedBucket:
         wanted = {} if self.on_reset is not None else self._wanted()
         self._writes["lost"].inc(self._open - len(wanted))
         self._keys, self._live, self._queue = {}, {}, deque(wanted)
+        self._again.clear()
         for key, change in wanted.items():
             self._keys[key] = state = _Key()
             state.waiting = change

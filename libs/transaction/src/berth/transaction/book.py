@@ -53,7 +53,7 @@ class Book:
 
     def reset_state(self) -> None:
         """STATE starts over: nothing is seen, nothing is gone; decisions still hold."""
-        names = set(self.pods) | set(self.reservations)
+        names = set(self.pods) | set(self.reservations) | set(self.ledger.decisions)
         self.pods.clear()
         self.reservations.clear()
         for tracker in self.complete.values():

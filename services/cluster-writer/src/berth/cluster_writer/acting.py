@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from berth.bus.errors import ApiError, BusError
 from berth.bus.port import LedgerPort, Stored, Write
@@ -102,12 +103,10 @@ class Acting:
                 await self._wait()
 
     async def _wait(self) -> None:
-        try:
-            await asyncio.wait_for(self.wake.wait(), IDLE_S)
-        except TimeoutError:
-            return
-        finally:
-            self.wake.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(IDLE_S):
+                await self.wake.wait()
+        self.wake.clear()
 
     async def _turn(self) -> bool:
         """One step; True when there may be more to do at once."""

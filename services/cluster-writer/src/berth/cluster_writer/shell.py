@@ -131,15 +131,21 @@ async def main(ctx: Context[Settings]) -> None:
     ctx.health.add("views", lambda: (acting.state_ready.is_set() and acting.ledger_ready.is_set(), "read to the end"))
     ctx.spawn(bus.follow(buckets.STATE, StateSink(picture, binds, acting, ctx.log)).run(), name="follow STATE")
     ctx.spawn(bus.follow(buckets.LEDGER, LedgerSink(picture, acting, ctx.log)).run(), name="follow LEDGER")
-    ctx.spawn(lease.run(), name="lease")
-    ctx.spawn(binds.run(), name="binds")
-    ctx.spawn(outbox.run(), name="events")
-    ctx.spawn(_commands(ctx, bus, lease, Commands(picture, api, outbox, ctx.clock)), name="commands")
+    callers = [
+        ctx.spawn(lease.run(), name="lease"),
+        ctx.spawn(binds.run(), name="binds"),
+        ctx.spawn(outbox.run(), name="events"),
+        ctx.spawn(_commands(ctx, bus, lease, Commands(picture, api, outbox, ctx.clock)), name="commands"),
+    ]
     ctx.spawn(_forget(ctx, acting), name="forget")
-    await _answer(ctx, acting, binds, picture)
     try:
+        await _answer(ctx, acting, binds, picture)
         await acting.run()
     finally:
+        # Whoever may still send something ends before the Lease is given back and the connections are closed.
+        for caller in callers:
+            caller.cancel()
+        await asyncio.wait(callers)
         await lease.release()
         await api.close()
 

@@ -24,9 +24,9 @@ LOOK_UP_PAUSE_S = 0.5
 
 
 class Outcome(NamedTuple):
-    """How a plan ended. `sequence`: follow LEDGER at least that far before planning again."""
+    """How a plan ended; `behind` was never sent. `sequence`: follow LEDGER at least that far before planning again."""
 
-    status: Literal["committed", "refused", "lost"]
+    status: Literal["committed", "refused", "lost", "behind"]
     sequence: int = 0
     reason: str = ""
 
@@ -50,22 +50,31 @@ class Committer:
             return await self._send(plan, plan_batch(self._view, entry, decisions, revisions, tidy))
         return await self._staged(plan, parts, revisions)
 
-    async def delete(self, names: Iterable[Name]) -> None:
-        """Tidying: delete settled decisions; refused ones are left for another time."""
+    async def delete(self, names: Iterable[Name], accounts: Iterable[str] = ()) -> None:
+        """Tidying: delete settled decisions and the stamps of accounts that are gone.
+
+        A refused batch is taken apart, so that one key which somebody else has written keeps no other from going.
+        """
         epoch = self._view.epoch.epoch
         keys = [subjects.decision_key(epoch, namespace, name) for namespace, name in names]
+        keys += [subjects.account_key(epoch, account) for account in accounts]
         writes = [Write(key, None, self._view.expected(key)) for key in keys]
-        if writes and isinstance(await self._ledger.commit(writes), Refused):
-            await self._learn(keys)
+        if not writes or not isinstance(await self._ledger.commit(writes), Refused) or len(writes) == 1:
+            return
+        for write in writes:
+            await self._ledger.commit([write])
 
     async def abort(self, plan: str) -> Outcome:
         """Give up an open plan, or decisions without a plan entry (R8)."""
         return await self._send(plan, abort_batch(self._view, plan, self._solver))
 
     async def _staged(self, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int]) -> Outcome:
-        key = subjects.plan_key(self._view.epoch.epoch, plan)
+        epoch = self._view.epoch.epoch
+        key = subjects.plan_key(epoch, plan)
         done, expected = 0, 0
         for number, part in enumerate(parts, 1):
+            if self._view.epoch.epoch != epoch:
+                return Outcome("lost", reason="a new epoch has begun")
             done += len(part)
             status = PlanStatus.COMMITTED if number == len(parts) else PlanStatus.OPEN
             entry = Plan(id=plan, status=status, stage=number, decisions=done, solver=self._solver)

@@ -51,13 +51,13 @@ class GangReports:
                 return
             sent += 1
             self._asked[gang_id] = (group.version, now)
-            await self._ask(group, status)
+            await self._ask(group, status, int(now * 1000))
 
     def _done(self, gang_id: str) -> None:
         self._picture.changed_gangs.discard(gang_id)
         self._asked.pop(gang_id, None)
 
-    async def _ask(self, group: PodGroup, status: dict[str, object]) -> None:
+    async def _ask(self, group: PodGroup, status: dict[str, object], at_ms: int) -> None:
         patch = PatchObject(
             api=API,
             namespace=group.namespace,
@@ -70,6 +70,6 @@ class GangReports:
         await self._commands.publish(
             subjects.command_subject("patch", "podgroup", group.namespace, group.name),
             encode(patch),
-            id=f"podgroup-{group.uid}-{group.version}",
+            id=f"podgroup-{group.uid}-{group.version}-{at_ms}",
             type="object.patch.v1",
         )

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import random as randomness
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from berth.bus.port import Clock, LedgerPort, PublisherPort
-from berth.contracts import event, subjects
+from berth.contracts import buckets, event, subjects
 from berth.contracts.base import Reason
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchObject, RefusePod
@@ -42,6 +43,10 @@ WAKE_EVERY_S = 0.1
 CONFLICT_PAUSE_MAX_S = 0.2
 TELL_AGAIN_S = 10.0
 FOLLOW_TIMEOUT_S = 10.0
+BEHIND_PAUSE_S = 0.05
+ANNOUNCED_MAX = 2000
+"""Most pods named in one event; a larger plan is in the ledger."""
+MUST_BE_READ = frozenset({buckets.STATE, buckets.LEDGER, buckets.QUOTA, buckets.INVENTORY, buckets.RESERVATION})
 QUOTA_LAG_S = 1.0
 """How long a new pod's own demand may take to come back from quota-manager as a runtime."""
 RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
@@ -86,18 +91,34 @@ class Handlers:
     # --- planning ----------------------------------------------------------------------------------------------------
 
     def may_plan(self) -> bool:
-        """Rule R12, and a view that has been read to its end."""
-        book = self.picture.book
+        """Rule R12, and views that have been read to their end: who has not read QUOTA would charge nobody.
+
+        A cluster without Reservations has no marker of theirs, and nothing to wait for.
+        """
+        picture = self.picture
+        book = picture.book
         epoch = book.ledger.epoch
         pods, reservations = book.complete["pods"], book.complete["reservations"]
+        if self._ledger_starts != picture.ledger_starts:
+            # Another stream counts from its own start.
+            self._ledger_starts, self._needs_sequence = picture.ledger_starts, 0
         return (
             epoch.epoch > 0
+            and self._read >= MUST_BE_READ
+            and not (picture.elastic_quotas and not picture.quotas.groups)
             and pods.is_known
-            and reservations.is_known
             and pods.version >= epoch.pods_version
             and reservations.version >= epoch.reservations_version
             and book.ledger.sequence >= self._needs_sequence
         )
+
+    def read_to_end(self, bucket: str) -> None:
+        """A follower has reached the end of its bucket."""
+        self._read.add(bucket)
+
+    def starts_over(self, bucket: str) -> None:
+        """A follower reads its bucket again from the start."""
+        self._read.discard(bucket)
 
     def tick(self) -> None:
         """Tell the picture the time, and wake what room or quota that came back may help."""
@@ -197,9 +218,13 @@ class Handlers:
             if (waiting := picture.queue.waiting.get(placement.candidate.name)) is not None
         }
         decisions, revisions = decisions_of(solution.placements, plan, basis, picture.nodes, picture.quotas, traces)
+        if not self.may_plan():
+            # The optimiser takes its time, in which an epoch may have begun that this view has not reached (R12).
+            trial.undo()
+            return Outcome("behind", reason="the views have to be read again")
         if self._is_behind(revisions):
             trial.undo()
-            return Outcome("refused", reason="another solver has used a newer revision of an account")
+            return Outcome("behind", reason="another solver has used a newer revision of an account")
         # What was tried stays charged while the batch is on its way; the follower's word replaces it.
         picture.room.assume(trial.claims)
         started = self._clock.monotonic()
@@ -229,10 +254,9 @@ class Handlers:
             self.changed.clear()
             if ledger.sequence >= sequence:
                 return
-            try:
-                await asyncio.wait_for(self.changed.wait(), 1.0)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self.changed.wait()
 
     async def _try_again(self, units: Sequence[Unit], outcome: Outcome) -> None:
         """A refused batch is solved again; smaller and later for a while, so that solvers find past each other."""
@@ -258,8 +282,8 @@ class Handlers:
         metrics.PLACED.inc(len(placed))
         message = event.PlacementDecided(
             plan=plan,
-            pods=["/".join(placement.candidate.name) for placement in placed],
-            nodes=[placement.claim.node for placement in placed],
+            pods=["/".join(placement.candidate.name) for placement in placed[:ANNOUNCED_MAX]],
+            nodes=[placement.claim.node for placement in placed[:ANNOUNCED_MAX]],
             gang=_gang(placed),
             took_ms=round((self._clock.monotonic() - started) * 1000, 3),
             solver=self.picture.me,
@@ -301,7 +325,8 @@ class Handlers:
         waiting.told, waiting.told_at = waiting.message, now
         namespace, name = waiting.name
         uid = waiting.object.uid
-        marker = f"refused-{uid}-{waiting.object.attempt}-{abs(hash(waiting.message))}"
+        # The stream drops a second message of the same id: a message that comes back after another is news again.
+        marker = f"refused-{uid}-{waiting.object.attempt}-{self.picture.now_ms}"
         if isinstance(waiting.object, Reservation):
             await self._commands.publish(
                 subjects.command_subject("patch", "reservation", name),

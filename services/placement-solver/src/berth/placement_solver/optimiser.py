@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
@@ -27,6 +28,9 @@ GRACE_S = 1.5
 START_TIMEOUT_S = 60.0
 
 
+CHILD = (sys.executable, "-m", "berth.placement_solver.optimiser_child")
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What the child answers; no counts when it found nothing."""
 
@@ -36,9 +40,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Optimiser:
-    """One child. Not for concurrent use."""
+    """One child, started with `command`. Not for concurrent use."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str] = CHILD) -> None:
+        self._command = command
         self._child: asyncio.subprocess.Process | None = None
         self._starting: asyncio.Task[None] | None = None
 
@@ -59,16 +64,13 @@ class Optimiser:
             self._starting = None
 
     async def _start_child(self) -> None:
-        self._child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "berth.placement_solver.optimiser_child",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
         try:
-            await asyncio.wait_for(self._read(), START_TIMEOUT_S)
-        except (TimeoutError, asyncio.IncompleteReadError, msgspec.MsgspecError) as error:
+            self._child = await asyncio.create_subprocess_exec(
+                *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            )
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await self._read()
+        except (TimeoutError, asyncio.IncompleteReadError, msgspec.MsgspecError, OSError) as error:
             log.warning("the optimiser does not start", error=f"{type(error).__name__}: {error}")
             await self._kill()
 
@@ -80,9 +82,13 @@ class Optimiser:
             return None
         try:
             data = msgspec.msgpack.encode(problem)
-            self._child.stdin.write(_LENGTH.pack(len(data)) + data)
-            await self._child.stdin.drain()
-            answer = await asyncio.wait_for(self._read(), problem.time_limit_s + GRACE_S)
+            async with asyncio.timeout(problem.time_limit_s + GRACE_S):
+                self._child.stdin.write(_LENGTH.pack(len(data)) + data)
+                await self._child.stdin.drain()
+                answer = await self._read()
+        except asyncio.CancelledError:
+            self._child.kill()  # or its answer would be taken for that to the next problem
+            raise
         except (TimeoutError, asyncio.IncompleteReadError, msgspec.MsgspecError, OSError) as error:
             metrics.OPTIMISER.labels("failed").inc()
             log.warning("the optimiser is late or broken: the plan at hand is taken", error=type(error).__name__)

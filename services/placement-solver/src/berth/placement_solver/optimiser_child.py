@@ -26,9 +26,9 @@ def main() -> int:
     # Improvements are welcome, but never at the cost of the fast path beside it.
     os.nice(5)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
-    # HiGHS and cvxpy may print: what they say must not get between the answers.
-    sys.stdout = sys.stderr
+    # HiGHS and cvxpy may print, HiGHS past Python: what they say must not get between the answers.
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     _write(sink, Answer(None))
     while len(head := source.read(_LENGTH.size)) == _LENGTH.size:
         data = source.read(_LENGTH.unpack(head)[0])

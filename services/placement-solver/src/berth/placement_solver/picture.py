@@ -51,6 +51,8 @@ class Picture:
         self.gangs = Gangs()
         self.queue = Queue()
         self.pod_groups: dict[str, PodGroup] = {}
+        self.elastic_quotas: set[str] = set()
+        self.ledger_starts = 0
         self.changed_gangs: set[str] = set()
         self.now = 0.0
         self.now_ms = 0
@@ -71,6 +73,7 @@ class Picture:
             self.queue.drop(waiting)
         self.gangs = Gangs()
         self.pod_groups.clear()
+        self.elastic_quotas.clear()
         self.changed_gangs.clear()
 
     def end_of_state(self) -> None:
@@ -93,6 +96,9 @@ class Picture:
             self._read_reservation(subjects.unescape(rest), value, deleted, trace)
         elif kind == "podgroup":
             self._read_pod_group(rest, value, deleted)
+        elif kind == "elasticquota":
+            # Only whether there are any: QUOTA says what they allow.
+            (self.elastic_quotas.discard if deleted else self.elastic_quotas.add)(key)
         elif kind == "synced" and not deleted:
             marker = decode(value, Synced)
             if marker.kind in self.book.complete:
@@ -133,6 +139,7 @@ class Picture:
 
     def reset_ledger(self) -> None:
         """LEDGER starts over."""
+        self.ledger_starts += 1
         names_before = set(self.book.ledger.decisions)
         self.book.reset_ledger()
         for name in names_before:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 from berth.bus.port import BusPort, Entry
-from berth.contracts import buckets
+from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import Broken
 from berth.contracts.question import StatusAnswer, WhyQuestion
@@ -19,7 +19,7 @@ from berth.placement_solver import metrics
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.handlers import Handlers
-from berth.placement_solver.members import Members
+from berth.placement_solver.members import FAMILY, Members
 from berth.placement_solver.optimiser import Optimiser
 from berth.placement_solver.picture import Picture
 from berth.placement_solver.settings import Settings
@@ -94,7 +94,7 @@ async def main(ctx: Context[Settings]) -> None:
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
     _follow(ctx, picture, handlers, members)
     ctx.health.add("views", lambda: (handlers.may_plan(), "complete" if handlers.may_plan() else "still reading"))
-    ctx.spawn(bus.lease(f"solver.{ctx.instance}", ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
+    ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
     await _answer(bus, ctx, picture, handlers)
     reports = GangReports(picture, bus.commands(), ctx.clock)
     ctx.spawn(_tidy(ctx, handlers, members, reports), name="tidy")
@@ -114,7 +114,15 @@ def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, member
     def sink(
         bucket: str, apply: Callable[[Entry], None], reset: Callable[[], None], end: Callable[[], None] = nothing
     ) -> ViewSink:
-        return ViewSink(bucket, apply, reset, end, handlers.changed.set, ctx.log.warning)
+        def starts_over() -> None:
+            handlers.starts_over(bucket)
+            reset()
+
+        def ends() -> None:
+            end()
+            handlers.read_to_end(bucket)
+
+        return ViewSink(bucket, apply, starts_over, ends, handlers.changed.set, ctx.log.warning)
 
     sinks = [
         sink(
@@ -154,7 +162,8 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
             handlers.changed.clear()
             pause = min(IDLE_S, max(0.0, picture.queue.next_retry() - picture.now))
             try:
-                await asyncio.wait_for(handlers.changed.wait(), pause or 0.001)
+                async with asyncio.timeout(pause or 0.001):
+                    await handlers.changed.wait()
             except TimeoutError:
                 continue
             if window_s:

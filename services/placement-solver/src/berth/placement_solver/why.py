@@ -17,7 +17,8 @@ def answer(picture: Picture, question: WhyQuestion) -> WhyAnswer:
         return _with(base, "unknown", "no such object is known")
     waiting = picture.queue.waiting.get(name)
     held = picture.book.ledger.decisions.get(name)
-    mine = waiting is not None or (held is not None and held.decision.uid == seen.uid)
+    gang = picture.gangs.gang_of(name)
+    mine = picture.is_mine((picture.gangs.group_of(gang.id) if gang else "") or seen.uid)
     facts: dict[str, object] = {"mine": mine, "problems": list(seen.problems), "attempts": seen.attempt}
     if not picture.is_ours(seen):
         return _with(base, "foreign", f"scheduler name {seen.template.scheduler!r} is not one of ours", **facts)
@@ -32,6 +33,8 @@ def answer(picture: Picture, question: WhyQuestion) -> WhyAnswer:
             )
         ended = isinstance(seen, Pod) and seen.phase in FINISHED_PHASES
         return _with(base, "bound", f"bound to {seen.node}{', and has ended' if ended else ''}", **facts)
+    if seen.deleting or seen.phase in FINISHED_PHASES:
+        return _with(base, "waiting", "it is being deleted, or has ended, without a node", **facts)
     if seen.template.gates:
         return _with(base, "waiting", f"held by scheduling gates: {', '.join(seen.template.gates)}", **facts)
     decision = picture.book.open_decision(name)
@@ -40,7 +43,9 @@ def answer(picture: Picture, question: WhyQuestion) -> WhyAnswer:
         facts.update(devices=list(decision.allocation.devices), gang=decision.gang.name if decision.gang else "")
         return _with(base, "decided", f"decided for {decision.node}, waiting for the bind", **facts)
     if waiting is None:
-        return _with(base, "waiting", "another solver decides it", **facts)
+        return _with(
+            base, "waiting", "this solver is about to look at it" if mine else "another solver decides it", **facts
+        )
     facts.update(gang=waiting.group, reasons=list(waiting.reasons))
     if waiting.reasons:
         outcome = "waiting" if waiting.tries == 0 else "refused"

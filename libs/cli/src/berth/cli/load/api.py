@@ -1,4 +1,4 @@
-"""A small client of an API server over plain HTTP: post, list and watch, nothing parsed that is not needed."""
+"""A small client of the simulated API over plain HTTP: post, list and watch, nothing parsed that is not needed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import aiohttp
 import msgspec
 
 from berth.cli.errors import EXIT_BAD, CliError
+from berth.cli.load.wire import Wires
 
 CONNECTIONS = 64
 TIMEOUT_S = 60.0
@@ -24,6 +25,7 @@ class Api:
     def __init__(self, url: str, *, connections: int = CONNECTIONS) -> None:
         self._url = url.rstrip("/")
         self._connections = connections
+        self._wires = Wires(self._url)
         self._session: aiohttp.ClientSession
 
     async def __aenter__(self) -> Api:
@@ -33,21 +35,15 @@ class Api:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._wires.close()
         await self._session.close()
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """Status and body; raises aiohttp.ClientError or TimeoutError when the server cannot be asked."""
-        async with self._session.post(self._url + path, data=body) as response:
-            return response.status, await response.read()
-
-    async def patch(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """A merge patch; raises as `post` does."""
-        headers = {"Content-Type": "application/merge-patch+json"}
-        async with self._session.patch(self._url + path, data=body, headers=headers) as response:
-            return response.status, await response.read()
+        """Status and body; raises OSError or TimeoutError when the server cannot be asked."""
+        return await self._wires.post(path, body)
 
     async def delete(self, path: str) -> int:
-        """The status of a DELETE; raises as `post` does."""
+        """The status of a DELETE; raises aiohttp.ClientError or TimeoutError when the server cannot be asked."""
         async with self._session.delete(self._url + path) as response:
             await response.read()
             return response.status

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import aiohttp
 import msgspec
 
 from berth.cli.errors import EXIT_BAD, CliError
@@ -67,7 +66,7 @@ async def _create(api: Api, creation: Creation) -> None:
     for _ in range(TRIES_MAX):
         try:
             status, body = await api.post(creation.path, creation.body)
-        except (aiohttp.ClientError, TimeoutError, OSError):
+        except (TimeoutError, OSError):
             await asyncio.sleep(RETRY_PAUSE_S)
             continue
         if status < 300 or status == _CONFLICT:

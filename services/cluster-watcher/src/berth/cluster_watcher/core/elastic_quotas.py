@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from berth.cluster_watcher.core.findings import Found, problems_of
 from berth.cluster_watcher.core.metadata import carried, identity_of
 from berth.contracts import state
-from berth.contracts.kube import ElasticQuota
-from berth.resources.amounts import parse_amounts
+from berth.contracts.kube import ElasticQuota, Quantity
+from berth.resources.amounts import Amounts, parse_amounts
 
 
 def elastic_quota_of(item: ElasticQuota, version: int) -> state.ElasticQuota:
@@ -14,10 +16,10 @@ def elastic_quota_of(item: ElasticQuota, version: int) -> state.ElasticQuota:
     found: Found = []
     meta = item.metadata
     namespace, name = identity_of(meta, found)
-    minimum, unread_minimum = parse_amounts(item.spec.min, "spec.min")
-    maximum, unread_maximum = parse_amounts(item.spec.max, "spec.max")
-    used, unread_used = parse_amounts(item.status.used, "status.used")
-    found += unread_minimum + unread_maximum + unread_used
+    minimum = _limits(item.spec.min, "spec.min", found)
+    maximum = _limits(item.spec.max, "spec.max", found)
+    used, unread = parse_amounts(item.status.used, "status.used")
+    found += unread
     return state.ElasticQuota(
         namespace=namespace,
         name=name,
@@ -32,3 +34,13 @@ def elastic_quota_of(item: ElasticQuota, version: int) -> state.ElasticQuota:
         deleting=meta.deletion_timestamp is not None,
         problems=problems_of(found),
     )
+
+
+def _limits(written: Mapping[str, Quantity] | None, field: str, found: Found) -> Amounts:
+    """Amounts in which a limit that cannot be read is 0: without it the resource would be free."""
+    amounts, unread = parse_amounts(written, field)
+    found += unread
+    if not unread:
+        return amounts
+    fields = dict(unread)
+    return {**{name: 0 for name in written or () if f"{field}[{name}]" in fields}, **amounts}

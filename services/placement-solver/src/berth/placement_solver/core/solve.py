@@ -83,7 +83,7 @@ class Solver:
             if reason is not None:
                 return (reason,)
         wish = candidate.wish
-        if wish is not None and self.reservations.known:
+        if wish is not None and (self.reservations.known or wish.problem is not None):
             found = self._place_reserved(candidate, trial, plan)
             if isinstance(found, Placement):
                 return found
