@@ -17,8 +17,8 @@ from tests.e2e.recount import broken_gangs, over_capacity
 from tests.e2e.whole import DEVICES, NODES, Json, Whole, refusal_of, run_whole, until
 
 from berth.bus.errors import BusError
-from berth.cli.load.api import Api
-from berth.cli.load.creator import create_all
+from berth.cli.load.api import Api, path_of
+from berth.cli.load.creator import Creation, create, create_all
 from berth.cli.load.pods import PodWatch
 from berth.cli.stack.stack import NATS_SERVER
 from berth.contracts import buckets
@@ -35,6 +35,8 @@ ALL_RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 SETTLED_S = 180.0
 RECOVERED_S = 60.0
 PROBE = "probe"
+RATE = 40.0
+"""Pods a second, so that they come in for as long as the faults last."""
 
 
 @pytest_asyncio.fixture
@@ -68,7 +70,8 @@ class Load:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _create(self) -> None:
-        await create_all(self._api, self._manifests, in_flight=4)
+        creations = [Creation(path_of(each), encode(each)) for each in self._manifests]
+        await create(self._api, creations, in_flight=4, rate=RATE)
 
     async def probe(self) -> float:
         """Seconds until a new pod that fits anywhere is bound."""
@@ -80,7 +83,7 @@ class Load:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "namespace": "default"},
-            "spec": {"schedulerName": "berth-scheduler", "priority": 10_000, "containers": [container]},
+            "spec": {"schedulerName": "berth-scheduler", "priorityClassName": PROBE, "containers": [container]},
         }
         began = time.monotonic()
         await self.whole.call("POST", "/api/v1/namespaces/default/pods", pod)
@@ -132,7 +135,13 @@ async def epoch(whole: Whole) -> int:
 
 async def cluster(whole: Whole, api: Api, nodes: int = 100) -> None:
     """Nodes with GPUs, known to Berth."""
-    await create_all(api, generate_cluster(ClusterShape(nodes=nodes), seed=3))
+    first = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": PROBE},
+        "value": 10_000,
+    }
+    await create_all(api, [first, *generate_cluster(ClusterShape(nodes=nodes), seed=3)])
 
     async def counted() -> bool:
         found = await whole.items(NODES)

@@ -214,7 +214,9 @@ def state_message(event: Event) -> tuple[str, bytes | None]:
     decoder, convert = _READ[plural]
     item = decoder.decode(event.obj.raw)
     meta = item.metadata
-    key = subjects.pod_key(meta.namespace, meta.name) if plural == "pods" else subjects.named_key(plural[:-1], meta.name)
+    key = (
+        subjects.pod_key(meta.namespace, meta.name) if plural == "pods" else subjects.named_key(plural[:-1], meta.name)
+    )
     return key, None if event.kind == "DELETED" else encode(convert(item, event.version))
 
 
@@ -325,7 +327,9 @@ class PlainSolver:
             claims = list(self.book.claims_on(node))
             mine = [each for each in taken if each.node == node]
             used = sum(c.amounts.get("cpu", 0) for c in claims) + sum(d.allocation.amounts["cpu"] for d in mine)
-            minors = {g.minor for c in claims for g in c.devices} | {g.minor for d in mine for g in d.allocation.devices}
+            minors = {g.minor for c in claims for g in c.devices} | {
+                g.minor for d in mine for g in d.allocation.devices
+            }
             free = [minor for minor in range(devices) if minor not in minors][:gpus]
             if used + pod.template.requests["cpu"] > cpu or len(free) < gpus:
                 continue
@@ -513,7 +517,9 @@ class World:
 
     def bind_elsewhere(self, name: str, node: str) -> None:
         """Another scheduler binds it."""
-        reply = self.sim.store.bind("default", name, {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}})
+        reply = self.sim.store.bind(
+            "default", name, {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+        )
         assert reply.status == 201, reply
 
     async def stop(self, replica: Replica) -> None:

@@ -37,7 +37,8 @@ class Decision(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
     charges, without the epoch's prefix. `pod_version` is the resource version of the object as the solver saw it,
     `basis` the version through which the solver's view was complete. `annotations` go into the object in the same call
     that binds it. `quota` is `tree/group` of the charged group, `reservation` the name of the one it draws on.
-    `seen_ms` and `decided_ms` are unix times in milliseconds, for latency only.
+    `host_ports` are written `address/protocol/port`, with `0.0.0.0` for every address. `seen_ms` and `decided_ms` are
+    unix times in milliseconds, for latency only; `trace` is the W3C traceparent of the pod's way, empty if unsampled.
     """
 
     plan: str

@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
 
 
 class Committer:
-    """Writes plans into the ledger. `view` is the follower's; it is only read, and told sequences that the leader knows."""
+    """Writes plans into the ledger. `view` is the follower's: it is read, and told sequences that the leader knows."""
 
     def __init__(self, ledger: LedgerPort, view: LedgerView, clock: Clock, solver: str) -> None:
         self._ledger = ledger

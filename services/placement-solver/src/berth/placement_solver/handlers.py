@@ -84,6 +84,8 @@ class Handlers:
         self._optimiser_budget_s = optimiser_budget_s
         self._committer = Committer(ledger, picture.book.ledger, clock, picture.me)
         self._needs_sequence = 0
+        self._ledger_starts = 0
+        self._read: set[str] = set()
         self._woken_at = float("-inf")
         self._conflicts_in_row = 0
         self._open_since: dict[str, float] = {}
@@ -164,7 +166,7 @@ class Handlers:
         return True
 
     def _verified(self, units: Sequence[Unit], trial: Trial, plan: str) -> Solution:
-        """Solve; what the independent verifier rejects is taken back whole and reported, never committed."""
+        """Solve; what the independent verifier rejects is taken back and reported, never committed."""
         solution = self.picture.solver.solve(units, trial, plan)
         problems = self._verifier.check([placement.claim for placement in solution.placements])
         if not problems:
@@ -174,9 +176,24 @@ class Handlers:
             "the verifier rejected a plan: it is not committed; please report this", plan=plan, problems=problems[:8]
         )
         trial.undo()
-        reason = Reason(code="verifier", message=f"internal: plan rejected by the verifier: {problems[0]}")
-        refusals = [Refusal(candidate, (reason,)) for unit in units for candidate in unit.candidates]
-        return Solution((), tuple(refusals))
+        return self._one_by_one(units, trial, plan)
+
+    def _one_by_one(self, units: Sequence[Unit], trial: Trial, plan: str) -> Solution:
+        """Solve units so that one which the verifier rejects costs only itself."""
+        placements: list[Placement] = []
+        refusals: list[Refusal] = []
+        for unit in units:
+            before = len(trial.claims)
+            found = self.picture.solver.solve([unit], trial, plan)
+            problems = self._verifier.check([placement.claim for placement in (*placements, *found.placements)])
+            if problems:
+                trial.undo(before)
+                reason = Reason(code="verifier", message=f"internal: plan rejected by the verifier: {problems[0]}")
+                refusals += [Refusal(candidate, (reason,)) for candidate in unit.candidates]
+            else:
+                placements += found.placements
+                refusals += found.refusals
+        return Solution(tuple(placements), tuple(refusals))
 
     async def _improved(self, units: Sequence[Unit], solution: Solution, trial: Trial, plan: str) -> Solution:
         """Let the optimiser try a contended batch; its plan counts only if it is worth more and the verifier agrees."""
@@ -189,6 +206,9 @@ class Handlers:
         # Followers read on while the child works: the room may have changed, and the expansion sees it as it is then.
         answer = await self._optimiser.solve(written[0])
         metrics.GAP.set(answer.gap if answer else -1.0)
+        current = [unit for unit in units if self._is_current(unit)]
+        if len(current) < len(units):
+            return self._verified(current, trial, plan)
         if answer is None or answer.counts is None:
             return self._verified(units, trial, plan)
         placements = expand(answer.counts, written[1], units, solver, trial, plan)
@@ -207,6 +227,17 @@ class Handlers:
             if candidate.name not in told
         ]
         return Solution(tuple(placements), tuple(refusals))
+
+    def _is_current(self, unit: Unit) -> bool:
+        """Nothing of the unit has changed since the batch was taken; else what still waits is tried in the next one."""
+        queue = self.picture.queue
+        waiting = [queue.waiting.get(candidate.name) for candidate in unit.candidates]
+        if all(w is not None and w.object is c.object for w, c in zip(waiting, unit.candidates, strict=True)):
+            return True
+        for each in waiting:
+            if each is not None:
+                queue.make_ready(each)
+        return False
 
     async def _commit(self, plan: str, solution: Solution, trial: Trial) -> Outcome:
         picture = self.picture
@@ -259,10 +290,15 @@ class Handlers:
                     await self.changed.wait()
 
     async def _try_again(self, units: Sequence[Unit], outcome: Outcome) -> None:
-        """A refused batch is solved again; smaller and later for a while, so that solvers find past each other."""
-        metrics.CONFLICTS.inc()
-        self._conflicts_in_row += 1
-        self._limit = max(8, self._limit // 2)
+        """A refused batch is solved again; smaller and later for a while, so that solvers find past each other. One
+        that was never sent waits for its views a moment."""
+        pause_s = BEHIND_PAUSE_S
+        if outcome.status != "behind":
+            metrics.CONFLICTS.inc()
+            self._conflicts_in_row += 1
+            self._limit = max(8, self._limit // 2)
+            most_s = min(CONFLICT_PAUSE_MAX_S, 0.002 * 2 ** min(self._conflicts_in_row, 8))
+            pause_s = self._random.uniform(0.0, most_s)
         log.debug("plan not committed", status=outcome.status, reason=outcome.reason)
         queue = self.picture.queue
         for unit in units:
@@ -270,8 +306,7 @@ class Handlers:
                 waiting = queue.waiting.get(candidate.name)
                 if waiting is not None:
                     queue.make_ready(waiting)
-        pause_s = min(CONFLICT_PAUSE_MAX_S, 0.002 * 2 ** min(self._conflicts_in_row, 8))
-        await self._clock.sleep(self._random.uniform(0.0, pause_s))
+        await self._clock.sleep(pause_s)
 
     # --- telling -----------------------------------------------------------------------------------------------------
 
@@ -361,11 +396,29 @@ class Handlers:
             for name, held in picture.book.ledger.decisions.items()
             if picture.is_mine(held.decision.uid) and picture.book.is_settled(held.decision)
         ]
-        if settled:
-            await self._committer.delete(settled[:TIDY_MAX])
+        stamps = self._idle_stamps()
+        if settled or stamps:
+            await self._committer.delete(settled[:TIDY_MAX], stamps[:TIDY_MAX])
         for plan in self._abandoned():
             log.warning("giving up a plan that nobody finishes", plan=plan)
             await self._committer.abort(plan)
+
+    def _idle_stamps(self) -> list[str]:
+        """Accounts of our part whose node or reservation is gone. Those of groups stay: their revision counts (R14)."""
+        picture = self.picture
+        found = []
+        for account in picture.book.ledger.stamps:
+            family, _, rest = account.partition(".")
+            if family == "node":
+                row = picture.nodes.rows.get(subjects.unescape(rest))
+                is_there = row is not None and bool(picture.nodes.alive[row])
+            elif family == "reservation":
+                is_there = ("", subjects.unescape(rest)) in picture.book.reservations
+            else:
+                continue
+            if not is_there and picture.is_mine(account):
+                found.append(account)
+        return found
 
     def _abandoned(self) -> Iterable[str]:
         """Plans that have been open, or without an entry, for a while. The clock only says when to try (R8)."""

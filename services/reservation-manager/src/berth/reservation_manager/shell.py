@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from berth.bus.port import Entry
 from berth.contracts import buckets, subjects
+from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchObject
 from berth.contracts.errors import Broken
@@ -42,7 +43,10 @@ class Published:
 
     def apply(self, entry: Entry) -> None:
         """The next message."""
-        name = subjects.unescape(entry.key.partition(".")[2])
+        try:
+            name = subjects.unescape(entry.key.partition(".")[2])
+        except ValueError:
+            return  # nobody but a stranger writes such a key
         (self.names.discard if entry.deleted else self.names.add)(name)
 
     def end(self, sequence: int) -> None:
@@ -55,8 +59,8 @@ class Shell:
     def __init__(self, context: Context[Settings]) -> None:
         self.context = context
         self.changed: ChangeSet[str] = ChangeSet(context.clock)
-        self.view = StateView(self.changed.mark)
         self.published = Published()
+        self.view = StateView(self.changed.mark, self._mark_all)
         self.owned = context.bus.owned(
             buckets.RESERVATION,
             sink=self.published,
@@ -66,7 +70,7 @@ class Shell:
         self.standby = ActiveStandby(context.bus, SERVICE, context.instance, ttl_s=context.settings.lease_ttl_s)
         self._ends: dict[str, float] = {}
         self._phases: dict[str, str] = {}
-        self._told: dict[str, int] = {}
+        self._told: dict[str, list[Problem]] = {}
         self._asked: dict[str, tuple[str, float]] = {}
 
     async def run(self) -> None:
@@ -90,8 +94,8 @@ class Shell:
         self.context.log.info("active: publishing reserved room")
         self._mark_all()
         async for names in self.changed.batches(self.context.settings.window_s, BATCH_MAX):
-            # Before the end of STATE nothing is decided; reaching it marks every reservation.
-            if not self.view.is_at_end:
+            # From half a view nothing is decided; when it becomes complete every reservation is marked.
+            if not self.view.is_complete:
                 continue
             for name in names:
                 try:
@@ -159,8 +163,10 @@ class Shell:
                 marker = f"{SERVICE}.{reservation.uid}.{life.phase.value}"
                 events.offer(subject, encode(message), id=marker, type="reservation.changed.v1")
         problems = problems_of(reservation)
-        if problems and self._told.get(reservation.name) != reservation.version:
-            self._told[reservation.name] = reservation.version
+        if problems != self._told.get(reservation.name, []):
+            self._told[reservation.name] = problems
+            if not problems:
+                return
             REFUSED.inc()
             refusal = ObjectRefused(kind="Reservation", name=reservation.name, problems=problems)
             subject = subjects.event_subject("reservation", "refused", "reservation", reservation.name)

@@ -26,15 +26,22 @@ _REFERENCE = msgspec.json.Decoder(_Reference)
 _POD = msgspec.json.Decoder(Pod)
 
 
-class StateView:
-    """A sink of STATE. `mark(name)` is called for every reservation that something has changed for."""
+REQUIRED = frozenset({"pods", "nodes", "reservations"})
+"""Kinds that have to be complete: without its users a reservation looks unused, without its node it looks lost."""
 
-    def __init__(self, mark: Callable[[str], None]) -> None:
+
+class StateView:
+    """A sink of STATE. `mark(name)` is called for every reservation that something has changed for, `on_complete()`
+    each time that the view has become complete."""
+
+    def __init__(self, mark: Callable[[str], None], on_complete: Callable[[], None] = lambda: None) -> None:
         self.reservations: dict[str, Reservation] = {}
         self.nodes: set[str] = set()
         self.is_at_end = False
         self.unreadable = 0
         self._mark = mark
+        self._on_complete = on_complete
+        self._was_complete = False
         self._name_of: dict[str, str] = {}
         self._users: dict[str, dict[PodName, tuple[str, User]]] = {}
         self._uses: dict[PodName, str] = {}
@@ -44,7 +51,12 @@ class StateView:
         """STATE starts over."""
         for each in (self.reservations, self._name_of, self._users, self._uses, self.nodes, self._synced):
             each.clear()
-        self.is_at_end = False
+        self.is_at_end = self._was_complete = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Everything that a decision depends on has been read."""
+        return self.is_at_end and self._synced >= REQUIRED
 
     def apply(self, entry: Entry) -> None:
         """The next message; one that cannot be read is counted."""
@@ -59,15 +71,14 @@ class StateView:
             elif kind == "synced" and not entry.deleted:
                 marker = decode(entry.value, Synced)
                 (self._synced.add if marker.complete else self._synced.discard)(marker.kind)
+                self._note_complete()
         except (Broken, ValueError):
             self.unreadable += 1
 
     def end(self, sequence: int) -> None:
         """The end was reached."""
-        if not self.is_at_end:
-            self.is_at_end = True
-            for name in self.reservations:
-                self._mark(name)
+        self.is_at_end = True
+        self._note_complete()
 
     def users_of(self, reservation: Reservation) -> list[User]:
         """The pods on its node that name its uid and have not ended."""
@@ -76,14 +87,19 @@ class StateView:
 
     def node_is_gone(self, node: str) -> bool:
         """The node is not there, and the view is complete enough to say so."""
-        return self.is_at_end and "nodes" in self._synced and node not in self.nodes
+        return self.is_complete and node not in self.nodes
+
+    def _note_complete(self) -> None:
+        was, self._was_complete = self._was_complete, self.is_complete
+        if self.is_complete and not was:
+            self._on_complete()
 
     def _reservation(self, name: str, entry: Entry) -> None:
+        reservation = None if entry.deleted else decode(entry.value, Reservation)
         old = self.reservations.pop(name, None)
         if old is not None:
             self._name_of.pop(old.uid, None)
-        if not entry.deleted:
-            reservation = decode(entry.value, Reservation)
+        if reservation is not None:
             self.reservations[name] = reservation
             self._name_of[reservation.uid] = name
         self._mark(name)

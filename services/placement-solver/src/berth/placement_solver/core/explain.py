@@ -23,6 +23,24 @@ MESSAGE_MAX: Final = 1024
 REASONS_MAX: Final = 16
 
 
+UNCLEAR: Final = Reason(code="none", message="no node takes the pod as it is now; it is tried again")
+"""For a refusal of which no constraint could be named."""
+
+
+def not_on(cls: PodClass, name: str, nodes: Nodes, costs: Costs) -> tuple[Reason, ...]:
+    """The reasons for which the one node that was asked for does not take a pod of this class."""
+    row = nodes.rows.get(name)
+    if row is None or not nodes.alive[row]:
+        return (Reason(code="node", message=f"node {name} does not exist", repair=f"add node {name}"),)
+    costs.of(cls)
+    if not cls.suitable[row]:
+        return (Reason(code="node", message=f"node {name} does not suit: selector, affinity or taints"),)
+    reasons = _short(cls, nodes, np.array([row], np.intp))
+    return tuple(
+        Reason(code=each.code, message=f"node {name}: {each.message}", repair=each.repair) for each in reasons
+    ) or (UNCLEAR,)
+
+
 def nowhere(cls: PodClass, nodes: Nodes, costs: Costs) -> tuple[Reason, ...]:
     """The reasons for which no node takes a pod of this class, most frequent first."""
     costs.of(cls)

@@ -101,9 +101,9 @@ class Gangs:
         return self.gangs.get(self._of_pod.get(name, ""))
 
     def group_of(self, gang_id: str) -> str:
-        """The id of the group that a gang is in; its own id when it is alone or unknown."""
+        """The id of the group that a gang is in; its own id when it is alone, unknown, or missing from its own list."""
         gang = self.gangs.get(gang_id)
-        return gang.config.group_id if gang and gang.config and gang.config.group else gang_id
+        return gang.config.group_id if gang and gang.config and gang_id in gang.config.group else gang_id
 
     def members_of_group(self, group_id: str) -> list[Gang]:
         """The gangs of a group that are known, sorted by id."""

@@ -28,6 +28,9 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 DEVICE_NAMES: Final = frozenset(FAMILY) | {names.RDMA, names.FPGA}
 """Resources given out by minor: the plain sum over a node says nothing about them."""
 
+AMOUNT_MAX: Final = 1 << 53
+"""Larger amounts count as this much, so that no sum over a node's holders leaves int64. Nothing real comes near."""
+
 _CPU, _MEMORY, _PODS = 0, 1, 2
 
 
@@ -88,7 +91,7 @@ class Nodes:
         }
         target = np.zeros(self.free.shape[0], np.int64)
         for column, amount in columns.items():
-            target[column] = amount
+            target[column] = min(amount, AMOUNT_MAX)
         grown = bool((target > self.allocatable[:, row]).any())
         self.free[:, row] += target - self.allocatable[:, row]
         self.allocatable[:, row] = target
@@ -114,7 +117,7 @@ class Nodes:
         """Charge (sign 1) or give back (-1) plain amounts and pod slots."""
         for resource, amount in amounts.items():
             if amount and resource not in DEVICE_NAMES and resource != names.PODS:
-                self.free[self.column(resource), row] -= sign * amount
+                self.free[self.column(resource), row] -= sign * min(amount, AMOUNT_MAX)
         self.free[_PODS, row] -= sign * slots
         self.touched.add(row)
 

@@ -82,10 +82,10 @@ class Queue:
 
     def make_ready(self, waiting: Waiting) -> None:
         """Try it in the next batch."""
-        waiting.order = _order(waiting)
-        if not waiting.ready:
-            waiting.ready = True
-            heapq.heappush(self._heap, (waiting.order, waiting.name))
+        order = _order(waiting)
+        if not waiting.ready or waiting.order != order:
+            waiting.ready, waiting.order = True, order
+            heapq.heappush(self._heap, (order, waiting.name))
 
     def refuse(self, waiting: Waiting, reasons: tuple[Reason, ...], now: float) -> None:
         """It was tried in vain: back off, then wait for a sign that something changed."""

@@ -71,8 +71,6 @@ class Room:
             return
         row = self.nodes.row(claim.node)
         holder = self.reserved.get(claim.reservation) if claim.reservation else None
-        if holder is not None and holder.claim.node != claim.node:
-            holder = None
         if holder is not None:
             self._charge_remainder(holder, -1)
         self._charge_pod(row, claim, sign)

@@ -182,12 +182,15 @@ class Solver:
         )
 
     def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
+        wanted = candidate.object.required_node if isinstance(candidate.object, Reservation) else ""
+        if wanted:
+            return explain.not_on(candidate.cls, wanted, self.nodes, self.costs)
         reasons = explain.nowhere(candidate.cls, self.nodes, self.costs)
         if candidate.cls.template.host_ports and not any(reason.nodes for reason in reasons):
             return (
                 Reason(code="ports", message="host ports are taken on every node that fits", nodes=len(self.nodes)),
             )
-        return reasons
+        return reasons or (explain.UNCLEAR,)
 
     # --- reservations ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ booking to surprise the cluster. Rules of the Koordinator protocol's reservation
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -84,9 +84,10 @@ def end_of(reservation: Reservation) -> float:
 
 
 def unix(text: str) -> float:
-    """Unix seconds of an RFC 3339 time; 0 when it is none."""
+    """Unix seconds of an RFC 3339 time, UTC when it names no zone; 0 when it is none."""
     try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+        time = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return 0.0
 

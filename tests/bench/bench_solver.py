@@ -1,0 +1,137 @@
+"""The solver's core alone: microseconds per pod, driven message by message without a bus.
+
+Compared within one run: the solver, which rates a node again only when it was touched, and the same solver rating all
+nodes for every pod (the baseline). Prints medians over rounds and the ratio; asserts nothing.
+
+    python tests/bench/bench_solver.py [--pods 2000] [--rounds 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from berth.contracts import names
+from berth.contracts.inventory import DeviceSlot
+from berth.placement_solver.core.classes import PodClass
+from berth.placement_solver.core.cost import Costs, Floats
+from berth.placement_solver.core.plan import Solution
+from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.picture import Picture
+from berth.simcluster.generate.shares import NODE_CLASSES, POD_CLASSES
+from berth.testing.builders import GI, PodBuilder, gpu_slots, pod
+from berth.testing.feed import Feed
+
+MI = 1 << 20
+BATCH = 200
+GPU_MEMORY = {"G3": 80 * GI}
+
+
+def cluster(feed: Feed, nodes: int, rng: random.Random) -> None:
+    """Nodes of the openb trace's mix, with their GPUs."""
+    chosen = rng.choices(NODE_CLASSES, [each.weight for each in NODE_CLASSES], k=nodes)
+    for number, each in enumerate(chosen):
+        name = f"node-{number}"
+        labels = {names.LABEL_GPU_MODEL: each.model}
+        feed.node(name, cpu=each.cpu_milli, memory=each.memory_mib * MI, labels=labels)
+        if each.gpus:
+            slots: list[DeviceSlot] = gpu_slots(each.gpus, GPU_MEMORY.get(each.model, 16 * GI))
+            feed.devices(name, slots)
+
+
+def workload(kind: str, count: int, rng: random.Random) -> list[PodBuilder]:
+    """`plain`: one class of small pods. `mixed`: the trace's classes. `gangs`: eight members with a GPU each."""
+    if kind == "plain":
+        return [pod(f"p{i}").requests(cpu=500, memory=GI) for i in range(count)]
+    if kind == "gangs":
+        return [
+            pod(f"p{i}").requests(cpu=4000, memory=8 * GI).gpus(1).gang(f"g{i // 8}", 8) for i in range(count // 8 * 8)
+        ]
+    made = []
+    chosen = rng.choices(POD_CLASSES, [each.weight for each in POD_CLASSES], k=count)
+    for number, each in enumerate(chosen):
+        builder = pod(f"p{number}").requests(cpu=each.cpu_milli, memory=each.memory_mib * MI)
+        if each.gpus:
+            builder.share(each.gpu_milli // 10 if each.gpus == 1 else 100 * each.gpus)
+        made.append(builder)
+    return made
+
+
+class Forgetful(Costs):
+    """The baseline: rates every node again for every pod."""
+
+    def of(self, cls: PodClass) -> Floats:
+        cls.cost = np.zeros(0)
+        return super().of(cls)
+
+
+class Driven(Feed):
+    """A picture and its verifier, fed by hand."""
+
+    def __init__(self) -> None:
+        self.picture = Picture([names.SCHEDULER_NAME], "s1")
+        self.verifier = Verifier(self.picture)
+        super().__init__(self.picture)
+
+    def batch(self) -> Solution:
+        """Solve one batch; its claims stay charged."""
+        units, _ = self.picture.batch(BATCH)
+        return self.picture.solver.solve(units, Trial(self.picture.room), "plan")
+
+
+def measure(nodes: int, kind: str, count: int, *, forgets: bool) -> tuple[float, float, int]:
+    """Microseconds per pod of solving and of verifying, and how many were placed."""
+    rng = random.Random(nodes)
+    driven = Driven()
+    if forgets:
+        driven.picture.solver.costs = Forgetful(driven.picture.nodes, driven.picture.solver.policy)
+    cluster(driven, nodes, rng)
+    driven.pods(workload(kind, count, rng))
+    solving = verifying = 0.0
+    placed = 0
+    while driven.picture.queue.has_ready(driven.picture.now):
+        began = time.perf_counter()
+        solution = driven.batch()
+        middle = time.perf_counter()
+        driven.verifier.check([each.claim for each in solution.placements])
+        solving += middle - began
+        verifying += time.perf_counter() - middle
+        placed += len(solution.placements)
+    return 1e6 * solving / count, 1e6 * verifying / count, placed
+
+
+def median(run: Callable[[], tuple[float, float, int]], rounds: int) -> tuple[float, float, int]:
+    """Medians over the rounds."""
+    found: Sequence[tuple[float, float, int]] = [run() for _ in range(rounds)]
+    return statistics.median(f[0] for f in found), statistics.median(f[1] for f in found), found[0][2]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pods", type=int, default=2_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    print(f"medians of {options.rounds} rounds, {options.pods} pods, batches of {BATCH}")
+    print(f"{'nodes':>6} {'pods':>7} {'placed':>7} {'solve':>8} {'verify':>8} {'rating all nodes':>17} {'ratio':>6}")
+    for nodes in (1_200, 5_000):
+        for kind in ("plain", "mixed", "gangs"):
+            count = options.pods
+            solve_us, verify_us, placed = median(
+                lambda n=nodes, k=kind, c=count: measure(n, k, c, forgets=False), options.rounds
+            )
+            few = max(200, count // 5)  # slow: fewer pods tell as much
+            base_us, _, _ = median(lambda n=nodes, k=kind, c=few: measure(n, k, c, forgets=True), options.rounds)
+            print(
+                f"{nodes:>6} {kind:>7} {placed:>7} {solve_us:>5.0f} us {verify_us:>5.0f} us {base_us:>14.0f} us "
+                f"{base_us / solve_us:>6.1f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

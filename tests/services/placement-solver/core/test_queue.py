@@ -1,0 +1,191 @@
+"""The queue: order, back-off, waking, groups; nothing that is ready is ever lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berth.contracts import names
+from berth.contracts.base import Reason
+from berth.placement_solver.core.queue import BACKOFF_MAX_S, FLUSH_S, Queue, Waiting
+from berth.testing.builders import pod
+
+WHY = (Reason(code="Insufficient cpu", message="Insufficient cpu"),)
+
+
+def put(queue: Queue, name: str, *, now: float = 0.0, priority: int = 0, sub: str = "", group: str = "") -> Waiting:
+    builder = pod(name).template(priority=priority)
+    if sub:
+        builder.label(names.LABEL_PRIORITY, sub)
+    return queue.put(("default", name), builder.build(1), group, now, 0, "")
+
+
+def drain(queue: Queue, now: float = 0.0) -> list[str]:
+    taken = []
+    while (waiting := queue.take(now)) is not None:
+        taken.append(waiting.name[1])
+    return taken
+
+
+@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.integers(0, 3)), max_size=20))
+def test_order_is_priority_then_sub_priority_then_age_then_name(entries: list[tuple[int, int, int]]) -> None:
+    queue = Queue()
+    keys = {}
+    for index, (priority, sub, now) in enumerate(entries):
+        name = f"p{index:02}"
+        put(queue, name, now=now, priority=priority, sub=str(sub))
+        keys[name] = (-priority, -sub, now, name)
+    assert drain(queue, 9.0) == sorted(keys, key=lambda name: keys[name])
+
+
+def test_what_is_refused_rests_until_it_is_woken_after_its_back_off() -> None:
+    queue = Queue()
+    waiting = put(queue, "a")
+    assert queue.take(0.0) is waiting
+    queue.refuse(waiting, WHY, 0.0)
+    assert not queue.has_ready(0.0)
+    queue.wake(0.5)
+    assert not queue.has_ready(0.9)
+    assert queue.next_retry() == 1.0
+    assert queue.has_ready(1.0)
+    assert queue.take(1.0) is waiting
+
+
+def test_the_back_off_doubles_up_to_a_limit() -> None:
+    queue = Queue()
+    waiting = put(queue, "a")
+    now = 0.0
+    pauses = []
+    for _ in range(6):
+        assert queue.take(now) is waiting
+        queue.refuse(waiting, WHY, now)
+        queue.wake(now)
+        pauses.append(queue.next_retry() - now)
+        now = queue.next_retry()
+    assert pauses == [1.0, 2.0, 4.0, 8.0, BACKOFF_MAX_S, BACKOFF_MAX_S]
+
+
+def test_without_any_sign_it_is_tried_again_all_the_same() -> None:
+    queue = Queue()
+    waiting = put(queue, "a")
+    queue.take(0.0)
+    queue.refuse(waiting, WHY, 0.0)
+    assert not queue.has_ready(FLUSH_S - 1)
+    assert queue.has_ready(FLUSH_S)
+
+
+def test_only_those_concerned_are_woken() -> None:
+    queue = Queue()
+    for name in ("a", "b"):
+        waiting = put(queue, name)
+        queue.take(0.0)
+        queue.refuse(waiting, WHY, 0.0)
+    queue.wake(5.0, lambda waiting: waiting.name[1] == "b")
+    assert drain(queue, 5.0) == ["b"]
+
+
+def test_holding_back_costs_no_back_off() -> None:
+    queue = Queue()
+    waiting = put(queue, "a")
+    queue.take(0.0)
+    queue.hold(waiting, WHY, 0.0)
+    queue.wake(0.1)
+    assert queue.has_ready(0.1)
+
+
+def test_a_changed_pod_is_tried_at_once_and_an_unchanged_one_goes_on_resting() -> None:
+    queue = Queue()
+    waiting = put(queue, "a")
+    queue.take(0.0)
+    queue.refuse(waiting, WHY, 0.0)
+    put(queue, "a")
+    assert not queue.has_ready(0.0)
+    put(queue, "a", priority=7)
+    assert queue.take(0.0) is waiting
+    assert waiting.tries == 0
+
+
+def test_a_pod_that_changes_while_it_is_ready_is_not_lost() -> None:
+    queue = Queue()
+    put(queue, "a")
+    put(queue, "b", priority=1)
+    put(queue, "a", priority=2)
+    assert drain(queue) == ["a", "b"]
+
+
+def test_a_woken_pod_that_changes_before_its_turn_is_not_lost() -> None:
+    queue = Queue()
+    waiting = put(queue, "a")
+    queue.take(0.0)
+    queue.refuse(waiting, WHY, 0.0)
+    queue.wake(5.0)
+    assert queue.has_ready(5.0)
+    put(queue, "a", priority=2)
+    assert drain(queue, 5.0) == ["a"]
+
+
+def test_a_successor_of_the_same_name_starts_anew() -> None:
+    queue = Queue()
+    waiting = put(queue, "a")
+    queue.take(0.0)
+    queue.refuse(waiting, WHY, 0.0)
+    successor = queue.put(("default", "a"), pod("a").set(uid="other").build(2), "", 3.0, 0, "")
+    assert successor is not waiting
+    assert (successor.tries, successor.since) == (0, 3.0)
+    assert queue.take(3.0) is successor
+
+
+def test_what_is_dropped_does_not_come_out() -> None:
+    queue = Queue()
+    put(queue, "a")
+    queue.drop(("default", "a"))
+    assert queue.take(0.0) is None
+    assert len(queue) == 0
+
+
+def test_a_group_comes_out_whole() -> None:
+    queue = Queue()
+    for name in ("a", "b", "c"):
+        put(queue, name, group="default/g" if name != "b" else "")
+    pulled = queue.pull([("default", "a"), ("default", "c"), ("default", "gone")])
+    assert [waiting.name[1] for waiting in pulled] == ["a", "c"]
+    assert drain(queue) == ["b"]
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["put", "change", "take", "refuse", "hold", "wake", "drop", "ready"]), st.integers(0, 3)),
+    max_size=40,
+)
+
+
+@settings(max_examples=300)
+@given(STEPS)
+def test_everything_that_waits_comes_out_in_the_end(steps: list[tuple[str, int]]) -> None:
+    queue = Queue()
+    out: dict[Any, Waiting] = {}
+    now = 0.0
+    for step, index in steps:
+        now += 0.25
+        name = ("default", f"p{index}")
+        known = queue.waiting.get(name)
+        if step in ("put", "change"):
+            put(queue, name[1], now=now, priority=int(now * 4) % 3 if step == "change" else 0)
+        elif step == "drop":
+            queue.drop(name)
+            out.pop(name, None)
+        elif step == "take":
+            taken = queue.take(now)
+            if taken is not None:
+                out[taken.name] = taken
+        elif step == "wake":
+            queue.wake(now)
+        elif known is not None and step == "ready":
+            queue.make_ready(known)
+        elif known is not None and name in out and step in ("refuse", "hold"):
+            (queue.refuse if step == "refuse" else queue.hold)(known, WHY, now)
+            del out[name]
+        out = {key: waiting for key, waiting in out.items() if not waiting.ready}
+    resting = set(queue.waiting) - set(out)
+    assert {("default", name) for name in drain(queue, now + 2 * FLUSH_S)} == resting

@@ -1,0 +1,164 @@
+"""The life of a Reservation: the protocol's cases, and what has to hold of any."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.contracts.kube import ObjectReference, ReservationCondition
+from berth.contracts.state import Reservation
+from berth.reservation_manager.core.life import FINAL, Life, Phase, User, end_of, live, unix
+from berth.reservation_manager.core.room import room_of
+from berth.reservation_manager.core.status import conditions_of, status_of
+
+VECTORS = Path(__file__).parents[3] / "vectors" / "reservation"
+SYNC = json.loads((VECTORS / "status_sync.json").read_text())["cases"]
+CONDITIONS = [
+    case
+    for case in json.loads((VECTORS / "conditions.json").read_text())["cases"]
+    if case["given"]["event"] in ("expired", "succeeded")
+]
+
+
+def text_of(at):
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def reservation_of(given):
+    status = given["status"]
+    return Reservation(
+        name="r",
+        uid=given["uid"],
+        version=7,
+        created=text_of(given["created"]),
+        ttl_s=given.get("ttlSeconds"),
+        expires=text_of(given["expires"]) if "expires" in given else "",
+        allocate_once=given.get("allocateOnce", True),
+        phase=status["phase"],
+        node=status.get("nodeName", ""),
+        allocatable=status.get("allocatable", {}),
+        allocated=status.get("allocated", {}),
+        current_owners=[ObjectReference(uid=uid) for uid in status.get("currentOwners", [])],
+    )
+
+
+@pytest.mark.parametrize("case", SYNC, ids=lambda case: case["name"])
+def test_one_pass_of_the_protocols_controller(case):
+    given, expect = case["given"], case["expect"]
+    reservation = reservation_of(given["reservation"])
+    users = [
+        User(pod["uid"], "ns", pod["uid"], pod["requests"])
+        for pod in given["pods"]
+        if pod["reservationUid"] == reservation.uid and pod["nodeName"] == reservation.node
+    ]
+    gone = bool(reservation.node) and reservation.node not in given["nodes"]
+    life = live(reservation, users, node_is_gone=gone, now=given["now"])
+    assert life.changed == (expect["action"] != "none")
+    if not life.changed:
+        return
+    if "phase" in expect:
+        assert life.phase == expect["phase"]
+        status = status_of(reservation, life, text_of(given["now"]))
+        ready = next(each for each in status["conditions"] if each["type"] == "Ready")
+        if "ready" in expect:
+            assert (ready["status"], ready["reason"]) == (expect["ready"], expect["reason"])
+    if "currentOwners" in expect:
+        assert [owner.uid for owner in life.owners] == expect["currentOwners"]
+        assert life.allocated == expect["allocated"]
+
+
+@pytest.mark.parametrize("case", CONDITIONS, ids=lambda case: case["name"])
+def test_conditions_after_an_event(case):
+    given, expect = case["given"], case["expect"]
+    phase = {"expired": Phase.FAILED, "succeeded": Phase.SUCCEEDED}[given["event"]]
+    life = Life(phase, given["event"].capitalize(), {}, (), True, 0.0)
+    known = [ReservationCondition(**each) for each in given["conditions"]]
+    after = conditions_of(known, life, "2024-01-01T00:00:00Z")
+    plain = [{"type": c["type"], "status": c["status"], "reason": c["reason"]} for c in after]
+    assert plain == [{k: each[k] for k in ("type", "status", "reason")} for each in expect["conditions"]]
+    assert phase.value == expect["phase"]
+
+
+def make(**fields):
+    return Reservation(**({"name": "r", "uid": "u", "version": 1, "created": text_of(1000), "ttl_s": 60.0} | fields))
+
+
+def test_a_reservation_that_never_got_a_node_expires_too():
+    assert live(make(), [], node_is_gone=False, now=1061).phase is Phase.FAILED
+    assert live(make(), [], node_is_gone=False, now=1060).phase is Phase.PENDING
+
+
+def test_the_users_leaving_ends_a_reservation_for_one():
+    left = make(node="n", phase="Available", current_owners=[ObjectReference(uid="p")], allocated={"cpu": 1})
+    assert live(left, [], node_is_gone=False, now=1001).phase is Phase.SUCCEEDED
+    several = make(node="n", phase="Available", allocate_once=False, current_owners=[ObjectReference(uid="p")])
+    life = live(several, [], node_is_gone=False, now=1001)
+    assert (life.phase, life.changed, life.owners) == (Phase.AVAILABLE, True, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-01T00:01:00Z", 60.0),
+        ("1970-01-01T01:01:00+01:00", 60.0),
+        ("1970-01-01T00:01:00", 60.0),
+        ("", 0.0),
+        ("soon", 0.0),
+        ("9999999999999-01-01T00:00:00Z", 0.0),
+    ],
+)
+def test_times(text, seconds):
+    assert unix(text) == seconds
+
+
+def test_which_end_counts():
+    assert end_of(make(expires=text_of(1030))) == 1030
+    assert end_of(make(expires=text_of(9000))) == 1060
+    assert end_of(make(ttl_s=0.0, expires=text_of(1030))) == 0.0
+    assert end_of(make(ttl_s=None)) == 0.0
+    assert end_of(make(created="", expires="")) == 0.0
+
+
+amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "x/y"]), st.integers(0, 10**15), max_size=3)
+user_lists = st.lists(
+    st.builds(User, uid=st.sampled_from("abcdef"), namespace=st.just("ns"), name=st.just("p"), requests=amounts),
+    max_size=4,
+    unique_by=lambda user: user.uid,
+)
+reservations = st.builds(
+    make,
+    phase=st.sampled_from(["", "Pending", "Available", "Succeeded", "Failed", "Waiting", "junk"]),
+    node=st.sampled_from(["", "n"]),
+    ttl_s=st.one_of(st.none(), st.floats(-1e18, 1e18)),
+    expires=st.sampled_from(["", "junk", text_of(1500)]),
+    created=st.sampled_from(["", "junk", text_of(1000)]),
+    allocate_once=st.booleans(),
+    allocatable=amounts,
+    allocated=amounts,
+    current_owners=st.lists(st.builds(ObjectReference, uid=st.sampled_from("abc")), max_size=2),
+)
+
+
+@given(reservations, user_lists, st.booleans(), st.floats(0, 1e12))
+def test_its_status_once_written_needs_no_second_write(reservation, users, gone, now):
+    """Whatever the object says: after its status was written as asked for, nothing more is asked for."""
+    life = live(reservation, users, node_is_gone=gone, now=now)
+    room = room_of(reservation, life)
+    assert not room.usable or (life.phase is Phase.AVAILABLE and reservation.node)
+    if not life.changed:
+        return
+    status = status_of(reservation, life, text_of(now) if now < 1e10 else "2100-01-01T00:00:00Z")
+    written = {"phase": status["phase"]}
+    if "allocated" in status:
+        written["allocated"] = life.allocated
+        written["current_owners"] = [ObjectReference(uid=each["uid"]) for each in status["currentOwners"]]
+    after = Reservation(**({name: getattr(reservation, name) for name in reservation.__struct_fields__} | written))
+    again = live(after, users, node_is_gone=gone, now=now)
+    assert not again.changed
+    assert again.phase is life.phase
+    assert life.phase in FINAL or not (reservation.allocate_once and life.owners)
