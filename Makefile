@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export UV_PYTHON_DOWNLOADS ?= never
-UV := $(shell tools/uv.sh || echo "uv-is-missing")
+UV = $(shell tools/uv.sh || echo "uv-is-missing")
 RUN = $(UV) run --frozen
 LINT = $(UV) run --frozen --group lint
 ARGS ?=

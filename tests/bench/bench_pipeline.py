@@ -36,7 +36,7 @@ async def lot(api: Api, watch: PodWatch, prefix: str, count: int, rate: float) -
     await create(api, creations, rate=rate)
     fates = [watch.expect(f"default/{name}") for name in names]
     async with asyncio.timeout(WAIT_S):
-        while not all(fate.node for fate in fates):  # noqa: ASYNC110 - the watch sets them one by one
+        while not all(fate.node for fate in fates):
             await asyncio.sleep(0.02)
     return [1000 * (fate.bound - fate.sent) for fate in fates]
 

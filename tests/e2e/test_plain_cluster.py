@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from tests.e2e.whole import Corner, Whole, run_whole
 
 from berth.contracts import names
-from tests.e2e.whole import Corner, Whole, run_whole
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 

@@ -47,7 +47,7 @@ _READ = {
 }
 
 
-# --- objects -----------------------------------------------------------------------------------------------------------
+# --- objects ---
 
 
 def new_pod(name: str, *, cpu: str = "1", gpus: int = 0, **spec: Any) -> dict[str, Any]:
@@ -270,7 +270,7 @@ class Mirror:
             self.owned.put(key, value)
 
 
-# --- a solver that only knows cpu and whole GPUs ---------------------------------------------------------------------------
+# --- a solver that only knows cpu and whole GPUs ---
 
 
 class PlainSolver:
@@ -431,7 +431,7 @@ class _LedgerSink:
         self._solver._wake.set()
 
 
-# --- the whole ---------------------------------------------------------------------------------------------------------
+# --- the whole ---
 
 
 class Replica:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 WIDTH_MAX = 100
+_COLOURS = {"green": 32, "red": 31, "yellow": 33, "dim": 2}
 
 
 def is_live(stream: IO[Any] | None = None) -> bool:
@@ -19,20 +20,11 @@ def is_live(stream: IO[Any] | None = None) -> bool:
     return out.isatty() and not os.environ.get("CI") and os.environ.get("TERM", "") != "dumb"
 
 
-def console(stream: IO[Any] | None = None) -> Console:
-    """A console that keeps to the width; rich itself honours NO_COLOR and leaves colours out when piped."""
-    out = stream or sys.stdout
-    live = is_live(out)
-    probe = Console(file=out)
-    return Console(
-        file=out,
-        width=min(probe.width, WIDTH_MAX) if live else WIDTH_MAX,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        soft_wrap=not live,
-        no_color=True if not live or os.environ.get("NO_COLOR") else None,
-    )
+def painted(text: str, colour: str) -> str:
+    """The text in a colour (`green`, `red`, `yellow`, `dim`) where colours are welcome, else unchanged."""
+    if not is_live() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
 
 def columns(

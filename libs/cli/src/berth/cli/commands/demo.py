@@ -22,7 +22,7 @@ from berth.cli.load.ready import until_counted
 from berth.cli.output import columns
 from berth.cli.replay.figures import Law, laws_of, percentile
 from berth.cli.replay.progress import Progress
-from berth.cli.replay.report import laws
+from berth.cli.replay.report import laws, mark
 from berth.cli.runfile import RunFile
 from berth.cli.stack.stack import Stack
 
@@ -101,7 +101,7 @@ def _summary(fates: dict[str, Fate], plot: Scenario, verdict: Verdict) -> list[s
     times = "" if math.isnan(p50) else f"   create to bound p50 {p50:.0f} ms, p99 {p99:.0f} ms"
     counts = f"placed {placed}   waiting {len(fates) - placed - refused}   refused {refused}"
     lines = ["", f"{counts}   GPU use 0 % -> {use:.0f} %{times}", "", "shown"]
-    lines += [f"  {'ok     ' if happened else 'MISSING'}  {promise}" for promise, happened in verdict.shown]
+    lines += [f"  {mark(happened, 'MISSING')}  {promise}" for promise, happened in verdict.shown]
     lines += ["laws", *laws(verdict.laws)]
     hints = [
         ("berth demo --keep", "the same, and it keeps running for the next three"),

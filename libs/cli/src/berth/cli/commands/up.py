@@ -11,7 +11,11 @@ from berth.cli.load.creator import create_all
 from berth.cli.output import columns
 from berth.cli.runfile import RunFile
 from berth.cli.stack.stack import Stack
+from berth.kube import Kube, KubeConfigError, KubeSettings, Selection
+from berth.kube.resources import NODES
 from berth.simcluster.generate import ClusterShape, generate_cluster
+
+REACH_TIMEOUT_S = 5.0
 
 
 def say(text: str) -> None:
@@ -22,6 +26,8 @@ def say(text: str) -> None:
 async def up(*, nodes: int, seed: int, kube_url: str | None, kubeconfig: Path | None, solvers: int, keep: bool) -> int:
     """Run until cancelled; EXIT_BAD when a part ends that cannot be started again."""
     kube = _kube(kube_url, kubeconfig)
+    if kube:
+        await _check_reachable(kube_url or "", kubeconfig)
     began = time.monotonic()
     stack = Stack(kube=kube, replicas={"placement-solver": solvers}, keep=keep, say=lambda text: say(f"  {text}"))
     say("berth up")
@@ -48,6 +54,22 @@ def _kube(url: str | None, kubeconfig: Path | None) -> dict[str, str]:
             raise CliError(f"--kubeconfig: {kubeconfig} is not a file")
         return {"BERTH_KUBECONFIG": str(kubeconfig.resolve())}
     return {}
+
+
+async def _check_reachable(url: str, kubeconfig: Path | None) -> None:
+    """Raises CliError when the cluster does not let us list its nodes."""
+    settings = KubeSettings(url=url, kubeconfig=str(kubeconfig or ""), timeout_s=REACH_TIMEOUT_S)
+    try:
+        kube = await Kube.connect(settings)
+    except KubeConfigError as error:
+        raise CliError(str(error)) from error
+    try:
+        answer = await kube.page(Selection(NODES), limit=1)
+    finally:
+        await kube.close()
+    if not answer.ok:
+        where = url or str(kubeconfig)
+        raise CliError(f"the API server of {where} cannot be used: {answer.status or 'no answer'} {answer.message}")
 
 
 async def _create_nodes(url: str, nodes: int, seed: int) -> int:

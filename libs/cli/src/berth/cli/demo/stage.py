@@ -13,7 +13,7 @@ from berth.cli.demo.scenario import NAMESPACE
 from berth.cli.load.api import Api
 from berth.cli.load.creator import create_all
 from berth.cli.load.pods import Fate, PodWatch
-from berth.cli.output import fitted, wrapped
+from berth.cli.output import WIDTH_MAX, fitted, painted, wrapped
 from berth.cli.replay.progress import Progress
 from berth.contracts.question import WhyAnswer
 from berth.simcluster.store.objects import Json
@@ -77,8 +77,10 @@ class Stage:
 
     def tell(self, kind: str, name: str, outcome: str, facts: str = "") -> None:
         """One line of the story, with the time since the first pod."""
-        at = f"{time.monotonic() - self._began:4.1f} s"
-        self._progress.line(fitted(f"{at}  {kind:<11} {name:<12} {outcome:<14} {facts}".rstrip()))
+        colour = "green" if outcome.startswith(("placed", "available")) else "yellow"
+        start = f"{time.monotonic() - self._began:4.1f} s  {kind:<11} {name:<12} "
+        rest = fitted(facts, max(10, WIDTH_MAX - len(start) - 15))
+        self._progress.line(f"{start}{painted(f'{outcome:<14}', colour)} {rest}".rstrip())
 
     def more(self, what: str, text: str) -> None:
         """A text below the last line."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from berth.cli.output import columns, fitted
+from berth.cli.output import WIDTH_MAX, columns, fitted, painted
 from berth.cli.replay.figures import Figures, Law
 
 
@@ -39,10 +39,15 @@ def report(figures: Figures) -> list[str]:
     return lines
 
 
+def mark(is_good: bool, otherwise: str) -> str:
+    """`ok`, or the other word, padded and coloured."""
+    return painted(f"{'ok' if is_good else otherwise:<7}", "green" if is_good else "red")
+
+
 def laws(checked: Sequence[Law]) -> list[str]:
     """One line per law, and what breaks it."""
     lines = []
     for law in checked:
-        lines.append(fitted(f"  {'ok     ' if law.ok else 'BROKEN '}  {law.sentence}"))
+        lines.append(f"  {mark(law.ok, 'BROKEN')}  {fitted(law.sentence, WIDTH_MAX - 11)}")
         lines += [fitted(f"           {text}") for text in law.evidence]
     return lines

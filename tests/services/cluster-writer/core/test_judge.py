@@ -1,0 +1,240 @@
+"""What is to be done about a decision: verdicts, gangs, waves and answers as tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
+from berth.cluster_writer.core.gangs import Start, check_plan
+from berth.cluster_writer.core.judge import Verdict, judge
+from berth.cluster_writer.core.waves import loss, plans_to_forget, to_begin, to_record
+from berth.contracts import subjects
+from berth.contracts.codec import encode
+from berth.contracts.ledger import Allocation, Decision, Epoch, GangRef, Plan, PlanStatus
+from berth.contracts.state import Node, Pod, PodTemplate
+from berth.kube.answer import Answer
+from berth.transaction.book import Book
+
+NODE = Node(name="n", uid="n", version=1, allocatable={"cpu": 4})
+
+
+class Views:
+    """A book that is fed by hand; complete through `version`."""
+
+    def __init__(self, version=100):
+        self.book = Book(remember=True)
+        self.sequence = 0
+        self.ledger(subjects.EPOCH_KEY, Epoch(epoch=1))
+        tracker = self.book.complete["pods"]
+        tracker.marked(version, True)
+        tracker.end()
+
+    def ledger(self, key, message, deleted=False):
+        self.sequence += 1
+        self.book.read_ledger(key, b"" if deleted else encode(message), deleted, self.sequence)
+
+    def plan(self, plan="p", status=PlanStatus.COMMITTED):
+        self.ledger(subjects.plan_key(1, plan), Plan(id=plan, status=status))
+
+    def decision(self, name="a", cpu=1, **more):
+        known = {"plan": "p", "namespace": "ns", "name": name, "uid": name, "attempt": 0, "node": "n"}
+        known |= {"pod_version": 10, "basis": 50, "allocation": Allocation(amounts={"cpu": cpu})}
+        made = Decision(**(known | more))
+        self.ledger(subjects.decision_key(1, "ns", name), made)
+        return made
+
+    def pod(self, name="a", **more):
+        pod = Pod(**({"namespace": "ns", "name": name, "uid": name, "version": 10} | more))
+        self.book.see_pod(("ns", name), pod)
+
+    def judge(self, decision, nodes=None, **more):
+        return judge(decision, self.book, {"n": NODE} if nodes is None else nodes, frozenset(), **more).verdict
+
+
+@pytest.mark.parametrize(
+    ("pod", "verdict"),
+    [
+        ({}, Verdict.BIND),
+        ({"node": "n"}, Verdict.NOTHING),
+        ({"node": "other"}, Verdict.NOTHING),
+        ({"attempt": 1}, Verdict.NOTHING),
+        ({"phase": "Failed"}, Verdict.NOTHING),
+        ({"uid": "successor"}, Verdict.NOTHING),
+        ({"deleting": True}, Verdict.WAIT),
+        ({"template": PodTemplate(gates=["g"])}, Verdict.WAIT),
+        (None, Verdict.NOTHING),
+    ],
+)
+def test_by_its_pod(pod, verdict):
+    views = Views()
+    decision = views.decision()
+    views.plan()
+    if pod is not None:
+        views.pod(**pod)
+    assert views.judge(decision) is verdict
+
+
+@pytest.mark.parametrize("status", [None, PlanStatus.OPEN, PlanStatus.ABORTED])
+def test_only_a_committed_plan_is_acted_on(status):
+    views = Views()
+    decision = views.decision()
+    if status:
+        views.plan(status=status)
+    views.pod()
+    assert views.judge(decision) is Verdict.NOTHING
+
+
+def test_a_view_older_than_the_solvers_waits():
+    views = Views(version=49)
+    decision = views.decision()
+    views.plan()
+    views.pod()
+    assert views.judge(decision) is Verdict.WAIT
+    views.book.complete["pods"].seen(50)
+    assert views.judge(decision) is Verdict.BIND
+
+
+def test_an_absent_pod_is_gone_only_in_a_view_that_must_show_it():
+    views = Views(version=50)
+    decision = views.decision(pod_version=60)
+    views.plan()
+    assert views.judge(decision) is Verdict.WAIT
+
+
+def test_nodes():
+    views = Views()
+    decision = views.decision()
+    views.plan()
+    views.pod()
+    assert views.judge(decision, {}) is Verdict.WITHDRAW
+    assert judge(decision, views.book, {}, frozenset()).is_doubtful
+    assert views.judge(decision, {}, nodes_known=False) is Verdict.WAIT
+    leaving = Node(name="n", uid="n", version=1, allocatable={"cpu": 4}, deleting=True)
+    assert views.judge(decision, {"n": leaving}) is Verdict.WITHDRAW
+
+
+def test_a_clash_with_a_decision_that_the_ledger_has_lost():
+    views = Views()
+    views.decision("lost", cpu=3)
+    views.plan()
+    views.pod("lost")
+    views.book.reset_ledger()
+    views.ledger(subjects.EPOCH_KEY, Epoch(epoch=1))
+    decision = views.decision("a", cpu=2, plan="q")
+    views.plan("q")
+    views.pod("a")
+    found = judge(decision, views.book, {"n": NODE}, frozenset())
+    assert (found.verdict, found.is_doubtful) == (Verdict.LOSS, True)
+    views.book.see_pod(("ns", "lost"), None)
+    assert views.judge(decision) is Verdict.BIND, "its holder is gone"
+
+
+def gang(views, members=3, size=3, strict=True):
+    for index in range(members):
+        views.decision(f"m{index}", gang=GangRef(name="g", size=size, strict=strict))
+        views.pod(f"m{index}")
+    views.plan()
+
+
+def test_a_whole_gang_begins():
+    views = Views()
+    gang(views)
+    assert check_plan("p", views.book).start is Start.GO
+
+
+def test_a_gang_that_misses_a_member_is_withdrawn_unless_it_has_begun():
+    views = Views()
+    gang(views, members=2)
+    found = check_plan("p", views.book)
+    assert found.start is Start.WITHDRAW
+    assert [each.name for each in found.withdraw] == ["m0", "m1"]
+    views.pod("m0", node="n", plan="p")
+    assert check_plan("p", views.book).start is Start.GO
+    views.pod("m0", node="n", plan="another")
+    assert check_plan("p", views.book).start is Start.WITHDRAW
+
+
+@pytest.mark.parametrize("change", [{"attempt": 1}, {"node": "n"}, {"uid": "successor"}])
+def test_a_gang_with_a_member_that_is_not_current_is_withdrawn(change):
+    views = Views()
+    gang(views)
+    views.pod("m1", **change)
+    found = check_plan("p", views.book)
+    assert found.start is Start.WITHDRAW
+    assert [each.name for each in found.withdraw] == ["m0", "m2"]
+
+
+def test_a_gang_waits_for_the_view_and_a_loose_one_for_nobody():
+    late = Views(version=40)
+    gang(late)
+    assert check_plan("p", late.book).start is Start.WAIT
+    loose = Views(version=40)
+    gang(loose, members=2, strict=False)
+    assert check_plan("p", loose.book).start is Start.GO
+
+
+def test_waves_go_by_the_order_of_the_ledger():
+    views = Views()
+    for plan in ("c", "a", "b"):
+        views.decision(f"of-{plan}", plan=plan)
+        views.plan(plan)
+    views.decision("of-open", plan="open")
+    views.plan("open", PlanStatus.OPEN)
+    ledger = views.book.ledger
+    assert to_begin(ledger, {"a", "b", "c", "open", "unknown"}) == ["c", "a", "b"]
+    assert to_begin(ledger, {"a"}) == ["a"]
+    assert to_record(ledger, "c", ["a"]) == "a"
+    assert to_record(ledger, "b", ["a"]) == "b"
+    assert to_record(ledger, "", []) == ""
+
+
+def test_what_a_lease_notices():
+    views = Views()
+    views.plan()
+    views.plan("open", PlanStatus.OPEN)
+    ledger = views.book.ledger
+    assert not loss(ledger, 1, "")
+    assert not loss(ledger, 1, "p")
+    for epoch, plan in ((None, ""), (2, ""), (1, "lost"), (1, "open")):
+        assert loss(ledger, epoch, plan)
+
+
+def test_plans_are_forgotten_after_their_decisions_and_never_the_leases():
+    views = Views()
+    views.plan("old")
+    views.decision("a", plan="held")
+    views.plan("held")
+    views.plan("named")
+    views.plan("newer")
+    ledger = views.book.ledger
+    assert plans_to_forget(ledger, "named") == ["old"]
+    assert plans_to_forget(ledger, "") == []
+    assert plans_to_forget(ledger, "unknown") == []
+
+
+@pytest.mark.parametrize(
+    ("status", "following"),
+    [
+        (201, Next.DONE),
+        (404, Next.DONE),
+        (409, Next.LOOK),
+        *((status, Next.REPEAT) for status in (0, 401, 403, 429, 500, 502, 503, 504)),
+        *((status, Next.WITHDRAW) for status in (400, 405, 413, 422)),
+    ],
+)
+def test_answers_to_a_bind(status, following):
+    assert after_bind(Answer(status)) is following
+
+
+@pytest.mark.parametrize(
+    ("status", "following"),
+    [
+        (200, Next.DONE),
+        (404, Next.DONE),
+        (409, Next.LOOK),
+        (422, Next.LOOK),
+        *((status, Next.REPEAT) for status in (0, 400, 403, 429, 500)),
+    ],
+)
+def test_answers_to_a_withdrawal(status, following):
+    assert after_withdrawal(Answer(status)) is following

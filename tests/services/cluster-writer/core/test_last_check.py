@@ -1,0 +1,149 @@
+"""The last check against a naive recount, and what a clash is a sign of."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.cluster_writer.core.last_check import clash
+from berth.contracts import names
+from berth.contracts.ledger import Allocation, Decision, DeviceGrant
+from berth.transaction.claims import Claim
+
+DEVICES = frozenset({names.GPU_CORE, names.GPU_MEMORY_RATIO, names.GPU_MEMORY})
+
+
+def grant(minor, percent=100):
+    return DeviceGrant(kind="gpu", minor=minor, amounts={names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent})
+
+
+def decision(cpu=1, devices=(), **more):
+    amounts = {"cpu": cpu} if isinstance(cpu, int) else cpu
+    known = {"plan": "p", "namespace": "ns", "name": "me", "uid": "me", "attempt": 0, "node": "n", "pod_version": 1}
+    return Decision(**(known | {"basis": 1, "allocation": Allocation(amounts=amounts, devices=list(devices))} | more))
+
+
+def claim(name, cpu=1, devices=(), plan="other", **more):
+    amounts = {"cpu": cpu} if isinstance(cpu, int) else cpu
+    return Claim(("ns", name), name, "n", amounts, tuple(devices), plan=plan, **more)
+
+
+def check(mine, others, cpu=10, **room):
+    return clash(mine, others, {"cpu": cpu} | room, DEVICES)
+
+
+def test_room_to_the_last_core():
+    assert check(decision(4), [claim("a", 6)]) is None
+    found = check(decision(5), [claim("a", 6)])
+    assert found is not None
+    assert found.is_ours
+    assert "11 claimed of 10" in found.text
+
+
+def test_its_own_claim_does_not_stand_in_its_way():
+    assert check(decision(6), [claim("me", 6)]) is None
+
+
+def test_a_clash_that_takes_a_strangers_pod_is_no_loss():
+    found = check(decision(5), [claim("a", 3), claim("stranger", 3, plan="")])
+    assert found is not None
+    assert not found.is_ours
+    found = check(decision(5), [claim("a", 6), claim("stranger", 3, plan="")])
+    assert found is not None
+    assert found.is_ours, "ours clash without the stranger as well"
+
+
+def test_overcommitted_amounts_shrink_and_prove_nothing():
+    amounts = {names.BATCH_CPU: 5}
+    found = clash(decision(amounts), [claim("a", amounts)], {names.BATCH_CPU: 8}, DEVICES)
+    assert found is not None
+    assert not found.is_ours
+
+
+def test_a_minor_is_given_once():
+    assert check(decision(devices=[grant(0)]), [claim("a", devices=[grant(1)])]) is None
+    found = check(decision(devices=[grant(0)]), [claim("a", devices=[grant(0)])])
+    assert found is not None
+    assert found.is_ours
+    assert check(decision(devices=[grant(0, 50)]), [claim("a", devices=[grant(0, 50)])]) is None
+    assert check(decision(devices=[grant(0, 50)]), [claim("a", devices=[grant(0, 51)], plan="")]) is not None
+    assert check(decision(devices=[grant(0, 60), grant(0, 60)]), []) is not None
+
+
+def test_minors_that_nobody_knows_stop_devices_only():
+    stranger = claim("a", plan="", unread=True)
+    found = check(decision(devices=[grant(0)]), [stranger])
+    assert found is not None
+    assert not found.is_ours
+    assert check(decision(), [stranger]) is None
+    ours = claim("a", plan="p", unread=True)
+    found = check(decision(devices=[grant(0)]), [ours])
+    assert found is not None
+    assert not found.is_ours, "an annotation that was edited is no loss"
+
+
+def test_a_reservation_and_its_users_share_what_it_holds():
+    held = Claim(("", "r"), "r", "n", {"cpu": 6}, (grant(0, 50),), plan="p", is_reservation=True)
+    user = claim("user", 4, [grant(0, 50)], reservation="r")
+    assert check(decision(4), [held, user]) is None, "four outside, six held, four of them used"
+    assert check(decision(5), [held, user]) is not None
+    assert check(decision(2, reservation_uid="r"), [held, user]) is None
+    assert check(decision(devices=[grant(0, 50)]), [held, user]) is None, "the user draws on the reservation's half"
+    assert check(decision(devices=[grant(0, 60)]), [held, user]) is not None
+    mine = decision(6, kind="reservation", namespace="", name="r", uid="r")
+    assert check(mine, [user, claim("a", 4)]) is None
+
+
+def test_ports_and_slots():
+    mine = decision(host_ports=["0.0.0.0/TCP/80"])
+    assert check(mine, [claim("a", ports=("10.0.0.1/TCP/80",))]) is not None
+    assert check(mine, [claim("a", ports=("10.0.0.1/UDP/80", "10.0.0.1/TCP/81"))]) is None
+    one = decision(host_ports=["10.0.0.1/TCP/80"])
+    assert check(one, [claim("a", ports=("10.0.0.2/TCP/80",))]) is None
+    assert check(decision(), [claim("a")], pods=2) is None
+    assert check(decision(), [claim("a"), claim("b")], pods=2) is not None
+
+
+minors = st.lists(st.integers(0, 2), max_size=2, unique=True)
+claims = st.lists(
+    st.tuples(st.integers(0, 6), minors, st.sampled_from([50, 100]), st.booleans(), st.sampled_from(["", "r"])),
+    max_size=6,
+)
+
+
+@given(st.integers(0, 6), minors, st.sampled_from([50, 100]), claims, st.sampled_from(["", "r"]), st.booleans())
+def test_it_finds_what_a_naive_recount_finds(cpu, mine_minors, share, others, draws_on, has_reservation):
+    mine = decision(cpu, [grant(minor, share) for minor in mine_minors], reservation_uid=draws_on)
+    known = [
+        claim(f"c{i}", each_cpu, [grant(m, part) for m in ms], "p" if ours else "", reservation=on)
+        for i, (each_cpu, ms, part, ours, on) in enumerate(others)
+    ]
+    held = Claim(("", "r"), "r", "n", {"cpu": 4}, (grant(0, 50),), plan="p", is_reservation=True)
+    everybody = [*known, held] if has_reservation else known
+    found = check(mine, everybody)
+    assert (found is not None) == _is_too_much(mine, everybody)
+    if found is not None:
+        assert found.is_ours == _is_too_much(mine, [each for each in everybody if each.is_ours])
+
+
+def _is_too_much(mine, others):
+    """Unit by unit: what the pods take, and of a reservation what its users leave."""
+    pods = [(mine.allocation.amounts, mine.allocation.devices, mine.reservation_uid)]
+    pods += [(c.amounts, c.devices, c.reservation) for c in others if not c.is_reservation]
+    held = [c for c in others if c.is_reservation]
+    cpu = sum(amounts["cpu"] for amounts, _, _ in pods)
+    for each in held:
+        cpu += max(0, each.amounts["cpu"] - sum(a["cpu"] for a, _, on in pods if on == each.uid))
+    if cpu > 10 and mine.allocation.amounts["cpu"] > 0:
+        return True
+    for minor in {g.minor for g in mine.allocation.devices}:
+
+        def on_minor(devices, minor=minor):
+            return sum(g.amounts[names.GPU_CORE] for g in devices if g.minor == minor)
+
+        taken = sum(on_minor(devices) for _, devices, _ in pods)
+        for each in held:
+            taken += max(0, on_minor(each.devices) - sum(on_minor(d) for _, d, on in pods if on == each.uid))
+        if taken > 100:
+            return True
+    return False

@@ -1,0 +1,285 @@
+"""Messages in, units out: who waits, with whom, and when a gang may be tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from berth.contracts import names, subjects
+from berth.contracts.codec import encode
+from berth.contracts.errors import Broken
+from berth.contracts.ledger import Epoch
+from berth.contracts.state import PodTemplate, Reservation
+from berth.placement_solver.core.shards import owner
+from berth.testing.builders import gpu_slots, pod
+
+
+@pytest.fixture
+def run(solving: type[Any]) -> Any:
+    made = solving()
+    made.node("n1", cpu=10_000)
+    return made
+
+
+def unit_ids(run: Any) -> list[str]:
+    units, _ = run.picture.batch(100)
+    return [unit.id for unit in units]
+
+
+def held_back(run: Any) -> list[str]:
+    _, held = run.picture.batch(100)
+    return [reason.message for _, reason in held]
+
+
+# --- who waits ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        pod("p").template(scheduler="default-scheduler"),
+        pod("p").on("n1"),
+        pod("p").set(phase="Succeeded"),
+        pod("p").set(phase="Failed"),
+        pod("p").set(deleting=True),
+        pod("p").template(gates=["example.org/wait"]),
+    ],
+)
+def test_pods_that_do_not_wait(run: Any, builder: Any) -> None:
+    run.pod(builder)
+    assert unit_ids(run) == []
+
+
+def test_a_pod_waits_from_its_last_gate_on(run: Any) -> None:
+    run.pod(pod("p").template(gates=["example.org/wait"]))
+    run.pod(pod("p"))
+    assert unit_ids(run) == ["uid-default-p"]
+
+
+def test_a_decided_pod_does_not_wait_until_its_attempt_is_raised(run: Any) -> None:
+    run.pod(pod("p"))
+    run.round()
+    assert unit_ids(run) == []
+    run.pod(pod("p"))  # seen again, still unbound
+    assert unit_ids(run) == []
+    run.pod(pod("p").set(attempt=1))
+    assert unit_ids(run) == ["uid-default-p"]
+
+
+def test_a_successor_waits_only_once_its_predecessor_is_known_to_be_gone(run: Any) -> None:
+    run.pod(pod("p"))
+    run.round()
+    run.delete_pod("p")
+    run.pod(pod("p").set(uid="second"))
+    assert unit_ids(run) == ["second"]
+
+
+def test_the_same_without_proof(run: Any) -> None:
+    run.pod(pod("p"))
+    run.round()
+    run.picture.book.complete["pods"].reset()
+    run.pod(pod("p").set(uid="second"))
+    assert unit_ids(run) == []
+    run.complete()
+    assert unit_ids(run) == ["second"]
+
+
+def test_a_new_epoch_makes_undecided_what_was_decided(run: Any) -> None:
+    run.pod(pod("p"))
+    run.round()
+    run.epoch(2)
+    assert unit_ids(run) == ["uid-default-p"]
+
+
+def test_a_ledger_that_starts_over_makes_waiting_what_it_held(run: Any) -> None:
+    run.pod(pod("p"))
+    run.round()
+    run.picture.reset_ledger()
+    assert unit_ids(run) == ["uid-default-p"]
+    run.picture.read_ledger(subjects.EPOCH_KEY, encode(Epoch(epoch=1)), False, 1)
+    for message in run.ledger.messages[1:]:
+        run.picture.read_ledger(*message)
+    assert unit_ids(run) == []
+
+
+def test_state_that_starts_over_shows_nothing_and_gives_nothing_away(run: Any) -> None:
+    run.devices("n1", gpu_slots(1))
+    run.pod(pod("p").gpus(1))
+    run.round()
+    before = run.picture.nodes.free[0, 0]
+    run.picture.reset_state()
+    assert len(run.picture.queue) == 0
+    assert not run.picture.nodes.alive.any()
+    run.node("n1", cpu=10_000)
+    run.complete()
+    assert run.picture.nodes.free[0, 0] == before + 0
+    run.pod(pod("q").gpus(1))
+    assert run.nodes_of(run.round()) == {"q": "n1"}  # p is known to be gone: the new view does not show it
+
+
+def test_a_decision_on_an_unread_pod_holds_its_room_after_a_reset(run: Any) -> None:
+    run.devices("n1", gpu_slots(1))
+    run.pod(pod("p").gpus(1))
+    run.round()
+    run.picture.reset_state()
+    run.node("n1", cpu=10_000)
+    run.pod(pod("q").gpus(1))
+    assert run.nodes_of(run.round()) == {}
+
+
+def test_a_malformed_message_is_broken_and_changes_nothing(run: Any) -> None:
+    for key in ("pod.default.p", "node.n1", "podgroup.default.g", "reservation.r"):
+        with pytest.raises(Broken):
+            run.picture.read_state(key, b"{", deleted=False, gap=False, trace=None)
+    with pytest.raises((Broken, ValueError)):
+        run.picture.read_state("pod.only-one-part", b"{}", deleted=False, gap=False, trace=None)
+    run.pod(pod("p"))
+    assert run.nodes_of(run.round()) == {"p": "n1"}
+
+
+# --- gangs --------------------------------------------------------------------------------------------------------
+
+
+def members(count: int, minimum: int, gang: str = "g", **settings: str) -> list[Any]:
+    return [pod(f"{gang}-{index}").requests(cpu=1000).gang(gang, minimum, **settings) for index in range(count)]
+
+
+def test_a_gang_waits_for_its_members_and_then_is_one_unit(run: Any) -> None:
+    run.pods(members(2, 3))
+    assert held_back(run) == ["gang default/g has 2 of 3 members"] * 2
+    run.pod(pod("g-2").requests(cpu=1000).gang("g", 3))
+    units, held = run.picture.batch(100)
+    assert [(unit.id, len(unit.candidates), unit.needed) for unit in units] == [("default/g", 3, {"default/g": 3})]
+    assert held == []
+
+
+def test_a_strict_gang_is_placed_whole_or_not_at_all(run: Any) -> None:
+    run.pods(members(11, 11))
+    solution = run.round()
+    assert solution.placements == ()
+    assert len(solution.refusals) == 11
+    assert "room for 10 of 11 members" in solution.refusals[0].reasons[0].message
+    assert run.picture.nodes.free[0, 0] == 10_000
+
+
+def test_beyond_its_minimum_a_gang_takes_what_fits(run: Any) -> None:
+    run.pods(members(12, 4))
+    solution = run.round()
+    assert len(solution.placements) == 10
+    assert {placement.gang.size for placement in solution.placements} == {10}
+
+
+def test_members_by_pod_group_wait_for_the_object(run: Any) -> None:
+    run.pods(pod(f"m-{index}").gang("g") for index in range(2))
+    assert held_back(run) == ["gang default/g has no PodGroup yet"] * 2
+    run.picture.queue.hold(run.picture.queue.waiting["default", "m-0"], (), 0.0)
+    run.pod_group("g", 2)
+    units, _ = run.picture.batch(100)
+    assert [len(unit.candidates) for unit in units] == [2]
+
+
+def test_a_gang_that_is_decided_is_about_to_begin_and_then_lets_members_in_one_by_one(run: Any) -> None:
+    builders = members(2, 2)
+    run.pods(builders)
+    run.round()
+    run.pod(pod("g-9").requests(cpu=1000).gang("g", 2))
+    assert held_back(run) == ["gang default/g is about to begin"]
+    run.bind(builders[0])
+    assert unit_ids(run) == ["uid-default-g-9"]
+
+
+def test_only_waiting_needs_a_whole_gang_each_time(run: Any) -> None:
+    builders = members(2, 2, match_policy="only-waiting")
+    run.pods(builders)
+    run.round()
+    for builder in builders:
+        run.bind(builder)
+    late = pod("g-9").requests(cpu=1000).gang("g", 2, match_policy="only-waiting")
+    run.pod(late)
+    solution = run.round()
+    assert solution.placements == ()
+
+
+def test_waiting_and_running_counts_those_that_run(run: Any) -> None:
+    builders = members(2, 2, match_policy="waiting-and-running")
+    run.pods(builders)
+    run.round()
+    for builder in builders:
+        run.bind(builder)
+    run.pod(pod("g-9").requests(cpu=1000).gang("g", 2, match_policy="waiting-and-running"))
+    assert run.nodes_of(run.round()) == {"g-9": "n1"}
+
+
+def test_gangs_of_a_group_begin_together(run: Any) -> None:
+    both = '["default/a","default/b"]'
+    run.pods(members(2, 2, "a", groups=both))
+    assert held_back(run) == ["gang default/b of the group is not there"] * 2
+    run.pods(members(9, 9, "b", groups=both))
+    solution = run.round()  # 11 cores are needed, 10 are there
+    assert solution.placements == ()
+    run.node("n2", cpu=1000)
+    run.picture.now = 100.0
+    assert len(run.round().placements) == 11
+
+
+def test_a_gang_missing_from_its_own_list_is_placed_alone(run: Any) -> None:
+    run.pods(members(1, 1, "b"))
+    run.pods(members(2, 2, "a", groups='["default/b"]'))
+    assert len(run.round().placements) == 3
+    assert len(run.picture.queue) == 0
+
+
+def test_an_unusable_minimum_is_said(run: Any) -> None:
+    run.pod(pod("p").annotation(names.ANNOTATION_GANG_NAME, "g").annotation(names.ANNOTATION_GANG_MIN, "many"))
+    (message,) = held_back(run)
+    assert names.ANNOTATION_GANG_MIN in message
+
+
+def test_a_gang_whose_members_are_gone_is_forgotten(run: Any) -> None:
+    run.pods(members(1, 2))
+    run.delete_pod("g-0")
+    assert run.picture.gangs.gangs == {}
+
+
+# --- several solvers ----------------------------------------------------------------------------------------------
+
+
+def test_each_solver_takes_its_own_part_and_gangs_are_not_torn(run: Any) -> None:
+    run.pods(pod(f"p{index}") for index in range(20))
+    run.pods(members(4, 4))
+    run.picture.resharded(("s1", "s2"))
+    mine = set(unit_ids(run))
+    expected = {f"uid-default-p{index}" for index in range(20)} | {"default/g"}
+    assert mine == {unit for unit in expected if owner(unit, ("s1", "s2")) == "s1"}
+    assert 0 < len(mine) < len(expected)
+    run.picture.resharded(("s1",))
+    assert set(unit_ids(run)) == expected - mine
+
+
+# --- reservations as objects ---------------------------------------------------------------------------------------
+
+
+def reservation(name: str = "r", **fields: Any) -> Reservation:
+    return Reservation(
+        name=name, uid=f"uid-{name}", version=0, template=PodTemplate(requests={names.CPU: 4000}), **fields
+    )
+
+
+def test_a_reservation_is_placed_like_a_pod_and_holds_its_room(run: Any) -> None:
+    run.reservation(reservation())
+    assert run.nodes_of(run.round()) == {"r": "n1"}
+    assert run.picture.nodes.free[0, 0] == 6000
+    run.pod(pod("p").requests(cpu=7000))
+    assert run.nodes_of(run.round()) == {}
+
+
+def test_a_reservation_for_one_node_goes_there_or_is_told_why(run: Any) -> None:
+    run.node("n2", cpu=3000)
+    run.reservation(reservation("there", required_node="n1"))
+    run.reservation(reservation("full", required_node="n2"))
+    run.reservation(reservation("nowhere", required_node="n3"))
+    solution = run.round()
+    assert run.nodes_of(solution) == {"there": "n1"}
+    told = {refusal.candidate.name[1]: refusal.reasons[0].message for refusal in solution.refusals}
+    assert told == {"full": "node n2: Insufficient cpu", "nowhere": "node n3 does not exist"}

@@ -1,0 +1,303 @@
+"""The house as a whole: what every package has, who may import what, and whether the documents tell the truth."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from berth.bus.topology import TOPOLOGY
+from berth.contracts import names
+from berth.invariants import INVARIANTS
+from berth.runtime.settings import ServiceSettings, variable_of
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = sorted(
+    path.parent for pattern in ("proto", "libs/*", "services/*") for path in ROOT.glob(f"{pattern}/pyproject.toml")
+)
+SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.toml"))
+HEADINGS = ["Decides", "Reads", "Writes", "Knobs", "Metrics", "Failure modes"]
+SKIPPED = {".git", ".venv", ".tools", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
+TEXTS = {".py", ".md", ".yaml", ".yml", ".toml", ".conf", ".sh", ""}
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def files(*suffixes: str) -> Iterator[Path]:
+    for path in sorted(ROOT.rglob("*")):
+        if not SKIPPED & set(path.relative_to(ROOT).parts) and path.is_file() and path.suffix in suffixes:
+            yield path
+
+
+def sources(package: Path) -> list[Path]:
+    return sorted(path for path in (package / "src").rglob("*.py"))
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+# --- packages ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_a_package_is_whole(package: Path) -> None:
+    project = tomllib.loads((package / "pyproject.toml").read_text())
+    folder = package / "src" / project["tool"]["uv"]["build-backend"]["module-name"].replace(".", "/")
+    assert (folder / "py.typed").is_file()
+    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    readme = (package / "README.md").read_text()
+    assert readme.startswith(f"# {project['project']['name']}\n")
+    assert 8 <= len(readme.splitlines()) <= 80, "one screen, and not empty"
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_every_module_says_why_it_exists(package: Path) -> None:
+    silent = [path.name for path in sources(package) if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert not silent
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_has_the_rooms_of_the_others(service: str) -> None:
+    module = service.replace("-", "_")
+    folder = ROOT / f"services/{service}/src/berth/{module}"
+    assert {"settings.py", "shell.py", "__main__.py", "core", "py.typed"} <= {path.name for path in folder.iterdir()}
+    project = tomllib.loads((ROOT / f"services/{service}/pyproject.toml").read_text())["project"]
+    assert project["name"] == f"berth-{service}"
+    assert (ROOT / f"tests/services/{service}").is_dir()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_readme_of_a_service_has_the_same_headings(service: str) -> None:
+    readme = (ROOT / f"services/{service}/README.md").read_text()
+    assert re.findall(r"^## (.+)$", readme, re.MULTILINE) == HEADINGS
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_readme_of_a_service_names_every_knob(service: str) -> None:
+    settings = importlib.import_module(f"berth.{service.replace('-', '_')}.settings").Settings
+    knobs = set(settings.__struct_fields__) - set(ServiceSettings.__struct_fields__)
+    text = (ROOT / f"services/{service}/README.md").read_text()
+    missing = [variable_of(knob) for knob in knobs if f"_{knob.upper()}`" not in text]
+    assert not missing
+    mentioned = set(re.findall(r"`(BERTH_[A-Z_]+)`", text))
+    assert mentioned <= {*map(variable_of, settings.__struct_fields__), *(item.stream for item in TOPOLOGY)}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_setting_has_a_sentence(service: str) -> None:
+    settings = importlib.import_module(f"berth.{service.replace('-', '_')}.settings").Settings
+    properties = msgspec.json.schema(settings)["$defs"]["Settings"]["properties"]
+    assert not [name for name, field in properties.items() if not field.get("description")]
+
+
+def test_the_common_settings_are_in_the_manual() -> None:
+    text = (ROOT / "docs/operations.md").read_text()
+    assert not [field for field in ServiceSettings.__struct_fields__ if f"`{variable_of(field)}`" not in text]
+
+
+# --- imports ----------------------------------------------------------------------------------------------------------
+
+
+def test_only_telemetry_imports_the_opentelemetry_sdk() -> None:
+    guilty = [
+        path.relative_to(ROOT)
+        for package in PACKAGES
+        if package.name != "telemetry"
+        for path in sources(package)
+        if any(name.startswith(("opentelemetry.sdk", "opentelemetry.exporter")) for name in imports(path))
+    ]
+    assert not guilty
+
+
+def test_the_import_contracts_cover_every_package() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    modules = {
+        tomllib.loads((package / "pyproject.toml").read_text())["tool"]["uv"]["build-backend"]["module-name"]
+        for package in PACKAGES
+    }
+    contracts = {each["name"]: each for each in config["tool"]["importlinter"]["contracts"]}
+    services = {f"berth.{service.replace('-', '_')}" for service in SERVICES}
+    assert set(config["tool"]["importlinter"]["root_packages"]) == modules
+    assert set(contracts["Services never import each other"]["modules"]) == services
+    assert services <= set(contracts["Libraries never import services"]["forbidden_modules"])
+    cores = set(contracts["Cores and pure libraries import no I/O, no clock, no randomness"]["source_modules"])
+    assert {f"{service}.core" for service in services} <= cores
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def commands() -> set[str]:
+    """The commands of the command line, from its source: importing it would start nothing, but is slow."""
+    tree = ast.parse((ROOT / "libs/cli/src/berth/cli/app.py").read_text())
+    return {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and any("app.command" in ast.unparse(each) for each in node.decorator_list)
+    }
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    """Fenced blocks of a language; their indentation is that of the list they may stand in."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def lines_of_shell(path: Path) -> list[list[str]]:
+    return [
+        words
+        for block in blocks(path, "sh")
+        for line in block.splitlines()
+        if (words := shlex.split(line, comments=True))
+    ]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_commands_in_documents_exist(path: Path) -> None:
+    for words in lines_of_shell(path):
+        if words[0] == "make":
+            wanted = [word for word in words[1:] if "=" not in word]
+            assert set(wanted) <= targets(), words
+        elif "berth" in words[:3]:
+            command = words[words.index("berth") + 1]
+            assert command in commands(), words
+        else:
+            assert words[0] in {"kubectl", "docker", "python3", "nats"}, words
+        for word in words:
+            if re.fullmatch(r"(tools|k8s|docs)/[\w./-]+", word):
+                assert (ROOT / word).exists(), word
+    for target in re.findall(r"`make ([a-z0-9-]+)", path.read_text()):
+        assert target in targets(), target
+    for command in re.findall(r"`(?:uv run )?berth ([a-z]+)", path.read_text()):
+        assert command in commands(), command
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
+        if not target.startswith("https://"):
+            assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_variables_in_documents_are_settings(path: Path) -> None:
+    known = {variable_of(field) for field in ServiceSettings.__struct_fields__}
+    for service in SERVICES:
+        settings = importlib.import_module(f"berth.{service.replace('-', '_')}.settings").Settings
+        known |= {variable_of(field) for field in settings.__struct_fields__}
+    known |= {item.stream for item in TOPOLOGY} | {"BERTH_TRACE_DIR"}
+    assert set(re.findall(r"\bBERTH_[A-Z_]*[A-Z]\b", path.read_text())) <= known
+
+
+def test_python_samples_compile() -> None:
+    samples = [block for path in DOCUMENTS for block in blocks(path, "python")]
+    assert samples
+    for sample in samples:
+        compile(sample, "sample", "exec")
+
+
+def test_manifests_in_documents_use_names_that_are_known() -> None:
+    known = {value for name, value in vars(names).items() if name.isupper()}
+    manifests = [yaml.safe_load(block) for path in DOCUMENTS for block in blocks(path, "yaml")]
+    assert manifests
+    for manifest in manifests:
+        assert manifest["spec"]["schedulerName"] == names.SCHEDULER_NAME
+        for container in manifest["spec"]["containers"]:
+            assert set(container["resources"]["limits"]) <= known
+        assert set(manifest["metadata"].get("labels", {})) <= known
+
+
+def test_documents_that_the_code_names_are_there() -> None:
+    for path in files(".py", ".md", ".toml"):
+        for name in re.findall(r"\bdocs/[\w./-]+\.md\b", path.read_text()):
+            assert (ROOT / name).is_file(), f"{path.relative_to(ROOT)}: {name}"
+
+
+def test_every_rule_that_the_code_names_is_explained() -> None:
+    explained = set(re.findall(r"^\| (R\d+) \|", (ROOT / "docs/transaction.md").read_text(), re.MULTILINE))
+    assert explained == {f"R{number}" for number in range(1, 15)}
+    used = {
+        rule for package in PACKAGES for path in sources(package) for rule in re.findall(r"\bR\d+\b", path.read_text())
+    }
+    assert used
+    assert used <= explained
+
+
+def test_the_guarantees_are_those_that_are_checked() -> None:
+    text = (ROOT / "docs/guarantees.md").read_text()
+    rows = {
+        name: (sentence, how)
+        for name, sentence, how in re.findall(r"^\| (I\w+) \| (.+?) \| (.+?) \|$", text, re.MULTILINE)
+    }
+    checked = {name for name, (_, how) in rows.items() if how.startswith("yes")}
+    assert checked == {invariant.name for invariant in INVARIANTS}
+
+
+def test_what_the_readme_calls_unsupported_is_refused() -> None:
+    """The table of what does not work yet follows the solver's list."""
+    from berth.placement_solver.core import classes
+
+    text = (ROOT / "README.md").read_text()
+    assert ("LSE and LSR" in text) == (set(classes.UNSUPPORTED_QOS) == {"LSE", "LSR"})
+    for name, word in ((names.RDMA, "RDMA"), (names.FPGA, "FPGA"), (names.NPU_CORE, "NPU")):
+        assert (name in classes.UNSUPPORTED_RESOURCES) == (f"{word}" in text)
+    for annotation, word in (
+        (names.ANNOTATION_GANG_TOPOLOGY, "network topology"),
+        (names.ANNOTATION_GPU_PARTITION_SPEC, "partitions"),
+        (names.ANNOTATION_NUMA_SPEC, "NUMA policies"),
+        (names.ANNOTATION_RESERVATION_EXACT, "exact matching"),
+    ):
+        assert (annotation in classes.UNSUPPORTED_ANNOTATIONS) == (word in text), word
+
+
+def test_the_changelog_is_open() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert "\n## [Unreleased]\n" in text
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"## [{version}]" in text
+
+
+def test_every_target_is_explained() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    explained = set(re.findall(r"^([a-z0-9-]+):.*## \S", makefile, re.MULTILINE))
+    assert targets() == explained
+
+
+# --- nothing from elsewhere -------------------------------------------------------------------------------------------
+
+MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:home|root|Users|work)/\w")
+LEFTOVERS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK|WIP)\b")
+
+
+def test_no_file_names_a_machine_or_leaves_work_behind() -> None:
+    guilty = []
+    for path in files(*TEXTS):
+        if path == Path(__file__) or path.name in ("LICENSE", "uv.lock"):
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        guilty += [
+            f"{path.relative_to(ROOT)}: {match[0]}"
+            for rule in (MACHINE_PATHS, LEFTOVERS)
+            for match in rule.finditer(text)
+        ]
+    assert not guilty
