@@ -117,7 +117,9 @@ def reader_rights() -> Rights:
         f"{PREFIX}.svc.>",
         "$SRV.>",
         f"$JS.API.STREAM.INFO.{buckets.EVENTS}",
+        f"$JS.API.STREAM.MSG.GET.{buckets.EVENTS}",
         f"$JS.API.CONSUMER.*.{buckets.EVENTS}.>",
+        f"$JS.API.CONSUMER.DURABLE.CREATE.{buckets.EVENTS}.>",
         f"$JS.API.CONSUMER.MSG.NEXT.{buckets.EVENTS}.>",
         f"$JS.ACK.{buckets.EVENTS}.>",
     ]

@@ -231,17 +231,9 @@ async def test_the_ledger_is_deleted(whole: Whole) -> None:
     await _lose(whole, buckets.LEDGER, raised)
 
 
-async def test_the_state_is_deleted(whole: Whole) -> None:
-    async def written_again(load: Load) -> None:
-        async def look() -> bool:
-            return await whole.counted("cluster-watcher", "berth_cluster_state_losses_total") >= 1
-
-        await until(look, "the watcher to notice")
-
-    await _lose(whole, buckets.STATE, written_again)
-
-
-@pytest.mark.parametrize("bucket", [buckets.INVENTORY, buckets.QUOTA, buckets.RESERVATION, buckets.LEASE])
+@pytest.mark.parametrize(
+    "bucket", [buckets.STATE, buckets.INVENTORY, buckets.QUOTA, buckets.RESERVATION, buckets.LEASE]
+)
 async def test_a_bucket_that_can_be_made_again_is_deleted(whole: Whole, bucket: str) -> None:
     async def nothing(load: Load) -> None:
         pass

@@ -55,7 +55,7 @@ def carried(kind: inspect.Type, value: Any) -> Iterator[tuple[str, str]]:
         case inspect.StructType(cls=cls, fields=fields) if isinstance(value, dict):
             for field in fields:
                 if field.encode_name in value:
-                    yield cls.__qualname__, field.encode_name
+                    yield f"{cls.__module__}.{cls.__qualname__}", field.encode_name
                     yield from carried(field.type, value[field.encode_name])
         case inspect.ListType(item_type=item) if isinstance(value, list):
             for part in value:
@@ -73,7 +73,7 @@ def declared(kind: inspect.Type) -> Iterator[tuple[str, str]]:
     match kind:
         case inspect.StructType(cls=cls, fields=fields):
             for field in fields:
-                yield cls.__qualname__, field.encode_name
+                yield f"{cls.__module__}.{cls.__qualname__}", field.encode_name
                 yield from declared(field.type)
         case inspect.ListType(item_type=item) | inspect.DictType(value_type=item):
             yield from declared(item)

@@ -108,11 +108,12 @@ def test_every_constant_is_used() -> None:
 
 
 def test_no_name_of_the_protocol_is_spelled_out_elsewhere() -> None:
-    """Whoever writes a name by hand does not follow when it is corrected here."""
+    """Whoever writes a name by hand does not follow when it is corrected here. The simulated world is no reader."""
     values = "|".join(map(re.escape, sorted(METADATA.values(), key=len, reverse=True)))
     quoted = re.compile(rf"[\"'](?:{values})[\"']")
     found = []
     for folder in ("libs", "services"):
         for path in (ROOT / folder).glob("*/src/**/*.py"):
-            found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in quoted.finditer(path.read_text())]
+            if "simcluster" not in path.parts:
+                found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in quoted.finditer(path.read_text())]
     assert found == []

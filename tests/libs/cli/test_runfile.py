@@ -67,3 +67,11 @@ def test_without_a_runtime_folder_a_private_one_is_made(monkeypatch: pytest.Monk
     monkeypatch.setattr(runfile.tempfile, "gettempdir", lambda: str(tmp_path))
     assert folder().parent == tmp_path
     assert stat.S_IMODE(folder().stat().st_mode) == 0o700
+
+
+def test_where_nothing_can_be_written_a_run_goes_on_unannounced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "berth").write_text("in the way")
+    with RunFile(nats_url="nats://x", kube_url="", command="up"):
+        assert running() is None

@@ -10,14 +10,15 @@ import msgspec
 import pytest
 
 from berth.cluster_watcher.core.shelf import Shelf
-from berth.cluster_watcher.handlers import Intake
+from berth.cluster_watcher.handlers import ABSENT_AFTER_S, Intake
 from berth.cluster_watcher.kinds import CONFIG_MAPS, Kind, scopes
-from berth.cluster_watcher.outbox import WAITING_MAX, Gone, Nothing, Outbox, Put
+from berth.cluster_watcher.outbox import WAITING_MAX, Absent, Gone, Nothing, Outbox, Put
 from berth.cluster_watcher.settings import Settings
 from berth.cluster_watcher.source import Source
 from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.kube import AnyObject, Meta
+from berth.kube import Answer
 from berth.runtime import SettingsError, SystemClock, load_settings
 
 
@@ -131,3 +132,17 @@ def test_config_maps_are_named_in_full(value: str) -> None:
     with pytest.raises(SettingsError, match="BERTH_CONFIG_MAPS"):
         load_settings(Settings, {"BERTH_CONFIG_MAPS": value})
     assert load_settings(Settings, {"BERTH_CONFIG_MAPS": "a/b,c/d"}).config_maps == ["a/b", "c/d"]
+
+
+def test_a_kind_is_absent_when_the_server_says_so_for_a_while() -> None:
+    bench = Bench("devices")
+    missing = Answer(404, b"", "NotFound")
+    bench.intake.refused(missing, 1.0)
+    assert bench.outbox.first() is None, "one answer may come from a server that is just starting"
+    bench.source.missing_since = -ABSENT_AFTER_S
+    bench.intake.refused(Answer(503, b"", "ServiceUnavailable"), 1.0)
+    bench.intake.refused(missing, 1.0)
+    assert bench.outbox.first() is None, "another answer in between begins the count anew"
+    bench.source.missing_since = -ABSENT_AFTER_S
+    bench.intake.refused(missing, 1.0)
+    assert bench.step() == Absent(bench.source)

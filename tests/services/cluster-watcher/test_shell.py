@@ -132,6 +132,11 @@ async def test_kinds_that_are_not_installed_hold_nothing_up(world: Any) -> None:
     facts = (await status_of(world.bus)).facts
     assert facts["devices are"] == "not installed"
     assert facts["pods are"] == "synced"
+    absent = [
+        state.Synced(kind=kind, version=0, complete=True) for kind in ("devices", "elasticquotas", "reservations")
+    ]
+    await eventually(lambda: all(marker in world.cluster.markers for marker in absent))
+    assert world.cluster.complete["reservations"].is_known
 
 
 async def test_bookmarks_move_the_version_in_a_quiet_cluster(world: Any) -> None:

@@ -93,7 +93,7 @@ def read(store: Store, path: Path) -> dict[str, Any] | None:
     return msgspec.json.decode(reply.body) if reply.status == 200 else None
 
 
-# --- the simulated API without HTTP --------------------------------------------------------------------------------------
+# --- the simulated API without HTTP ---
 
 
 class StoreApi:
@@ -164,7 +164,7 @@ class StoreApi:
 
     async def page(self, selection: Any, *, limit: int, token: str = "") -> Answer:
         path = self._path(selection.resource, selection.namespace)
-        return await self._do("list", [selection], lambda: self.store.list(path, ListOptions(limit=limit, token=token)))
+        return await self._do("list", [selection], lambda: self.store.list(path, ListOptions(limit=str(limit), token=token)))
 
     async def get(self, resource: Any, namespace: str, name: str) -> Answer:
         return await self._do("get", [name], lambda: self.store.get(self._path(resource, namespace, name)))
@@ -205,7 +205,7 @@ class StoreApi:
         return Path(resource.group, resource.version, resource.plural, namespace, name, subresource)
 
 
-# --- STATE ---------------------------------------------------------------------------------------------------------------
+# --- STATE ---
 
 
 def state_message(event: Event) -> tuple[str, bytes | None]:

@@ -163,7 +163,10 @@ class PodGroup(Message, frozen=True, kw_only=True, tag="podgroup.seen.v1"):
 
 
 class ElasticQuota(Message, frozen=True, kw_only=True, tag="elasticquota.seen.v1"):
-    """An ElasticQuota: a group of the quota tree; labels and annotations carry its place and settings."""
+    """An ElasticQuota: a group of the quota tree; labels and annotations carry its place and settings.
+
+    An amount of `min` or `max` that cannot be read is 0, since without it the resource would be free.
+    """
 
     namespace: str
     name: str

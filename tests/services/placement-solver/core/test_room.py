@@ -34,18 +34,17 @@ def room() -> Room:
 @st.composite
 def claims(draw: st.DrawFn) -> list[Claim]:
     """Two reservations and some pods, of which some draw on one, also from another node or before it is there."""
-    made = []
-    for index in range(2):
-        made.append(
-            Claim(
-                name=("", f"r{index}"),
-                uid=f"r{index}",
-                node=draw(st.sampled_from(ROWS)),
-                amounts={names.CPU: 1000 * draw(st.integers(0, 5))},
-                devices=(gpu_grant(0, draw(st.integers(1, 100))),) if draw(st.booleans()) else (),
-                is_reservation=True,
-            )
+    made = [
+        Claim(
+            name=("", f"r{index}"),
+            uid=f"r{index}",
+            node=draw(st.sampled_from(ROWS)),
+            amounts={names.CPU: 1000 * draw(st.integers(0, 5))},
+            devices=(gpu_grant(0, draw(st.integers(1, 100))),) if draw(st.booleans()) else (),
+            is_reservation=True,
         )
+        for index in range(2)
+    ]
     for index in range(draw(st.integers(0, 6))):
         made.append(  # noqa: PERF401
             Claim(
@@ -53,7 +52,7 @@ def claims(draw: st.DrawFn) -> list[Claim]:
                 uid=f"p{index}",
                 node=draw(st.sampled_from(ROWS)),
                 amounts={names.CPU: 1000 * draw(st.integers(0, 4)), names.GPU_CORE: 50},
-                devices=tuple(gpu_grant(draw(st.integers(0, 1)), draw(st.integers(1, 60))) for _ in range(1)),
+                devices=(gpu_grant(draw(st.integers(0, 1)), draw(st.integers(1, 60))),),
                 quota=draw(st.sampled_from(["", "/team", "/top"])),
                 reservation=draw(st.sampled_from(["", "r0", "r1"])),
                 unread=draw(st.integers(0, 5)) == 0,

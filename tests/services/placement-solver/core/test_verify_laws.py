@@ -134,7 +134,9 @@ def waiting_pods(draw: st.DrawFn) -> list[PodBuilder]:
             builder.port(8080)
         elif kind == 3:
             builder.label(names.LABEL_QUOTA_PREEMPTIBLE, "false")
-        elif kind == 4:
+        elif kind == 5:
+            builder.label(names.LABEL_RESERVATION_IGNORED, "true")
+        if kind == 4 or draw(st.integers(0, 9)) == 0:
             builder.annotation(names.ANNOTATION_RESERVATION_AFFINITY, "{}")
         builders.append(builder)
     for gang in range(draw(st.integers(0, 2))):

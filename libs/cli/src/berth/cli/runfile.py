@@ -5,6 +5,7 @@ A file whose process is gone is ignored and removed. Of several runs the newest 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import tempfile
@@ -40,26 +41,29 @@ def folder() -> Path:
 
 
 class RunFile:
-    """Announces this process for as long as the context lasts."""
+    """Announces this process for as long as the context lasts. Where no file can be written, nothing is announced."""
 
     def __init__(self, *, nats_url: str, kube_url: str, command: str) -> None:
         me = psutil.Process()
         self._run = Run(
             nats_url=nats_url, kube_url=kube_url, pid=me.pid, process_started=me.create_time(), command=command
         )
-        self._path = folder() / f"{me.pid}.json"
+        self._path: Path | None = None
 
     def __enter__(self) -> RunFile:
-        temporary = self._path.with_suffix(".new")
-        temporary.unlink(missing_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(self._run))
-        temporary.replace(self._path)
+        with contextlib.suppress(OSError):
+            path = folder() / f"{self._run.pid}.json"
+            temporary = path.with_suffix(".new")
+            temporary.unlink(missing_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(self._run))
+            self._path = temporary.replace(path)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._path.unlink(missing_ok=True)
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
 
 
 def running() -> Run | None:

@@ -13,7 +13,7 @@ from berth.cluster_watcher import metrics
 from berth.cluster_watcher.core.findings import problems_of
 from berth.cluster_watcher.core.packing import pack
 from berth.cluster_watcher.core.shelf import Shelf
-from berth.cluster_watcher.outbox import Began, Finished, Gone, Nothing, Outbox, Put, Reached
+from berth.cluster_watcher.outbox import Absent, Began, Finished, Gone, Nothing, Outbox, Put, Reached
 from berth.cluster_watcher.source import Source
 from berth.contracts import state
 from berth.contracts.base import Problem
@@ -21,6 +21,8 @@ from berth.contracts.kube import AnyObject
 from berth.kube import Answer, ChangeKind, Handler
 
 UNNAMED = "an object without a name"
+ABSENT_AFTER_S = 2.0
+"""How long the API server has to say that it does not know a kind before that is believed."""
 
 
 class Intake(Handler[Any]):
@@ -65,7 +67,7 @@ class Intake(Handler[Any]):
     def finished(self, version: int, keys: frozenset[str]) -> None:
         """See `berth.kube.Handler`."""
         if self._is_open:
-            self._source.refusal = None
+            self._source.refusal = self._source.missing_since = None
             self._outbox.add(Finished(self._source, version, keys))
 
     def changed(self, kind: ChangeKind, item: Any) -> None:
@@ -103,8 +105,16 @@ class Intake(Handler[Any]):
 
     def refused(self, answer: Answer, wait_s: float) -> None:
         """See `berth.kube.Handler`."""
-        if self._is_open:
-            self._source.refusal = answer
+        if not self._is_open:
+            return
+        source, now = self._source, self._clock.monotonic()
+        source.refusal = answer
+        if not answer.missing:
+            source.missing_since = None
+        elif source.missing_since is None:
+            source.missing_since = now
+        elif now - source.missing_since >= ABSENT_AFTER_S:
+            self._outbox.add(Absent(source))
 
     async def room(self) -> None:
         """See `berth.kube.Handler`."""

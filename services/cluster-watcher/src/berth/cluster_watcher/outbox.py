@@ -63,7 +63,13 @@ class Reached(NamedTuple):
     version: int
 
 
-Step = Put | Gone | Nothing | Began | Finished | Reached
+class Absent(NamedTuple):
+    """The kind is not installed: there are no objects of it."""
+
+    source: Source
+
+
+Step = Put | Gone | Nothing | Began | Finished | Reached | Absent
 
 
 class Outbox:

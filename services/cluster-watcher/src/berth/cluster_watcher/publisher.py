@@ -6,7 +6,7 @@ is written of a kind must never overtake what comes before it:
   waits behind another and none is replaced by a newer one on its way;
 - what a list brings comes in no order. A marker `complete: false` is acknowledged before the first write that a list
   needs, and a marker `complete: true` is written when the last of its writes is acknowledged;
-- markers are always written alone, with nothing in flight.
+- markers are always written alone, with nothing in flight. A kind that is not installed is complete without objects.
 
 A key's version never goes down (`Shelf`). A write that was refused because somebody else wrote the key is judged
 again against what stands there now; what cannot be explained so leads to a new list of the kind.
@@ -21,7 +21,7 @@ from typing import Final, assert_never
 from berth.bus.port import Clock, Entry, OwnedPort
 from berth.cluster_watcher import metrics
 from berth.cluster_watcher.core.shelf import SYNCED, Shelf, Verdict
-from berth.cluster_watcher.outbox import Began, Finished, Gone, Nothing, Outbox, Put, Reached, Step
+from berth.cluster_watcher.outbox import Absent, Began, Finished, Gone, Nothing, Outbox, Put, Reached, Step
 from berth.cluster_watcher.source import Source
 from berth.contracts.codec import encode
 from berth.contracts.state import Synced
@@ -155,6 +155,11 @@ class Publisher:
                     source.reached(version)
                     if not source.listing:
                         await self._mark(owned, source, source.through, complete=True)
+                case Absent(source):
+                    if self._batch:
+                        break
+                    self._outbox.take()
+                    await self._absent(owned, source)
                 case _:
                     assert_never(step)
             if era != self._era:
@@ -302,6 +307,13 @@ class Publisher:
         if await self._mark(owned, source, step.version, complete=True) and not source.synced:
             source.synced = True
             self._log.info("synced", kind=source.scope.name, objects=len(listed), version=step.version)
+
+    async def _absent(self, owned: OwnedPort, source: Source) -> None:
+        """Others wait for this kind: tell them that there is nothing of it. What is known of it is never withdrawn so:
+        a kind that vanishes while it has objects is for people to look at."""
+        if not self._shelf.keys(source.scope.kind.prefix):
+            marker = self._shelf.markers.get(source.scope.marker)
+            await self._mark(owned, source, 0 if marker is None else marker.version, complete=True)
 
     async def _mark_the_quiet(self, owned: OwnedPort) -> None:
         """Where changes needed no write, only a marker moves the version on."""

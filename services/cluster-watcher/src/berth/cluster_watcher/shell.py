@@ -58,16 +58,20 @@ class Shell:
         context.health.add("lease", self.standby.check)
         await context.bus.ensure()
         await context.bus.serve(SERVICE, _version(), {"status": self._status})
-        await self.standby.run(self._work)
+        # Also on a standby: without the bucket of leases nobody is active.
+        keeper = asyncio.create_task(self._keep_buckets())
+        try:
+            await self.standby.run(self._work)
+        finally:
+            await _end([keeper])
 
     async def _work(self) -> None:
         self.context.log.info("active: publishing the state of the cluster")
-        keeper = asyncio.create_task(self._keep_buckets())
         try:
             while True:
                 await self._one_term()
         finally:
-            await _end([keeper])
+            self._doubt.set()
 
     async def _one_term(self) -> None:
         self.term = term = Term(self.context, self._api)
@@ -81,7 +85,7 @@ class Shell:
             await term.close()
 
     async def _keep_buckets(self) -> None:
-        """Make buckets again that somebody deleted: at once when STATE is in doubt, and now and then."""
+        """Make buckets again that somebody deleted: at once when STATE or the lease is in doubt, and now and then."""
         pause_s = 0.0
         while True:
             with contextlib.suppress(TimeoutError):

@@ -29,6 +29,8 @@ class Source:
         """Highest version that a message or marker of it carries."""
         self.marked_at = float("-inf")
         self.refusal: Answer | None = None
+        self.missing_since: float | None = None
+        """Since when, by the monotonic clock, the API server says that it does not know the kind."""
         self.relist = asyncio.Event()
         self.why = ""
         self.malformed = 0

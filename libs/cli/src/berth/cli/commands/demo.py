@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from typing import NamedTuple
 
@@ -25,8 +24,10 @@ from berth.cli.replay.progress import Progress
 from berth.cli.replay.report import laws, mark
 from berth.cli.runfile import RunFile
 from berth.cli.stack.stack import Stack
+from berth.contracts.subjects import PREFIX
 
 COUNTED_TIMEOUT_S = 60.0
+DECIDED = f"{PREFIX}.evt.placement.decided.>"
 BROKEN_BY_DESIGN = ("unsupported", "quota ", "resources.requests")
 
 
@@ -80,11 +81,12 @@ async def _play(plot: Scenario, api: Api, bus: Bus, progress: Progress) -> Verdi
     try:
         await watch.seen.wait()
         stage = Stage(api, bus, watch, progress)
+        await bus.subscribe(DECIDED, stage.decided)
         await prepare(stage, plot)
         shown = [(act.promise, await act.play(stage, plot)) for act in ACTS]
         progress.update("  checking every promise")
         verdict = Verdict(shown, laws_of(await judge(api, bus)))
-        for line in _summary(watch.fates, plot, verdict):
+        for line in _summary(watch.fates, stage.took_ms, plot, verdict):
             progress.line(line)
         return verdict
     finally:
@@ -92,15 +94,24 @@ async def _play(plot: Scenario, api: Api, bus: Bus, progress: Progress) -> Verdi
         await asyncio.gather(following, return_exceptions=True)
 
 
-def _summary(fates: dict[str, Fate], plot: Scenario, verdict: Verdict) -> list[str]:
+def _spread(times_ms: list[float]) -> str:
+    if not times_ms:
+        return "-"
+    return f"p50 {percentile(times_ms, 0.5):.0f} ms, p99 {percentile(times_ms, 0.99):.0f} ms"
+
+
+def _summary(fates: dict[str, Fate], took_ms: list[float], plot: Scenario, verdict: Verdict) -> list[str]:
     placed = sum(1 for fate in fates.values() if fate.node)
     refused = sum(1 for fate in fates.values() if not fate.node and fate.refusal.startswith(BROKEN_BY_DESIGN))
     waits = [(fate.bound - fate.sent) * 1000 for fate in fates.values() if fate.node]
-    p50, p99 = percentile(waits, 0.5), percentile(waits, 0.99)
     use = percent_held(fates) / plot.gpus
-    times = "" if math.isnan(p50) else f"   create to bound p50 {p50:.0f} ms, p99 {p99:.0f} ms"
-    counts = f"placed {placed}   waiting {len(fates) - placed - refused}   refused {refused}"
-    lines = ["", f"{counts}   GPU use 0 % -> {use:.0f} %{times}", "", "shown"]
+    lines = [
+        "",
+        f"placed {placed}   waiting {len(fates) - placed - refused}   refused {refused}   GPU use 0 % -> {use:.0f} %",
+        f"plans {_spread(took_ms)}   from create to bound {_spread(waits)}",
+        "",
+        "shown",
+    ]
     lines += [f"  {mark(happened, 'MISSING')}  {promise}" for promise, happened in verdict.shown]
     lines += ["laws", *laws(verdict.laws)]
     hints = [

@@ -8,7 +8,7 @@ import time
 import msgspec
 
 from berth.cli.connect import connected
-from berth.cli.errors import EXIT_BAD, EXIT_OK
+from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.judge import judge
 from berth.cli.load.api import Api
 from berth.cli.load.creator import create_all
@@ -33,6 +33,8 @@ STALLED_S = 120.0
 
 async def replay(wish: Wish) -> int:
     """Run it; EXIT_BAD when something is wrong or missing at the end."""
+    if wish.json_file is not None and not wish.json_file.absolute().parent.is_dir():
+        raise CliError(f"--json: there is no folder {wish.json_file.absolute().parent}")
     progress = Progress()
     trace = load.read(wish)
     progress.line(f"berth replay   {wish.trace}: {trace.nodes} nodes, {trace.gpus} GPUs, {len(trace.pods)} pods")

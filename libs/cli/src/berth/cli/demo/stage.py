@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from berth.bus import Bus, Entry
+from berth.bus import Bus, Entry, Message
 from berth.cli.commands.why import ask_why
 from berth.cli.demo.scenario import NAMESPACE
 from berth.cli.load.api import Api
@@ -15,6 +16,9 @@ from berth.cli.load.creator import create_all
 from berth.cli.load.pods import Fate, PodWatch
 from berth.cli.output import WIDTH_MAX, fitted, painted, wrapped
 from berth.cli.replay.progress import Progress
+from berth.contracts.codec import decode
+from berth.contracts.errors import Broken
+from berth.contracts.event import PlacementDecided
 from berth.contracts.question import WhyAnswer
 from berth.simcluster.store.objects import Json
 
@@ -31,6 +35,8 @@ class Stage:
         self.watch = watch
         self._bus = bus
         self._progress = progress
+        self.took_ms: list[float] = []
+        """How long each plan took from the choice of its pods to its commit."""
         self._began = time.monotonic()
 
     async def create(self, manifests: Sequence[Json]) -> list[str]:
@@ -74,6 +80,11 @@ class Stage:
     async def why(self, name: str) -> WhyAnswer | None:
         """What the solver says of a pod of ours."""
         return await ask_why(self._bus, NAMESPACE, name)
+
+    async def decided(self, message: Message) -> None:
+        """Note how long a plan took."""
+        with contextlib.suppress(Broken):
+            self.took_ms.append(decode(message.data, PlacementDecided).took_ms)
 
     def tell(self, kind: str, name: str, outcome: str, facts: str = "") -> None:
         """One line of the story, with the time since the first pod."""

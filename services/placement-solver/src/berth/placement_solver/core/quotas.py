@@ -43,6 +43,7 @@ class Quotas:
             self.groups.pop((tree, name), None)
             if self._tree_of.get(name) == tree:
                 del self._tree_of[name]
+                self._tree_of.update((each, other) for other, each in sorted(self.groups) if each == name)
         else:
             self.groups[tree, name] = group
             self._tree_of[name] = tree

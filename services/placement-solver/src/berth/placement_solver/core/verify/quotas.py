@@ -80,7 +80,7 @@ class QuotaTallies:
         self._names = frozenset(name for _, name in groups) - {ROOT_GROUP} | BUILT_IN_GROUPS
         self._serving = {}
         for key, group in groups.items():
-            for namespace in group.namespaces:
+            for namespace in group.namespaces if key[1] in self._names else ():
                 self._serving.setdefault(namespace, set()).add(key)
         self._subtree = {}
         for key, amounts in self._own.items():

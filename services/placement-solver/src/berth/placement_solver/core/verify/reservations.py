@@ -45,6 +45,8 @@ def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim]
 
 def affinity_problems(claim: Claim, pod: Pod, view: View) -> Iterator[str]:
     """A pod that names reservations goes to one of them and nowhere else."""
+    if pod.template.labels.get(names.LABEL_RESERVATION_IGNORED) == "true":
+        return
     named = read_annotation(pod.template.annotations, names.ANNOTATION_RESERVATION_AFFINITY, _Affinity)
     if named is None:
         return

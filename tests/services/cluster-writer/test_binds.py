@@ -1,0 +1,317 @@
+"""Binds against the simulated API without HTTP, where every answer can be arranged."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from berth.bus.port import Entry
+from berth.cluster_writer.binds import Binds
+from berth.cluster_writer.picture import Picture
+from berth.contracts import names, state, subjects
+from berth.contracts.codec import encode
+from berth.contracts.ledger import Allocation, DeviceGrant, Epoch, Plan, PlanStatus
+from berth.kube.answer import Answer
+from berth.testing.views import eventually
+
+KINDS = ("pods", "nodes", "reservations")
+
+
+class FastClock:
+    """Pauses are short."""
+
+    def now(self):
+        return 1_700_000_000.0
+
+    def monotonic(self):
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds):
+        await asyncio.sleep(min(seconds, 0.005))
+
+
+class Desk:
+    """Binds with a view that the test moves on: `show()` brings it up to date with the API."""
+
+    def __init__(self, api, decide):
+        self.api = api
+        self._decide = decide
+        self.lost = []
+        self.withdrawn = []
+        self.landed = []
+        self.told = []
+        self.picture = Picture(lambda obj, decision, news: self.told.append(obj.name))
+        self.binds = Binds(
+            self.picture,
+            api,
+            FastClock(),
+            random.Random(1),
+            concurrency=4,
+            on_loss=self.lost.append,
+            on_withdrawn=lambda decision, reason: self.withdrawn.append((decision.name, reason)),
+            on_landed=lambda decision: self.landed.append(decision.name),
+        )
+        self.sequence = 0
+        self.ledger(subjects.EPOCH_KEY, Epoch(epoch=1))
+        self.put(subjects.named_key("node", "n"), api.node("n"))
+
+    def ledger(self, key, message):
+        self.sequence += 1
+        self.picture.read_ledger(key, encode(message), False, self.sequence)
+
+    def put(self, key, message, *, end=True):
+        name = self.picture.read_state(key, encode(message), deleted=False, gap=False)
+        if name:
+            self.binds.moved(name)
+        if end:
+            self.end()
+
+    def end(self):
+        for kind in KINDS:
+            marker = state.Synced(kind=kind, version=self.api.store.version, complete=True)
+            self.picture.read_state(subjects.synced_key(kind), encode(marker), deleted=False, gap=False)
+        self.picture.end_of_state()
+        self.binds.at_end()
+
+    def show(self, name):
+        self.put(subjects.pod_key("default", name), self.api.seen(name))
+
+    def vanish(self, name):
+        version = str(self.api.store.version).encode()
+        entry = Entry(subjects.pod_key("default", name), version, True, 0, 0, False, None)
+        self.picture.read_state(entry.key, entry.value, deleted=True, gap=False)
+        self.binds.moved(("default", name))
+        self.end()
+
+    def decide(self, obj, plan="p", node="n", **more):
+        decision = self._decide(obj, plan, node, **more)
+        self.ledger(subjects.decision_key(1, decision.namespace, decision.name), decision)
+        self.ledger(subjects.plan_key(1, plan), Plan(id=plan, status=PlanStatus.COMMITTED))
+        return decision
+
+    def begin(self, name="a", **more):
+        pod = self.api.pod(name)
+        self.show(name)
+        decision = self.decide(pod, **more)
+        self.binds.begin(decision)
+        return decision
+
+    def node_of(self, name="a"):
+        return self.api.raw(name)["spec"].get("nodeName", "")
+
+    async def over(self):
+        await eventually(lambda: not len(self.binds), what="every decision is over")
+
+
+@pytest.fixture
+async def desk(api, decide):
+    desk = Desk(api, decide)
+    task = asyncio.create_task(desk.binds.run())
+    yield desk
+    assert not task.done(), "no answer ends the workers"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_bind_carries_its_annotations(desk):
+    desk.begin()
+    desk.binds.begin(desk.decide(desk.api.seen("a")))
+    await desk.over()
+    assert (desk.node_of(), desk.landed) == ("n", ["a"])
+    assert desk.api.raw("a")["metadata"]["annotations"] == {names.ANNOTATION_PLAN: "p"}
+    assert desk.told == []
+    desk.show("a")
+    desk.show("a")
+    assert desk.told == ["a"], "told when STATE shows it, once"
+
+
+@pytest.mark.parametrize("status", [0, 401, 403, 429, 500, 503])
+async def test_an_unknown_outcome_is_repeated_until_it_is_known(desk, status):
+    desk.api.on("bind", *[lambda name: Answer(status)] * 12)
+    desk.begin()
+    await eventually(lambda: desk.api.calls["bind"] >= 13)
+    await desk.over()
+    assert desk.node_of() == "n"
+    assert desk.withdrawn == []
+
+
+async def test_a_bind_whose_answer_was_lost_lands_once(desk, api):
+    decision = None
+
+    def land(name):
+        body = {
+            "metadata": {"uid": decision.uid, "annotations": decision.annotations},
+            "target": {"kind": "Node", "name": "n"},
+        }
+        assert api.store.bind("default", name, body).status == 201
+        return Answer(0)
+
+    desk.api.on("bind", land)
+    decision = desk.begin()
+    await eventually(lambda: desk.binds.has_parked(), what="it waits for the view")
+    desk.show("a")
+    await desk.over()
+    assert api.calls["bind"] == 2
+    assert (desk.withdrawn, desk.lost) == ([], [])
+
+
+async def test_a_pod_that_changed_is_judged_again_with_its_new_version(desk, api):
+    pod = api.pod("a")
+    desk.show("a")
+    decision = desk.decide(pod)
+    api.touch("a")
+    desk.binds.begin(decision)
+    await eventually(lambda: desk.binds.has_parked())
+    assert not desk.node_of()
+    desk.show("a")
+    await desk.over()
+    assert desk.node_of() == "n"
+
+
+async def test_a_pod_of_another_uid_is_left_alone(desk, api):
+    def replace(name):
+        api.delete("a")
+        api.pod("a")
+
+    desk.api.on("bind", replace)
+    desk.begin()
+    await desk.over()
+    assert not desk.node_of()
+    assert api.calls["bind"] == 1
+
+
+async def test_a_pod_that_is_gone_is_over(desk, api):
+    desk.api.on("bind", lambda name: api.delete("a"))
+    desk.begin()
+    await desk.over()
+    assert api.calls["bind"] == 1
+
+
+async def test_a_pod_bound_elsewhere_is_over(desk, api):
+    body = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "elsewhere"}}
+    desk.api.on("bind", lambda name: api.store.bind("default", name, body) and None)
+    desk.begin()
+    await eventually(lambda: desk.binds.has_parked())
+    desk.show("a")
+    await desk.over()
+    assert desk.node_of() == "elsewhere"
+    assert desk.withdrawn == []
+    assert desk.told == []
+
+
+async def test_a_bind_that_is_refused_for_good_is_withdrawn(desk):
+    desk.api.on("bind", lambda name: Answer(400, reason="BadRequest"))
+    desk.begin()
+    await desk.over()
+    assert desk.api.raw("a")["metadata"]["annotations"] == {names.ANNOTATION_ATTEMPT: "1"}
+    assert [name for name, _ in desk.withdrawn] == ["a"]
+    assert desk.api.calls["bind"] == 1
+
+
+async def test_a_withdrawal_is_guarded_and_repeated(desk, api):
+    desk.api.on("bind", lambda name: Answer(400))
+    desk.api.on(
+        "patch", lambda name, body: Answer(0), lambda name, body: Answer(500), lambda name, body: api.touch("a")
+    )
+    desk.begin()
+    await eventually(lambda: desk.binds.has_parked(), what="the pod has changed meanwhile")
+    desk.show("a")
+    await desk.over()
+    assert desk.api.raw("a")["metadata"]["annotations"] == {names.ANNOTATION_ATTEMPT: "1"}
+    assert len(desk.withdrawn) == 1
+
+
+async def test_a_decision_given_up_is_withdrawn_without_a_bind(desk, api):
+    pod = api.pod("a")
+    desk.show("a")
+    desk.binds.give_up(desk.decide(pod), "its gang is not whole")
+    await desk.over()
+    assert api.calls["bind"] == 0
+    assert desk.withdrawn == [("a", "its gang is not whole")]
+
+
+async def test_a_view_older_than_the_solvers_waits(desk, api):
+    pod = api.pod("a")
+    desk.show("a")
+    desk.binds.begin(desk.decide(pod, basis=api.store.version + 5))
+    await eventually(lambda: desk.binds.has_parked())
+    for index in range(5):
+        api.pod(f"other{index}")
+    assert not desk.node_of()
+    desk.show("other4")
+    await desk.over()
+    assert desk.node_of() == "n"
+
+
+async def test_a_node_that_is_not_seen_is_waited_for_once(desk, api):
+    pod = api.pod("a")
+    desk.show("a")
+    desk.binds.begin(desk.decide(pod, node="late"))
+    await eventually(lambda: desk.binds.has_parked())
+    assert desk.withdrawn == []
+    desk.put(subjects.named_key("node", "late"), api.node("late"))
+    await desk.over()
+    assert desk.node_of() == "late"
+
+
+async def test_a_decision_for_a_node_that_is_gone_is_withdrawn(desk, api):
+    pod = api.pod("a")
+    desk.show("a")
+    desk.binds.begin(desk.decide(pod, node="never"))
+    await eventually(lambda: desk.binds.has_parked())
+    desk.end()
+    await desk.over()
+    assert [name for name, _ in desk.withdrawn] == ["a"]
+
+
+async def test_a_clash_among_ours_is_a_loss_and_nothing_is_bound(desk, api):
+    first, second = api.pod("a"), api.pod("b")
+    desk.show("a")
+    desk.show("b")
+    one = desk.decide(first, minors=[0], allocation=_allocation([0]))
+    two = desk.decide(second, "q", minors=[0], allocation=_allocation([0]))
+    desk.binds.begin(one)
+    desk.binds.begin(two)
+    await eventually(lambda: desk.binds.has_parked())
+    desk.end()
+    await desk.over()
+    assert len(desk.lost) == 2
+    assert not desk.node_of("a")
+    assert not desk.node_of("b")
+
+
+async def test_a_clash_with_a_stranger_is_withdrawn(desk, api):
+    pod = api.pod("a", cpu="10")
+    desk.show("a")
+    api.pod("stranger", cpu="10")
+    body = {"metadata": {"name": "stranger"}, "target": {"kind": "Node", "name": "n"}}
+    api.store.bind("default", "stranger", body)
+    desk.show("stranger")
+    desk.binds.begin(desk.decide(pod))
+    await eventually(lambda: desk.binds.has_parked())
+    desk.end()
+    await desk.over()
+    assert [name for name, _ in desk.withdrawn] == ["a"]
+    assert desk.lost == []
+
+
+async def test_a_reservation_is_bound_by_its_status(desk, api):
+    seen = api.reservation("r")
+    desk.put(subjects.named_key("reservation", "r"), seen)
+    decision = desk.decide(seen, namespace="", kind="reservation", allocation=Allocation(amounts={"cpu": 2000}))
+    # The first half lands, the answer to the second is lost after its effect.
+    desk.api.on("patch status", lambda name, body: Answer(0))
+    desk.binds.begin(decision)
+    await eventually(lambda: desk.binds.has_parked(), what="the annotations have moved the version on")
+    desk.put(subjects.named_key("reservation", "r"), api.seen_reservation("r"))
+    await desk.over()
+    after = api.seen_reservation("r")
+    assert (after.phase, after.node, after.plan, after.allocatable) == ("Available", "n", "p", {"cpu": 2000})
+    assert {condition.type for condition in after.conditions} == {"Scheduled", "Ready"}
+
+
+def _allocation(minors):
+    grants = [DeviceGrant(kind="gpu", minor=m, amounts={names.GPU_CORE: 100}) for m in minors]
+    return Allocation(amounts={"cpu": 1000}, devices=grants)

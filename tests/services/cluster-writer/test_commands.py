@@ -1,0 +1,174 @@
+"""Commands of the other services, against the simulated API without HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth.bus.port import Message
+from berth.cluster_writer.commands import Commands, NotNowError
+from berth.cluster_writer.picture import Picture
+from berth.contracts import subjects
+from berth.contracts.codec import encode
+from berth.contracts.command import EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.errors import Broken
+from berth.kube.answer import Answer
+from berth.runtime.clock import SystemClock
+from berth.simcluster.store import Path
+
+RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
+
+
+class FakeOutbox:
+    def __init__(self):
+        self.notes = []
+
+    def put(self, note):
+        self.notes.append(note)
+
+
+class Desk:
+    def __init__(self, api):
+        self.api, self.outbox = api, FakeOutbox()
+        self.picture = Picture(lambda *args: None)
+        self.commands = Commands(self.picture, api, self.outbox, SystemClock())
+
+    async def send(self, command):
+        await self.commands.handle(Message(subject="berth.v1.cmd.x", data=encode(command)))
+
+    def show(self, name):
+        pod = self.api.seen(name)
+        self.picture.read_state(subjects.pod_key("default", name), encode(pod), deleted=False, gap=False)
+        return pod
+
+
+@pytest.fixture
+def desk(api):
+    return Desk(api)
+
+
+def refusal(pod, message="no room"):
+    return RefusePod(namespace="default", name=pod.name, uid=pod.uid, message=message)
+
+
+@pytest.mark.parametrize("is_shown", [True, False], ids=["in view", "not in view yet"])
+async def test_a_refusal_is_written_once(desk, api, is_shown):
+    pod = api.pod("a")
+    if is_shown:
+        desk.show("a")
+    for _ in range(2):
+        await desk.send(refusal(pod))
+    assert api.seen("a").unschedulable == "no room"
+    assert [note.message for note in desk.outbox.notes] == ["no room"]
+    assert api.calls["patch status"] == 1
+    await desk.send(refusal(pod, "still no room"))
+    assert api.seen("a").unschedulable == "still no room"
+
+
+async def test_a_pod_bound_meanwhile_is_not_refused(desk, api):
+    pod = api.pod("a")
+    desk.show("a")
+    body = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}}
+    api.on("patch status", lambda name, body_: api.store.bind("default", "a", body) and None)
+    with pytest.raises(NotNowError):
+        await desk.send(refusal(pod))
+    await desk.send(refusal(pod))
+    assert api.seen("a").unschedulable == ""
+    assert desk.outbox.notes == []
+
+
+async def test_what_the_world_has_overtaken_is_done(desk, api):
+    pod = api.pod("a")
+    api.delete("a")
+    await desk.send(refusal(pod))
+    await desk.send(EvictPod(namespace="default", name="a", uid=pod.uid, reason="r"))
+    api.pod("a")
+    await desk.send(refusal(pod))
+    await desk.send(EvictPod(namespace="default", name="a", uid=pod.uid, reason="r"))
+    assert api.raw("a")
+    assert api.seen("a").unschedulable == ""
+
+
+@pytest.mark.parametrize("status", [0, 401, 403, 429, 500])
+async def test_what_may_work_later_comes_again(desk, api, status):
+    pod = api.pod("a")
+    api.on("evict", lambda name: Answer(status))
+    command = EvictPod(namespace="default", name="a", uid=pod.uid, reason="r")
+    with pytest.raises(NotNowError):
+        await desk.send(command)
+    await desk.send(command)
+
+
+async def test_a_node_gets_resources_and_labels(desk, api):
+    node = api.node("n")
+    await desk.send(PatchNode(name="n", uid=node.uid, resources={"x/gpu": "2"}, labels={"a": "b"}))
+    path = Path("", "v1", "nodes", "", "n")
+    raw = api.store.get(path).body.decode()
+    assert '"x/gpu":"2"' in raw
+    assert '"a":"b"' in raw
+    await desk.send(PatchNode(name="n", uid=node.uid, resources={"x/gpu": None}))
+    assert "x/gpu" not in api.store.get(path).body.decode()
+    await desk.send(PatchNode(name="n", uid="another", labels={"a": "c"}))
+    assert '"a":"b"' in api.store.get(path).body.decode()
+
+
+async def test_annotations_and_status_of_an_object(desk, api):
+    seen = api.reservation("r")
+    status = {"phase": "Available", "nodeName": "n"}
+    command = PatchObject(
+        api=RESERVATION_API,
+        name="r",
+        uid=seen.uid,
+        version=str(seen.version),
+        annotations={"koordinator.sh/x": "y"},
+        status=status,
+    )
+    await desk.send(command)
+    after = api.seen_reservation("r")
+    assert (after.phase, after.node, after.annotations["koordinator.sh/x"]) == ("Available", "n", "y")
+    await desk.send(command)
+    assert api.seen_reservation("r").version == after.version, "its version is past"
+
+
+async def test_the_second_half_of_a_patch_is_guarded_too(desk, api):
+    seen = api.reservation("r")
+    path = Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", "r")
+    api.on("patch status", lambda name, body: api.store.patch(path, {"metadata": {"labels": {"a": "b"}}}) and None)
+    await desk.send(
+        PatchObject(
+            api=RESERVATION_API,
+            name="r",
+            uid=seen.uid,
+            version=str(seen.version),
+            annotations={"koordinator.sh/x": "y"},
+            status={"phase": "Failed"},
+        )
+    )
+    assert api.seen_reservation("r").phase != "Failed"
+
+
+async def test_another_objects_uid_is_overtaken(desk, api):
+    api.reservation("r")
+    await desk.send(PatchObject(api=RESERVATION_API, name="r", uid="former", status={"phase": "Failed"}))
+    await desk.send(PatchObject(api=RESERVATION_API, name="r", uid="former", labels={"a": "b"}))
+    assert api.seen_reservation("r").phase != "Failed"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{}", b'{"type":"pod.burn.v1"}', b'{"type":"pod.refuse.v1","namespace":3}', b"\xff"],
+)
+async def test_broken_commands(desk, data):
+    with pytest.raises(Broken):
+        await desk.commands.handle(Message(subject="berth.v1.cmd.x", data=data))
+
+
+async def test_other_kinds_may_not_be_patched(desk):
+    with pytest.raises(Broken, match="v1/secrets"):
+        await desk.send(PatchObject(api="v1/secrets", name="s", uid="u", status={}))
+
+
+async def test_what_the_api_refuses_for_good_is_broken(desk, api):
+    seen = api.reservation("r")
+    api.on("patch status", lambda name, body: Answer(422, reason="Invalid"))
+    with pytest.raises(Broken, match="422"):
+        await desk.send(PatchObject(api=RESERVATION_API, name="r", uid=seen.uid, status={"phase": "x"}))
