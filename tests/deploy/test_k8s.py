@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from berth.cluster_writer.commands import WRITABLE
 from berth.kube import resources
 from berth.kube.resources import Resource
 from berth.runtime.settings import load_settings
+from berth.testing.nats_server import find_server
 
 ROOT = Path(__file__).parents[2]
 K8S = ROOT / "k8s"
@@ -318,6 +320,22 @@ def test_passwords_of_every_user_reach_server_and_service() -> None:
                 (item,) = volume["secret"]["items"]
                 assert item["key"] == name_of(workload)
                 assert (workload["metadata"]["namespace"], item["key"]) in keys
+
+
+def test_the_server_accepts_its_configuration(tmp_path: Path) -> None:
+    permissions = tool("nats_permissions")
+    for file in ("nats.conf", "users.conf"):
+        shutil.copy(K8S / "components/nats" / file, tmp_path)
+    variables = {permissions.password_variable(user): "p1" for user in (*permissions.PARTS, permissions.READER)}
+    command = [find_server(), "-t", "-c", str(tmp_path / "nats.conf")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **variables, "POD_NAME": "nats-0"}
+    )
+    assert done.returncode == 0, done.stderr
+    compose = subprocess.run(
+        [find_server(), "-t", "-c", str(ROOT / "compose.nats.conf")], capture_output=True, check=False
+    )
+    assert compose.returncode == 0, compose.stderr
 
 
 def test_passwords_are_never_numbers_to_the_server(capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,7 +86,7 @@ def pod(**fields: Any) -> bytes:
 
 @pytest.mark.parametrize("tag", sorted(MESSAGES))
 @given(data=st.data())
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_a_message_survives_the_wire(tag: str, data: st.DataObject) -> None:
     message = data.draw(STRATEGIES[tag])
     encoded = encode(message)
@@ -201,11 +201,13 @@ def test_what_is_no_object_is_refused(data: bytes) -> None:
     broken(data)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_noise_is_refused_and_nothing_else_happens(data: bytes) -> None:
     broken(data)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_damaged_messages_are_read_or_refused(data: st.DataObject) -> None:
     whole = bytearray(pod(template={"labels": {"a": "b"}, "priority": -4}, owners=[{"name": "é"}]))

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import subjects
@@ -12,6 +12,7 @@ from berth.contracts.subjects import TOKEN_BYTES_MAX, escape, key, parts, unesca
 UNICODE = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
 AWKWARD = st.text(st.sampled_from("aZ09-._= *>/\\$\t\n\x00\x7fé€😀=41"), max_size=40)
 NAMES = st.one_of(UNICODE, AWKWARD)
+UNHURRIED = settings(deadline=None)
 NATS_TOKEN = re.compile(r"[^\s.*>\x00-\x1f\x7f]+")
 KV_KEY = re.compile(r"[-/_=.a-zA-Z0-9]+")
 """The characters that NATS allows in a key of a bucket."""
@@ -41,6 +42,7 @@ def test_known_tokens(text: str, token: str) -> None:
     assert unescape(token) == text
 
 
+@UNHURRIED
 @given(NAMES)
 @example("")
 @example("a.b_c=d")
@@ -49,6 +51,7 @@ def test_unescape_gives_back_what_was_escaped(text: str) -> None:
     assert unescape(escape(text)) == text
 
 
+@UNHURRIED
 @given(NAMES)
 def test_a_token_is_legal_in_subjects_and_in_keys(text: str) -> None:
     token = escape(text)
@@ -57,6 +60,7 @@ def test_a_token_is_legal_in_subjects_and_in_keys(text: str) -> None:
     assert "." not in token
 
 
+@UNHURRIED
 @given(NAMES, NAMES)
 @example("a.b", "a_b")
 @example("", "=")
@@ -66,6 +70,7 @@ def test_no_two_texts_share_a_token(one: str, other: str) -> None:
     assert (escape(one) == escape(other)) == (one == other)
 
 
+@UNHURRIED
 @given(st.one_of(NAMES, st.text(st.sampled_from("=0123456789ABCDEFabcdef_-"), max_size=12)))
 @example("=41")
 @example("=c3=A9")
@@ -108,6 +113,7 @@ def test_half_a_surrogate_pair_is_refused() -> None:
         escape("\ud800")
 
 
+@UNHURRIED
 @given(st.lists(NAMES, min_size=1, max_size=5))
 @example(["", ""])
 @example(["a.b", "c"])
@@ -120,6 +126,7 @@ def test_parts_gives_back_what_key_joined(texts: list[str]) -> None:
     assert ".." not in joined
 
 
+@UNHURRIED
 @given(st.lists(NAMES, min_size=1, max_size=3), st.lists(NAMES, min_size=1, max_size=3))
 @example(["a", "b"], ["a.b"])
 @example([""], ["", ""])
@@ -133,6 +140,7 @@ def test_what_key_does_not_make_has_no_parts(text: str) -> None:
         parts(text)
 
 
+@UNHURRIED
 @given(NAMES, NAMES)
 def test_builders_put_names_where_parts_finds_them(namespace: str, name: str) -> None:
     assert parts(subjects.pod_key(namespace, name)) == ("pod", namespace, name)
@@ -149,6 +157,7 @@ def test_builders_put_names_where_parts_finds_them(namespace: str, name: str) ->
     assert parts(tail) == ("cmd", "refuse", namespace, name)
 
 
+@UNHURRIED
 @given(st.integers(0, 2**63), st.integers(0, 2**63), NAMES)
 def test_an_epoch_s_keys_are_its_own(one: int, other: int, name: str) -> None:
     written = subjects.decision_key(one, "", name)

@@ -273,6 +273,17 @@ async def test_a_deleted_state_is_noticed_at_the_next_write(world: Any, monkeypa
     assert world.cluster.pods == {"before", "after"}
 
 
+async def test_the_bucket_of_leases_is_deleted(world: Any) -> None:
+    await world.create_pod("before")
+    shell, _ = await world.watcher()
+    await synced(world)
+    await world.bus._link.request(f"$JS.API.STREAM.DELETE.KV_{buckets.LEASE}", b"", timeout_s=5)
+    await eventually(lambda: not shell.standby.active, deadline_s=20)
+    await eventually(lambda: shell.standby.active, deadline_s=20)
+    await world.create_pod("after")
+    await eventually(lambda: world.cluster.pods == {"before", "after"}, deadline_s=20)
+
+
 async def test_a_standby_takes_over(world: Any) -> None:
     await world.create_pod("a")
     first, task = await world.watcher("w1")

@@ -16,6 +16,7 @@ from berth.bus import Bus, BusSettings
 from berth.bus.port import Committed, Entry
 from berth.bus.port import Write as BusWrite
 from berth.cluster_watcher.core.nodes import node_of
+from berth.cluster_watcher.core.pod_groups import pod_group_of
 from berth.cluster_watcher.core.pods import PodItem, pod_of
 from berth.cluster_watcher.core.reservations import ReservationItem, reservation_of
 from berth.cluster_writer.settings import Settings
@@ -41,6 +42,7 @@ LEASE = Path("coordination.k8s.io", "v1", "leases", "berth-system", "cluster-wri
 GPU_NAMES = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
 DEVICE_NAMES = frozenset(GPU_NAMES)
 _READ = {
+    "podgroups": (msgspec.json.Decoder(kube.PodGroup), pod_group_of),
     "pods": (msgspec.json.Decoder(PodItem), pod_of),
     "nodes": (msgspec.json.Decoder(kube.Node), node_of),
     "reservations": (msgspec.json.Decoder(ReservationItem), reservation_of),
@@ -50,13 +52,15 @@ _READ = {
 # --- objects ---
 
 
-def new_pod(name: str, *, cpu: str = "1", gpus: int = 0, **spec: Any) -> dict[str, Any]:
+def new_pod(
+    name: str, *, cpu: str = "1", gpus: int = 0, annotations: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
     devices = {each: str(gpus * 100) for each in GPU_NAMES} if gpus else {}
     resources = {"requests": {"cpu": cpu} | devices, "limits": devices}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations or {}},
         "spec": {
             "containers": [{"name": "c", "image": "i", "resources": resources}],
             "schedulerName": names.SCHEDULER_NAME,
@@ -164,7 +168,9 @@ class StoreApi:
 
     async def page(self, selection: Any, *, limit: int, token: str = "") -> Answer:
         path = self._path(selection.resource, selection.namespace)
-        return await self._do("list", [selection], lambda: self.store.list(path, ListOptions(limit=str(limit), token=token)))
+        return await self._do(
+            "list", [selection], lambda: self.store.list(path, ListOptions(limit=str(limit), token=token))
+        )
 
     async def get(self, resource: Any, namespace: str, name: str) -> Answer:
         return await self._do("get", [name], lambda: self.store.get(self._path(resource, namespace, name)))
@@ -490,10 +496,14 @@ class World:
         self._tasks.append(asyncio.ensure_future(run))
         return self._tasks[-1]
 
+    def nodes(self, count: int, *, cpu: int) -> list[str]:
+        names_ = [f"n{i}" for i in range(count)]
+        self.sim.load([new_node(name, cpu=str(cpu)) for name in names_])
+        return names_
+
     async def solver(self, nodes: int = 2, *, cpu: int = 16, gpus: int = 4, **more: Any) -> PlainSolver:
         """Nodes in the cluster, and a solver that knows them."""
-        known = {f"n{i}": (cpu * 1000, gpus) for i in range(nodes)}
-        self.sim.load([new_node(name, cpu=str(cpu)) for name in known])
+        known = {name: (cpu * 1000, gpus) for name in self.nodes(nodes, cpu=cpu)}
         bus = await self.connect("placement-solver")
         solver = PlainSolver(bus, known, **more)
         self.spawn(solver.run())

@@ -11,9 +11,9 @@ import pytest
 
 from berth.bus.port import Committed, Refused, Stored, Unknown, Write
 from berth.contracts import names
-from berth.contracts.codec import decode
+from berth.contracts.codec import decode, encode
 from berth.contracts.command import RefusePod
-from berth.contracts.ledger import Plan, PlanStatus
+from berth.contracts.ledger import Epoch, Plan, PlanStatus
 from berth.placement_solver.handlers import ABANDONED_AFTER_S, Handlers
 from berth.placement_solver.optimiser import Answer
 from berth.testing.builders import gpu_slots, pod
@@ -152,6 +152,7 @@ async def test_a_batch_that_collides_is_solved_again_on_what_is_left(rounds: Rou
         other.picture.reset_ledger()
         other.node("n0", cpu=4000)
         other.deliver()
+        other.version = 100  # newer than anything that this solver's view has seen
         other.pod(pod("theirs").requests(cpu=3000))
         other.round()
 
@@ -253,7 +254,7 @@ async def test_what_changes_while_the_optimiser_thinks_is_not_placed_as_it_was(s
         if change == "delete":
             run.delete_pod("single")
         else:
-            run.pod(pod("single").share(60).requests(cpu=101))
+            run.pod(pod("single").share(60).requests(cpu=101).template(priority=5))
 
     optimiser = SlowOptimiser(meanwhile)
     rounds = Rounds(run, optimiser=optimiser, optimiser_budget_s=1.0)
@@ -263,10 +264,26 @@ async def test_what_changes_while_the_optimiser_thinks_is_not_placed_as_it_was(s
     assert optimiser.asked == 1
     optimiser.meanwhile = lambda: None
     await rounds.until_idle()
-    placed = rounds.placed()
     assert not any("internal" in message for message in rounds.commands.refusals().values())
+    assert set(rounds.placed()) == {"g0", "g1", "g2", "g3"}
+    for index in range(4):
+        run.delete_pod(f"g{index}")
+    rounds.clock.time += 100.0
+    await rounds.until_idle()
+    decided = {name[1]: held.decision for name, held in run.picture.book.ledger.decisions.items()}
     if change == "delete":
-        assert "single" not in placed
+        assert "single" not in decided
     else:
-        held = run.picture.book.ledger.decisions["default", "single"].decision
-        assert held.allocation.amounts[names.CPU] == 101
+        assert decided["single"].allocation.amounts[names.CPU] == 101
+
+
+async def test_a_plan_committed_into_an_epoch_that_is_over_is_made_again(rounds: Rounds) -> None:
+    run = rounds.run
+    run.pod(pod("p").requests(cpu=3000))
+    rounds.ledger.before_commit.append(lambda: run.ledger.append("epoch", encode(Epoch(epoch=2))))
+    await rounds.handlers.round()
+    assert rounds.placed() == {}, "the view is in the new epoch, the plan in the old one"
+    rounds.clock.time += 1.0
+    await rounds.until_idle()
+    assert rounds.placed() == {"p": "n0"}
+    assert run.picture.nodes.free[0, 0] == 1000

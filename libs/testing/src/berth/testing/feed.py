@@ -104,8 +104,8 @@ class Feed:
 
     def complete(self) -> None:
         """The markers that say that everything written so far is all there is."""
+        self.version += 1
         for kind in ("pods", "reservations"):
-            self.version += 1
             self.state(subjects.synced_key(kind), Synced(kind=kind, version=self.version, complete=True))
         self.reader.end_of_state()
 

@@ -43,10 +43,11 @@ WAKE_EVERY_S = 0.1
 CONFLICT_PAUSE_MAX_S = 0.2
 TELL_AGAIN_S = 10.0
 FOLLOW_TIMEOUT_S = 10.0
+UNSEEN_PAUSE_S = 0.5
 BEHIND_PAUSE_S = 0.05
+MUST_BE_READ = frozenset({buckets.STATE, buckets.LEDGER, buckets.QUOTA, buckets.INVENTORY, buckets.RESERVATION})
 ANNOUNCED_MAX = 2000
 """Most pods named in one event; a larger plan is in the ledger."""
-MUST_BE_READ = frozenset({buckets.STATE, buckets.LEDGER, buckets.QUOTA, buckets.INVENTORY, buckets.RESERVATION})
 QUOTA_LAG_S = 1.0
 """How long a new pod's own demand may take to come back from quota-manager as a runtime."""
 RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
@@ -85,7 +86,7 @@ class Handlers:
         self._committer = Committer(ledger, picture.book.ledger, clock, picture.me)
         self._needs_sequence = 0
         self._ledger_starts = 0
-        self._read: set[str] = set()
+        self._unread: set[str] = set()
         self._woken_at = float("-inf")
         self._conflicts_in_row = 0
         self._open_since: dict[str, float] = {}
@@ -106,7 +107,7 @@ class Handlers:
             self._ledger_starts, self._needs_sequence = picture.ledger_starts, 0
         return (
             epoch.epoch > 0
-            and self._read >= MUST_BE_READ
+            and not self._unread
             and not (picture.elastic_quotas and not picture.quotas.groups)
             and pods.is_known
             and pods.version >= epoch.pods_version
@@ -116,11 +117,12 @@ class Handlers:
 
     def read_to_end(self, bucket: str) -> None:
         """A follower has reached the end of its bucket."""
-        self._read.add(bucket)
+        self._unread.discard(bucket)
 
     def starts_over(self, bucket: str) -> None:
-        """A follower reads its bucket again from the start."""
-        self._read.discard(bucket)
+        """A follower reads its bucket from the start: nothing is planned before it has reached the end."""
+        if bucket in MUST_BE_READ:
+            self._unread.add(bucket)
 
     def tick(self) -> None:
         """Tell the picture the time, and wake what room or quota that came back may help."""
@@ -157,6 +159,7 @@ class Handlers:
         if solution.placements:
             outcome = await self._commit(plan, solution, trial)
             if outcome.status == "committed":
+                self._look_again(solution.placements)
                 await self._announce(plan, solution, started)
             else:
                 await self._try_again(units, outcome)
@@ -288,6 +291,15 @@ class Handlers:
             with suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
                     await self.changed.wait()
+
+    def _look_again(self, placements: Sequence[Placement]) -> None:
+        """A committed plan that our view does not show (it went into an epoch that is over, or the follower is stuck)
+        leaves its pods waiting: they are tried again, and the server lets no second decision into one epoch."""
+        queue = self.picture.queue
+        for placement in placements:
+            waiting = queue.waiting.get(placement.candidate.name)
+            if waiting is not None and not waiting.ready:
+                queue.rest_until(waiting, self._clock.monotonic() + UNSEEN_PAUSE_S)
 
     async def _try_again(self, units: Sequence[Unit], outcome: Outcome) -> None:
         """A refused batch is solved again; smaller and later for a while, so that solvers find past each other. One

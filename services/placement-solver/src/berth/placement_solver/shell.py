@@ -149,6 +149,7 @@ def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, member
     ]
     names = [buckets.STATE, buckets.INVENTORY, buckets.QUOTA, buckets.RESERVATION, buckets.LEDGER, buckets.LEASE]
     for bucket, each in zip(names, sinks, strict=True):
+        handlers.starts_over(bucket)
         ctx.spawn(ctx.bus.follow(bucket, each).run(), name=f"follow {bucket}")
 
 

@@ -127,7 +127,8 @@ class Shell:
         subject, event, kind, text = announcement
         self.context.log.warning(kind, subject=subject, text=text[:500])
         identity = f"{SERVICE}.{subject}.{int(self.context.clock.now() * 1000)}"
-        self.context.bus.events().offer(subject, encode(event), id=identity, type=kind)
+        tag = str(event.__struct_config__.tag)
+        self.context.bus.events().offer(subject, encode(event), id=identity, type=tag)
 
     def _measure(self) -> None:
         desk = self.desk

@@ -39,6 +39,8 @@ UNSUPPORTED_ANNOTATIONS: Final = (
 """Annotations that change where a pod may go, in ways that Berth does not honour yet."""
 UNSUPPORTED_QOS: Final = ("LSE", "LSR")
 """QoS classes that are given cores of their own, which Berth does not hand out yet."""
+UNSUPPORTED_LABELS: Final = (names.LABEL_GPU_ISOLATION,)
+"""Labels that ask the node for something that Berth does not arrange yet, whatever their value."""
 UNSUPPORTED_RESOURCES: Final = (names.RDMA, names.FPGA, names.NPU_CORE, names.NPU_CPU, names.NPU_DVPP)
 """Devices that Berth does not hand out yet."""
 
@@ -89,6 +91,7 @@ class ClassTable:
     def of(self, template: PodTemplate, problems: list[Problem]) -> PodClass:
         """The class of a pod; problems found at the door become its refusals."""
         notes = {name: template.annotations[name] for name in UNSUPPORTED_ANNOTATIONS if name in template.annotations}
+        notes |= {name: template.labels[name] for name in UNSUPPORTED_LABELS if name in template.labels}
         key = _encode(
             (
                 _Key(
@@ -153,6 +156,9 @@ def _beyond(template: PodTemplate) -> Iterator[str]:
             yield f"metadata.annotations[{name}]"
     if template.labels.get(names.LABEL_QOS) in UNSUPPORTED_QOS:
         yield f"metadata.labels[{names.LABEL_QOS}]={template.labels[names.LABEL_QOS]}"
+    for name in UNSUPPORTED_LABELS:
+        if name in template.labels:
+            yield f"metadata.labels[{name}]"
     for name in UNSUPPORTED_RESOURCES:
         if template.requests.get(name, 0) > 0:
             yield f"resources.requests[{name}]"

@@ -1,0 +1,235 @@
+"""The optimiser: what it wins on a contended batch, and what happens when its child is late, broken or gone."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from berth.placement_solver.core.joint import model
+from berth.placement_solver.core.joint.contention import is_contended, worth
+from berth.placement_solver.core.joint.expand import expand
+from berth.placement_solver.core.joint.problem import JointProblem, write_down
+from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.optimiser import Optimiser
+from berth.testing.builders import pod
+
+READY = """
+import struct, sys
+def say(data):
+    sys.stdout.buffer.write(struct.pack("!I", len(data)) + data)
+    sys.stdout.buffer.flush()
+say(bytes.fromhex("83a6636f756e7473c0a5776f727468cb0000000000000000a3676170cbbff0000000000000"))
+def hear():
+    return sys.stdin.buffer.read(struct.unpack("!I", sys.stdin.buffer.read(4))[0])
+"""
+
+
+def child(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", READY + code)
+
+
+def problem(time_limit_s: float = 5.0, **fields) -> JointProblem:
+    """Two nodes of one core, a gang of two and a single pod, one core each."""
+    known = {
+        "counts": [2, 1],
+        "worth": [1.0, 1.0],
+        "needs": [[1.0], [1.0]],
+        "free": [[1.0, 1.0]],
+        "cards": [0.0, 0.0],
+        "share": [0.0, 0.0],
+        "whole": [0.0, 0.0],
+        "gpu": [0.0, 0.0],
+        "most": [[1, 1], [1, 1]],
+        "gang": [0, -1],
+        "minimum": [2],
+        "group": [0],
+        "quota_room": [],
+        "quota_needs": [],
+        "time_limit_s": time_limit_s,
+    }
+    return JointProblem(**(known | fields))
+
+
+async def ready(optimiser: Optimiser) -> None:
+    optimiser.warm_up()
+    async with asyncio.timeout(60):
+        while not optimiser.is_ready:
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def optimisers():
+    made = []
+
+    async def make(code: str | None = None) -> Optimiser:
+        made.append(Optimiser() if code is None else Optimiser(child(code)))
+        await ready(made[-1])
+        return made[-1]
+
+    yield make
+    for optimiser in made:
+        await optimiser.stop()
+
+
+async def test_a_real_child_answers_and_goes_on_answering(optimisers):
+    optimiser = await optimisers()
+    for _ in range(2):
+        answer = await optimiser.solve(problem())
+        assert answer is not None
+        assert sum(map(sum, answer.counts)) == 2
+        assert answer.gap >= 0
+
+
+async def test_a_child_that_is_killed_costs_an_answer_and_is_replaced(optimisers):
+    optimiser = await optimisers("hear(); import time; time.sleep(60)")
+    task = asyncio.create_task(optimiser.solve(problem()))
+    await asyncio.sleep(0.1)
+    optimiser._child.kill()
+    assert await asyncio.wait_for(task, 10) is None
+    assert not optimiser.is_ready
+    assert await optimiser.solve(problem()) is None, "it starts in the background; nobody waits for it"
+    await ready(optimiser)
+
+
+async def test_a_child_that_is_late_is_killed(optimisers, monkeypatch):
+    monkeypatch.setattr("berth.placement_solver.optimiser.GRACE_S", 0.1)
+    optimiser = await optimisers("hear(); import time; time.sleep(60)")
+    late = optimiser._child
+    started = time.monotonic()
+    assert await optimiser.solve(problem(time_limit_s=0.1)) is None
+    assert time.monotonic() - started < 10
+    assert late.returncode is not None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "hear(); say(b'nonsense')",
+        "hear(); sys.stdout.buffer.write(struct.pack('!I', 1 << 31)); sys.stdout.buffer.flush(); hear()",
+        "hear(); say(bytes.fromhex('81a6636f756e7473a3666f6f'))",
+        "hear(); sys.exit(3)",
+    ],
+    ids=["no message", "too long", "another shape", "gone"],
+)
+async def test_nonsense_is_no_answer(optimisers, code):
+    optimiser = await optimisers(code)
+    assert await optimiser.solve(problem()) is None
+
+
+async def test_one_that_does_not_start_is_no_answer():
+    for command in (("/nowhere/python",), (sys.executable, "-c", "pass")):
+        optimiser = Optimiser(command)
+        optimiser.warm_up()
+        await asyncio.wait([optimiser._starting])
+        assert not optimiser.is_ready
+        assert await optimiser.solve(problem()) is None
+        await optimiser.stop()
+
+
+async def test_an_answer_to_a_question_that_was_given_up_is_not_taken_for_the_next(optimisers):
+    optimiser = await optimisers("hear(); import time; time.sleep(60)")
+    task = asyncio.create_task(optimiser.solve(problem()))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    async with asyncio.timeout(10):
+        await optimiser._child.wait()
+    assert not optimiser.is_ready
+
+
+# --- the model ---
+
+
+def test_a_gang_is_placed_whole_or_not_at_all():
+    found = model.solve(problem(worth=[1.0, 10.0], free=[[1.0, 1.0]], most=[[1, 1], [1, 0]]))
+    assert found.counts == [[0, 0], [1, 0]], "the single pod is worth more, so none of the gang"
+    found = model.solve(problem())
+    assert found.counts == [[1, 1], [0, 0]]
+
+
+def test_gangs_of_a_group_begin_together():
+    two = {"counts": [1, 1], "gang": [0, 1], "minimum": [1, 1], "group": [0, 0]}
+    assert model.solve(problem(**two)).counts in ([[1, 0], [0, 1]], [[0, 1], [1, 0]])
+    nowhere = model.solve(problem(**two, most=[[1, 1], [0, 0]]))
+    assert nowhere is None or sum(map(sum, nowhere.counts)) == 0
+
+
+def test_cards_and_quotas_bound_it():
+    whole = problem(cards=[1.0, 1.0], whole=[1.0, 0.0], gpu=[1.0, 0.0])
+    assert sum(map(sum, model.solve(whole).counts)) <= 1
+    assert sum(map(sum, model.solve(problem(quota_room=[[1.0]], quota_needs=[[[1.0, 1.0]]])).counts)) == 1
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3), st.booleans()), min_size=1, max_size=4),
+    st.lists(st.integers(0, 4), min_size=1, max_size=3),
+)
+def test_whatever_it_finds_holds(items, nodes):
+    """Room of every node, all or nothing of every gang; a gang's minimum is all of it."""
+    counts = [count for count, _, _ in items]
+    gangs = [index for index, (_, _, is_gang) in enumerate(items) if is_gang]
+    found = model.solve(
+        problem(
+            counts=counts,
+            worth=[1.0] * len(items),
+            needs=[[size / 4] for _, size, _ in items],
+            free=[[room / 4 for room in nodes]],
+            cards=[0.0] * len(items),
+            share=[0.0] * len(items),
+            whole=[0.0] * len(nodes),
+            gpu=[0.0] * len(nodes),
+            most=[[count] * len(nodes) for count in counts],
+            gang=[gangs.index(index) if is_gang else -1 for index, (_, _, is_gang) in enumerate(items)],
+            minimum=[counts[index] for index in gangs],
+            group=list(range(len(gangs))),
+        )
+    )
+    if found is None:
+        return
+    for column, room in enumerate(nodes):
+        assert sum(row[column] * size for row, (_, size, _) in zip(found.counts, items, strict=True)) <= room
+    for row, (count, _, is_gang) in zip(found.counts, items, strict=True):
+        assert sum(row) in ({0, count} if is_gang else range(count + 1))
+
+
+# --- what it is for ---
+
+
+def contended(solving):
+    """A pod of one node's size comes first and, by greed, takes the only node on which two members fit together."""
+    run = solving()
+    run.node("big", cpu=4000)
+    run.node("small", cpu=1000)
+    run.pod(pod("first").requests(cpu=1000))
+    run.pods(pod(f"m{index}").requests(cpu=2000).gang("g", 2) for index in range(2))
+    return run
+
+
+def test_it_beats_greed_on_a_contended_gang(solving):
+    run = contended(solving)
+    picture = run.picture
+    units, _ = picture.batch(100)
+    units.sort(key=lambda unit: bool(unit.needed))
+    trial = Trial(picture.room)
+    # Greed prefers the emptier node for the single pod.
+    greedy = picture.solver.solve(units, trial, "greedy")
+    assert len(greedy.placements) == 1
+    assert is_contended(units, greedy)
+    trial.undo()
+    written = write_down(units, picture.nodes, picture.solver.costs, picture.quotas, 5.0)
+    assert written is not None
+    question = msgspec.msgpack.decode(msgspec.msgpack.encode(written[0]), type=JointProblem)
+    found = model.solve(question)
+    placements = expand(found.counts, written[1], units, picture.solver, trial, "better")
+    assert worth(placements) > worth(greedy.placements)
+    assert {p.candidate.name[1]: p.claim.node for p in placements} == {"first": "small", "m0": "big", "m1": "big"}
+    assert run.verifier.check([placement.claim for placement in placements]) == []
+    trial.undo()
+    assert picture.nodes.free[0, :2].tolist() == [4000, 1000]
