@@ -3,14 +3,13 @@
 Usage: nats_permissions.py [--check]. The result is k8s/components/nats/users.conf, to be included by a NATS server's
 configuration; each password is a variable of the server's environment (`NATS_PASSWORD_QUOTA_MANAGER`).
 
-What a service publishes follows from the catalogue of messages and the topology. What it reads and asks for stands in
-the table below; a test compares that table with the code. Nobody may delete or purge a stream.
+Events and commands follow from the catalogue of messages, streams from the topology. What a service reads, owns and
+leases stands in the table below; a test compares that table with the code. Nobody may delete or purge a stream.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,15 +25,13 @@ class Part(NamedTuple):
     """A service's part in the bus beyond what it writes.
 
     `follows`: buckets it reads. `owns`: the bucket it alone writes, with the keys it may write there. `leases`: keys
-    of its leases. `commands`: what it asks cluster-writer for, after `berth.v1.cmd.`. `consumes`: it takes commands.
-    `commits`: it writes the ledger. `makes_topology`: it creates streams.
+    of its leases. `consumes`: it takes commands. `commits`: it writes the ledger. `makes_topology`: it creates streams.
     """
 
     follows: tuple[str, ...] = ()
     owns: tuple[str, ...] = ()
     owned_keys: str = ">"
     leases: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
     consumes: bool = False
     commits: bool = False
     makes_topology: bool = False
@@ -43,17 +40,12 @@ class Part(NamedTuple):
 PARTS = {
     "cluster-watcher": Part(owns=(buckets.STATE,), leases=("cluster-watcher",), makes_topology=True),
     "cluster-writer": Part(follows=(buckets.STATE, buckets.LEDGER), consumes=True, commits=True, makes_topology=True),
-    "device-inventory": Part(
-        follows=(buckets.STATE,), owns=(buckets.INVENTORY,), leases=("device-inventory",), commands=("patch.nodes",)
-    ),
-    "quota-manager": Part(
-        follows=(buckets.STATE,), owns=(buckets.QUOTA,), leases=("quota-manager",), commands=("patch.elasticquotas",)
-    ),
+    "device-inventory": Part(follows=(buckets.STATE,), owns=(buckets.INVENTORY,), leases=("device-inventory",)),
+    "quota-manager": Part(follows=(buckets.STATE,), owns=(buckets.QUOTA,), leases=("quota-manager",)),
     "reservation-manager": Part(
         follows=(buckets.STATE,),
         owns=(buckets.RESERVATION,),
         leases=("reservation-manager",),
-        commands=("patch.reservation",),
     ),
     "placement-solver": Part(
         follows=(
@@ -65,7 +57,6 @@ PARTS = {
             buckets.LEASE,
         ),
         leases=("solver.*",),
-        commands=("patch.podgroup", "patch.reservation", "refuse"),
         commits=True,
         makes_topology=True,
     ),
@@ -95,8 +86,7 @@ def rights_of(service: str) -> Rights:
         publish += [f"$KV.{buckets.LEASE}.{lease}", f"$JS.API.STREAM.MSG.GET.KV_{buckets.LEASE}"]
     if part.commits:
         publish += [f"$KV.{buckets.LEDGER}.>", f"$JS.API.STREAM.MSG.GET.KV_{buckets.LEDGER}"]
-    publish += [f"{PREFIX}.cmd.{command}.>" for command in part.commands]
-    publish += list(_events(service))
+    publish += [*fronts(service, buckets.COMMANDS), *fronts(service, buckets.EVENTS)]
     if part.consumes:
         publish += [
             f"$JS.API.CONSUMER.CREATE.{buckets.COMMANDS}.{service}.{COMMAND_SUBJECTS}",
@@ -137,11 +127,10 @@ def _following(bucket: str) -> list[str]:
     ]
 
 
-def _events(service: str) -> Iterator[str]:
-    """Subjects of its events: the fixed front of each pattern that the catalogue gives it."""
-    for channel in CHANNELS:
-        if channel.place == buckets.EVENTS and channel.writer == service:
-            yield channel.pattern.partition("<")[0] + ">"
+def fronts(service: str, place: str) -> list[str]:
+    """What a service publishes into a stream: the fixed front of each pattern that the catalogue gives it."""
+    patterns = [channel.pattern for channel in CHANNELS if channel.place == place and channel.writer == service]
+    return list(dict.fromkeys(pattern.partition("<")[0] + ">" for pattern in patterns))
 
 
 def render() -> str:

@@ -220,9 +220,7 @@ def state_message(event: Event) -> tuple[str, bytes | None]:
     decoder, convert = _READ[plural]
     item = decoder.decode(event.obj.raw)
     meta = item.metadata
-    key = (
-        subjects.pod_key(meta.namespace, meta.name) if plural == "pods" else subjects.named_key(plural[:-1], meta.name)
-    )
+    key = subjects.key(plural[:-1], *([meta.namespace] if meta.namespace else []), meta.name)
     return key, None if event.kind == "DELETED" else encode(convert(item, event.version))
 
 
@@ -503,7 +501,7 @@ class World:
 
     async def solver(self, nodes: int = 2, *, cpu: int = 16, gpus: int = 4, **more: Any) -> PlainSolver:
         """Nodes in the cluster, and a solver that knows them."""
-        known = {name: (cpu * 1000, gpus) for name in self.nodes(nodes, cpu=cpu)}
+        known = dict.fromkeys(self.nodes(nodes, cpu=cpu), (cpu * 1000, gpus))
         bus = await self.connect("placement-solver")
         solver = PlainSolver(bus, known, **more)
         self.spawn(solver.run())
