@@ -33,7 +33,7 @@ from berth.simcluster import Fault, SimCluster, SimSettings, Store, serve
 from berth.simcluster.store import ListOptions, Path
 from berth.simcluster.store.collection import Event
 from berth.testing.nats_server import NatsServer
-from berth.testing.views import eventually
+from berth.testing.views import eventually, eventually_async
 from berth.transaction.batch import plan_batch
 from berth.transaction.book import FINISHED_PHASES, Book
 
@@ -570,6 +570,14 @@ class World:
     def pods(self) -> dict[str, dict[str, Any]]:
         listed = msgspec.json.decode(self.sim.store.list(Path("", "v1", "pods")).body)["items"]
         return {pod["metadata"]["name"]: pod for pod in listed}
+
+    async def begun(self) -> None:
+        """The first epoch is there: Lease, fences and entry."""
+
+        async def is_written() -> bool:
+            return await self.bus.ledger().read(subjects.EPOCH_KEY) is not None
+
+        await eventually_async(is_written)
 
     def is_bound(self, *pods: str) -> bool:
         known = self.pods

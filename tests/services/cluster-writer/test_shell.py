@@ -37,7 +37,7 @@ async def test_every_decision_ends_although_the_api_fails(world):
     )
     await world.solver(cpu=64, gpus=20)
     await world.writer()
-    await eventually(lambda: world.epoch == 1)
+    await world.begun()
     for i in range(40):
         world.pod(f"p{i}", gpus=i % 2)
     await world.all_bound()
@@ -150,7 +150,7 @@ async def test_another_scheduler_is_faster(world):
     await world.writer()
     world.pod("ours")
     world.pod("theirs")
-    await eventually(lambda: world.epoch == 1)
+    await world.begun()
     await eventually(lambda: world.lease()["metadata"]["annotations"].get(names.ANNOTATION_PLAN), what="a wave")
     world.bind_elsewhere("theirs", "n1")
     await world.all_bound()

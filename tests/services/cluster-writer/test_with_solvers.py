@@ -75,7 +75,7 @@ def gang(world, name, size, cpu="1"):
 async def test_every_pod_is_decided_once_and_bound_once(world, solvers):
     world.nodes(4, cpu=16)
     await world.writer()
-    await eventually(lambda: world.epoch == 1)
+    await world.begun()
     for instance in ("host.one", "host.two"):
         await solvers.start(instance)
     for index in range(50):
@@ -106,7 +106,7 @@ async def test_a_full_cluster_is_filled_to_the_last_core_and_not_beyond(world, s
 async def test_the_other_solver_takes_over_the_share_of_one_that_crashed(world, solvers):
     world.nodes(4, cpu=32)
     await world.writer()
-    await eventually(lambda: world.epoch == 1)
+    await world.begun()
     for instance in ("one", "two"):
         await solvers.start(instance)
     world.pod("first")

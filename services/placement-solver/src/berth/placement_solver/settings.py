@@ -19,7 +19,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     batch_window_s: Annotated[
         float, Meta(ge=0, le=1, description="how long a batch waits for more pods while some are coming in")
     ] = 0.006
-    batch_pods_max: Annotated[int, Meta(ge=1, le=400, description="most pods in one plan, gangs aside")] = 200
+    batch_pods_max: Annotated[int, Meta(ge=1, le=400, description="most pods in one plan, gangs aside")] = 80
     optimiser_budget_s: Annotated[
         float, Meta(ge=0, le=60, description="time for the optimiser on a contended batch; 0 switches it off")
     ] = 2.0

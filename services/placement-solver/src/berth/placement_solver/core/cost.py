@@ -6,6 +6,7 @@ result is the same as working out all of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -97,8 +98,14 @@ class Costs:
             cls.suitable = np.concatenate([cls.suitable, np.zeros(count - known, np.bool_)])
             cls.liked = np.concatenate([cls.liked, np.zeros(count - known)])
         # A row may be named before its node is seen: it enters the log when the node comes.
-        changed = log.since(cls.suitable_at)
-        for row in range(count) if changed is None else changed:
+        changed: Iterable[int] | None = log.since(cls.suitable_at)
+        if changed is None or grown:
+            changed = range(count)
+            if cls.rule.unrestricted and cls.preference.empty:
+                cls.suitable[:] = self._nodes.alive[:count] & ~self._nodes.marked[:count]
+                cls.liked[:] = 0.0
+                changed = map(int, np.flatnonzero(self._nodes.marked[:count]))
+        for row in changed:
             cls.suitable[row], cls.liked[row] = self._judge(cls, row)
         cls.suitable_at = log.end
         cls.cost = np.zeros(0)

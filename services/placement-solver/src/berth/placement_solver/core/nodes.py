@@ -48,14 +48,26 @@ class Nodes:
         self.allocatable: Ints = np.zeros((8, capacity), np.int64)
         self.free: Ints = np.zeros((8, capacity), np.int64)
         self.alive: Mask = np.zeros(capacity, np.bool_)
+        self.marked: Mask = np.zeros(capacity, np.bool_)
+        """Tainted or unschedulable: whether a pod may go there depends on its tolerations."""
         self.unread: Ints = np.zeros(capacity, np.int64)
         self.gpu_count: Ints = np.zeros(capacity, np.int64)
-        self.fleet = Fleet(GPU, capacity)
+        self._fleet = Fleet(GPU, capacity)
+        self._unwritten: set[int] = set()
         self.touched = ChangeLog()
         self.reshaped = ChangeLog()
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def fleet(self) -> Fleet:
+        """The devices as arrays. Rows are written when they are read: many changes of one node cost one write."""
+        if self._unwritten:
+            for row in self._unwritten:
+                self._fleet.write(row, self.slots[row])
+            self._unwritten.clear()
+        return self._fleet
 
     def row(self, name: str) -> int:
         """The row of a node, made when it is new."""
@@ -96,6 +108,7 @@ class Nodes:
         self.free[:, row] += target - self.allocatable[:, row]
         self.allocatable[:, row] = target
         self.touched.add(row)
+        self.marked[row] = node is not None and bool(node.taints or node.unschedulable)
         shape = _shape(node)
         if alive != bool(self.alive[row]) or shape != _shape(before):
             self.alive[row] = alive
@@ -142,7 +155,7 @@ class Nodes:
         self.touched.add(row)
 
     def _write_devices(self, row: int) -> None:
-        self.fleet.write(row, self.slots[row])
+        self._unwritten.add(row)
         self.touched.add(row)
 
     def _widen(self, capacity: int) -> None:
@@ -150,9 +163,10 @@ class Nodes:
         self.allocatable = np.pad(self.allocatable, ((0, 0), (0, grow)))
         self.free = np.pad(self.free, ((0, 0), (0, grow)))
         self.alive = np.pad(self.alive, (0, grow))
+        self.marked = np.pad(self.marked, (0, grow))
         self.unread = np.pad(self.unread, (0, grow))
         self.gpu_count = np.pad(self.gpu_count, (0, grow))
-        self.fleet.write(capacity - 1, ())
+        self._fleet.write(capacity - 1, ())
 
     def _heighten(self, columns: int) -> None:
         grow = columns - self.free.shape[0]

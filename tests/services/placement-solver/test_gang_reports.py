@@ -1,0 +1,127 @@
+"""PodGroup statuses that are asked for, and answers to people."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth.contracts.codec import decode
+from berth.contracts.command import PatchObject
+from berth.contracts.question import WhyQuestion
+from berth.placement_solver.gang_reports import GangReports
+from berth.placement_solver.why import answer
+from berth.testing.builders import pod
+
+
+class Clock:
+    time = 100.0
+
+    def now(self):
+        return 1_700_000_000.0 + self.time
+
+    def monotonic(self):
+        return self.time
+
+
+class Commands:
+    def __init__(self):
+        self.sent, self.ids = [], []
+
+    async def publish(self, subject, payload, **more):
+        self.sent.append(decode(payload, PatchObject))
+        self.ids.append(more["id"])
+
+
+class Desk:
+    def __init__(self, run):
+        self.run, self.clock, self.commands = run, Clock(), Commands()
+        self.reports = GangReports(run.picture, self.commands, self.clock, retry_s=10.0)
+
+
+@pytest.fixture
+def desk(solving):
+    run = solving()
+    run.node("n0", cpu=4000)
+    return Desk(run)
+
+
+async def test_a_phase_is_asked_for_until_the_object_shows_it(desk):
+    desk.run.pod_group("g", 2)
+    for index in range(2):
+        desk.run.pod(pod(f"m{index}").requests(cpu=1000).gang("g"))
+    await desk.reports.tell()
+    await desk.reports.tell()
+    assert len(desk.commands.sent) == 1
+    first = desk.commands.sent[0]
+    assert (first.name, first.status_subresource, bool(first.status["phase"])) == ("g", False, True)
+    desk.clock.time += 11
+    await desk.reports.tell()
+    assert len(desk.commands.sent) == 2
+    assert len(set(desk.commands.ids)) == 2, "the stream would drop a second message of the same id"
+    desk.run.pod_group("g", 2, phase=first.status["phase"])
+    desk.clock.time += 11
+    await desk.reports.tell()
+    assert [patch.status.get("phase") for patch in desk.commands.sent[2:]] != [first.status["phase"]]
+
+
+async def test_a_gang_without_an_object_needs_no_report(desk):
+    desk.run.pod(pod("m").requests(cpu=1000).gang("loose", 1))
+    await desk.reports.tell()
+    assert desk.commands.sent == []
+    assert desk.run.picture.changed_gangs == set()
+
+
+async def test_only_the_gangs_own_solver_reports(desk):
+    desk.run.pod_group("g", 2)
+    desk.run.pod(pod("m0").requests(cpu=1000).gang("g"))
+    picture = desk.run.picture
+    others = next(s for s in (f"other{i}" for i in range(50)) if not _is_mine(picture, ("s1", s)))
+    picture.resharded(("s1", others))
+    await desk.reports.tell()
+    assert desk.commands.sent == []
+
+
+def _is_mine(picture, solvers):
+    before, picture.solvers = picture.solvers, solvers
+    try:
+        return picture.is_mine("default/g")
+    finally:
+        picture.solvers = before
+
+
+def ask(run, name, namespace="default"):
+    return answer(run.picture, WhyQuestion(namespace=namespace, name=name))
+
+
+def test_why(desk):
+    run = desk.run
+    assert ask(run, "nobody").outcome == "unknown"
+    run.pod(pod("foreign").template(scheduler="other"))
+    assert ask(run, "foreign").outcome == "foreign"
+    builder = pod("p").requests(cpu=1000)
+    run.pod(builder)
+    assert (ask(run, "p").outcome, ask(run, "p").mine) == ("waiting", True)
+    run.round()
+    decided = ask(run, "p")
+    assert (decided.outcome, decided.node) == ("decided", "n0")
+    run.bind(builder)
+    bound = ask(run, "p")
+    assert (bound.outcome, bound.node, bound.plan) == ("bound", "n0", decided.plan)
+    run.pod(pod("big").requests(cpu=9000))
+    run.round()
+    refused = ask(run, "big")
+    assert refused.outcome == "refused"
+    assert refused.reasons[0].code == "Insufficient cpu"
+    run.pod(pod("gated").requests(cpu=1).template(gates=["g"]))
+    assert "scheduling gates: g" in ask(run, "gated").message
+    run.pod(pod("leaving").requests(cpu=1).set(deleting=True))
+    assert "being deleted" in ask(run, "leaving").message
+
+
+def test_only_the_solver_that_decides_a_pod_says_so(desk):
+    run = desk.run
+    run.pods(pod(f"p{index}").requests(cpu=10) for index in range(20))
+    run.round()
+    run.picture.resharded(("s1", "s2"))
+    mine = [ask(run, f"p{index}").mine for index in range(20)]
+    assert any(mine)
+    assert not all(mine)
