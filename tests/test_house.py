@@ -98,6 +98,34 @@ def test_the_readme_of_a_service_names_every_knob(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
+def test_the_readme_of_a_service_tells_the_defaults(service: str) -> None:
+    settings = importlib.import_module(f"berth.{service.replace('-', '_')}.settings").Settings
+    defaults = {variable_of(name): value for name, value in environment_defaults(settings).items()}
+    text = (ROOT / f"services/{service}/README.md").read_text()
+    for variables, told in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ([^|]+) \|", text, re.MULTILINE):
+        knobs = [knob for knob in re.findall(r"`(\w+)`", variables) if knob in defaults]
+        values = [value.strip(" `") for value in told.split(",")]
+        if len(knobs) == len(values) and told.strip():
+            # What is empty is explained in words; a number may have some behind it.
+            wrong = [k for k, v in zip(knobs, values, strict=True) if defaults[k] and v.split(" ")[0] != defaults[k]]
+            assert not wrong
+
+
+def environment_defaults(settings: type[ServiceSettings]) -> dict[str, str]:
+    """The defaults as people write them."""
+    found = {}
+    for field in msgspec.structs.fields(settings):
+        value = field.default
+        if isinstance(value, float):
+            found[field.name] = f"{value:g}"
+        elif isinstance(value, tuple):
+            found[field.name] = ",".join(value)
+        else:
+            found[field.name] = str(value).lower()
+    return found
+
+
+@pytest.mark.parametrize("service", SERVICES)
 def test_every_setting_has_a_sentence(service: str) -> None:
     settings = importlib.import_module(f"berth.{service.replace('-', '_')}.settings").Settings
     properties = msgspec.json.schema(settings)["$defs"]["Settings"]["properties"]

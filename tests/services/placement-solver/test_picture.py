@@ -283,3 +283,18 @@ def test_a_reservation_for_one_node_goes_there_or_is_told_why(run: Any) -> None:
     assert run.nodes_of(solution) == {"there": "n1"}
     told = {refusal.candidate.name[1]: refusal.reasons[0].message for refusal in solution.refusals}
     assert told == {"full": "node n2: Insufficient cpu", "nowhere": "node n3 does not exist"}
+
+
+@pytest.mark.parametrize("quota_first", [True, False])
+def test_pods_bound_by_others_are_charged_to_the_group_that_their_label_names(run: Any, quota_first: bool) -> None:
+    limits = {"limits": ["cpu"], "max": {"cpu": 8000}, "runtime": {"cpu": 8000}}
+    bound = pod("theirs").template(scheduler="default-scheduler").requests(cpu=5000).quota("team").on("n1")
+    if quota_first:
+        run.quota("team", **limits)
+    run.pod(bound)
+    if not quota_first:
+        run.quota("team", **limits)
+    run.picture.settle_payers()
+    assert run.picture.quotas.used(("", "team")) == {"cpu": 5000}
+    run.delete_pod("theirs")
+    assert run.picture.quotas.used(("", "team")).get("cpu", 0) == 0

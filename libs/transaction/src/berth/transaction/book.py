@@ -24,6 +24,10 @@ OnChange = Callable[[Claim, bool], None]
 """Called with a claim and whether it was added (True) or taken away (False)."""
 
 
+def _nobody(pod: Pod) -> str:
+    return ""
+
+
 def _ignore(claim: Claim, added: bool) -> None:
     pass
 
@@ -31,11 +35,17 @@ def _ignore(claim: Claim, added: bool) -> None:
 class Book:
     """Objects as seen, decisions as read, and the claims that follow from both.
 
-    `device_names` are the resources given out by minor; `remember` keeps unsettled decisions that left the ledger.
+    `device_names` are the resources given out by minor; `remember` keeps unsettled decisions that left the ledger;
+    `payer` names the quota group (`tree/group`, or empty) of a bound pod that does not say itself which one pays.
     """
 
     def __init__(
-        self, device_names: frozenset[str] = frozenset(), *, on_change: OnChange = _ignore, remember: bool = False
+        self,
+        device_names: frozenset[str] = frozenset(),
+        *,
+        on_change: OnChange = _ignore,
+        remember: bool = False,
+        payer: Callable[[Pod], str] = _nobody,
     ) -> None:
         self.ledger = LedgerView()
         self.pods: dict[Name, Pod] = {}
@@ -43,6 +53,7 @@ class Book:
         self.complete = {"pods": Completeness(), "reservations": Completeness()}
         self._device_names = device_names
         self._on_change = on_change
+        self._payer = payer
         self._remember = remember
         self._remembered: dict[Name, dict[tuple[str, int], Decision]] = {}
         self._claims: dict[Name, tuple[Claim, ...]] = {}
@@ -183,9 +194,7 @@ class Book:
         seen = self.seen(name)
         result: list[Claim] = []
         if seen is not None and seen.node and seen.phase not in FINISHED_PHASES:
-            result.append(
-                claims.of_pod(seen, self._device_names) if isinstance(seen, Pod) else claims.of_reservation(seen)
-            )
+            result.append(self._of_pod(seen) if isinstance(seen, Pod) else claims.of_reservation(seen))
         waiting = False
         for decision in self._decisions(name):
             absent = seen is None or seen.uid != decision.uid
@@ -202,6 +211,10 @@ class Book:
         else:
             self._waiting.discard(name)
         return tuple(result)
+
+    def _of_pod(self, pod: Pod) -> Claim:
+        claim = claims.of_pod(pod, self._device_names)
+        return claim if claim.quota else claim._replace(quota=self._payer(pod))
 
     def _decisions(self, name: Name) -> list[Decision]:
         held = self.ledger.decisions.get(name)

@@ -127,6 +127,7 @@ class Handlers:
     def tick(self) -> None:
         """Tell the picture the time, and wake what room or quota that came back may help."""
         picture = self.picture
+        picture.settle_payers()
         picture.now, picture.now_ms = self._clock.monotonic(), int(self._clock.now() * 1000)
         if picture.now - self._woken_at < WAKE_EVERY_S:
             return

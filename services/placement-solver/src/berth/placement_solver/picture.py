@@ -32,6 +32,7 @@ from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
 
 NAMESPACED_KEY_PARTS = 3
+QUOTA_UNREAD_S = 1.0
 
 
 class Picture:
@@ -46,7 +47,7 @@ class Picture:
         self.room = Room(self.nodes, self.quotas)
         self.reservations = Reservations()
         self.solver = Solver(self.room, self.reservations, policy or Policy())
-        self.book = Book(DEVICE_NAMES, on_change=self._on_claim)
+        self.book = Book(DEVICE_NAMES, on_change=self._on_claim, payer=self._payer)
         self.classes = ClassTable(self.nodes)
         self.gangs = Gangs()
         self.queue = Queue()
@@ -157,6 +158,8 @@ class Picture:
             waiting = self.queue.take(self.now)
             if waiting is None:
                 break
+            if self._waits_for_its_quota(waiting):
+                continue
             if not waiting.group:
                 units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
                 taken += 1
@@ -172,6 +175,21 @@ class Picture:
                 units.append(unit)
                 taken += len(unit.candidates)
         return units, held_back
+
+    def _waits_for_its_quota(self, waiting: Waiting) -> bool:
+        """A quota that was made just before its first pod may not have been read yet: the pod waits a moment instead
+        of being charged to the default group for good."""
+        label = waiting.template.labels.get(names.LABEL_QUOTA_NAME)
+        if not label or not self.elastic_quotas or self.quotas.knows(label):
+            return False
+        until = waiting.since + QUOTA_UNREAD_S
+        if self.now >= until:
+            return False
+        reason = Reason(code="quota", message=f"quota {label} is not known yet", repair=f"create ElasticQuota {label}")
+        waiting.message = reason.message
+        self.queue.hold(waiting, (reason,), self.now)
+        self.queue.rest_until(waiting, until)
+        return True
 
     def _group_unit(self, first: Waiting) -> Unit:
         gangs = self.gangs.members_of_group(first.group)
@@ -273,6 +291,19 @@ class Picture:
     def observe(self, observer: Callable[[Claim, bool], None]) -> None:
         """Tell somebody else of every claim that comes or goes (the verifier keeps tallies of its own)."""
         self._observers.append(observer)
+
+    def settle_payers(self) -> None:
+        """Groups came or went: ask again who pays for bound pods that do not say so themselves."""
+        if not self.quotas.mapping_changed:
+            return
+        self.quotas.mapping_changed = False
+        for name, pod in self.book.pods.items():
+            if pod.node and names.ANNOTATION_QUOTA not in pod.template.annotations:
+                self.book.refresh(name)
+
+    def _payer(self, pod: Pod) -> str:
+        group = self.quotas.group_of(pod.template.labels.get(names.LABEL_QUOTA_NAME), pod.namespace)
+        return "/".join(group) if group else ""
 
     def _on_claim(self, claim: Claim, added: bool) -> None:
         self.room.on_change(claim, added)

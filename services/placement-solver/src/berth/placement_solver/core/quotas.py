@@ -28,6 +28,8 @@ class Quotas:
         self._own_firm: dict[tuple[str, str], dict[str, int]] = {}
         self._used: dict[tuple[str, str], dict[str, int]] = {}
         self._map: QuotaMap | None = None
+        self.mapping_changed = False
+        """Which group pays for a pod may have changed since this was last set to False."""
 
     def reset(self) -> None:
         """QUOTA starts over; use stays counted."""
@@ -49,8 +51,13 @@ class Quotas:
             self._tree_of[name] = tree
         if before is None or group is None or before.namespaces != group.namespaces:
             self._map = None
+            self.mapping_changed = True
         if before is None or group is None or before.ancestors != group.ancestors:
             self._sum_up()
+
+    def knows(self, name: str) -> bool:
+        """A group of this name is there, in whichever tree."""
+        return name in self._tree_of
 
     def group_of(self, label: str | None, namespace: str) -> tuple[str, str] | None:
         """The group that a pod is charged to, as tree and name; None when no known group limits it."""
