@@ -32,6 +32,7 @@ lint: ## style, layers, types, contract drift
 	$(LINT) lint-imports
 	$(LINT) mypy proto/src libs/*/src services/*/src
 	$(RUN) python -m berth.contracts.generate --check
+	$(RUN) python tools/nats_permissions.py --check
 
 .PHONY: format
 format: ## rewrite the code in its style
@@ -41,6 +42,7 @@ format: ## rewrite the code in its style
 .PHONY: contracts
 contracts: ## write schemas, subject table and CRDs from the contract
 	$(RUN) python -m berth.contracts.generate
+	$(RUN) python tools/nats_permissions.py
 
 .PHONY: bench
 bench: ## benchmarks: medians and ratios against a baseline of the same run
@@ -48,7 +50,7 @@ bench: ## benchmarks: medians and ratios against a baseline of the same run
 
 .PHONY: e2e
 e2e: ## the whole control plane as processes, against the simulated API
-	$(RUN) pytest -m e2e tests/e2e $(ARGS)
+	$(RUN) pytest -m e2e tests/e2e tests/deploy $(ARGS)
 
 .PHONY: chaos
 chaos: ## kill -9 of every service and of the bus, lost buckets, in the middle of a workload

@@ -180,7 +180,7 @@ class Picture:
         """A quota that was made just before its first pod may not have been read yet: the pod waits a moment instead
         of being charged to the default group for good."""
         label = waiting.template.labels.get(names.LABEL_QUOTA_NAME)
-        if not label or not self.elastic_quotas or self.quotas.knows(label):
+        if not label or not self.quotas.groups or self.quotas.knows(label):
             return False
         until = waiting.since + QUOTA_UNREAD_S
         if self.now >= until:

@@ -26,7 +26,7 @@ def after_bind(answer: Answer) -> Next:
         return Next.DONE
     if answer.conflict:
         return Next.LOOK
-    if answer.status == 429:
+    if answer.repeat:
         return Next.REPEAT
     return Next.WITHDRAW
 
