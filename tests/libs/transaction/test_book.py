@@ -386,3 +386,14 @@ def test_a_holder_whose_message_was_skipped_is_not_gone(world: World) -> None:
     stale.ledger(world.ledger)
     assert other.version > world.decisions[NAME].pod_version
     assert stale.held() == {(NAME, "u1", "n1")}
+
+
+def test_a_writer_remembers_over_the_same_epoch_read_again_from_a_new_bucket(world: World) -> None:
+    book = Book(remember=True)
+    for message in world.ledger.messages:
+        book.read_ledger(*message)
+    book.refresh(NAME)
+    epoch = book.ledger.epoch
+    book.reset_ledger()
+    book.read_ledger(subjects.EPOCH_KEY, encode(epoch), False, 1)
+    assert [claim.uid for claim in book.claims()] == ["u1"]

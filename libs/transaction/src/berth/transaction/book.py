@@ -56,6 +56,7 @@ class Book:
         self._payer = payer
         self._remember = remember
         self._remembered: dict[Name, dict[tuple[str, int], Decision]] = {}
+        self._newest_epoch = 0
         self._claims: dict[Name, tuple[Claim, ...]] = {}
         self._by_node: dict[str, dict[tuple[Name, str], Claim]] = {}
         self._waiting: set[Name] = set()
@@ -98,12 +99,13 @@ class Book:
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> set[Name]:
         """Take in one message of LEDGER; the names whose decisions it touched. Raises Broken when malformed."""
-        epoch_before = self.ledger.epoch.epoch
         before = self.ledger.decisions.copy() if key == "epoch" else {}
         change = self.ledger.apply(key, value, deleted, sequence)
         touched: set[Name] = set()
         if change.epoch:
-            if self.ledger.epoch.epoch > epoch_before:
+            # Only a new epoch ends what is remembered, not the old one read again from a new bucket.
+            if self.ledger.epoch.epoch > self._newest_epoch:
+                self._newest_epoch = self.ledger.epoch.epoch
                 self._remembered.clear()
             touched = set(before) | set(self._claims) | self._waiting
         elif change.name:
