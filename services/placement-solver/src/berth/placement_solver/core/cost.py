@@ -48,6 +48,8 @@ class Costs:
     def __init__(self, nodes: Nodes, policy: Policy) -> None:
         self._nodes = nodes
         self._policy = policy
+        self._per_gpu = np.array([[float(cores)] for cores, _ in policy.cores_short])
+        self._short_weight = np.array([weight / cores for cores, weight in policy.cores_short])
 
     def of(self, cls: PodClass) -> Floats:
         """Cost of one pod of the class on each row; inf where it cannot go. Valid until the next touch."""
@@ -79,10 +81,9 @@ class Costs:
     def fits(self, cls: PodClass, rows: Rows) -> Mask:
         """Which rows have the room, whether or not they suit the class."""
         nodes = self._nodes
-        free = nodes.free[:, rows]
-        fits: Mask = free[nodes.columns[names.PODS]] >= 1
+        fits: Mask = nodes.free[nodes.columns[names.PODS], rows] >= 1
         for column, amount in zip(cls.columns, cls.amounts, strict=True):
-            fits &= free[column] >= amount
+            fits &= nodes.free[column, rows] >= amount
         if cls.want is not None:
             fits &= nodes.fleet.fits(cls.want, rows) & (nodes.unread[rows] == 0)
         return fits
@@ -136,12 +137,12 @@ class Costs:
         """Cost on rows that fit."""
         nodes = self._nodes
         has_gpus = nodes.gpu_count[rows] > 0
-        cores = nodes.free[0, rows] / 1000.0
-        asked = float(cls.requests.get(names.CPU, 0)) / 1000.0
+        if has_gpus.all():
+            return self._gpu_price(cls, rows)
         result = self._plain(cls, rows) - self._policy.plain_node_bonus
-        if has_gpus.any():
-            some = np.flatnonzero(has_gpus)
-            result[some] = self._gpu_price(cls, rows[some], cores[some], asked)
+        some = np.flatnonzero(has_gpus)
+        if some.size:
+            result[some] = self._gpu_price(cls, rows[some])
         return result
 
     def _plain(self, cls: PodClass, rows: npt.NDArray[np.intp]) -> Floats:
@@ -154,8 +155,10 @@ class Costs:
         filled: Floats = used * 50.0
         return filled if self._policy.cpu_strategy == "LeastAllocated" else 100.0 - filled
 
-    def _gpu_price(self, cls: PodClass, rows: npt.NDArray[np.intp], cores: Floats, asked: float) -> Floats:
+    def _gpu_price(self, cls: PodClass, rows: npt.NDArray[np.intp]) -> Floats:
         policy, fleet = self._policy, self._nodes.fleet
+        cores = self._nodes.free[0, rows] / 1000.0
+        asked = float(cls.requests.get(names.CPU, 0)) / 1000.0
         free = np.minimum(fleet.free[_CORE, rows], fleet.free[_RATIO, rows])
         gpus = free.sum(axis=1) / 100.0
         cost = np.zeros(rows.shape)
@@ -168,9 +171,8 @@ class Costs:
                 denied = _WORTH[card] - _WORTH[np.maximum(card - each, 0)] - each / 100.0
                 cost += policy.share_denied * denied + policy.card_broken * (card == 100)
         gpus_after, cores_after = gpus - taken, cores - asked
-        for per_gpu, weight in policy.cores_short:
-            before = np.maximum(per_gpu * gpus - cores, 0.0)
-            cost += weight / per_gpu * (np.maximum(per_gpu * gpus_after - cores_after, 0.0) - before)
+        before = np.maximum(self._per_gpu * gpus - cores, 0.0)
+        cost += self._short_weight @ (np.maximum(self._per_gpu * gpus_after - cores_after, 0.0) - before)
         cost += policy.gpus_left * gpus_after / 8.0 + policy.cores_left * cores_after / 128.0
         if taken < 8:
             count = self._nodes.gpu_count[rows]

@@ -79,13 +79,15 @@ class Fleet:
 
     def candidates(self, want: Want, rows: Rows = EVERY_ROW) -> Mask:
         """Which devices could serve one instance of the request, rows x devices."""
-        free = self.free[:, rows]
         asked = [(column, amount) for column, amount in enumerate(want.amounts) if amount]
         if any(amount > MAX_AMOUNT for _, amount in asked):
-            return np.zeros(free.shape[1:], np.bool_)
-        fitting: Mask = np.greater_equal(free[asked[0][0]], asked[0][1]) if asked else np.any(free > 0, axis=0)
+            return np.zeros(self.free[0, rows].shape, np.bool_)
+        if asked:
+            fitting: Mask = self.free[asked[0][0], rows] >= asked[0][1]
+        else:
+            fitting = np.any(self.free[:, rows] > 0, axis=0)
         for column, amount in asked[1:]:
-            fitting &= free[column] >= amount
+            fitting &= self.free[column, rows] >= amount
         if self.family is GPU:
             ratio, memory = want.amounts[RATIO], want.amounts[MEMORY]
             if ratio > MAX_PERCENT:
