@@ -190,7 +190,7 @@ def blocks(path: Path, language: str) -> list[str]:
 
 def lines_of_shell(path: Path) -> list[list[str]]:
     return [
-        words
+        [word.removeprefix(".venv/bin/") for word in words]
         for block in blocks(path, "sh")
         for line in block.splitlines()
         if (words := shlex.split(line, comments=True))
