@@ -14,8 +14,9 @@ from berth.contracts import names
 from berth.contracts.codec import decode, encode
 from berth.contracts.command import RefusePod
 from berth.contracts.ledger import Epoch, Plan, PlanStatus
-from berth.placement_solver.handlers import ABANDONED_AFTER_S, Handlers
+from berth.placement_solver.handlers import Handlers
 from berth.placement_solver.optimiser import Answer
+from berth.placement_solver.tidying import ABANDONED_AFTER_S
 from berth.testing.builders import gpu_slots, pod
 from berth.transaction.batch import plan_batch
 

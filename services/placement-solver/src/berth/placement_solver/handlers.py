@@ -8,49 +8,39 @@ from __future__ import annotations
 
 import asyncio
 import random as randomness
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from berth.bus.port import Clock, LedgerPort, PublisherPort
-from berth.contracts import buckets, event, subjects
+from berth.contracts import buckets
 from berth.contracts.base import Reason
-from berth.contracts.codec import encode
-from berth.contracts.command import PatchObject, RefusePod
-from berth.contracts.ledger import PlanStatus
-from berth.contracts.state import Reservation
 from berth.placement_solver import metrics
 from berth.placement_solver.committing import Committer, Outcome
-from berth.placement_solver.core import explain
 from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import expand
 from berth.placement_solver.core.joint.problem import write_down
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
-from berth.placement_solver.core.shards import owner
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.optimiser import Optimiser
 from berth.placement_solver.picture import Picture
+from berth.placement_solver.telling import Telling
+from berth.placement_solver.tidying import Tidying
 from berth.telemetry import get_logger
 
 log = get_logger(__name__)
 
-ABANDONED_AFTER_S = 30.0
-TIDY_MAX = 200
 WAKE_EVERY_S = 0.1
 """Waking looks at everything that waits, so a stream of departures is gathered."""
 CONFLICT_PAUSE_MAX_S = 0.2
-TELL_AGAIN_S = 10.0
 FOLLOW_TIMEOUT_S = 10.0
 UNSEEN_PAUSE_S = 0.5
 BEHIND_PAUSE_S = 0.05
 MUST_BE_READ = frozenset({buckets.STATE, buckets.LEDGER, buckets.QUOTA, buckets.INVENTORY, buckets.RESERVATION})
-ANNOUNCED_MAX = 2000
-"""Most pods named in one event; a larger plan is in the ledger."""
 QUOTA_LAG_S = 1.0
 """How long a new pod's own demand may take to come back from quota-manager as a runtime."""
-RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
 
 
 class Handlers:
@@ -74,22 +64,20 @@ class Handlers:
         self.picture = picture
         self.changed = asyncio.Event()
         self._verifier = verifier
-        self._events = events
-        self._commands = commands
         self._clock = clock
         self._random = random
         self._batch_max = batch_pods_max
         self._limit = batch_pods_max
-        self._tell_after_s = tell_after_s
         self._optimiser = optimiser
         self._optimiser_budget_s = optimiser_budget_s
         self._committer = Committer(ledger, picture.book.ledger, clock, picture.me)
+        self._telling = Telling(picture, events, commands, tell_after_s=tell_after_s)
+        self._tidying = Tidying(picture, self._committer, clock)
         self._needs_sequence = 0
         self._ledger_starts = 0
         self._unread: set[str] = set()
         self._woken_at = float("-inf")
         self._conflicts_in_row = 0
-        self._open_since: dict[str, float] = {}
 
     # --- planning ----------------------------------------------------------------------------------------------------
 
@@ -148,7 +136,7 @@ class Handlers:
         units, held_back = picture.batch(self._limit)
         for waiting, reason in held_back:
             picture.queue.hold(waiting, (reason,), picture.now)
-            await self._tell(waiting, (reason,), patient=True)
+            await self._telling.refused(waiting, (reason,), patient=True)
         if not units:
             return bool(held_back)
         plan = f"{self._random.getrandbits(96):024x}"
@@ -321,23 +309,14 @@ class Handlers:
                     queue.make_ready(waiting)
         await self._clock.sleep(pause_s)
 
-    # --- telling -----------------------------------------------------------------------------------------------------
+    # --- afterwards --------------------------------------------------------------------------------------------------
 
     async def _announce(self, plan: str, solution: Solution, started: float) -> None:
         self._limit = min(self._batch_max, self._limit * 2)
         self._conflicts_in_row = 0
-        placed = solution.placements
-        metrics.PLACED.inc(len(placed))
-        message = event.PlacementDecided(
-            plan=plan,
-            pods=["/".join(placement.candidate.name) for placement in placed[:ANNOUNCED_MAX]],
-            nodes=[placement.claim.node for placement in placed[:ANNOUNCED_MAX]],
-            gang=_gang(placed),
-            took_ms=round((self._clock.monotonic() - started) * 1000, 3),
-            solver=self.picture.me,
-        )
-        subject = subjects.event_subject("placement", "decided", plan)
-        await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.planned.v1")
+        metrics.PLACED.inc(len(solution.placements))
+        took_ms = round((self._clock.monotonic() - started) * 1000, 3)
+        await self._telling.planned(plan, solution.placements, took_ms)
 
     async def _refuse(self, refusal: Refusal) -> None:
         waiting = self.picture.queue.waiting.get(refusal.candidate.name)
@@ -349,119 +328,18 @@ class Handlers:
             self.picture.queue.rest_until(waiting, waiting.since + QUOTA_LAG_S)
             return
         self.picture.queue.refuse(waiting, refusal.reasons, self.picture.now)
-        await self._tell(waiting, refusal.reasons, gang=refusal.gang)
+        await self._telling.refused(waiting, refusal.reasons, gang=refusal.gang)
 
     def _may_lag(self, waiting: Waiting, reasons: Sequence[Reason]) -> bool:
         """A runtime follows demand: what quota alone keeps from a new pod may be given once its demand is counted."""
         is_new = waiting.tries == 0 and self.picture.now - waiting.since < QUOTA_LAG_S
         return is_new and bool(reasons) and all(reason.code == "quota" for reason in reasons)
 
-    async def _tell(
-        self, waiting: Waiting, reasons: Sequence[Reason], gang: str = "", *, patient: bool = False
-    ) -> None:
-        """Write the refusal where people look: the pod's condition and an event; only when the message changed."""
-        nodes = int(self.picture.nodes.alive.sum())
-        waiting.message = explain.message(reasons, nodes)
-        now = self.picture.now
-        if waiting.message in (waiting.told, getattr(waiting.object, "unschedulable", "")):
-            return
-        if patient and now - waiting.since < self._tell_after_s:
-            self.picture.queue.rest_until(waiting, waiting.since + self._tell_after_s)
-            return
-        if now - waiting.told_at < TELL_AGAIN_S and reasons and reasons[0].code != "gang":
-            return
-        waiting.told, waiting.told_at = waiting.message, now
-        namespace, name = waiting.name
-        uid = waiting.object.uid
-        # The stream drops a second message of the same id: a message that comes back after another is news again.
-        marker = f"refused-{uid}-{waiting.object.attempt}-{self.picture.now_ms}"
-        if isinstance(waiting.object, Reservation):
-            await self._commands.publish(
-                subjects.command_subject("patch", "reservation", name),
-                encode(_unplaced(waiting.object, waiting.message)),
-                id=marker,
-                type="object.patch.v1",
-            )
-        else:
-            command = RefusePod(namespace=namespace, name=name, uid=uid, message=waiting.message)
-            await self._commands.publish(
-                subjects.command_subject("refuse", namespace, name),
-                encode(command),
-                id=marker,
-                type="pod.refuse.v1",
-                traceparent=waiting.trace or None,
-            )
-        message = event.PlacementUnschedulable(
-            namespace=namespace, name=name, uid=uid, message=waiting.message, reasons=list(reasons), gang=gang
-        )
-        subject = subjects.event_subject("placement", "unschedulable", namespace, name)
-        await self._events.publish(subject, encode(message), id=f"e{marker}", type="placement.refused.v1")
-
-    # --- tidying -----------------------------------------------------------------------------------------------------
-
     async def tidy(self) -> None:
-        """Delete settled decisions of our part, and give up plans that nobody finishes."""
-        if not self.may_plan():
-            return
-        picture = self.picture
-        settled = [
-            name
-            for name, held in picture.book.ledger.decisions.items()
-            if picture.is_mine(held.decision.uid) and picture.book.is_settled(held.decision)
-        ]
-        stamps = self._idle_stamps()
-        if settled or stamps:
-            await self._committer.delete(settled[:TIDY_MAX], stamps[:TIDY_MAX])
-        for plan in self._abandoned():
-            log.warning("giving up a plan that nobody finishes", plan=plan)
-            await self._committer.abort(plan)
-
-    def _idle_stamps(self) -> list[str]:
-        """Accounts of our part whose node or reservation is gone. Those of groups stay: their revision counts (R14)."""
-        picture = self.picture
-        found = []
-        for account in picture.book.ledger.stamps:
-            family, _, rest = account.partition(".")
-            if family == "node":
-                row = picture.nodes.rows.get(subjects.unescape(rest))
-                is_there = row is not None and bool(picture.nodes.alive[row])
-            elif family == "reservation":
-                is_there = ("", subjects.unescape(rest)) in picture.book.reservations
-            else:
-                continue
-            if not is_there and picture.is_mine(account):
-                found.append(account)
-        return found
-
-    def _abandoned(self) -> Iterable[str]:
-        """Plans that have been open, or without an entry, for a while. The clock only says when to try (R8)."""
-        ledger = self.picture.book.ledger
-        now = self._clock.monotonic()
-        unfinished = {plan for plan in ledger.members if ledger.plan_status(plan) in (None, PlanStatus.OPEN)}
-        self._open_since = {plan: self._open_since.get(plan, now) for plan in unfinished}
-        solvers = self.picture.solvers
-        return [
-            plan
-            for plan, since in self._open_since.items()
-            if now - since > ABANDONED_AFTER_S and owner(plan, solvers) == self.picture.me
-        ]
+        """Tidy our part of the ledger, from a view that may be planned on."""
+        if self.may_plan():
+            await self._tidying.tidy()
 
 
 def _waits_for_quota(waiting: Waiting) -> bool:
     return any(reason.code == "quota" for reason in waiting.reasons)
-
-
-def _gang(placements: Sequence[Placement]) -> str:
-    names: set[str] = {placement.gang.name for placement in placements if placement.gang}
-    return ";".join(sorted(names))
-
-
-def _unplaced(reservation: Reservation, message: str) -> PatchObject:
-    condition = {"type": "Scheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    return PatchObject(
-        api=RESERVATION_API,
-        name=reservation.name,
-        uid=reservation.uid,
-        version=str(reservation.version),
-        status={"phase": "Pending", "conditions": [condition]},
-    )

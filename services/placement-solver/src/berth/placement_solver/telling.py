@@ -1,0 +1,103 @@
+"""What the solver tells the world: plans that were committed, and pods that go nowhere, each with its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from berth.bus.port import PublisherPort
+from berth.contracts import event, subjects
+from berth.contracts.base import Reason
+from berth.contracts.codec import encode
+from berth.contracts.command import PatchObject, RefusePod
+from berth.contracts.state import Reservation
+from berth.placement_solver.core import explain
+from berth.placement_solver.core.plan import Placement
+from berth.placement_solver.core.queue import Waiting
+from berth.placement_solver.picture import Picture
+
+TELL_AGAIN_S = 10.0
+ANNOUNCED_MAX = 2000
+"""Most pods named in one event; a larger plan is in the ledger."""
+RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
+
+
+class Telling:
+    """Events and commands of one solver. `tell_after_s`: how long a gang may gather before its pods are told."""
+
+    def __init__(
+        self, picture: Picture, events: PublisherPort, commands: PublisherPort, *, tell_after_s: float
+    ) -> None:
+        self.picture = picture
+        self._events = events
+        self._commands = commands
+        self._tell_after_s = tell_after_s
+
+    async def planned(self, plan: str, placed: Sequence[Placement], took_ms: float) -> None:
+        """A plan was committed."""
+        message = event.PlacementDecided(
+            plan=plan,
+            pods=["/".join(placement.candidate.name) for placement in placed[:ANNOUNCED_MAX]],
+            nodes=[placement.claim.node for placement in placed[:ANNOUNCED_MAX]],
+            gang=_gang(placed),
+            took_ms=took_ms,
+            solver=self.picture.me,
+        )
+        subject = subjects.event_subject("placement", "decided", plan)
+        await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.planned.v1")
+
+    async def refused(
+        self, waiting: Waiting, reasons: Sequence[Reason], gang: str = "", *, patient: bool = False
+    ) -> None:
+        """Write the refusal where people look: the pod's condition and an event; only when the message changed."""
+        nodes = int(self.picture.nodes.alive.sum())
+        waiting.message = explain.message(reasons, nodes)
+        now = self.picture.now
+        if waiting.message in (waiting.told, getattr(waiting.object, "unschedulable", "")):
+            return
+        if patient and now - waiting.since < self._tell_after_s:
+            self.picture.queue.rest_until(waiting, waiting.since + self._tell_after_s)
+            return
+        if now - waiting.told_at < TELL_AGAIN_S and reasons and reasons[0].code != "gang":
+            return
+        waiting.told, waiting.told_at = waiting.message, now
+        namespace, name = waiting.name
+        uid = waiting.object.uid
+        # The stream drops a second message of the same id: a message that comes back after another is news again.
+        marker = f"refused-{uid}-{waiting.object.attempt}-{self.picture.now_ms}"
+        if isinstance(waiting.object, Reservation):
+            await self._commands.publish(
+                subjects.command_subject("patch", "reservation", name),
+                encode(_unplaced(waiting.object, waiting.message)),
+                id=marker,
+                type="object.patch.v1",
+            )
+        else:
+            command = RefusePod(namespace=namespace, name=name, uid=uid, message=waiting.message)
+            await self._commands.publish(
+                subjects.command_subject("refuse", namespace, name),
+                encode(command),
+                id=marker,
+                type="pod.refuse.v1",
+                traceparent=waiting.trace or None,
+            )
+        message = event.PlacementUnschedulable(
+            namespace=namespace, name=name, uid=uid, message=waiting.message, reasons=list(reasons), gang=gang
+        )
+        subject = subjects.event_subject("placement", "unschedulable", namespace, name)
+        await self._events.publish(subject, encode(message), id=f"e{marker}", type="placement.refused.v1")
+
+
+def _gang(placements: Sequence[Placement]) -> str:
+    names: set[str] = {placement.gang.name for placement in placements if placement.gang}
+    return ";".join(sorted(names))
+
+
+def _unplaced(reservation: Reservation, message: str) -> PatchObject:
+    condition = {"type": "Scheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return PatchObject(
+        api=RESERVATION_API,
+        name=reservation.name,
+        uid=reservation.uid,
+        version=str(reservation.version),
+        status={"phase": "Pending", "conditions": [condition]},
+    )

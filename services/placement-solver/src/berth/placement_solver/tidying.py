@@ -1,0 +1,73 @@
+"""Tidying of the ledger: settled decisions, stamps of what is gone, plans that nobody finishes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from berth.bus.port import Clock
+from berth.contracts import subjects
+from berth.contracts.ledger import PlanStatus
+from berth.placement_solver.committing import Committer
+from berth.placement_solver.core.shards import owner
+from berth.placement_solver.picture import Picture
+from berth.telemetry import get_logger
+
+log = get_logger(__name__)
+
+ABANDONED_AFTER_S = 30.0
+TIDY_MAX = 200
+
+
+class Tidying:
+    """What this solver's part of the ledger no longer needs."""
+
+    def __init__(self, picture: Picture, committer: Committer, clock: Clock) -> None:
+        self.picture = picture
+        self._committer = committer
+        self._clock = clock
+        self._open_since: dict[str, float] = {}
+
+    async def tidy(self) -> None:
+        """Delete settled decisions of our part, and give up plans that nobody finishes."""
+        picture = self.picture
+        settled = [
+            name
+            for name, held in picture.book.ledger.decisions.items()
+            if picture.is_mine(held.decision.uid) and picture.book.is_settled(held.decision)
+        ]
+        stamps = self._idle_stamps()
+        if settled or stamps:
+            await self._committer.delete(settled[:TIDY_MAX], stamps[:TIDY_MAX])
+        for plan in self._abandoned():
+            log.warning("giving up a plan that nobody finishes", plan=plan)
+            await self._committer.abort(plan)
+
+    def _idle_stamps(self) -> list[str]:
+        """Accounts of our part whose node or reservation is gone. Those of groups stay: their revision counts (R14)."""
+        picture = self.picture
+        found = []
+        for account in picture.book.ledger.stamps:
+            family, _, rest = account.partition(".")
+            if family == "node":
+                row = picture.nodes.rows.get(subjects.unescape(rest))
+                is_there = row is not None and bool(picture.nodes.alive[row])
+            elif family == "reservation":
+                is_there = ("", subjects.unescape(rest)) in picture.book.reservations
+            else:
+                continue
+            if not is_there and picture.is_mine(account):
+                found.append(account)
+        return found
+
+    def _abandoned(self) -> Iterable[str]:
+        """Plans that have been open, or without an entry, for a while. The clock only says when to try (R8)."""
+        ledger = self.picture.book.ledger
+        now = self._clock.monotonic()
+        unfinished = {plan for plan in ledger.members if ledger.plan_status(plan) in (None, PlanStatus.OPEN)}
+        self._open_since = {plan: self._open_since.get(plan, now) for plan in unfinished}
+        solvers = self.picture.solvers
+        return [
+            plan
+            for plan, since in self._open_since.items()
+            if now - since > ABANDONED_AFTER_S and owner(plan, solvers) == self.picture.me
+        ]
