@@ -17,6 +17,7 @@ from berth.contracts.ledger import Epoch, Plan, PlanStatus
 from berth.placement_solver.handlers import Handlers
 from berth.placement_solver.optimiser import Answer
 from berth.placement_solver.tidying import ABANDONED_AFTER_S
+from berth.telemetry import recorded_spans
 from berth.testing.builders import gpu_slots, pod
 from berth.transaction.batch import plan_batch
 
@@ -131,6 +132,18 @@ async def test_a_round_commits_and_says_so(rounds: Rounds) -> None:
     assert set(rounds.placed()) == {"p0", "p1", "p2"}
     assert any("placement.decided" in subject for subject, _ in rounds.events.messages)
     assert not await rounds.handlers.round()
+
+
+async def test_a_committed_decision_goes_on_with_the_trace_of_its_pod(rounds: Rounds) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    rounds.run.pods(pod(name).requests(cpu=1000) for name in ("seen", "untraced"))
+    rounds.run.picture.queue.waiting[("default", "seen")].trace = trace
+    with recorded_spans() as spans:
+        await rounds.until_idle()
+        (span,) = spans.get_finished_spans()
+    assert f"{span.context.trace_id:032x}" in trace
+    assert span.attributes["k8s.pod.name"] == "seen"
+    assert rounds.run.picture.book.ledger.decisions[("default", "seen")].decision.trace == trace
 
 
 async def test_a_refusal_is_told_where_people_look_and_only_once(rounds: Rounds) -> None:

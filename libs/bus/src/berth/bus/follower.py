@@ -44,7 +44,6 @@ RETRY_MAX_S = 1.0
 BURST = 256
 """Entries applied before other tasks get a turn."""
 HISTORY = 16
-_NO_HEADERS: Mapping[str, str] = {}
 
 
 class _Position(NamedTuple):

@@ -14,7 +14,6 @@ from berth.bus.link import Link
 from berth.bus.port import Stored
 
 STREAM_NOT_FOUND = 10059
-CONSUMER_NOT_FOUND = 10014
 MESSAGE_NOT_FOUND = 10037
 WRONG_SEQUENCE = frozenset({10071, 10164})
 NANO = 1_000_000_000

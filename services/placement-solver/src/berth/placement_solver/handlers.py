@@ -256,6 +256,7 @@ class Handlers:
         metrics.PLANS.labels(outcome.status).inc()
         self._needs_sequence = max(self._needs_sequence, outcome.sequence)
         if outcome.status == "committed":
+            self._telling.traced(decisions, int(self._clock.now() * 1000))
             await self._follow_to(outcome.sequence)
         picture.room.forget_assumed()
         return outcome

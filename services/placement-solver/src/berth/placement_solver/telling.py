@@ -9,11 +9,13 @@ from berth.contracts import event, subjects
 from berth.contracts.base import Reason
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchObject, RefusePod
+from berth.contracts.ledger import Decision
 from berth.contracts.state import Reservation
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.picture import Picture
+from berth.telemetry import emit_span, recording
 
 TELL_AGAIN_S = 10.0
 ANNOUNCED_MAX = 2000
@@ -44,6 +46,20 @@ class Telling:
         )
         subject = subjects.event_subject("placement", "decided", plan)
         await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.planned.v1")
+
+    @staticmethod
+    def traced(decisions: Sequence[Decision], now_ms: int) -> None:
+        """Record the part of each pod's trace that is the solver's: from seeing it to its committed decision."""
+        for decision in decisions:
+            if decision.trace and recording(decision.trace):
+                attributes = {
+                    "k8s.namespace.name": decision.namespace,
+                    "k8s.pod.name": decision.name,
+                    "k8s.pod.uid": decision.uid,
+                    "k8s.node.name": decision.node,
+                }
+                begin_ns, end_ns = decision.seen_ms * 1_000_000, now_ms * 1_000_000
+                emit_span("placement decided", decision.trace, begin_ns, end_ns, attributes)
 
     async def refused(
         self, waiting: Waiting, reasons: Sequence[Reason], gang: str = "", *, patient: bool = False
