@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from berth.testing.nats_server import NatsServer
+
+
+# Speed is never asserted, also not by hypothesis; integration tries the same examples every time, developers new ones.
+settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("integration", settings.get_profile("berth"), derandomize=True)
+settings.load_profile("integration" if os.environ.get("CI") else "berth")
 
 
 @pytest.fixture

@@ -504,6 +504,7 @@ async def test_the_higher_priority_goes_first(whole: Whole, corner: Corner) -> N
     async with whole.paused("placement-solver"):
         await corner.pod("a-low", {"cpu": "1"}, priorityClassName=f"{corner.namespace}-low")
         await corner.pod("b-high", {"cpu": "1"}, priorityClassName=f"{corner.namespace}-high")
+        await whole.until_in_state(corner.namespace, "a-low", "b-high")
     await corner.bound("b-high")
     await corner.refused("a-low", "Insufficient cpu")
 

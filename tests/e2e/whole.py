@@ -23,10 +23,11 @@ from berth.bus import Bus, BusSettings
 from berth.bus.port import Entry
 from berth.cli.commands.why import ask_why
 from berth.cli.stack.stack import Stack
-from berth.contracts import buckets, names
+from berth.contracts import buckets, names, subjects
 from berth.contracts.codec import decode
 from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.contracts.question import WhyAnswer
+from berth.testing.views import View, eventually
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -103,6 +104,18 @@ class Whole:
             yield
         finally:
             os.kill(pid, signal.SIGCONT)
+
+    async def until_in_state(self, namespace: str, *pods: str) -> None:
+        """Return once STATE shows these pods, so that whoever reads it next sees all of them."""
+        view = View()
+        follower = self.bus.follow(buckets.STATE, view, keys=f"pod.{subjects.escape(namespace)}.>")
+        task = asyncio.create_task(follower.run())
+        keys = {subjects.pod_key(namespace, pod) for pod in pods}
+        try:
+            await eventually(lambda: keys <= set(view.values), what=f"pods {pods} in STATE")
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def metrics(self, name: str) -> dict[str, float]:
         """Every sample of a service, by name with labels."""
