@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, settings
 
 from berth.testing.nats_server import NatsServer
 
-
 # Speed is never asserted, also not by hypothesis; integration tries the same examples every time, developers new ones.
 settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("integration", settings.get_profile("berth"), derandomize=True)
