@@ -102,9 +102,9 @@ async def test_a_message_that_kills_its_handler_is_not_given_for_ever(bus: Bus, 
     await consumer._ensure()
     inbox, given = bus._link.new_inbox(), []
 
-    async def drop(msg) -> None:
+    def drop(msg) -> None:
         given.append(msg)
-        await bus._link.publish(msg.reply, b"-NAK")
+        bus._link.client.post(msg.reply, b"-NAK", "", None)
 
     subscription = await bus._link.subscribe(inbox, drop)
     await bus._link.publish("$JS.API.CONSUMER.MSG.NEXT.BERTH_CMD.writer", b"2", reply=inbox)

@@ -257,16 +257,16 @@ async def test_a_delivery_that_was_lost_on_the_way_is_read_again(bus: Bus, spawn
     follower = bus.follow(STATE, view)
     spawn(follower.run())
     await follower.ready.wait()
-    receive = follower._subscription.callback  # type: ignore[union-attr]
+    receive = follower._subscription.taker  # type: ignore[union-attr]
     dropped = []
 
-    async def lossy(msg) -> None:
+    def lossy(msg) -> None:
         if msg.subject.endswith(".lost") and not dropped:
             dropped.append(msg)
             return
-        await receive(msg)
+        receive(msg)
 
-    follower._subscription._current._cb = lossy  # type: ignore[union-attr]
+    follower._subscription.replace(lossy)  # type: ignore[union-attr]
     await put(bus, "before", b"1")
     await put(bus, "lost", b"1")
     await put(bus, "after", b"1")

@@ -75,7 +75,7 @@ async def test_a_wrong_password_is_tried_again_until_it_is_right(guarded_server:
 
 
 async def test_a_waiting_request_hears_of_a_loss_at_once(bus: Bus, nats_server: NatsServer) -> None:
-    async def silent(msg) -> None: ...
+    def silent(msg) -> None: ...
 
     await bus._link.subscribe("silent", silent)
     waiting = asyncio.create_task(bus.ask("silent", b"", timeout_s=60))

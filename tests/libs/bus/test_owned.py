@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from berth.bus import Bus, jetstream
+from berth.bus import Bus, jetstream, owned_book
 from berth.bus import owned as owning
 from berth.bus.keys import matches
 from berth.testing.nats_server import NatsServer
@@ -94,7 +94,7 @@ async def test_deletions_leave_a_marker_with_payload_that_expires(bus: Bus, monk
 
 
 async def test_deleted_keys_are_forgotten_after_their_markers(bus: Bus, monkeypatch) -> None:
-    monkeypatch.setattr(owning, "FORGET_S", 0.0)
+    monkeypatch.setattr(owned_book, "FORGET_S", 0.0)
     owned = bus.owned(STATE)
     for number in range(50):
         owned.put(f"k{number}", b"1")
@@ -117,19 +117,16 @@ async def test_of_two_owners_the_one_that_is_behind_is_refused(bus: Bus, connect
     await successor.ready()
 
     # Asleep: what its follower is sent stays unread, its write is decided on what it knew.
-    receive, unread = paused._follower._subscription.callback, []  # type: ignore[union-attr]
-
-    async def hold(msg) -> None:
-        unread.append(msg)
-
-    paused._follower._subscription._current._cb = hold  # type: ignore[union-attr]
+    subscription = paused._follower._subscription
+    receive, unread = subscription.taker, []  # type: ignore[union-attr]
+    subscription.replace(unread.append)  # type: ignore[union-attr]
     successor.put("a", b"2")
     await successor.drain()
     paused.put("a", b"stale")
     await eventually(lambda: paused.conflicts == 1)
     assert told == []
     for msg in unread:
-        await receive(msg)
+        receive(msg)
     await paused.drain()
     assert await read(bus, "a") == b"2"
     assert told == [("a", b"2")]

@@ -7,8 +7,6 @@ import random as randomness
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nats.aio.msg import Msg
-
 from berth.bus import questions
 from berth.bus.clock import SystemClock
 from berth.bus.consumer import BACKOFF_S, Consumer
@@ -16,9 +14,10 @@ from berth.bus.ensure import check_version, ensure
 from berth.bus.follower import Follower
 from berth.bus.lease import BusLease
 from berth.bus.ledger import Ledger
-from berth.bus.link import Link, LinkSubscription
+from berth.bus.link import Link
+from berth.bus.listener import Listener
 from berth.bus.owned import OwnedBucket
-from berth.bus.port import Clock, Endpoint, Handler, Message, Sink
+from berth.bus.port import Clock, Endpoint, Handler, Sink
 from berth.bus.publisher import Publisher
 from berth.bus.settings import BusSettings
 from berth.bus.topology import TOPOLOGY
@@ -135,7 +134,9 @@ class Bus:
 
     def _publisher(self, stream: str) -> Publisher:
         if stream not in self._publishers:
-            self._publishers[stream] = Publisher(self._link, stream, clock=self._clock)
+            self._publishers[stream] = Publisher(
+                self._link, stream, clock=self._clock, batches=stream == buckets.EVENTS
+            )
         return self._publishers[stream]
 
     def consume(
@@ -200,15 +201,11 @@ class Bus:
             random=self._random,
         )
 
-    async def subscribe(self, subject: str, callback: Handler) -> LinkSubscription:
+    async def subscribe(self, subject: str, callback: Handler) -> Listener:
         """Messages as they are published; nothing is stored, what comes while disconnected is missed."""
-
-        async def receive(msg: Msg) -> None:
-            await callback(Message(subject=msg.subject, data=msg.data, headers=msg.headers or {}))
-
-        subscription = await self._link.subscribe(subject, receive)
+        listener = await Listener.start(self._link, subject, callback)
         await self._link.flush()
-        return subscription
+        return listener
 
 
 def as_port(bus: Bus) -> BusPort:

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from nats.aio.msg import Msg
 
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
+from berth.bus.client import Delivery
 from berth.bus.errors import ApiError, Broken, BusError
 from berth.bus.jetstream import NANO
 from berth.bus.link import Link, describe, end_tasks
@@ -163,7 +163,7 @@ class Consumer:
             await self._wake.wait()
             timer.cancel()
 
-    async def _receive(self, msg: Msg) -> None:
+    def _receive(self, msg: Delivery) -> None:
         self._heard = self._clock.monotonic()
         headers = msg.headers or {}
         status = headers.get(h.STATUS)
@@ -262,7 +262,7 @@ class Consumer:
             raise ApiError(ack.error.err_code, ack.error.description)
 
 
-def _held(msg: Msg) -> _Held | None:
+def _held(msg: Delivery) -> _Held | None:
     """The message behind a delivery; None for what did not come from a stream."""
     tokens = msg.reply.split(".")
     if len(tokens) < 9 or tokens[:2] != ["$JS", "ACK"]:

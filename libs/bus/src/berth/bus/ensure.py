@@ -56,7 +56,10 @@ async def _ensure_one(link: Link, wanted: dict[str, Any]) -> None:
             return
         except ApiError as error:
             if error.code in NOT_ENOUGH_STORAGE:
-                raise TopologyError(f"stream {name}: the server has not enough room: {error.message}") from error
+                size = f"{wanted['max_bytes'] >> 20} MiB for " if wanted.get("max_bytes", 0) > 0 else ""
+                raise TopologyError(
+                    f"nats-server has no room on its disk ({size}stream {name}): {error.message}"
+                ) from error
             if error.code != 0 and error.message and not _is_temporary(error):
                 raise TopologyError(f"stream {name}: {error}") from error
             log.warning("stream %s: %s, trying again", name, error)

@@ -20,10 +20,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from nats.aio.msg import Msg
-
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
+from berth.bus.client import Delivery
 from berth.bus.errors import BusError
 from berth.bus.jetstream import NANO
 from berth.bus.link import Link, LinkSubscription, describe
@@ -96,7 +95,7 @@ class Follower:
         self._server = ""
         self._recent: deque[_Known] = deque(maxlen=HISTORY)  # the last messages known to be stored, newest last
         self._heard = (0.0, 0.0)  # monotonic and wall clock of the last word from the server
-        self._queue: deque[Msg] = deque()
+        self._queue: deque[Delivery] = deque()
         self._wake = asyncio.Event()
         self._subscription: LinkSubscription | None = None
         self._consumer = ""
@@ -146,11 +145,11 @@ class Follower:
         self._generation = link.generation
         info = await jetstream.stream_info(link, self._stream)
         await self._compare(info)
-        queue: deque[Msg] = deque()
+        queue: deque[Delivery] = deque()
         self._queue, self._delivered = queue, 0
         inbox = link.new_inbox()
 
-        async def receive(msg: Msg) -> None:
+        def receive(msg: Delivery) -> None:
             queue.append(msg)
             self._wake.set()
 
@@ -276,7 +275,7 @@ class Follower:
             await self._wake.wait()
             timer.cancel()
 
-    async def _take(self, msg: Msg) -> str:
+    async def _take(self, msg: Delivery) -> str:
         """One delivery; returns a reason to start over, or nothing."""
         headers = msg.headers
         if headers is not None and h.STATUS in headers:
@@ -307,7 +306,7 @@ class Follower:
             self._end()
         return ""
 
-    async def _control(self, msg: Msg, headers: Mapping[str, str]) -> str:
+    async def _control(self, msg: Delivery, headers: Mapping[str, str]) -> str:
         """A heartbeat, a flow control request, or the end of the consumer."""
         if headers.get(h.STATUS) != h.CONTROL:
             return f"consumer ended: {headers.get('Description', headers.get(h.STATUS))}"

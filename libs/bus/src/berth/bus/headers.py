@@ -16,6 +16,7 @@ OPERATION = "KV-Operation"
 MARKER = "Nats-Marker-Reason"
 TRACEPARENT = "traceparent"
 STATUS = "Status"
+DESCRIPTION = "Description"
 STALLED = "Nats-Consumer-Stalled"
 LAST_CONSUMER = "Nats-Last-Consumer"
 
@@ -29,9 +30,19 @@ def is_deletion(headers: Mapping[str, str]) -> bool:
 
 
 def parse(raw: bytes) -> dict[str, str]:
-    """Headers from their form on the wire (as STREAM.MSG.GET returns them)."""
+    """Headers from their form on the wire (also as STREAM.MSG.GET returns them).
+
+    The status of a control message, on the first line, becomes `Status` and `Description`.
+    """
+    first, *lines = raw.split(b"\r\n")
     headers = {}
-    for line in raw.split(b"\r\n")[1:]:
+    _, _, status = first.partition(b" ")
+    if status:
+        code, _, description = status.strip().decode("utf-8", "replace").partition(" ")
+        headers[STATUS] = code
+        if description:
+            headers[DESCRIPTION] = description
+    for line in lines:
         name, colon, value = line.partition(b":")
         if colon:
             headers[name.decode("ascii", "replace").strip()] = value.strip().decode("utf-8", "replace")

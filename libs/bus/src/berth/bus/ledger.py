@@ -11,10 +11,9 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-from nats.aio.msg import Msg
-
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
+from berth.bus.client import Delivery
 from berth.bus.errors import BusError, Denied, Disconnected, NoAnswer, TimedOut
 from berth.bus.keys import VALUE_BYTES_MAX, check_key
 from berth.bus.link import Link, describe
@@ -95,7 +94,7 @@ def check(writes: Sequence[Write]) -> None:
             raise ValueError(f"{write.key}: value of {len(write.value)} bytes is larger than {VALUE_BYTES_MAX}")
 
 
-def _outcome(msg: Msg) -> Committed | Refused | Unknown:
+def _outcome(msg: Delivery) -> Committed | Refused | Unknown:
     ack = jetstream.decode_ack(msg.data)
     if ack.error is None:
         return Committed(ack.seq)

@@ -19,18 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from nats.aio.client import Client
-from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from berth.bus import headers as h
 from berth.bus import metrics
+from berth.bus.client import Delivery, DirectClient, Taker
 from berth.bus.errors import BusError, Denied, Disconnected, NoAnswer, TimedOut
 from berth.bus.port import Clock
 from berth.bus.settings import BusSettings
 
 log = logging.getLogger(__name__)
-
-Callback = Callable[[Msg], Awaitable[None]]
 
 PING_INTERVAL_S = 5
 RECONNECT_FIRST_S = 0.02
@@ -43,23 +41,31 @@ _DENIED = re.compile(r'permissions violation for (publish|subscription) to "([^"
 class LinkSubscription:
     """A subscription that outlives connections."""
 
-    def __init__(self, link: Link, subject: str, queue: str, callback: Callback) -> None:
+    def __init__(self, link: Link, subject: str, queue: str, taker: Taker) -> None:
         self.subject = subject
         self.queue = queue
-        self.callback = callback
+        self.taker = taker
         self._link = link
+        self._client: DirectClient | None = None
         self._current: Any = None
 
-    async def attach(self, client: Client) -> None:
+    async def attach(self, client: DirectClient) -> None:
         """Subscribe on this connection."""
-        self._current = await client.subscribe(self.subject, queue=self.queue, cb=self.callback)
+        self._client = client
+        self._current = await client.take(self.subject, self.taker, queue=self.queue)
+
+    def replace(self, taker: Taker) -> None:
+        """Another taker from the next message on."""
+        self.taker = taker
+        if self._client is not None and self._current is not None:
+            self._client.takers[self._current._id] = taker
 
     async def unsubscribe(self) -> None:
         """End it, now and for later connections."""
         self._link.forget(self)
-        if self._current is not None:
+        if self._client is not None and self._current is not None:
             with contextlib.suppress(NatsError, OSError):
-                await self._current.unsubscribe()
+                await self._client.release(self._current)
 
 
 class Link:
@@ -73,12 +79,12 @@ class Link:
         self._settings = settings
         self._clock = clock
         self._random = random
-        self._client: Client | None = None
+        self._client: DirectClient | None = None
         self._closed = False
         self._lost = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._subscriptions: dict[LinkSubscription, None] = {}
-        self._requests: dict[str, tuple[str, asyncio.Future[Msg]]] = {}
+        self._requests: dict[str, tuple[str, asyncio.Future[Delivery]]] = {}
         self._reply_prefix = f"{self.new_inbox()}."
         self._tokens = 0
         self._denied_before: dict[str, None] = {}
@@ -122,7 +128,7 @@ class Link:
                 self._drop()
                 await _shut(client)
 
-    async def _serve(self, client: Client) -> None:
+    async def _serve(self, client: DirectClient) -> None:
         """From the first byte of a connection to its end."""
         self._client = client
         self._lost.clear()
@@ -159,11 +165,11 @@ class Link:
         for hook in list(self._on_disconnect):
             hook()
 
-    async def _dial(self) -> Client:
+    async def _dial(self) -> DirectClient:
         """Try until a server takes us; pauses grow and vary."""
         pause_s, attempts = RECONNECT_FIRST_S, 0
         while True:
-            client = Client()
+            client = DirectClient()
             try:
                 async with asyncio.timeout(self._settings.connect_timeout_s * 2):
                     await client.connect(**self._options())
@@ -206,13 +212,16 @@ class Link:
         if settings.creds_file:
             options["user_credentials"] = settings.creds_file
         if settings.ca_file:
-            options["tls"] = ssl.create_default_context(cafile=settings.ca_file)
+            try:
+                options["tls"] = ssl.create_default_context(cafile=settings.ca_file)
+            except OSError as error:  # it does not say which file
+                raise OSError(f"{error}: {settings.ca_file!r}") from error
         return options
 
     # --- sending and asking -------------------------------------------------------------------------------------------
 
     @property
-    def client(self) -> Client:
+    def client(self) -> DirectClient:
         """The connected client. Raises Disconnected."""
         if self._client is None:
             raise Disconnected("not connected to the bus")
@@ -235,7 +244,8 @@ class Link:
         try:
             client = self.client
             if client.is_connected:
-                await client.publish(subject, payload, reply=reply, headers=headers)
+                if not client.post(subject, payload, reply, headers):
+                    await client.publish(subject, payload, reply=reply, headers=headers)
                 return
             problem = "connection to the bus lost"
         except (NatsError, OSError) as error:
@@ -252,7 +262,7 @@ class Link:
 
     async def request(
         self, subject: str, payload: bytes = b"", *, timeout_s: float, headers: dict[str, str] | None = None
-    ) -> Msg:
+    ) -> Delivery:
         """One answer. Raises Disconnected, Denied, NoAnswer or TimedOut."""
         with self.expect(subject) as (reply, future):
             await self.publish(subject, payload, reply=reply, headers=headers)
@@ -263,7 +273,7 @@ class Link:
         """A reply subject and the future of the first answer to it."""
         self._tokens += 1
         token = f"{self._tokens:x}"
-        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
         self._requests[token] = (subject.lower(), future)
         try:
             yield self._reply_prefix + token, future
@@ -274,7 +284,7 @@ class Link:
             else:
                 future.cancel()
 
-    async def answer(self, subject: str, future: asyncio.Future[Msg], timeout_s: float) -> Msg:
+    async def answer(self, subject: str, future: asyncio.Future[Delivery], timeout_s: float) -> Delivery:
         """Wait for what `expect` promised."""
         try:
             async with asyncio.timeout(timeout_s):  # unlike wait_for, it never swallows a cancellation
@@ -285,7 +295,7 @@ class Link:
             raise NoAnswer(f"nobody listens: {subject}")
         return msg
 
-    async def _reply(self, msg: Msg) -> None:
+    def _reply(self, msg: Delivery) -> None:
         waiting = self._requests.get(msg.subject[len(self._reply_prefix) :])
         if waiting is not None and not waiting[1].done():
             waiting[1].set_result(msg)
@@ -296,9 +306,12 @@ class Link:
         """A subject nobody else uses, under the prefix that this service may subscribe to."""
         return f"{self.inbox_prefix}.{secrets.token_hex(12)}"
 
-    async def subscribe(self, subject: str, callback: Callback, *, queue: str = "") -> LinkSubscription:
-        """Subscribe now, or with the next connection, and with every later one."""
-        subscription = LinkSubscription(self, subject, queue, callback)
+    async def subscribe(self, subject: str, taker: Taker, *, queue: str = "") -> LinkSubscription:
+        """Subscribe now, or with the next connection, and with every later one.
+
+        The taker is called for each message in order, in the event loop, before anything else gets a turn.
+        """
+        subscription = LinkSubscription(self, subject, queue, taker)
         self._subscriptions[subscription] = None
         if self._client is not None:
             with contextlib.suppress(NatsError, OSError):

@@ -3,16 +3,22 @@
 Each is kept until the stream has acknowledged it and sent again with the same identity otherwise, so that the server's
 duplicate window (two minutes) drops what was stored already: at least once beyond that window, once within. Order is
 kept except for what had to be sent again. A message that the stream refuses for good is counted, logged and dropped.
+
+A stream that waits for the disk does so once per message, or once per atomic batch. So while one batch is on its way
+the next one gathers; whatever a batch could not settle goes out again message by message.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections import deque
+from collections.abc import Sequence
 
 from berth.bus import headers as h
 from berth.bus import metrics
+from berth.bus.errors import BusError, Disconnected
 from berth.bus.jetstream import PubAck
 from berth.bus.link import Link, end_tasks
 from berth.bus.port import Clock
@@ -23,6 +29,8 @@ log = logging.getLogger(__name__)
 
 WINDOW = 512
 QUEUE_MAX = 10_000
+BATCH_MAX = 128
+BATCH_BYTES_MAX = 512 << 10
 RETRY_FIRST_S = 0.05
 RETRY_MAX_S = 5.0
 HEADERS_BYTES = 4096
@@ -42,8 +50,18 @@ class _Item:
 class Publisher:
     """See `berth.bus.port.PublisherPort`."""
 
-    def __init__(self, link: Link, stream: str, *, clock: Clock, window: int = WINDOW, queue: int = QUEUE_MAX) -> None:
+    def __init__(
+        self,
+        link: Link,
+        stream: str,
+        *,
+        clock: Clock,
+        window: int = WINDOW,
+        queue: int = QUEUE_MAX,
+        batches: bool = False,
+    ) -> None:
         self._stream = stream
+        self._batches = batches
         self._source = f"berth/{link.service}"
         self._link = link
         self._clock = clock
@@ -53,6 +71,7 @@ class Publisher:
         self._changed = asyncio.Event()
         self._wake = asyncio.Event()
         self._window = AckWindow[_Item](link, size=window, acknowledged=self._acknowledged, lost=self._lost)
+        self._flight = AckWindow[Sequence[_Item]](link, size=1, acknowledged=self._settled, lost=self._scattered)
         self._task: asyncio.Task[None] | None = None
 
     async def publish(
@@ -95,6 +114,7 @@ class Publisher:
     async def close(self) -> None:
         """Stop; what is not acknowledged yet may be lost."""
         self._window.close()
+        self._flight.close()
         if self._task is not None:
             await end_tasks([self._task])
 
@@ -116,16 +136,68 @@ class Publisher:
 
     async def _run(self) -> None:
         await self._window.open()
+        await self._flight.open()
         while True:
             await self._wake.wait()
             await self._link.connected.wait()
             await self._window.room()
+            await self._flight.room()
             if not self._queue:
                 self._wake.clear()
                 continue
-            item = self._queue.popleft()
+            batch = self._next_batch() if self._batches else ()
+            if len(batch) > 1:
+                await self._send_batch(batch)
+                continue
+            item = batch[0] if batch else self._queue.popleft()
             item.tries += 1
             await self._window.send(item, item.subject, item.payload, item.headers)
+
+    def _next_batch(self) -> Sequence[_Item]:
+        """What waits at the head of the queue and was never sent, within the limits; a single one if it was."""
+        batch: list[_Item] = []
+        size_bytes = 0
+        while self._queue and len(batch) < BATCH_MAX and size_bytes < BATCH_BYTES_MAX:
+            if self._queue[0].tries and batch:
+                break
+            batch.append(self._queue.popleft())
+            size_bytes += len(batch[-1].payload)
+            if batch[-1].tries:
+                break
+        return batch
+
+    async def _send_batch(self, batch: Sequence[_Item]) -> None:
+        """All of them or none. The outcome comes with the answer to the last one."""
+        name = secrets.token_hex(12)
+        for number, item in enumerate(batch, 1):
+            item.tries += 1
+            headers = item.headers | {h.BATCH_ID: name, h.BATCH_SEQUENCE: str(number)}
+            if number == len(batch):
+                await self._flight.send(batch, item.subject, item.payload, headers | {h.BATCH_COMMIT: "1"})
+                return
+            try:
+                await self._link.publish(item.subject, item.payload, headers=headers)
+            except Disconnected:
+                self._scattered(batch, CONNECTION_LOST)
+                return
+            except BusError as error:
+                self._scattered(batch, str(error))
+                return
+
+    def _settled(self, batch: Sequence[_Item], ack: PubAck) -> None:
+        if ack.error is not None:
+            self._scattered(batch, ack.error.description)
+            return
+        for item in batch:
+            self._finish(item, "stored")
+
+    def _scattered(self, batch: Sequence[_Item], reason: str) -> None:
+        """Nothing is known of a batch without its answer, and nothing of it was stored after a refusal (one message was
+        stored already, or may not be): each finds its own outcome. In front of the queue, to keep the order."""
+        metrics.PUBLISHED.labels(self._stream, "retried").inc(len(batch))
+        log.debug("%d messages go to %s one by one: %s", len(batch), self._stream, reason)
+        self._queue.extendleft(reversed(batch))
+        self._wake.set()
 
     def _acknowledged(self, item: _Item, ack: PubAck) -> None:
         if ack.error is None:

@@ -15,12 +15,12 @@ from collections.abc import Mapping
 
 import nats.micro
 from nats.aio.client import Client
-from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER, Request
 
 from berth.bus import headers as h
 from berth.bus import metrics
+from berth.bus.client import Delivery
 from berth.bus.errors import Broken, Disconnected, NoAnswer, RemoteError
 from berth.bus.link import Link, barrier, end_tasks
 from berth.bus.port import Endpoint
@@ -113,7 +113,7 @@ async def ask_all(link: Link, subject: str, payload: bytes, *, wait_s: float) ->
     answers: list[bytes] = []
     done = asyncio.Event()
 
-    async def receive(msg: Msg) -> None:
+    def receive(msg: Delivery) -> None:
         try:
             answers.append(_read(msg))
         except NoAnswer:
@@ -136,8 +136,8 @@ async def ask_all(link: Link, subject: str, payload: bytes, *, wait_s: float) ->
     return answers
 
 
-def _read(msg: Msg) -> bytes:
-    headers = msg.headers or {}
+def _read(msg: Delivery) -> bytes:
+    headers = msg.headers
     if not msg.data and headers.get(h.STATUS) == h.NO_RESPONDERS:
         raise NoAnswer(f"nobody listens: {msg.subject}")
     if ERROR_HEADER in headers or ERROR_CODE_HEADER in headers:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import msgspec
+
+SCHEMES = ("nats", "tls", "ws", "wss")
 
 
 class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,8 +31,22 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"replicas: {self.replicas} is not 1, 3 or 5")
         if not self.urls:
             raise ValueError("url: empty")
+        for url in self.urls:
+            _check_url(url)
 
     @property
     def urls(self) -> list[str]:
         """The servers, one by one."""
         return [url.strip() for url in self.url.split(",") if url.strip()]
+
+
+def _check_url(url: str) -> None:
+    """Raises ValueError for what can never be connected to; a password in it is not repeated."""
+    shown = url.rpartition("@")[2][:200]
+    try:
+        parts = urlsplit(url if "://" in url else f"nats://{url}")
+        usable = parts.scheme in SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, a bracket that is not closed
+        usable = False
+    if not usable or any(char.isspace() for char in url):
+        raise ValueError(f"url: {shown!r} is not the address of a server, such as nats://127.0.0.1:4222")

@@ -67,6 +67,7 @@ class Stream(NamedTuple):
     retention: str
     discard: str
     max_age_s: int = 0
+    atomic: bool = False
 
     @property
     def stream(self) -> str:
@@ -79,6 +80,7 @@ class Stream(NamedTuple):
             "retention": self.retention,
             "discard": self.discard,
             "max_age": self.max_age_s * NANO,
+            **({"allow_atomic": True} if self.atomic else {}),
         }
 
 
@@ -111,6 +113,14 @@ TOPOLOGY: tuple[Bucket | Stream, ...] = (
     Bucket(buckets.LEASE, 16 * MIB, rebuildable=False),
     Bucket(buckets.LEDGER, 1024 * MIB, rebuildable=False, atomic=True),
     Stream(buckets.COMMANDS, COMMAND_SUBJECTS, 512 * MIB, retention="workqueue", discard="new"),
-    Stream(buckets.EVENTS, EVENT_SUBJECTS, 1024 * MIB, retention="limits", discard="old", max_age_s=7 * DAY_S),
+    Stream(
+        buckets.EVENTS,
+        EVENT_SUBJECTS,
+        1024 * MIB,
+        retention="limits",
+        discard="old",
+        max_age_s=7 * DAY_S,
+        atomic=True,
+    ),
     Stream(buckets.DEAD, DEAD_SUBJECTS, 64 * MIB, retention="limits", discard="old", max_age_s=14 * DAY_S),
 )

@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from nats.aio.msg import Msg
-
 from berth.bus import headers as h
+from berth.bus.client import Delivery
 from berth.bus.errors import BusError, Disconnected
 from berth.bus.jetstream import PubAck, decode_ack
 from berth.bus.link import Link
@@ -85,7 +84,7 @@ class AckWindow(Generic[Item]):
         except BusError as error:
             self._finish(token, str(error))
 
-    async def _answer(self, msg: Msg) -> None:
+    def _answer(self, msg: Delivery) -> None:
         token = msg.subject[len(self._prefix) :]
         flight = self._flights.pop(token, None)
         if flight is None:

@@ -1,0 +1,172 @@
+"""nats-py's client with a short way in and a short way out.
+
+nats-py hands every message through a queue and a task of its subscription, and writes every publish through several
+awaits. Followers and windows move tens of messages per placed pod, and there that is most of the cost. A `Taker` gets
+its messages straight from the parser, in order, in the turn of the event loop that read them; `post` puts a message
+into the client's own buffer and lets its flusher write all of the turn at once. Whatever is not a whole message (INFO,
+PING, errors, the first half of a long one) goes through nats-py's own parser.
+
+A taker must be quick and must not raise; what it queues is bounded by whoever sends (flow control, windows).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+from nats.aio.client import Client
+from nats.aio.subscription import Subscription
+from nats.errors import BadHeaderError, BadSubjectError, ConnectionClosedError, MaxPayloadError
+from nats.protocol.parser import AWAITING_CONTROL_LINE, Parser
+
+from berth.bus import headers as h
+
+log = logging.getLogger(__name__)
+
+_ILLEGAL_SUBJECT = re.compile(r"[\s\x00]|^$")
+_ILLEGAL_HEADER = re.compile(r"[\r\n]")
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class Delivery:
+    """A message as it came. The headers are read when somebody asks for them."""
+
+    def __init__(self, subject: str, reply: str, data: bytes, raw_headers: bytes) -> None:
+        self.subject = subject
+        self.reply = reply
+        self.data = data
+        self.raw_headers = raw_headers
+
+    @cached_property
+    def headers(self) -> Mapping[str, str]:
+        """By name; the status of a control message is there as `Status` and `Description`."""
+        return h.parse(self.raw_headers) if self.raw_headers else _NO_HEADERS
+
+
+Taker = Callable[[Delivery], None]
+
+
+class DirectClient(Client):  # type: ignore[misc]  # nats-py carries no types
+    """A client of one connection. `connect` it without `allow_reconnect`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ps = _DirectParser(self)
+        self.takers: dict[int, Taker] = {}
+
+    async def take(self, subject: str, taker: Taker, *, queue: str = "") -> Subscription:
+        """Subscribe; every message goes to the taker at once. End it with `release`."""
+        subscription = await self.subscribe(subject, queue=queue)
+        self.takers[subscription._id] = taker
+        return subscription
+
+    async def release(self, subscription: Subscription) -> None:
+        """End a subscription made by `take`."""
+        self.takers.pop(subscription._id, None)
+        await subscription.unsubscribe()
+
+    def post(self, subject: str, payload: bytes, reply: str, headers: Mapping[str, str] | None) -> bool:
+        """Publish without waiting; False: the buffer is full, `publish` waits until it is not.
+
+        Raises what `publish` raises.
+        """
+        if self._pending_data_size + len(payload) > self._max_pending_size:
+            return False
+        if not self.is_connected:
+            raise ConnectionClosedError
+        if len(payload) > self.max_payload:
+            raise MaxPayloadError
+        if _ILLEGAL_SUBJECT.search(subject) or (reply and _ILLEGAL_SUBJECT.search(reply)):
+            raise BadSubjectError
+        command = _hpub(subject, reply, payload, headers) if headers else _pub(subject, reply, payload)
+        self.stats["out_msgs"] += 1
+        self.stats["out_bytes"] += len(payload)
+        self._pending.append(command)
+        self._pending_data_size += len(command)
+        if self._flush_queue is not None and self._flush_queue.empty():
+            self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
+        return True
+
+
+def _pub(subject: str, reply: str, payload: bytes) -> bytes:
+    return b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(payload), payload)
+
+
+def _hpub(subject: str, reply: str, payload: bytes, headers: Mapping[str, str]) -> bytes:
+    lines = "\r\n".join([f"{name}: {value}" for name, value in headers.items()])
+    if lines.count("\n") != len(headers) - 1 or lines.count("\r") != len(headers) - 1:
+        raise BadHeaderError(next(name for name in headers if _ILLEGAL_HEADER.search(name + headers[name])))
+    head = f"NATS/1.0\r\n{lines}\r\n\r\n".encode()
+    return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (
+        subject.encode(),
+        reply.encode(),
+        len(head),
+        len(head) + len(payload),
+        head,
+        payload,
+    )
+
+
+class _DirectParser(Parser):  # type: ignore[misc]  # nats-py carries no types
+    """Hands whole messages of takers on by itself, and leaves everything else to nats-py."""
+
+    def __init__(self, client: DirectClient) -> None:
+        super().__init__(client)
+        self._client = client
+
+    async def parse(self, data: bytes = b"") -> None:
+        """See `Parser.parse`."""
+        if self.state == AWAITING_CONTROL_LINE:
+            if self.buf:
+                self.buf += data
+                data = bytes(self.buf)
+                self.buf.clear()
+            data = data[self._take(data) :]
+            if not data:
+                return
+            if data.startswith((b"MSG ", b"HMSG ")) and self._is_ours(data):
+                self.buf += data  # the rest of it is on its way
+                return
+        await super().parse(data)
+
+    def _take(self, data: bytes) -> int:
+        """Hand on the messages at the start; returns how many bytes they are."""
+        client, takers, stats = self._client, self._client.takers, self._client.stats
+        at = 0
+        while (end := data.find(b"\r\n", at)) > 0:
+            line = data[at:end].split(b" ")
+            try:
+                if line[0] == b"HMSG":
+                    head_bytes, whole_bytes = int(line[-2]), int(line[-1])
+                    reply = line[3] if len(line) == 6 else b""
+                elif line[0] == b"MSG":
+                    head_bytes, whole_bytes = 0, int(line[-1])
+                    reply = line[3] if len(line) == 5 else b""
+                else:
+                    return at
+                taker = takers.get(int(line[2]))
+            except (ValueError, IndexError):
+                return at
+            start = end + 2
+            stop = start + whole_bytes
+            if taker is None or len(data) < stop + 2:
+                return at
+            stats["in_msgs"] += 1
+            stats["in_bytes"] += whole_bytes
+            body = start + head_bytes
+            try:
+                taker(Delivery(line[1].decode(), reply.decode(), data[body:stop], data[start:body]))
+            except Exception:
+                log.exception("a taker failed")
+            at = stop + 2
+            if client.is_closed:
+                return len(data)
+        return at
+
+    def _is_ours(self, data: bytes) -> bool:
+        """Whether the message that begins here is for a taker; false when that cannot be told yet."""
+        line = data[: max(data.find(b"\r\n"), 0)].split(b" ")
+        return len(line) > 3 and line[2].isdigit() and int(line[2]) in self._client.takers
