@@ -277,9 +277,9 @@ class Follower:
 
     async def _take(self, msg: Delivery) -> str:
         """One delivery; returns a reason to start over, or nothing."""
-        headers = msg.headers
-        if headers is not None and h.STATUS in headers:
-            return await self._control(msg, headers)
+        raw = msg.raw_headers
+        if raw and h.has_status(raw):
+            return await self._control(msg, msg.headers)
         try:
             at = _position(msg.reply)
         except (ValueError, IndexError):
@@ -295,12 +295,9 @@ class Follower:
         if not self._recent or at.stream > self._recent[-1].sequence:
             self._recent.append(_Known(at.stream, at.time, msg.subject, b""))
         key = msg.subject[len(self._prefix) :]
-        if headers is None:
-            entry = Entry(key, msg.data, False, at.stream, at.pending, gap, None)
-        else:
-            trace = headers.get(h.TRACEPARENT)
-            entry = Entry(key, msg.data, h.is_deletion(headers), at.stream, at.pending, gap, trace)
-        self._sink.apply(entry)
+        deleted = bool(raw) and h.marks_deletion(raw)
+        trace = h.trace_of(raw) if raw else None
+        self._sink.apply(Entry(key, msg.data, deleted, at.stream, at.pending, gap, trace))
         self._applied += 1
         if at.pending == 0:
             self._end()

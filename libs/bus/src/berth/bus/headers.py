@@ -29,6 +29,21 @@ def is_deletion(headers: Mapping[str, str]) -> bool:
     return headers.get(OPERATION) in ("DEL", "PURGE") or MARKER in headers
 
 
+def has_status(raw: bytes) -> bool:
+    """Whether headers on the wire are those of a control message."""
+    return raw.startswith(b"NATS/1.0 ")
+
+
+def marks_deletion(raw: bytes) -> bool:
+    """`is_deletion` of headers on the wire, read only where one of the names occurs."""
+    return (b"KV-Operation" in raw or b"Nats-Marker-Reason" in raw) and is_deletion(parse(raw))
+
+
+def trace_of(raw: bytes) -> str | None:
+    """The trace in headers on the wire."""
+    return parse(raw).get(TRACEPARENT) if b"traceparent" in raw else None
+
+
 def parse(raw: bytes) -> dict[str, str]:
     """Headers from their form on the wire (also as STREAM.MSG.GET returns them).
 

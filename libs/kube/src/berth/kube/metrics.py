@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from prometheus_client import Counter, Histogram
 
 REQUESTS = Counter(
@@ -18,3 +20,15 @@ REQUEST_SECONDS = Histogram(
 WATCH_EVENTS = Counter("berth_kube_watch_events_total", "Events received from watches.", ["resource", "type"])
 MALFORMED = Counter("berth_kube_malformed_objects_total", "Objects that could not be decoded.", ["resource"])
 LISTS = Counter("berth_kube_lists_total", "Lists begun in order to watch.", ["resource"])
+
+
+@lru_cache(maxsize=1024)
+def requests(verb: str, resource: str, code: int) -> Counter:
+    """The counter of this outcome; looking it up anew costs as much as a header."""
+    return REQUESTS.labels(verb, resource, str(code))
+
+
+@lru_cache(maxsize=1024)
+def seconds(verb: str, resource: str) -> Histogram:
+    """The times of this kind of request."""
+    return REQUEST_SECONDS.labels(verb, resource)

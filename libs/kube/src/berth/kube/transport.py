@@ -34,6 +34,7 @@ class Transport:
             "Accept-Encoding": "identity",  # inside a cluster, compressing costs both sides more than it saves
             "User-Agent": settings.user_agent,
         }
+        self._timeout = aiohttp.ClientTimeout(total=settings.timeout_s, sock_connect=_CONNECT_TIMEOUT_S)
         self._requests = self._session(settings.connections, headers)
         self._streams = self._session(0, headers)
 
@@ -66,8 +67,8 @@ class Transport:
         """One request. `verb` and `label` name it in the metrics; `path` is escaped already."""
         began = time.perf_counter()
         answer = await self._authorised(method, path, params, body, content_type)
-        metrics.REQUEST_SECONDS.labels(verb, label).observe(time.perf_counter() - began)
-        metrics.REQUESTS.labels(verb, label, str(answer.status)).inc()
+        metrics.seconds(verb, label).observe(time.perf_counter() - began)
+        metrics.requests(verb, label, answer.status).inc()
         return answer
 
     async def _authorised(
@@ -100,11 +101,11 @@ class Transport:
                 data=body,
                 headers=headers,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=self._settings.timeout_s, sock_connect=_CONNECT_TIMEOUT_S),
+                timeout=self._timeout,
                 proxy=self._endpoint.proxy,
                 server_hostname=self._endpoint.tls_server_name,
             ) as response:
-                read = await _bounded(response.content, self._settings.page_bytes_max)
+                read = await _body(response, self._settings.page_bytes_max)
                 if read is None:
                     response.close()
                     return Answer(0, b"", TOO_LARGE)
@@ -152,6 +153,14 @@ class Transport:
     def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
         url = URL(self._endpoint.server + path, encoded=True)
         return url.with_query(params) if params else url
+
+
+async def _body(response: aiohttp.ClientResponse, bytes_max: int) -> bytes | None:
+    """The whole body, None when it is longer than allowed. Most answers say how long they are."""
+    length = response.content_length
+    if length is None:
+        return await _bounded(response.content, bytes_max)
+    return await response.read() if length <= bytes_max else None
 
 
 async def _bounded(content: aiohttp.StreamReader, bytes_max: int) -> bytes | None:

@@ -32,6 +32,8 @@ BATCH_MAX: Final = 512
 """Writes in flight at once; the window of the bus holds as many."""
 MARK_PAUSE_S: Final = 1.0
 """Between two markers of a kind that no bookmark asked for."""
+GATHER_S: Final = 0.005
+"""From the start of one batch to the next; an object that comes alone is never held up."""
 STUCK_S: Final = 5.0
 """Longest time for a batch to be acknowledged."""
 CONFLICT = "somebody else wrote STATE"
@@ -113,7 +115,12 @@ class Publisher:
         self._owned = owned
         while True:
             await self._outbox.some.wait()
+            began = self._clock.monotonic()
             await self._one_batch(owned)
+            # What comes next gathers for a moment: a burst costs every follower one turn instead of one per object.
+            rest_s = began + GATHER_S - self._clock.monotonic()
+            if rest_s > 0:
+                await self._clock.sleep(rest_s)
 
     async def start(self, owned: OwnedPort) -> None:
         """Read what STATE holds, and remove single objects that are not followed any more."""
@@ -124,6 +131,9 @@ class Publisher:
             if key not in followed:
                 owned.delete(key, str(known.version).encode())
                 self._shelf.delete(key, known.version, self._clock.monotonic())
+        for marker in [each for each in self._shelf.markers if each.startswith("configmap.") and each not in followed]:
+            del self._shelf.markers[marker]
+            owned.delete(synced_key(marker))
 
     async def _one_batch(self, owned: OwnedPort) -> None:
         era, since = self._era, self._outbox.since

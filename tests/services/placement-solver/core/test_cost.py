@@ -1,0 +1,53 @@
+"""Costs kept up row by row are those of working out everything, to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berth.contracts import names
+from berth.placement_solver.core.cost import FEW
+from berth.testing.builders import GI, gpu_slots, pod
+
+NODES = 5
+
+
+def classes(run: Any) -> list[Any]:
+    """No request at all, one of each kind, and one that wants a device."""
+    wanted = [
+        pod("empty"),
+        pod("cpu").requests(cpu=700),
+        pod("both").requests(cpu=1300, memory=3 * GI),
+        pod("other").requests({"example.com/thing": 2}, cpu=100),
+        pod("gpu").share(40).requests(cpu=500),
+    ]
+    run.pods(wanted)
+    units, _ = run.picture.batch(len(wanted))
+    return [candidate.cls for unit in units for candidate in unit.candidates]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_few_changed_rows_cost_what_all_of_them_would(solving: Any, data: Any) -> None:
+    run = solving()
+    for index in range(NODES):
+        run.node(f"n{index}", cpu=4000, memory=16 * GI, pods=4, extended={"example.com/thing": 4})
+    run.devices("n0", gpu_slots(2))
+    picture = run.picture
+    costs, nodes = picture.solver.costs, picture.nodes
+    known = classes(run)
+    assert len(known) == 5
+    amounts = st.fixed_dictionaries(
+        {names.CPU: st.integers(0, 3000), names.MEMORY: st.integers(0, 9 * GI), "example.com/thing": st.integers(0, 3)}
+    )
+    for _ in range(data.draw(st.integers(1, 4))):
+        for cls in known:
+            costs.of(cls)
+        for row, taken in data.draw(st.lists(st.tuples(st.integers(0, NODES - 1), amounts), max_size=FEW + 4)):
+            nodes.take(row, taken, 1)
+        for cls in known:
+            kept = costs.of(cls).copy()
+            assert np.array_equal(kept, costs._work_out(cls, slice(0, NODES)))
