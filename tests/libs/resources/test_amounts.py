@@ -12,9 +12,7 @@ from berth.resources.amounts import (
     lacking,
     maximum,
     minimum,
-    not_negative,
     parse_amounts,
-    subtract,
     subtract_from,
     without_zeros,
 )
@@ -111,7 +109,6 @@ def test_printed_amounts_read_back(amounts):
 def test_addition_is_a_commutative_group(a, b, c):
     assert without_zeros(add(a, b)) == without_zeros(add(b, a))
     assert add(add(a, b), c) == add(a, add(b, c))
-    assert without_zeros(subtract(add(a, b), b)) == without_zeros(a)
 
 
 @given(vectors, vectors)
@@ -120,7 +117,9 @@ def test_in_place_forms_agree_and_leave_the_argument_alone(a, b):
     total, rest = dict(a), dict(a)
     add_into(total, b)
     subtract_from(rest, b)
-    assert (total, rest, b) == (add(a, b), subtract(a, b), before)
+    assert (total, b) == (add(a, b), before)
+    add_into(rest, b)
+    assert without_zeros(rest) == without_zeros(a)
 
 
 @given(vectors, vectors)
@@ -145,8 +144,7 @@ def test_a_request_of_zero_fits_even_where_the_room_is_overdrawn():
     assert lacking({"cpu": 1}, {}) == {"cpu": 1}
 
 
-def test_not_negative_and_clamped():
-    assert not_negative({"cpu": -1, "memory": 2}) == {"cpu": 0, "memory": 2}
+def test_clamped():
     assert clamped({"cpu": 2**80, "memory": -(2**80), "pods": 1}) == {
         "cpu": AMOUNT_MAX,
         "memory": -AMOUNT_MAX,

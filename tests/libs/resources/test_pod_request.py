@@ -19,7 +19,6 @@ from berth.resources.pod_request import (
     pod_requests,
     read_pod,
     request_of,
-    scoring_requests,
 )
 
 VECTORS = Path(__file__).parents[2] / "vectors"
@@ -86,26 +85,6 @@ def test_the_request_covers_every_step_of_a_start(
     steps.append(running)
     names = {name for step in steps for name in step}
     assert total == {name: max(step.get(name, 0) for step in steps) for name in names}
-
-
-@given(containers, containers)
-def test_scoring_never_asks_less_than_filtering(main: list[ContainerAmounts], init: list[ContainerAmounts]) -> None:
-    shape = PodAmounts(containers=main, init_containers=init)
-    scored = scoring_requests(shape)
-    assert all(scored[name] >= amount for name, amount in pod_requests(shape).items())
-
-
-def test_scoring_defaults_are_per_container_and_an_explicit_zero_stays() -> None:
-    shape = PodAmounts(containers=[ContainerAmounts(), ContainerAmounts(requests={"cpu": 0, "memory": 5})])
-    assert scoring_requests(shape) == {"cpu": 100, "memory": 200 * 1024 * 1024 + 5}
-
-
-def test_scoring_can_leave_the_pod_level_out() -> None:
-    shape = PodAmounts(
-        containers=[ContainerAmounts(requests={"cpu": 1000, "memory": 1})], level_requests={"cpu": 3000, "pods": 9}
-    )
-    assert scoring_requests(shape) == {"cpu": 3000, "memory": 1}
-    assert scoring_requests(shape, with_pod_level=False) == {"cpu": 1000, "memory": 1}
 
 
 def spec(raw: dict[str, Any]) -> PodSpec:

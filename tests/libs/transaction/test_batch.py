@@ -11,7 +11,7 @@ from berth.contracts import subjects
 from berth.contracts.codec import decode, encode
 from berth.contracts.ledger import AccountStamp, Decision, Epoch, Plan, PlanStatus
 from berth.testing.feed import LedgerLog
-from berth.transaction.batch import MESSAGES_MAX, abort_batch, epoch_batch, plan_batch, stages
+from berth.transaction.batch import MESSAGES_MAX, abort_batch, plan_batch, stages
 from berth.transaction.ledger_view import LedgerView
 
 
@@ -124,12 +124,6 @@ def test_decisions_without_an_entry_are_given_up_expecting_none() -> None:
     server = Server()
     (write,) = abort_batch(server.view, "cut-off", "s2")
     assert (write.key, write.expected) == (subjects.plan_key(1, "cut-off"), 0)
-
-
-def test_the_epoch_expects_the_epoch_before() -> None:
-    server = Server()
-    (write,) = epoch_batch(server.view, Epoch(epoch=2))
-    assert (write.key, write.expected) == (subjects.EPOCH_KEY, 1)
 
 
 @given(

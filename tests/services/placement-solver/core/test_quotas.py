@@ -62,12 +62,12 @@ def test_the_runtime_binds_the_group_and_the_max_its_ancestors() -> None:
     assert made.refusal(("", "blue"), {CPU: 8}, firm=False) is None
     reason = made.refusal(("", "blue"), {CPU: 9}, firm=False)
     assert reason is not None
-    assert reason.message == "quota blue: use of cpu 0 + 9 exceeds its runtime 8"
-    assert "free 1 cpu" in reason.repair
+    assert reason.message == "quota blue: use of cpu 0 + 9m exceeds its runtime 8m"
+    assert reason.repair == "raise min and max of quota blue to 9m cpu"
     made.charge("/red", {CPU: 6}, 1, firm=False)
     reason = made.refusal(("", "blue"), {CPU: 5}, firm=False)
     assert reason is not None
-    assert "quota company: use of cpu 6 + 5 exceeds its max 10" in reason.message
+    assert "quota company: use of cpu 6m + 5m exceeds its max 10m" in reason.message
 
 
 def test_non_preemptible_pods_stay_within_the_min() -> None:

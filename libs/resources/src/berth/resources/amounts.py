@@ -82,13 +82,6 @@ def add_into(total: Amounts, more: Mapping[str, int]) -> None:
         total[name] = total.get(name, 0) + amount
 
 
-def subtract(left: Mapping[str, int], right: Mapping[str, int]) -> Amounts:
-    """`left - right`; may become negative."""
-    rest = dict(left)
-    subtract_from(rest, right)
-    return rest
-
-
 def subtract_from(total: Amounts, less: Mapping[str, int]) -> None:
     """`total -= less`, in place; may become negative."""
     for name, amount in less.items():
@@ -103,11 +96,6 @@ def maximum(left: Mapping[str, int], right: Mapping[str, int]) -> Amounts:
 def minimum(left: Mapping[str, int], right: Mapping[str, int]) -> Amounts:
     """The smaller amount of each resource that either side names. A side that does not name it counts as 0."""
     return {name: min(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
-
-
-def not_negative(amounts: Mapping[str, int]) -> Amounts:
-    """Each amount, or 0 where it is negative."""
-    return {name: max(0, amount) for name, amount in amounts.items()}
 
 
 def without_zeros(amounts: Mapping[str, int]) -> Amounts:

@@ -18,9 +18,6 @@ from berth.resources.amounts import Amounts, FieldProblem, add_into, clamped, ma
 
 CONTAINERS_MAX: Final = 1024
 
-SCORING_DEFAULTS: Final[Mapping[str, int]] = {CPU: 100, MEMORY: 200 * 1024 * 1024}
-"""What a container without a request counts as when nodes are scored (100m, 200Mi); never when they are filtered."""
-
 _NOTHING: Final[Mapping[str, int]] = {}
 
 
@@ -75,24 +72,6 @@ def pod_limits(pod: PodAmounts, *, with_overhead: bool = True) -> Amounts:
     _set_pod_level(total, pod.level_limits)
     if with_overhead:
         add_into(total, {name: amount for name, amount in pod.overhead.items() if total.get(name)})
-    return total
-
-
-def scoring_requests(pod: PodAmounts, *, with_pod_level: bool = True) -> Amounts:
-    """The request that kube-scheduler's resource scores use: cpu and memory that a container does not name count with
-    `SCORING_DEFAULTS`.
-
-    An explicit 0 stays 0. The score of the incoming pod leaves the pod level out (`with_pod_level=False`); sums over
-    a node's pods honour it.
-    """
-
-    def of(container: ContainerAmounts) -> Mapping[str, int]:
-        return {**SCORING_DEFAULTS, **container.requests}
-
-    total = _combined([of(each) for each in pod.containers], [(of(each), each.sidecar) for each in pod.init_containers])
-    if with_pod_level:
-        _set_pod_level(total, pod.level_requests)
-    add_into(total, pod.overhead)
     return total
 
 

@@ -32,17 +32,26 @@ class Permit(NamedTuple):
     result: Literal["no_gang", "unknown_gang", "wait", "release"]
     wait_s: float = 0.0
 
+    @property
+    def released(self) -> bool:
+        """This member may start."""
+        return self.result in ("no_gang", "release")
+
+
+def members_lacking(gang: GangMembers, *, once_satisfied: bool) -> int | None:
+    """How many more members must find a node before the gang has those that its match policy asks for; None: never."""
+    if gang.min_member is None:
+        return None
+    if gang.match_policy == "once-satisfied" and once_satisfied:
+        return 0
+    counted = gang.waiting + (gang.bound if gang.match_policy == "waiting-and-running" else 0)
+    return max(0, gang.min_member - counted)
+
 
 def gang_complete(gang: GangMembers, *, once_satisfied: bool, arriving: int = 0) -> bool:
-    """Whether one gang has the members that its match policy asks for; `arriving` members have just found a node."""
-    if gang.min_member is None:
-        return False
-    waiting = gang.waiting + arriving
-    if gang.match_policy == "only-waiting":
-        return waiting >= gang.min_member
-    if gang.match_policy == "waiting-and-running":
-        return waiting + gang.bound >= gang.min_member
-    return once_satisfied or waiting >= gang.min_member
+    """Whether one gang has its members when `arriving` of them have just found a node."""
+    lacking = members_lacking(gang, once_satisfied=once_satisfied)
+    return lacking is not None and lacking <= arriving
 
 
 def group_complete(

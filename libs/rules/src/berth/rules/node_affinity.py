@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from berth.contracts.base import Problem
-from berth.contracts.kube import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredTerm, Requirement
+from berth.contracts.kube import Affinity, NodeAffinity, NodeSelectorTerm, PreferredTerm, Requirement
 from berth.rules.selectors import Labels, LabelTest, all_equal, compile_requirement, conjunction, membership
 
 NodeTest = Callable[[Labels, str], bool]
@@ -62,11 +62,6 @@ def compile_node_rule(node_selector: Mapping[str, str] | None, affinity: Affinit
         return rule
     selected, matches = all_equal(node_selector), rule.matches
     return rule._replace(matches=lambda labels, name: selected(labels) and matches(labels, name))
-
-
-def compile_node_selector(selector: NodeSelector, field: str) -> NodeRule:
-    """A node selector that stands alone, such as that of a volume or of an added affinity."""
-    return compile_terms(selector.node_selector_terms, f"{field}.nodeSelectorTerms")
 
 
 def compile_terms(terms: Sequence[NodeSelectorTerm], field: str) -> NodeRule:

@@ -5,7 +5,6 @@ turns and neither starves. This is Koordinator's order of v1.5 and v1.6. It is a
 everybody who sorts the same entries gets the same list.
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -43,8 +42,3 @@ def order_key(entry: QueueEntry) -> OrderKey:
         entry.name,
         entry.namespace,
     )
-
-
-def in_order(entries: Iterable[QueueEntry]) -> list[QueueEntry]:
-    """The entries, first to be placed first."""
-    return sorted(entries, key=order_key)

@@ -51,11 +51,6 @@ def compile_selector(selector: LabelSelector | None, field: str = "labelSelector
     return CompiledSelector(conjunction(tests))
 
 
-def selects(selector: LabelSelector | None, labels: Labels) -> bool:
-    """Whether the selector matches the labels, for a single use."""
-    return compile_selector(selector).matches(labels)
-
-
 def all_equal(wanted: Mapping[str, str]) -> LabelTest:
     """Every wanted label is there with this value, as in `matchLabels` and `nodeSelector`."""
     if len(wanted) == 1:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from berth.contracts import subjects
 from berth.contracts.codec import encode
-from berth.contracts.ledger import AccountStamp, Decision, Epoch, Plan, PlanStatus
+from berth.contracts.ledger import AccountStamp, Decision, Plan, PlanStatus
 from berth.transaction.claims import Name
 from berth.transaction.ledger_view import LedgerView
 
@@ -66,11 +66,6 @@ def abort_batch(view: LedgerView, plan_id: str, solver: str) -> list[Write]:
     key = subjects.plan_key(view.epoch.epoch, plan_id)
     entry = Plan(id=plan_id, status=PlanStatus.ABORTED, solver=solver)
     return [Write(key, encode(entry), view.expected(key))]
-
-
-def epoch_batch(view: LedgerView, epoch: Epoch) -> list[Write]:
-    """Write the epoch, expecting the entry before it."""
-    return [Write(subjects.EPOCH_KEY, encode(epoch), view.expected(subjects.EPOCH_KEY))]
 
 
 def stages(decisions: Sequence[Decision], messages_max: int = MESSAGES_MAX) -> list[list[Decision]]:

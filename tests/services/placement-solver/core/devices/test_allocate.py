@@ -11,7 +11,6 @@ from berth.placement_solver.core.devices import (
     GPU,
     LEAST_ALLOCATED,
     MOST_ALLOCATED,
-    RDMA,
     Grant,
     NoRoom,
     Scoring,
@@ -19,7 +18,6 @@ from berth.placement_solver.core.devices import (
     Want,
     allocate,
     charge,
-    counted_want,
     gpu_want,
     release,
     scoring_of,
@@ -78,7 +76,7 @@ def test_no_device_gives_more_than_it_has_left(slots: tuple[Slot, ...], want: Wa
     for slot in charge(slots, answer):
         if any(grant.minor == slot.minor for grant in answer):
             assert slot.used[CORE] <= 100 or slot.used[CORE] == by_minor[slot.minor].used[CORE]
-            assert slot.used[RATIO] <= 100
+            assert slot.used[RATIO] <= 100 or slot.used[RATIO] == by_minor[slot.minor].used[RATIO]
             assert slot.used[MEMORY] <= slot.total[MEMORY]
 
 
@@ -217,6 +215,3 @@ def test_absurd_counts_are_refused_not_tried() -> None:
     assert want is not None
     assert want.instances == 1024
     assert isinstance(allocate(shares(0), want), NoRoom)
-    nics = counted_want(RDMA, 2**52 * 100)
-    assert isinstance(nics, Want)
-    assert nics.instances == 1024

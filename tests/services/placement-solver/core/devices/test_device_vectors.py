@@ -1,4 +1,4 @@
-"""The device vectors: memory fill, order, scores, instances, and the flat allocation on one node."""
+"""The device vectors of GPUs: memory fill, order, scores, instances, and the allocation on one node."""
 
 import json
 from pathlib import Path
@@ -12,22 +12,16 @@ from berth.placement_solver.core.devices import (
     Grant,
     NoRoom,
     Slot,
-    Templates,
     Want,
-    allocate,
     allocate_gpus,
     charge,
     gpu_want,
-    read_templates,
     scoring_of,
-    template_on,
 )
 from berth.placement_solver.core.devices.columns import FAMILIES, FPGA, GPU, RDMA, Family
 from berth.placement_solver.core.devices.memory import fill_memory
-from berth.placement_solver.core.devices.ordering import Candidate, by_minor, by_pcie
-from berth.placement_solver.core.devices.scoring import node_score, normalise, score
-from berth.placement_solver.core.devices.templates import matching
-from berth.placement_solver.core.devices.want import counted_want
+from berth.placement_solver.core.devices.ordering import Candidate, by_minor
+from berth.placement_solver.core.devices.scoring import score
 from berth.resources.amounts import parse_amounts
 from berth.rules.device_request import device_requests
 
@@ -54,22 +48,10 @@ def scoring(given: dict[str, Any], family: Family) -> Any:
     return scoring_of(family, spec["type"], spec["weights"]) if spec else None
 
 
-def want_of(
-    kind: str, normalised: dict[str, int], hint: dict[str, Any] | None = None, matching: int = 0
-) -> Want | NoRoom:
-    if kind == "gpu":
-        want = gpu_want(normalised)
-        assert want is not None
-        return want
-    family = FAMILIES[kind]
-    hint = hint or {}
-    return counted_want(
-        family,
-        normalised[family.columns[0]],
-        strategy=hint.get("allocateStrategy", ""),
-        exclusive=hint.get("exclusivePolicy", ""),
-        matching=matching,
-    )
+def want_of(normalised: dict[str, int]) -> Want:
+    want = gpu_want(normalised)
+    assert want is not None
+    return want
 
 
 @pytest.mark.parametrize("case", load("gpu_memory_fill"))
@@ -85,126 +67,60 @@ def test_memory_fill(case: dict[str, Any]) -> None:
         assert filled == [GPU.vector(amounts(entry["resources"])) for entry in case["expect"]["allocations"]]
 
 
-@pytest.mark.parametrize("case", load("device_ordering"))
+@pytest.mark.parametrize("case", [c for c in load("device_ordering") if "preferredPCIe" not in c.values[0]["given"]])
 def test_order(case: dict[str, Any]) -> None:
     given = case["given"]
-    candidates = [Candidate(d["minor"], d["score"], d.get("pcieID", "")) for d in given["devices"]]
+    candidates = [Candidate(d["minor"], d["score"]) for d in given["devices"]]
     for listed in (candidates, candidates[::-1]):
-        if "preferredPCIe" in given:
-            order = by_pcie(listed, given["preferredPCIe"])
-        else:
-            order = by_minor(listed, given["preferredMinors"])
+        order = by_minor(listed, given["preferredMinors"])
         assert [candidate.minor for candidate in order] == case["expect"]["order"]
 
 
-@pytest.mark.parametrize("case", load("device_scoring"))
+@pytest.mark.parametrize("case", [c for c in load("device_scoring") if "deviceScore" in c.values[0]["expect"]])
 def test_score(case: dict[str, Any]) -> None:
-    given, expect = case["given"], case["expect"]
-    if "normalised" in expect:
-        assert normalise(given["rawNodeScores"]) == expect["normalised"]
-    elif "deviceScore" in expect:
-        vectors = (GPU.vector(amounts(given[name])) for name in ("total", "free", "perInstance"))
-        assert score(*vectors, scoring(given, GPU)) == expect["deviceScore"]
-    else:
-        assert summed_node_score(given) == expect["nodeScore"]
+    given = case["given"]
+    vectors = (GPU.vector(amounts(given[name])) for name in ("total", "free", "perInstance"))
+    assert score(*vectors, scoring(given, GPU)) == case["expect"]["deviceScore"]
 
 
-def summed_node_score(given: dict[str, Any]) -> int:
-    requests = device_requests(amounts(given["requests"]))
-    assert isinstance(requests, dict)
-    points = 0
-    for kind, normalised in requests.items():
-        family = FAMILIES[kind]
-        want = want_of(kind, normalised)
-        assert isinstance(want, Want)
-        totals, free = by_minor_of(given["deviceTotals"][kind]), by_minor_of(given["deviceFree"][kind])
-        back = by_minor_of(given.get("preemptible", {}).get(kind))
-        slots = []
-        for minor, total in totals.items():
-            capacity, left, given_back = (family.vector(of.get(minor, {})) for of in (totals, free, back))
-            used = tuple(max(0, c - f - g) for c, f, g in zip(capacity, left, given_back, strict=True))
-            slots.append(Slot(minor, family.vector(total), used))
-        points += node_score(slots, want.amounts, scoring(given, family))
-    return points
-
-
-@pytest.mark.parametrize("case", load("instances_per_request"))
+@pytest.mark.parametrize(
+    "case", [c for c in load("instances_per_request") if c.values[0]["given"]["deviceType"] == "gpu"]
+)
 def test_instances(case: dict[str, Any]) -> None:
-    given, expect = case["given"], case["expect"]
-    hint = given.get("hint") or {}
-    selector = hint.get("selector")
-    matching = [d for d in given.get("nodeDevices", []) if selector is None or matches(selector, d.get("labels", {}))]
-    want = want_of(given["deviceType"], amounts(given["requests"]), hint, len(matching))
-    if expect.get("error"):
-        assert isinstance(want, NoRoom)
-        assert want.unresolvable
-        return
-    assert isinstance(want, Want)
+    expect = case["expect"]
+    want = want_of(amounts(case["given"]["requests"]))
     assert want.family.resources(want.amounts) == amounts(expect["perInstance"])
     assert want.instances == expect["instances"]
     assert expect.get("shared", want.shared) == want.shared
-
-
-def matches(selector: dict[str, Any], labels: dict[str, str]) -> bool:
-    wanted = selector.get("matchLabels") or {}
-    tests = {
-        "Exists": lambda e: e["key"] in labels,
-        "DoesNotExist": lambda e: e["key"] not in labels,
-        "In": lambda e: labels.get(e["key"]) in e["values"],
-        "NotIn": lambda e: labels.get(e["key"]) not in e["values"],
-    }
-    return all(labels.get(key) == value for key, value in wanted.items()) and all(
-        tests[e["operator"]](e) for e in selector.get("matchExpressions") or []
-    )
 
 
 def fixtures(name: str) -> dict[str, Any]:
     return json.loads((FOLDER / f"{name}.json").read_text()).get("fixtures", {})
 
 
-def templates_of(name: str) -> Templates:
-    models = fixtures(name).get("templates", {})
-    return read_templates({m: {n: amounts(of) for n, of in sizes.items()} for m, sizes in models.items()})
-
-
-@pytest.mark.parametrize("case", load("device_allocation_flat"))
-def test_flat_allocation(case: dict[str, Any]) -> None:
-    check_allocation(case, "device_allocation_flat", case["given"]["inventory"])
-
-
 def gpu_alone(case: Any) -> bool:
     given = case.values[0]["given"]
-    return "requests" in given and not given.get("deviceJointAllocate") and names.RDMA not in given["requests"]
+    others = {names.RDMA, names.FPGA} & set(given.get("requests", {}))
+    more = given.get("deviceJointAllocate") or given.get("useTemplates")
+    return "requests" in given and not more and not others
+
+
+@pytest.mark.parametrize("case", [case for case in load("device_allocation_flat") if gpu_alone(case)])
+def test_flat_allocation(case: dict[str, Any]) -> None:
+    check_allocation(case, case["given"]["inventory"])
 
 
 @pytest.mark.parametrize("case", [case for case in load("joint_and_topology_allocation") if gpu_alone(case)])
 def test_topology(case: dict[str, Any]) -> None:
     inventories = fixtures("joint_and_topology_allocation")["inventories"]
-    check_allocation(case, "joint_and_topology_allocation", inventories[case["given"]["inventory"]])
+    check_allocation(case, inventories[case["given"]["inventory"]])
 
 
-@pytest.mark.parametrize("case", [case for case in load("npu_template_allocation") if gpu_alone(case)])
-def test_templates(case: dict[str, Any]) -> None:
-    inventories = fixtures("npu_template_allocation")["inventories"]
-    check_allocation(case, "npu_template_allocation", inventories[case["given"]["inventory"]])
-
-
-@pytest.mark.parametrize("case", [c for c in load("npu_template_allocation") if "match" in c.values[0]["given"]])
-def test_template_match(case: dict[str, Any]) -> None:
-    match = case["given"]["match"]
-    asked = GPU.vector(amounts(match["perInstance"]))
-    assert (
-        matching(templates_of("npu_template_allocation"), asked, strict=match["strict"]) == case["expect"]["templates"]
-    )
-
-
-def check_allocation(case: dict[str, Any], vectors: str, inventory: list[dict[str, Any]]) -> None:
+def check_allocation(case: dict[str, Any], inventory: list[dict[str, Any]]) -> None:
     given, expect = case["given"], case["expect"]
     requests = device_requests(amounts(given["requests"]))
     assert isinstance(requests, dict)
-    found = {
-        kind: place(given, kind, normalised, inventory, templates_of(vectors)) for kind, normalised in requests.items()
-    }
+    found = {kind: place(given, normalised, inventory) for kind, normalised in requests.items()}
     refused = [answer for answer in found.values() if isinstance(answer, NoRoom)]
     assert (not refused) == expect["ok"]
     if refused:
@@ -243,29 +159,14 @@ def slots_given(given: dict[str, Any], family: Family, inventory: list[dict[str,
 
 
 def place(
-    given: dict[str, Any], kind: str, normalised: dict[str, int], inventory: list[dict[str, Any]], templates: Templates
+    given: dict[str, Any], normalised: dict[str, int], inventory: list[dict[str, Any]]
 ) -> list[dict[str, Any]] | NoRoom:
-    family = FAMILIES[kind]
-    slots = slots_given(given, family, inventory)
-    want = want_of(kind, normalised)
-    if isinstance(want, NoRoom):
-        return want
-    template: str | NoRoom = ""
-    if kind == "gpu" and given.get("useTemplates"):
-        labels = given.get("nodeLabels", {})
-        template = template_on(templates, want, labels[names.LABEL_GPU_VENDOR], labels[names.LABEL_GPU_MODEL])
-        if isinstance(template, NoRoom):
-            return template
+    slots = slots_given(given, GPU, inventory)
     scope = SCOPES[given.get("deviceAllocateHint", {}).get("gpu", {}).get("requiredTopologyScope", "Node")]
-    answer = (
-        allocate_gpus(slots, want, scoring=scoring(given, family), scope=scope if scope > 1 else 0)
-        if kind == "gpu"
-        else allocate(slots, want, scoring=scoring(given, family))
-    )
+    answer = allocate_gpus(slots, want_of(normalised), scoring=scoring(given, GPU), scope=scope if scope > 1 else 0)
     if isinstance(answer, NoRoom):
         return answer
-    extension = {"extension": {"gpuSharedResourceTemplate": template}} if template else {}
-    return [{"minor": minor, "resources": family.resources(vector)} | extension for minor, vector in answer]
+    return [{"minor": minor, "resources": GPU.resources(vector)} for minor, vector in answer]
 
 
 def test_every_family_has_a_column() -> None:

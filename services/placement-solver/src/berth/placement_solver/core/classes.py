@@ -41,6 +41,8 @@ UNSUPPORTED_QOS: Final = ("LSE", "LSR")
 """QoS classes that are given cores of their own, which Berth does not hand out yet."""
 UNSUPPORTED_LABELS: Final = (names.LABEL_GPU_ISOLATION,)
 """Labels that ask the node for something that Berth does not arrange yet, whatever their value."""
+UNSUPPORTED_VALUES: Final = ((names.LABEL_OPERATING_MODE, "Reservation"),)
+"""Labels of which one value asks for something that Berth does not do yet."""
 UNSUPPORTED_RESOURCES: Final = (names.RDMA, names.FPGA, names.NPU_CORE, names.NPU_CPU, names.NPU_DVPP)
 """Devices that Berth does not hand out yet."""
 
@@ -92,6 +94,7 @@ class ClassTable:
         """The class of a pod; problems found at the door become its refusals."""
         notes = {name: template.annotations[name] for name in UNSUPPORTED_ANNOTATIONS if name in template.annotations}
         notes |= {name: template.labels[name] for name in UNSUPPORTED_LABELS if name in template.labels}
+        notes |= {name: value for name, value in UNSUPPORTED_VALUES if template.labels.get(name) == value}
         key = _encode(
             (
                 _Key(
@@ -159,6 +162,9 @@ def _beyond(template: PodTemplate) -> Iterator[str]:
     for name in UNSUPPORTED_LABELS:
         if name in template.labels:
             yield f"metadata.labels[{name}]"
+    for name, value in UNSUPPORTED_VALUES:
+        if template.labels.get(name) == value:
+            yield f"metadata.labels[{name}]={value}"
     for name in UNSUPPORTED_RESOURCES:
         if template.requests.get(name, 0) > 0:
             yield f"resources.requests[{name}]"

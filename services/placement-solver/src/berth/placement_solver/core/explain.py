@@ -1,4 +1,4 @@
-"""Why a pod fits nowhere: every constraint with the number of nodes it rules out, the nearest miss, and a repair.
+"""Why a pod fits nowhere: every constraint with the number of nodes it rules out, and one repair (`core.repair`).
 
 The message has the shape that kube-scheduler's users know: `0/12 nodes are available: 3 Insufficient cpu, ...`.
 """
@@ -9,19 +9,24 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from berth.contracts import names
 from berth.contracts.base import Reason
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.nodes import Nodes
-from berth.resources.amounts import format_amounts
-from berth.rules import node_affinity, taints
+from berth.placement_solver.core.repair import listed, room_repair
+from berth.rules import gpu_partitions, node_affinity, ports, taints
+from berth.rules.node_fit import TOO_MANY_PODS
 
 MESSAGE_MAX: Final = 1024
 REASONS_MAX: Final = 16
-
+UNREAD: Final = "node(s) hold GPU pods whose minors are unknown"
+CODES: Final = {UNREAD: "unread devices", ports.REASON: "ports"}
+"""Codes of reasons whose text is not their code."""
 
 UNCLEAR: Final = Reason(code="none", message="no node takes the pod as it is now; it is tried again")
 """For a refusal of which no constraint could be named."""
@@ -34,7 +39,7 @@ def not_on(cls: PodClass, name: str, nodes: Nodes, costs: Costs) -> tuple[Reason
         return (Reason(code="node", message=f"node {name} does not exist", repair=f"add node {name}"),)
     costs.of(cls)
     if not cls.suitable[row]:
-        return (Reason(code="node", message=f"node {name} does not suit: selector, affinity or taints"),)
+        return (Reason(code="node", message=f"node {name}: {_unsuitable_for(cls, nodes, row)}"),)
     reasons = _short(cls, nodes, np.array([row], np.intp))
     return tuple(
         Reason(code=each.code, message=f"node {name}: {each.message}", repair=each.repair) for each in reasons
@@ -44,14 +49,19 @@ def not_on(cls: PodClass, name: str, nodes: Nodes, costs: Costs) -> tuple[Reason
 def nowhere(cls: PodClass, nodes: Nodes, costs: Costs) -> tuple[Reason, ...]:
     """The reasons for which no node takes a pod of this class, most frequent first."""
     costs.of(cls)
-    count = len(nodes)
-    suitable = cls.suitable[:count]
-    reasons = _unsuitable(cls, nodes)
+    alive = nodes.alive[: len(nodes)]
+    if not alive.any():
+        return (Reason(code="nodes", message="there are no nodes", repair="add a node"),)
+    suitable = cls.suitable[: len(nodes)]
+    reasons = [
+        Reason(code="unsuitable", message=text, nodes=rows)
+        for text, rows in Counter(
+            _unsuitable_for(cls, nodes, int(row)) for row in np.flatnonzero(alive & ~suitable)
+        ).items()
+    ]
     rows = np.flatnonzero(suitable)
     if rows.size:
         reasons += _short(cls, nodes, rows)
-    if not nodes.alive[:count].any():
-        return (Reason(code="nodes", message="there are no nodes", repair="add a node"),)
     reasons.sort(key=lambda reason: (-reason.nodes, reason.message))
     return tuple(reasons[:REASONS_MAX])
 
@@ -65,94 +75,47 @@ def message(reasons: Sequence[Reason], nodes: int) -> str:
         text += "; " if text else ""
         listed = ", ".join(f"{reason.nodes} {reason.message}" for reason in counted)
         text += f"0/{nodes} nodes are available: {listed}."
-    repair = next((reason.repair for reason in reasons if reason.repair), "")
+    repair = _told_repair(reasons)
     if repair:
         text += f" To repair: {repair}."
     return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 3] + "..."
 
 
-def _unsuitable(cls: PodClass, nodes: Nodes) -> list[Reason]:
-    """Nodes ruled out by what they are, each under its first reason."""
-    found: Counter[str] = Counter()
-    for row in np.flatnonzero(nodes.alive[: len(nodes)] & ~cls.suitable[: len(nodes)]):
-        node = nodes.states[row]
-        if node is None:
-            continue
-        if not cls.rule.matches(node.labels, node.name):
-            found[node_affinity.REASON] += 1
-        elif node.unschedulable and not cls.tolerations.tolerate(taints.UNSCHEDULABLE_TAINT):
-            found[taints.UNSCHEDULABLE_REASON] += 1
-        else:
-            taint = cls.tolerations.first_untolerated(node.taints)
-            found[
-                f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}" if taint else taints.TAINT_REASON
-            ] += 1
-    return [Reason(code="unsuitable", message=text, nodes=count) for text, count in found.items()]
+def _told_repair(reasons: Sequence[Reason]) -> str:
+    """What has to be corrected in the pod has to be corrected all; of other repairs one does."""
+    needed = [reason.repair for reason in reasons if reason.code in ("unsupported", "invalid") and reason.repair]
+    return listed(needed) if needed else next((reason.repair for reason in reasons if reason.repair), "")
 
 
-def _short(cls: PodClass, nodes: Nodes, rows: np.ndarray) -> list[Reason]:
+def _unsuitable_for(cls: PodClass, nodes: Nodes, row: int) -> str:
+    """The first reason for which a node is ruled out by what it is."""
+    node = nodes.states[row]
+    if node is None or not cls.rule.matches(node.labels, node.name):
+        return node_affinity.REASON
+    if node.unschedulable and not cls.tolerations.tolerate(taints.UNSCHEDULABLE_TAINT):
+        return taints.UNSCHEDULABLE_REASON
+    taint = cls.tolerations.first_untolerated(node.taints)
+    if taint is not None:
+        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+    return gpu_partitions.REASON
+
+
+def _short(cls: PodClass, nodes: Nodes, rows: npt.NDArray[np.intp]) -> list[Reason]:
     """Suitable nodes that lack room, one reason per resource; a node may count under several."""
-    reasons: list[Reason] = []
     by_column = {column: name for name, column in nodes.columns.items()}
-    lacking = np.zeros((len(cls.columns), rows.size))
-    for index, (column, amount) in enumerate(zip(cls.columns, cls.amounts, strict=True)):
-        missing = np.maximum(amount - nodes.free[column, rows], 0)
-        lacking[index] = missing / max(float(amount), 1.0)
-        short = int(np.count_nonzero(missing))
-        if short:
-            least = int(missing[missing > 0].min())
-            name = by_column[int(column)]
-            reasons.append(
-                Reason(
-                    code=f"Insufficient {name}",
-                    message=f"Insufficient {name}",
-                    nodes=short,
-                    repair="" if (missing == 0).any() else _lower(cls, name, least, nodes, rows, missing),
-                )
-            )
-    full = int(np.count_nonzero(nodes.free[nodes.columns[names.PODS], rows] < 1))
-    if full:
-        reasons.append(Reason(code="Too many pods", message="Too many pods", nodes=full))
+    found: dict[str, int] = {}
+    for column, amount in zip(cls.columns, cls.amounts, strict=True):
+        found[f"Insufficient {by_column[int(column)]}"] = int(np.count_nonzero(nodes.free[column, rows] < amount))
+    found[TOO_MANY_PODS] = int(np.count_nonzero(nodes.free[nodes.columns[names.PODS], rows] < 1))
     if cls.want is not None:
-        reasons += _no_devices(cls, nodes, rows, bool(reasons))
-    return reasons
-
-
-def _lower(cls: PodClass, name: str, least: int, nodes: Nodes, rows: np.ndarray, missing: np.ndarray) -> str:
-    nearest = nodes.names[int(rows[int(np.argmin(np.where(missing > 0, missing, np.iinfo(np.int64).max)))])]
-    amount = format_amounts({name: least})[name]
-    return f"ask for {amount} less {name}, or free {amount} {name} on node {nearest}"
-
-
-def _no_devices(cls: PodClass, nodes: Nodes, rows: np.ndarray, others: bool) -> list[Reason]:
-    want = cls.want
-    if want is None:
-        return []
-    unread = int(np.count_nonzero(nodes.unread[rows] > 0))
-    candidates = nodes.fleet.candidates(want, rows)
-    able = np.count_nonzero(candidates, axis=1)
-    short = int(np.count_nonzero(able < want.instances)) - unread
-    reasons = []
-    if short > 0:
-        best = int(able.max(initial=0))
-        nearest = nodes.names[int(rows[int(np.argmax(able))])]
-        repair = ""
-        if not others:
-            repair = (
-                f"free {want.instances - best} more GPU(s) of that size on node {nearest}, or ask for {best}"
-                if best
-                else ("add a node with such GPUs, or free one")
-            )
-        reasons.append(
-            Reason(code="Insufficient gpu devices", message="Insufficient gpu devices", nodes=short, repair=repair)
-        )
-    if unread:
-        reasons.append(
-            Reason(
-                code="unread devices",
-                message="node(s) hold GPU pods whose minors are unknown",
-                nodes=unread,
-                repair="let one scheduler hand out the GPUs of a node",
-            )
-        )
+        unread = nodes.unread[rows] > 0
+        found["Insufficient gpu devices"] = int(np.count_nonzero(~unread & ~nodes.fleet.fits(cls.want, rows)))
+        found[UNREAD] = int(np.count_nonzero(unread))
+    if cls.template.host_ports:
+        wanted = cls.template.host_ports
+        found[ports.REASON] = sum(1 for row in rows if nodes.ports[int(row)].conflict(wanted))
+    reasons = [Reason(code=CODES.get(text, text), message=text, nodes=short) for text, short in found.items() if short]
+    if reasons:
+        most = max(range(len(reasons)), key=lambda index: reasons[index].nodes)
+        reasons[most] = msgspec.structs.replace(reasons[most], repair=room_repair(cls, nodes, rows))
     return reasons

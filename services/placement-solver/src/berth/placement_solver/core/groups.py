@@ -13,6 +13,7 @@ from typing import NamedTuple
 from berth.contracts.base import Problem, Reason
 from berth.contracts.state import Pod, PodGroup
 from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod, gang_of_pod_group
+from berth.rules.gang_permit import GangMembers, members_lacking
 from berth.transaction.claims import Name
 
 
@@ -140,10 +141,16 @@ class Gangs:
 
     def needed(self, gang: Gang) -> int:
         """How many more members have to be placed together for the gang to begin."""
-        if gang.config is None or gang.config.min_member is None:
+        config = gang.config
+        if config is None:
             return 0
-        counted = 0 if gang.config.match_policy == "only-waiting" else len(gang.placed)
-        return max(0, gang.config.min_member - counted)
+        members = GangMembers(
+            config.min_member,
+            waiting=len(gang.placed - gang.bound),
+            bound=len(gang.bound),
+            match_policy=config.match_policy,
+        )
+        return members_lacking(members, once_satisfied=gang.has_begun) or 0
 
     def _leave(self, name: Name, gang_id: str) -> None:
         gang = self.gangs.get(gang_id)

@@ -19,6 +19,7 @@ from berth.contracts.ledger import DeviceGrant
 from berth.contracts.state import HostPort, Node
 from berth.placement_solver.core.change_log import ChangeLog
 from berth.placement_solver.core.devices import GPU, Fleet, Grant, Slot, charge, release, slots_of_inventory
+from berth.rules.gpu_partitions import only_partitions
 from berth.rules.gpu_request import FAMILY
 from berth.rules.ports import UsedPorts
 
@@ -49,7 +50,7 @@ class Nodes:
         self.free: Ints = np.zeros((8, capacity), np.int64)
         self.alive: Mask = np.zeros(capacity, np.bool_)
         self.marked: Mask = np.zeros(capacity, np.bool_)
-        """Tainted or unschedulable: whether a pod may go there depends on its tolerations."""
+        """Tainted, unschedulable or with partitions only: whether a pod may go there depends on the pod."""
         self.unread: Ints = np.zeros(capacity, np.int64)
         self.gpu_count: Ints = np.zeros(capacity, np.int64)
         self._fleet = Fleet(GPU, capacity)
@@ -108,7 +109,7 @@ class Nodes:
         self.free[:, row] += target - self.allocatable[:, row]
         self.allocatable[:, row] = target
         self.touched.add(row)
-        self.marked[row] = node is not None and bool(node.taints or node.unschedulable)
+        self.marked[row] = node is not None and bool(node.taints or node.unschedulable or only_partitions(node.labels))
         shape = _shape(node)
         if alive != bool(self.alive[row]) or shape != _shape(before):
             self.alive[row] = alive

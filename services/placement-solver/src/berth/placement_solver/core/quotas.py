@@ -7,11 +7,12 @@ R14, and the quota paragraph of docs/transaction.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from berth.contracts import subjects
 from berth.contracts.base import Reason
 from berth.contracts.quota import QuotaGroup
+from berth.placement_solver.core.quota_limits import Over, over, repair_of
 from berth.rules.quota_of_pod import QuotaMap
 
 UNLIMITED = 1 << 59
@@ -81,24 +82,26 @@ class Quotas:
             _add(self._used.setdefault(each, {}), amounts, sign)
 
     def refusal(self, key: tuple[str, str], amounts: Mapping[str, int], *, firm: bool) -> Reason | None:
-        """Why a pod of these amounts cannot be charged to the group now; None when it can."""
+        """Why these amounts cannot be charged to the group now; None when they can."""
+        first = next(self._over(key, amounts, firm), None)
+        if first is None:
+            return None
+        return Reason(code="quota", message=first.message, repair=repair_of(self._over(key, amounts, firm)))
+
+    def _over(self, key: tuple[str, str], amounts: Mapping[str, int], firm: bool) -> Iterator[Over]:
+        """Every limit that the amounts would exceed, that of the group itself first."""
         group = self.groups.get(key)
         if group is None:
-            return None
+            return
         if firm:
-            reason = _over(group, "min", group.min, self._own_firm.get(key, {}), amounts, firm=True)
-            if reason:
-                return reason
-        reason = _over(group, "runtime", group.runtime, self._used.get(key, {}), amounts)
-        if reason:
-            return reason
+            # A minimum that does not name a resource promises nothing about it.
+            promised = {name: amount for name, amount in amounts.items() if name in group.min}
+            yield from over(group, "min", group.min, self._own_firm.get(key, {}), promised)
+        yield from over(group, "runtime", group.runtime, self._used.get(key, {}), amounts)
         for name in group.ancestors:
             above = self.groups.get((key[0], name))
             if above is not None:
-                reason = _over(above, "max", above.max, self._used.get((key[0], name), {}), amounts)
-                if reason is not None:
-                    return reason
-        return None
+                yield from over(above, "max", above.max, self._used.get((key[0], name), {}), amounts)
 
     def accounts(self, key: tuple[str, str]) -> dict[str, int]:
         """The accounts that a pod of the group charges, with the revision known of each (R14)."""
@@ -127,32 +130,6 @@ class Quotas:
 def limits_anything(group: QuotaGroup) -> bool:
     """Whether any resource of the group is bounded."""
     return any(group.max.get(name, UNLIMITED) < UNLIMITED for name in group.limits)
-
-
-def _over(
-    group: QuotaGroup,
-    bound: str,
-    limit: Mapping[str, int],
-    used: Mapping[str, int],
-    amounts: Mapping[str, int],
-    *,
-    firm: bool = False,
-) -> Reason | None:
-    for name in group.limits:
-        asked = amounts.get(name, 0)
-        if firm and name not in limit:
-            continue  # a minimum that does not name a resource promises nothing about it
-        allowed = limit.get(name, 0)
-        if asked <= 0 or used.get(name, 0) + asked <= allowed:
-            continue
-        short = used.get(name, 0) + asked - allowed
-        kind = "non-preemptible use" if firm else "use"
-        return Reason(
-            code="quota",
-            message=f"quota {group.name}: {kind} of {name} {used.get(name, 0)} + {asked} exceeds its {bound} {allowed}",
-            repair=f"free {short} {name} in quota {group.name}, or raise its max or min by as much",
-        )
-    return None
 
 
 def _add(into: dict[str, int], amounts: Mapping[str, int], sign: int) -> None:

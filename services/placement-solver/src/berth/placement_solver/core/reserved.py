@@ -16,6 +16,7 @@ from berth.contracts.base import Problem, Reason
 from berth.contracts.reservation import ReservedRoom
 from berth.contracts.state import Pod
 from berth.placement_solver.core.room import Reserved, Room
+from berth.resources.amounts import format_amount, lacking
 from berth.rules.bounded_json import read_annotation
 from berth.rules.node_affinity import NodeRule, compile_terms
 from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
@@ -146,12 +147,12 @@ def shortage(known: Known, holder: Reserved, amounts: Mapping[str, int]) -> Reas
         return None
     reserved = holder.claim.amounts
     tracked = set(known.room.restricted) & set(reserved) or set(reserved)
-    for name in sorted(tracked):
-        asked = amounts.get(name, 0)
-        if asked > holder.amounts.get(name, 0):
-            return Reason(
-                code="reservation",
-                message=f"reservation {known.room.name}: Insufficient {name}",
-                repair=f"reserve {asked - holder.amounts.get(name, 0)} more {name} in {known.room.name}",
-            )
-    return None
+    short = lacking({name: amounts.get(name, 0) for name in sorted(tracked)}, holder.amounts)
+    if not short:
+        return None
+    more = " and ".join(f"{format_amount(name, amount)} {name}" for name, amount in short.items())
+    return Reason(
+        code="reservation",
+        message=f"reservation {known.room.name}: Insufficient {', '.join(short)}",
+        repair=f"reserve {more} more in {known.room.name}, where its node has that",
+    )

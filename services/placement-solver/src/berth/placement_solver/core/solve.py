@@ -7,8 +7,10 @@ the live columns and taken back by the caller (`Trial`), so that a plan costs no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -17,10 +19,22 @@ from berth.contracts.ledger import DeviceGrant, GangRef
 from berth.contracts.state import Reservation
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.cost import Costs
-from berth.placement_solver.core.devices import GPU, MOST_ALLOCATED, Grant, NoRoom, allocate, device_grants, release
+from berth.placement_solver.core.devices import (
+    GPU,
+    MOST_ALLOCATED,
+    Grant,
+    NoRoom,
+    Slot,
+    Want,
+    allocate,
+    allocate_gpus,
+    device_grants,
+    release,
+)
 from berth.placement_solver.core.devices.scoring import scoring_of
 from berth.placement_solver.core.plan import Candidate, Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Known, Reservations, shortage
 from berth.placement_solver.core.room import Reserved, Room, write_port
 from berth.transaction.claims import Claim
@@ -131,7 +145,7 @@ class Solver:
         policy = self.policy
         want = candidate.cls.want
         idle = self.costs.idle_whole()
-        whole = int(idle.sum())
+        whole = int(np.count_nonzero(idle))
         if whole:
             largest = int(self.nodes.gpu_count[: cost.size].max())
             biggest = int(np.count_nonzero(self.nodes.gpu_count[: cost.size] == largest))
@@ -157,7 +171,7 @@ class Solver:
         cls = candidate.cls
         devices: tuple[DeviceGrant, ...] = ()
         if cls.want is not None:
-            grants = allocate(self.nodes.slots[row], cls.want, scoring=_PACK)
+            grants = _choose(self.nodes.slots[row], cls.want)
             if isinstance(grants, NoRoom):
                 return None
             devices = tuple(device_grants(GPU, grants))
@@ -185,12 +199,7 @@ class Solver:
         wanted = candidate.object.required_node if isinstance(candidate.object, Reservation) else ""
         if wanted:
             return explain.not_on(candidate.cls, wanted, self.nodes, self.costs)
-        reasons = explain.nowhere(candidate.cls, self.nodes, self.costs)
-        if candidate.cls.template.host_ports and not any(reason.nodes for reason in reasons):
-            return (
-                Reason(code="ports", message="host ports are taken on every node that fits", nodes=len(self.nodes)),
-            )
-        return reasons or (explain.UNCLEAR,)
+        return explain.nowhere(candidate.cls, self.nodes, self.costs) or (explain.UNCLEAR,)
 
     # --- reservations ------------------------------------------------------------------------------------------------
 
@@ -236,7 +245,7 @@ class Solver:
         if cls.want is not None:
             mine = [Grant(each.minor, GPU.vector(each.amounts)) for each in holder.devices if each.kind == GPU.name]
             slots = release(nodes.slots[row], mine)
-            grants = allocate(slots, cls.want, scoring=_PACK, preferred={grant.minor for grant in mine})
+            grants = _choose(slots, cls.want, preferred={grant.minor for grant in mine})
             if isinstance(grants, NoRoom) or nodes.unread[row]:
                 return Reason(code="reservation", message=f"reservation {name}: Insufficient gpu devices", nodes=1)
             devices = tuple(device_grants(GPU, grants))
@@ -270,20 +279,50 @@ class Solver:
             refusals.extend(failed)
             return
         trial.undo(start)
-        refusals.extend(self._refuse_group(unit, missing[0], reached, failed))
+        refusals.extend(self._refuse_group(unit, missing[0], mine, failed))
 
-    def _refuse_group(self, unit: Unit, gang: str, reached: dict[str, int], failed: list[Refusal]) -> Iterable[Refusal]:
+    def _refuse_group(
+        self, unit: Unit, gang: str, placed: Sequence[Placement], failed: Sequence[Refusal]
+    ) -> list[Refusal]:
         blamed = next((refusal for refusal in failed if refusal.gang == gang), failed[0] if failed else None)
-        head = Reason(
-            code="gang",
-            message=f"gang {gang}: room for {reached[gang]} of {unit.needed[gang]} members that must start together",
-        )
+        needed = unit.needed[gang]
+        reached = sum(1 for placement in placed if unit.gang_of[placement.candidate.name] == gang)
+        message = f"gang {gang}: room for {reached} of {needed} members that must start together"
         tail: tuple[Reason, ...] = ()
         if blamed is not None:
             namespace, name = blamed.candidate.name
-            head = Reason(code="gang", message=f"{head.message}; member {namespace}/{name} is unschedulable")
-            tail = blamed.reasons
+            message += f"; member {namespace}/{name} is unschedulable"
+            tail = blamed.reasons if len(unit.candidates) == 1 else self._why_not_all(unit, needed, placed, blamed)
+        head = Reason(code="gang", message=message)
         return [Refusal(candidate, (head, *tail), unit.gang_of[candidate.name]) for candidate in unit.candidates]
+
+    def _why_not_all(self, unit: Unit, needed: int, placed: Sequence[Placement], blamed: Refusal) -> tuple[Reason, ...]:
+        """The reasons of the member that found no node, with a repair for all that lack one.
+
+        For members that differ, or may draw on reservations, only another try would tell what helps: none is offered.
+        """
+        candidate, reasons, wish = blamed.candidate, blamed.reasons, blamed.candidate.wish
+        cls = candidate.cls
+        if cls.refusals:
+            return reasons
+        alike = len({(each.cls.index, each.quota, each.firm) for each in unit.candidates}) == 1
+        drawing = wish is not None and (wish.must or bool(self.reservations.known))
+        if len(unit.needed) > 1 or not alike or drawing:
+            return tuple(msgspec.structs.replace(reason, repair="") for reason in reasons)
+        if candidate.quota is not None:
+            together = {name: needed * amount for name, amount in cls.requests.items()}
+            refused = self.room.quotas.refusal(candidate.quota, together, firm=candidate.firm)
+            if refused is not None:
+                return (refused,)
+        rows = Counter(self.nodes.row(placement.claim.node) for placement in placed)
+        repair = group_repair(cls, self.nodes, rows, needed - len(placed))
+        return tuple(msgspec.structs.replace(each, repair=repair if each.repair else "") for each in reasons)
+
+
+def _choose(slots: Sequence[Slot], want: Want, preferred: Collection[int] = ()) -> tuple[Grant, ...] | NoRoom:
+    """Several devices lie close together; for one, how full it is says more."""
+    choose = allocate_gpus if want.instances > 1 else allocate
+    return choose(slots, want, scoring=_PACK, preferred=preferred)
 
 
 def _no_reservation() -> Reason:

@@ -13,9 +13,8 @@ from berth.placement_solver.core.devices.memory import fill_memory
 from berth.placement_solver.core.devices.record import allocated_annotation, device_grants, slots_of_inventory
 from berth.placement_solver.core.devices.scoring import LEAST_ALLOCATED, MOST_ALLOCATED, Scoring, scoring_of
 from berth.placement_solver.core.devices.slots import Grant, NoRoom, Slot, charge, release, slots_of
-from berth.placement_solver.core.devices.templates import Templates, read_templates, template_on
 from berth.placement_solver.core.devices.topology import SCOPES
-from berth.placement_solver.core.devices.want import Want, counted_want, gpu_want
+from berth.placement_solver.core.devices.want import Want, gpu_want
 
 __all__ = [
     "FPGA",
@@ -30,21 +29,17 @@ __all__ = [
     "NoRoom",
     "Scoring",
     "Slot",
-    "Templates",
     "Vector",
     "Want",
     "allocate",
     "allocate_gpus",
     "allocated_annotation",
     "charge",
-    "counted_want",
     "device_grants",
     "fill_memory",
     "gpu_want",
-    "read_templates",
     "release",
     "scoring_of",
     "slots_of",
     "slots_of_inventory",
-    "template_on",
 ]

@@ -1,4 +1,4 @@
-"""The devices of all nodes as arrays: which nodes fit a request, and how tightly, in one pass.
+"""The devices of all nodes as arrays: which nodes fit a request, in one pass.
 
 Arrays are padded to the widest node; padding has a total of zero and never fits. The answer is that of
 :func:`.allocate`: a node fits here if and only if ``allocate`` finds devices on it. Whatever does not depend on the
@@ -14,12 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from berth.placement_solver.core.devices.columns import GPU, MEMORY, RATIO, Family, Vector
-from berth.placement_solver.core.devices.scoring import MOST_ALLOCATED, Scoring
 from berth.placement_solver.core.devices.slots import Slot
 from berth.placement_solver.core.devices.want import Want
 
 Ints: TypeAlias = npt.NDArray[np.int64]
-Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Rows: TypeAlias = slice | npt.NDArray[np.intp]
 
@@ -43,12 +41,7 @@ class Fleet:
         # alike.
         self._byte_reach: Ints = np.zeros((nodes, width), np.int64)
         self._ratio_reach: Ints = np.zeros((nodes, width), np.int64)
-        self._inverse: Floats = np.zeros((columns, nodes, width), np.float64)
-        self._column_part: Floats = np.ones((nodes, width), np.float64)
-        self._free_share: Floats = np.zeros((nodes, width), np.float64)
-        self._devices: Ints = np.ones(nodes, np.int64)
         self._whole: Ints = np.zeros(nodes, np.int64)
-        self._filled: Floats = np.zeros(nodes, np.float64)
 
     @property
     def nodes(self) -> int:
@@ -64,14 +57,7 @@ class Fleet:
         free = np.array([_cut(slot.free) for slot in slots] + padding, np.int64).T
         self.total[:, row], self.free[:, row] = total, free
         there = total > 0
-        inverse = np.where(there, 1.0 / np.maximum(total, 1), 0.0)
-        part = 1.0 / np.maximum(there.sum(axis=0), 1)
-        share = (free * inverse).sum(axis=0) * part
-        alive = there.any(axis=0)
-        self._inverse[:, row], self._column_part[row], self._free_share[row] = inverse, part, share
-        self._devices[row] = max(1, int(np.count_nonzero(alive)))
-        self._whole[row] = np.count_nonzero(alive & (free == total).all(axis=0))
-        self._filled[row] = 1.0 - share.sum() / self._devices[row]
+        self._whole[row] = np.count_nonzero(there.any(axis=0) & (free == total).all(axis=0))
         if self.family is GPU:
             self._byte_reach[row] = np.where(there[MEMORY], (free[MEMORY] + 1) * 100, _NO_LIMIT)
             percent = np.minimum(free[RATIO], 100) + 1
@@ -106,69 +92,6 @@ class Fleet:
         """Which nodes have enough such devices."""
         enough: Mask = np.count_nonzero(self.candidates(want, rows), axis=1) >= want.instances
         return enough
-
-    def tightness(self, want: Want, rows: Rows = EVERY_ROW) -> Floats:
-        """How well the request fills what is there, for packing: higher is better, -1 where it does not fit.
-
-        Whole points 0 to 100 are the used part of the fullest devices that can serve the request, after it; for whole
-        devices, of which any choice leaves nothing, the part of the node's devices that is then no longer free as a
-        whole. The fraction (below 1) is the used part of the node, and settles ties.
-        """
-        fitting = self.candidates(want, rows)
-        devices, filled = self._devices[rows], self._filled[rows]
-        if want.shared:
-            left = np.where(fitting, self._free_share[rows] - self._taken_share(want, rows), np.inf)
-            if want.instances > 1:
-                left.sort(axis=1)
-                after = left[:, : want.instances].sum(axis=1) / want.instances
-            else:
-                after = left.min(axis=1, initial=np.inf)
-            # Rounded: a float error must not cost a whole point. clip() also turns the infinite into 0 points.
-            main = np.floor(np.round(100.0 * (1.0 - after.clip(0.0, 1.0)), 6))
-        else:
-            main = np.floor(100.0 * (1.0 - (self._whole[rows] - want.instances).clip(0) / devices))
-        enough = np.count_nonzero(fitting, axis=1) >= want.instances
-        return np.where(enough, main + 0.99 * filled.clip(0.0, 1.0), -1.0)
-
-    def node_scores(self, want: Want, scoring: Scoring, rows: Rows = EVERY_ROW) -> Ints:
-        """The configured node score of every row, as :func:`.scoring.node_score` computes it, fitting or not."""
-        points: Ints = np.zeros(self._devices[rows].shape, np.int64)
-        weight_sum: Ints = np.zeros_like(points)
-        for column, (weight, amount) in enumerate(zip(scoring.weights, want.amounts, strict=True)):
-            if not weight:
-                continue
-            capacity: Ints = self.total[column, rows].sum(axis=1)
-            left: Ints = self.free[column, rows].sum(axis=1)
-            there = capacity > 0
-            divisor = np.maximum(capacity, 1)
-            requested = np.where(capacity < left, capacity, capacity - left + min(amount, MAX_AMOUNT))
-            if scoring.strategy == MOST_ALLOCATED:
-                part = np.minimum(requested, capacity) * 100 // divisor
-            else:
-                part = (capacity - requested).clip(0) * 100 // divisor
-            points += np.where(there, weight * part, 0)
-            weight_sum += np.where(there, weight, 0)
-        scores: Ints = points // np.maximum(weight_sum, 1)
-        return scores
-
-    def _taken_share(self, want: Want, rows: Rows) -> Floats:
-        """Which part of each device one instance takes, averaged over the resources that the device has.
-
-        Memory named in percent is taken in bytes, too, and the other way round.
-        """
-        inverse = self._inverse[:, rows]
-        taken = np.zeros(inverse.shape[1:], np.float64)
-        for column, amount in enumerate(want.amounts):
-            if amount:
-                taken += amount * inverse[column]
-        if self.family is GPU:
-            ratio, memory = want.amounts[RATIO], want.amounts[MEMORY]
-            if ratio and not memory:
-                taken += (inverse[MEMORY] > 0) * (ratio / 100)
-            elif memory and not ratio:
-                taken += memory * inverse[MEMORY] * (inverse[RATIO] > 0)
-        taken *= self._column_part[rows]
-        return taken
 
     def _grow(self, nodes: int, width: int) -> None:
         _, old_nodes, old_width = self.total.shape

@@ -1,14 +1,11 @@
 """In which order candidate devices are tried.
 
-Minors of a preferred set (those of a reservation) come first; then the higher score, then the lower minor. With
-preferred PCIe switches (those of GPUs chosen before, when a NIC must sit beside them) the devices on them come first,
-one of each switch in turn.
+Minors of a preferred set (those of a reservation) come first; then the higher score, then the lower minor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from itertools import zip_longest
 from typing import NamedTuple
 
 
@@ -17,7 +14,6 @@ class Candidate(NamedTuple):
 
     minor: int
     score: int = 0
-    pcie: str = ""
 
 
 def best_first(candidate: Candidate) -> tuple[int, int]:
@@ -31,16 +27,3 @@ def by_minor(candidates: Iterable[Candidate], preferred: Collection[int] = ()) -
     if not preferred:
         return ordered
     return [c for c in ordered if c.minor in preferred] + [c for c in ordered if c.minor not in preferred]
-
-
-def by_pcie(candidates: Iterable[Candidate], preferred: Collection[str] = ()) -> list[Candidate]:
-    """The best of each preferred switch, then the second of each, and so on; devices elsewhere last."""
-    near: dict[str, list[Candidate]] = {}
-    far: list[Candidate] = []
-    for candidate in sorted(candidates, key=best_first):
-        if candidate.pcie and candidate.pcie in preferred:
-            near.setdefault(candidate.pcie, []).append(candidate)
-        else:
-            far.append(candidate)
-    turns = zip_longest(*near.values())
-    return [c for turn in turns for c in sorted((c for c in turn if c is not None), key=best_first)] + far

@@ -39,15 +39,10 @@ def device_grants(family: Family, grants: Iterable[Grant]) -> list[DeviceGrant]:
     return [DeviceGrant(kind=family.name, minor=minor, amounts=family.resources(amounts)) for minor, amounts in grants]
 
 
-def allocated_annotation(
-    grants: Sequence[DeviceGrant],
-    uuids: Mapping[tuple[str, int], str],
-    templates: Mapping[tuple[str, int], str] | None = None,
-) -> str:
+def allocated_annotation(grants: Sequence[DeviceGrant], uuids: Mapping[tuple[str, int], str]) -> str:
     """The ``device-allocated`` annotation of the pod: by type, amounts as canonical quantities.
 
-    ``uuids`` maps (type, minor) to the device's id; an unknown one is left out. ``templates`` likewise names the
-    template of a virtual NPU.
+    ``uuids`` maps (type, minor) to the device's id; an unknown one is left out.
     """
     content: dict[str, list[dict[str, object]]] = {}
     for grant in sorted(grants, key=lambda grant: (grant.kind, grant.minor)):
@@ -55,8 +50,5 @@ def allocated_annotation(
         uuid = uuids.get((grant.kind, grant.minor), "")
         if uuid:
             entry["id"] = uuid
-        template = (templates or {}).get((grant.kind, grant.minor), "")
-        if template:
-            entry["extension"] = {"gpuSharedResourceTemplate": template}
         content.setdefault(grant.kind, []).append(entry)
     return msgspec.json.encode(content).decode()

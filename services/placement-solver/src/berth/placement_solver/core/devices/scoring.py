@@ -1,4 +1,4 @@
-"""Scores of a device and of a node: how full, in whole points from 0 to 100.
+"""Scores of a device: how full, in whole points from 0 to 100.
 
 The formulas are those of Koordinator's device scoring (LeastAllocated spreads, MostAllocated packs), with integer
 division at every step so that ties fall as they do there. A request counts with the figures it names, not with those
@@ -7,12 +7,11 @@ filled later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from berth.contracts import names
 from berth.placement_solver.core.devices.columns import Family, Vector
-from berth.placement_solver.core.devices.slots import Slot
 
 Strategy: TypeAlias = Literal["LeastAllocated", "MostAllocated"]
 LEAST_ALLOCATED: Final[Strategy] = "LeastAllocated"
@@ -51,20 +50,3 @@ def score(total: Vector, free: Vector, amounts: Vector, scoring: Scoring) -> int
             points += weight * ((capacity - requested) * 100 // capacity)
         weight_sum += weight
     return points // weight_sum if weight_sum else 0
-
-
-def node_score(slots: Iterable[Slot], amounts: Vector, scoring: Scoring) -> int:
-    """Points of a whole node for one family: its devices summed, one device's request taken."""
-    totals = [0] * len(amounts)
-    frees = [0] * len(amounts)
-    for slot in slots:
-        for column, (total, free) in enumerate(zip(slot.total, slot.free, strict=True)):
-            totals[column] += total
-            frees[column] += free
-    return score(tuple(totals), tuple(frees), amounts, scoring)
-
-
-def normalise(raw: Sequence[int]) -> list[int]:
-    """Node scores scaled so that the best has 100; all zero if the best has none."""
-    best = max(raw, default=0)
-    return [points * 100 // best if best > 0 else 0 for points in raw]

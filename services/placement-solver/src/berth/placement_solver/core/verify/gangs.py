@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod_group
+from berth.rules.gang_permit import GangMembers, permit
 from berth.transaction.claims import Claim, Name
 
 
@@ -29,20 +30,28 @@ def gang_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
 
 
 def _group_problems(group: Sequence[str], arriving: dict[str, set[Name]], view: View) -> Iterator[str]:
-    settings = {gang_id: _settings(gang_id, view) for gang_id in group}
-    once = all(config is not None and config.match_policy == "once-satisfied" for config in settings.values())
-    if once and any(_has_begun(gang_id, view) for gang_id in group):
-        return
-    for gang_id, config in settings.items():
+    """Asks what Kubernetes users know as Permit, for the last of the plan's members of each gang."""
+    gangs: dict[str, GangMembers] = {}
+    for gang_id in group:
+        config = _settings(gang_id, view)
         if config is None or config.min_member is None:
             yield f"gang {gang_id}: nobody knows how many members it needs"
-            continue
-        new = arriving.get(gang_id, set())
-        count = len(new)
-        if config.match_policy != "only-waiting":
-            count += sum(1 for name in _members(gang_id, view) if name not in new and view.book.claims_of(name))
-        if count < config.min_member:
-            yield f"gang {gang_id}: {count} of at least {config.min_member} members are placed together"
+            return
+        gangs[gang_id] = _members(gang_id, config, arriving.get(gang_id, set()), view)
+    for gang_id in group:
+        gang = gangs[gang_id]
+        if gang_id in arriving and not permit(gang_id, {**gangs, gang_id: _less_one(gang)}).released:
+            yield f"gang {gang_id}: {_counts(group, gangs)}"
+            return
+
+
+def _less_one(gang: GangMembers) -> GangMembers:
+    return gang._replace(waiting=gang.waiting - 1)
+
+
+def _counts(group: Sequence[str], gangs: dict[str, GangMembers]) -> str:
+    listed = (f"{gang_id} {gangs[gang_id].waiting} of {gangs[gang_id].min_member}" for gang_id in group)
+    return f"too few members are placed together: {', '.join(listed)}"
 
 
 def _settings(gang_id: str, view: View) -> GangConfig | None:
@@ -61,15 +70,17 @@ def _settings(gang_id: str, view: View) -> GangConfig | None:
     return gang.config if gang is not None else None
 
 
-def _members(gang_id: str, view: View) -> set[Name]:
+def _members(gang_id: str, config: GangConfig, arriving: set[Name], view: View) -> GangMembers:
+    """The gang as it would be with the plan: who holds a node but is not bound counts as waiting."""
     gang = view.gangs.gangs.get(gang_id)
-    return set(gang.children) if gang is not None else set()
-
-
-def _has_begun(gang_id: str, view: View) -> bool:
-    gang = view.gangs.gangs.get(gang_id)
-    if gang is None:
-        return False
-    return gang.has_begun or any(
-        isinstance(pod := view.book.seen(name), Pod) and bool(pod.node) for name in gang.children
+    others = set(gang.children) - arriving if gang is not None else set()
+    bound = {name for name in others if isinstance(pod := view.book.seen(name), Pod) and pod.node}
+    return GangMembers(
+        config.min_member,
+        waiting=len(arriving) + sum(1 for name in others - bound if view.book.claims_of(name)),
+        bound=len(bound),
+        match_policy=config.match_policy,
+        once_satisfied=bool(bound) or (gang is not None and gang.has_begun),
+        group=config.group,
+        wait_s=config.wait_s,
     )

@@ -1,8 +1,9 @@
 """The room of one node: do its holders and the plan's claims fit together.
 
-Two questions, in this order. Do the pods, bound or decided, fit the node? And do they leave to every reservation what
-is left of it? A node that is over-committed already (by somebody else's doing) may stay so, but the plan must not make
-it worse, and must not take anything of what is short.
+Two questions, in this order. Do the pods, bound or decided, fit the node, one after the other (Kubernetes' rule
+`node_fit`, and the like for each device)? And do they leave to every reservation what is left of it? A node that is
+over-committed already (by somebody else's doing) may stay so, but the plan must not make it worse, and must not take
+anything of what is short.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import TypeAlias
 from berth.contracts import names
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Node
+from berth.resources.amounts import add_into
 from berth.rules.gpu_request import FAMILY
+from berth.rules.node_fit import node_fit
 from berth.transaction.claims import Claim
 
 BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
@@ -39,37 +42,63 @@ class NodeCheck:
 
     def problems(self) -> list[str]:
         """All that does not fit."""
-        problems = list(self._too_many_pods())
-        problems += self._over(_plain, self._offered())
+        problems = list(self._misfits())
+        problems += self._unkept(_plain, self._offered())
         if any(claim.devices for claim in self._arriving):
             if any(claim.unread for claim in self._held):
                 problems.append("holds devices of which nobody knows the minors, so none can be given out")
-            problems += self._over(_by_minor, self._device_totals())
+            totals = self._device_totals()
+            problems += self._overdrawn(totals)
+            problems += self._unkept(_by_minor, totals)
         if any(claim.ports for claim in self._arriving):
             problems += self._port_clashes()
         return problems
 
-    def _over(self, measure: Measure, totals: Sums) -> Iterator[str]:
-        asked: Sums = {}
-        drawn: Sums = {}
-        for claim in self._arriving:
-            for item, amount in measure(claim):
-                if amount > 0:
-                    into = asked if claim.is_reservation else drawn
-                    into[item] = into.get(item, 0) + amount
-        wanted = asked.keys() | drawn.keys()
-        pods = _sum((claim for claim in self._held if not claim.is_reservation), measure, wanted)
+    def _misfits(self) -> Iterator[str]:
+        """Each new pod beside the holders and the new ones before it; devices are counted one by one elsewhere."""
+        arriving = [claim for claim in self._arriving if not claim.is_reservation]
+        if not arriving:
+            return
+        there = [claim for claim in self._held if not claim.is_reservation]
+        wanted = {(name,) for claim in arriving for name in claim.amounts}
+        requested = {name: amount for (name,), amount in _sum(there, _plain, wanted).items()}
+        for before, claim in enumerate(arriving):
+            fit = node_fit(
+                claim.amounts,
+                allocatable=self._node.allocatable,
+                requested=requested,
+                pod_count=len(there) + before,
+                ignored=BY_MINOR,
+            )
+            yield from (f"{reason}, wanted by {'/'.join(claim.name)}" for reason in fit.reasons)
+            add_into(requested, claim.amounts)
+
+    def _overdrawn(self, totals: Sums) -> Iterator[str]:
+        """What pods take of each device; a device is governed by what it reports."""
+        arriving = [claim for claim in self._arriving if not claim.is_reservation]
+        drawn = _sum(arriving, _by_minor, totals.keys())
+        held = _sum((claim for claim in self._held if not claim.is_reservation), _by_minor, drawn.keys())
+        for item, amount in sorted(drawn.items()):
+            taken = held.get(item, 0) + amount
+            if amount > 0 and taken > totals[item]:
+                yield f"{' '.join(item)}: {taken} claimed of {totals[item]}"
+
+    def _unkept(self, measure: Measure, totals: Sums) -> Iterator[str]:
+        """What reservations would lose: pods and what is left of reservations need more than there is."""
+        everything = [*self._held, *self._arriving]
+        if not any(claim.is_reservation for claim in everything):
+            return
+        wanted = {item for claim in self._arriving for item, amount in measure(claim) if amount > 0}
+        held = _sum((claim for claim in self._held if not claim.is_reservation), measure, wanted)
+        taken = _sum((claim for claim in everything if not claim.is_reservation), measure, wanted)
         before = _remainders(self._held, measure, wanted)
-        after = _remainders([*self._held, *self._arriving], measure, wanted)
+        after = _remainders(everything, measure, wanted)
         for item in sorted(wanted):
             if item not in totals and len(item) > 1:
                 continue  # a device is governed by what it reports
-            total, held = totals.get(item, 0), pods.get(item, 0)
-            taken = held + drawn.get(item, 0)
-            kept = taken + after.get(item, 0)
-            if item in drawn and taken > total:
-                yield f"{' '.join(item)}: {taken} claimed of {total}"
-            elif kept > max(total, held + before.get(item, 0)):
+            total = totals.get(item, 0)
+            kept = taken.get(item, 0) + after.get(item, 0)
+            if kept > max(total, held.get(item, 0) + before.get(item, 0)):
                 yield f"{' '.join(item)}: {kept} claimed or reserved of {total}"
 
     def _offered(self) -> Sums:
@@ -85,13 +114,6 @@ class NodeCheck:
                         bound = min(amount, 100) if name in PERCENT else amount
                         totals[slot.kind, str(slot.minor), name] = bound
         return totals
-
-    def _too_many_pods(self) -> Iterator[str]:
-        arriving = sum(1 for claim in self._arriving if not claim.is_reservation)
-        count = arriving + sum(1 for claim in self._held if not claim.is_reservation)
-        most = self._node.allocatable.get(names.PODS, 0)
-        if arriving and count > most:
-            yield f"{count} pods, at most {most}"
 
     def _port_clashes(self) -> Iterator[str]:
         taken = [port.split("/") for claim in self._held for port in claim.ports]

@@ -8,6 +8,7 @@ from berth.contracts.state import Node, Pod, Reservation
 from berth.placement_solver.core.verify.device_grants import grant_problems
 from berth.placement_solver.core.verify.reservations import affinity_problems
 from berth.placement_solver.core.verify.view import View
+from berth.rules.gpu_partitions import only_partitions, takes_whole_gpus
 from berth.rules.node_affinity import compile_node_rule
 from berth.rules.taints import Tolerations
 from berth.transaction.claims import Claim
@@ -64,6 +65,8 @@ def _node_problems(obj: Pod | Reservation, node: Node) -> Iterator[str]:
         rule = compile_node_rule(template.node_selector, template.affinity)
         if not rule.matches(node.labels, node.name):
             yield f"node {node.name} does not match the node selector or affinity"
+    if only_partitions(node.labels) and takes_whole_gpus(template.requests):
+        yield f"node {node.name} gives out whole GPUs in partitions only"
     if isinstance(obj, Reservation) and obj.required_node and obj.required_node != node.name:
         yield f"wants node {obj.required_node}, is placed on {node.name}"
 
