@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 WINDOW = 512
 QUEUE_MAX = 10_000
 BATCH_MAX = 128
+BATCH_PAUSE_S = 0.03
+"""From the start of one batch to the next, unless it is full: every batch costs the server files and a wait."""
 BATCH_BYTES_MAX = 512 << 10
 RETRY_FIRST_S = 0.05
 RETRY_MAX_S = 5.0
@@ -67,6 +69,7 @@ class Publisher:
         self._clock = clock
         self._queue: deque[_Item] = deque()
         self._queue_max = queue
+        self._began_at = float("-inf")
         self._open = 0  # queued, in flight or waiting for another try
         self._changed = asyncio.Event()
         self._wake = asyncio.Event()
@@ -145,6 +148,8 @@ class Publisher:
             if not self._queue:
                 self._wake.clear()
                 continue
+            if self._batches:
+                await self._gather()
             batch = self._next_batch() if self._batches else ()
             if len(batch) > 1:
                 await self._send_batch(batch)
@@ -152,6 +157,15 @@ class Publisher:
             item = batch[0] if batch else self._queue.popleft()
             item.tries += 1
             await self._window.send(item, item.subject, item.payload, item.headers)
+
+    async def _gather(self) -> None:
+        """Let more come, unless the last one is a while ago or many wait already."""
+        now = self._clock.monotonic()
+        rest_s = self._began_at + BATCH_PAUSE_S - now
+        if rest_s > 0 and len(self._queue) < BATCH_MAX:
+            await self._clock.sleep(rest_s)
+            now += rest_s
+        self._began_at = now
 
     def _next_batch(self) -> Sequence[_Item]:
         """What waits at the head of the queue and was never sent, within the limits; a single one if it was."""

@@ -58,6 +58,7 @@ class Book:
         self._remembered: dict[Name, dict[tuple[str, int], Decision]] = {}
         self._newest_epoch = 0
         self._claims: dict[Name, tuple[Claim, ...]] = {}
+        self._read_claims: dict[Name, tuple[Pod | Reservation, Claim]] = {}
         self._by_node: dict[str, dict[tuple[Name, str], Claim]] = {}
         self._waiting: set[Name] = set()
 
@@ -113,14 +114,14 @@ class Book:
         elif change.plan:
             touched = set(self.ledger.members.get(change.plan, ()))
         for name in touched:
-            self.refresh(name)
+            self._refresh(name)
         return touched
 
     def settle_waiting(self) -> set[Name]:
         """Judge again the decisions whose objects were absent from a view that was not complete enough yet."""
         names = set(self._waiting)
         for name in names:
-            self.refresh(name)
+            self._refresh(name)
         return names - self._waiting
 
     # --- rules -------------------------------------------------------------------------------------------------------
@@ -143,10 +144,16 @@ class Book:
 
     def is_settled(self, decision: Decision) -> bool:
         """Rule Settled: gone, or its attempt is past, or its plan was aborted."""
-        seen = self.seen((decision.namespace, decision.name))
-        if seen is not None and seen.uid == decision.uid and seen.attempt > decision.attempt:
+        return self._settles(decision, self.seen((decision.namespace, decision.name)))
+
+    def _settles(self, decision: Decision, seen: Pod | Reservation | None) -> bool:
+        """`is_settled` for whoever has looked its name up already."""
+        if seen is not None and seen.uid == decision.uid:
+            if seen.attempt > decision.attempt or seen.phase in FINISHED_PHASES:
+                return True
+        elif self.through((decision.namespace, decision.name)) >= decision.pod_version:
             return True
-        return self.is_gone(decision) or self.ledger.plan_status(decision.plan) is PlanStatus.ABORTED
+        return self.ledger.plan_status(decision.plan) is PlanStatus.ABORTED
 
     def is_bound(self, decision: Decision) -> bool:
         """The view shows the decision's object on a node."""
@@ -156,7 +163,7 @@ class Book:
     def open_decision(self, name: Name) -> Decision | None:
         """The unsettled decision under this name, whichever uid it is for (rule R3)."""
         held = self.ledger.decisions.get(name)
-        return held.decision if held and not self.is_settled(held.decision) else None
+        return held.decision if held and not self._settles(held.decision, self.seen(name)) else None
 
     # --- output ------------------------------------------------------------------------------------------------------
 
@@ -174,7 +181,11 @@ class Book:
             yield from each
 
     def refresh(self, name: Name) -> None:
-        """Work out the claims of a name again and tell of the difference."""
+        """Work out the claims of a name again, from scratch, and tell of the difference."""
+        self._read_claims.pop(name, None)
+        self._refresh(name)
+
+    def _refresh(self, name: Name) -> None:
         new = self._work_out(name)
         old = self._claims.get(name, ())
         if new == old:
@@ -196,11 +207,11 @@ class Book:
         seen = self.seen(name)
         result: list[Claim] = []
         if seen is not None and seen.node and seen.phase not in FINISHED_PHASES:
-            result.append(self._of_pod(seen) if isinstance(seen, Pod) else claims.of_reservation(seen))
+            result.append(self._of_seen(name, seen))
         waiting = False
         for decision in self._decisions(name):
             absent = seen is None or seen.uid != decision.uid
-            if self.is_settled(decision):
+            if self._settles(decision, seen):
                 self._forget(name, decision)
                 continue
             waiting = waiting or absent
@@ -213,6 +224,15 @@ class Book:
         else:
             self._waiting.discard(name)
         return tuple(result)
+
+    def _of_seen(self, name: Name, seen: Pod | Reservation) -> Claim:
+        """The claim of a bound object, read once per version of it."""
+        known = self._read_claims.get(name)
+        if known is not None and known[0] is seen:
+            return known[1]
+        claim = self._of_pod(seen) if isinstance(seen, Pod) else claims.of_reservation(seen)
+        self._read_claims[name] = (seen, claim)
+        return claim
 
     def _of_pod(self, pod: Pod) -> Claim:
         claim = claims.of_pod(pod, self._device_names)
