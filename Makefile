@@ -40,7 +40,7 @@ format: ## rewrite the code in its style
 	$(LINT) ruff check --fix .
 
 .PHONY: contracts
-contracts: ## write schemas, subject table and CRDs from the contract
+contracts: ## write schemas, subject table, AsyncAPI document and CRDs from the contract
 	$(RUN) python -m berth.contracts.generate
 	$(RUN) python tools/nats_permissions.py
 
@@ -48,15 +48,38 @@ contracts: ## write schemas, subject table and CRDs from the contract
 bench: ## benchmarks: medians and ratios against a baseline of the same run
 	@for each in tests/bench/bench_*.py; do echo "== $$each"; $(RUN) python $$each || exit 1; done
 
+.PHONY: bench-cluster
+bench-cluster: ## the race with kube-scheduler on a real API server (ARGS="--nodes 5000"); needs `make e2e-assets`
+	KUBEBUILDER_ASSETS="$$(tools/kube/assets.sh kube-apiserver etcd kube-scheduler)" $(RUN) python tests/bench/cluster $(ARGS)
+
 .PHONY: e2e
-e2e: ## the whole control plane as processes, against the simulated API
-	$(RUN) pytest -m e2e tests/e2e tests/deploy $(ARGS)
+e2e: ## the whole control plane as processes, against the simulated API and a real API server (see e2e-assets)
+	@folder=$$(tools/kube/assets.sh --print 2>/dev/null | tail -1); [ -z "$$folder" ] || export KUBEBUILDER_ASSETS=$$folder; \
+	  $(RUN) pytest -m e2e tests/e2e tests/deploy $(ARGS)
+
+.PHONY: e2e-assets
+e2e-assets: ## get kube-apiserver, etcd and kubectl: KUBEBUILDER_ASSETS, setup-envtest, or built with Go (once)
+	@tools/kube/assets.sh $(BINARIES)
+
+.PHONY: e2e-cluster
+e2e-cluster: ## Berth on a whole real node: kubelet, containers, cgroups (root; says what is missing; REPORT=docs/real-node.md)
+	@$(RUN) python tests/cluster/requirements.py
+	@folder=$$(tools/kube/assets.sh --all) && $(MAKE) --no-print-directory images ARGS= && \
+	  KUBEBUILDER_ASSETS=$$folder BERTH_CLUSTER_REPORT="$(REPORT)" $(RUN) pytest -m cluster -s tests/cluster $(ARGS)
+
+.PHONY: manifests-check
+manifests-check: ## every manifest in k8s/ against a real API server, by server-side dry run (see e2e-assets)
+	@folder=$$(tools/kube/assets.sh --print 2>/dev/null | tail -1); [ -z "$$folder" ] || export KUBEBUILDER_ASSETS=$$folder; \
+	  $(RUN) pytest -m e2e tests/deploy/test_manifests.py $(ARGS)
 
 .PHONY: chaos
 chaos: ## kill -9 of every service and of the bus, lost buckets, in the middle of a workload
 	$(RUN) pytest -m chaos -s tests/chaos $(ARGS)
 
 .PHONY: images
-images: ## container images of every service (needs Docker)
-	@for service in $$(ls services); do docker build --build-arg SERVICE=$$service -t berth/$$service:dev . || exit 1; done
-	docker build --build-arg SERVICE=simulated-api -t berth/simulated-api:dev .
+images: ## container images of everything, and their sizes (needs Docker; ARGS="nats cli" for some)
+	@python3 tools/images/build.py $(ARGS)
+
+.PHONY: images-check
+images-check: ## sizes of the images that are there; fails when one is missing or too large
+	@python3 tools/images/build.py --check $(ARGS)

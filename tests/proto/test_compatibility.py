@@ -1,9 +1,12 @@
 """Messages that were recorded are read for ever: by the present code, with every field that they carry.
 
-`recorded/<tag>.json` holds at least a `full` message, in which every field differs from its default, and a `minimal`
-one. Nothing in these files is taken away or altered; a new field is added to `full` together with the field.
+`recorded/<tag>.json` belongs to the version in the making and holds at least a `full` message, in which every field
+differs from its default, and a `minimal` one; a new field is added to `full` together with the field.
+`recorded/<version>/` is what a version wrote. It was closed with that version: its `SHA256SUMS` says how it was, and
+nothing in it is ever edited, added or taken away.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +23,22 @@ from berth.contracts.errors import Broken
 
 FOLDER = Path(__file__).parent / "recorded"
 MESSAGES: dict[str, type[msgspec.Struct]] = {channel.tag: channel.message for channel in CHANNELS}
-RECORDED: dict[str, dict[str, Any]] = {
-    path.name.removesuffix(".json"): json.loads(path.read_text()) for path in sorted(FOLDER.iterdir())
-}
+
+
+def read(folder: Path) -> dict[str, dict[str, Any]]:
+    """The recordings of one version, by tag."""
+    return {path.name.removesuffix(".json"): json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+
+
+RECORDED = read(FOLDER)
+CLOSED = {folder.name: read(folder) for folder in sorted(FOLDER.iterdir()) if folder.is_dir()}
 CASES = [pytest.param(tag, name, id=f"{tag}-{name}") for tag, each in RECORDED.items() for name in each]
+CLOSED_CASES = [
+    pytest.param(version, tag, name, id=f"{version}-{tag}-{name}")
+    for version, recorded in CLOSED.items()
+    for tag, each in recorded.items()
+    for name in each
+]
 
 
 def losses(recorded: dict[str, Any], kind: type[msgspec.Struct]) -> list[str]:
@@ -80,6 +95,26 @@ def declared(kind: inspect.Type) -> Iterator[tuple[str, str]]:
         case inspect.UnionType(types=members):
             for member in members:
                 yield from declared(member)
+
+
+@pytest.mark.parametrize(("version", "tag", "name"), CLOSED_CASES)
+def test_a_message_of_an_earlier_version_is_read_whole(version: str, tag: str, name: str) -> None:
+    message = CLOSED[version][tag][name]
+    assert message["type"] == tag
+    assert tag in MESSAGES, "keep the old struct beside the new one: readers take both"
+    assert losses(message, MESSAGES[tag]) == []
+
+
+@pytest.mark.parametrize("version", sorted(CLOSED))
+def test_what_a_version_recorded_is_never_edited(version: str) -> None:
+    folder = FOLDER / version
+    sums = dict(reversed(line.split()) for line in (folder / "SHA256SUMS").read_text().splitlines())
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.json")}
+    assert found == sums
+
+
+def test_a_version_is_recorded() -> None:
+    assert CLOSED_CASES
 
 
 def test_every_message_is_recorded() -> None:

@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 SCHEMAS = {path.name.removesuffix(".json"): json.loads(path.read_text()) for path in (ROOT / "proto/schemas").iterdir()}
 MESSAGES = {channel.tag: channel.message for channel in CHANNELS}
 RECORDED = {
-    path.name.removesuffix(".json"): json.loads(path.read_text()) for path in (ROOT / "tests/proto/recorded").iterdir()
+    path.name.removesuffix(".json"): json.loads(path.read_text())
+    for path in (ROOT / "tests/proto/recorded").glob("*.json")
 }
 TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -42,7 +43,8 @@ def copy(tmp_path: Path) -> Path:
     """A checkout with nothing but what is generated."""
     for folder in ("proto/schemas", "k8s/crds"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    shutil.copy(ROOT / "proto/SUBJECTS.md", tmp_path / "proto/SUBJECTS.md")
+    for name in ("proto/SUBJECTS.md", "proto/asyncapi.json"):
+        shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
 
@@ -66,7 +68,13 @@ def test_a_copy_is_up_to_date(copy: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["proto/schemas/pod.seen.v1.json", "proto/SUBJECTS.md", "k8s/crds/podgroups.scheduling.sigs.k8s.io.json"]
+    "name",
+    [
+        "proto/schemas/pod.seen.v1.json",
+        "proto/SUBJECTS.md",
+        "proto/asyncapi.json",
+        "k8s/crds/podgroups.scheduling.sigs.k8s.io.json",
+    ],
 )
 def test_drift_is_noticed_and_repaired(name: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = (copy / name).read_text()

@@ -12,7 +12,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from berth.contracts import buckets, command, event, inventory, ledger, metrics, question, quota, reservation, state
+from berth.contracts import (
+    buckets,
+    command,
+    event,
+    inventory,
+    ledger,
+    metrics,
+    question,
+    quota,
+    reservation,
+    slo,
+    state,
+)
 from berth.contracts.subjects import PREFIX
 
 
@@ -36,6 +48,7 @@ _WRITER = "cluster-writer"
 _INVENTORY = "device-inventory"
 _QUOTA = "quota-manager"
 _RESERVATION = "reservation-manager"
+_SLO = "slo-manager"
 NOBODY = "no service yet"
 """The writer of a message that is understood, but that no service sends."""
 _EVT = f"{PREFIX}.evt"
@@ -59,6 +72,7 @@ CHANNELS = (
     Channel(inventory.NodeInventory, buckets.INVENTORY, "node.<name>", _INVENTORY),
     Channel(quota.QuotaGroup, buckets.QUOTA, "group.<tree>.<name>", _QUOTA),
     Channel(reservation.ReservedRoom, buckets.RESERVATION, "reservation.<name>", _RESERVATION),
+    Channel(slo.NodeSLO, buckets.SLO, "node.<name>", _SLO),
     Channel(metrics.NodeMetrics, buckets.METRICS, "node.<name>", "node-qos-enforcer"),
     Channel(ledger.Epoch, buckets.LEDGER, "epoch", _WRITER),
     Channel(ledger.Decision, buckets.LEDGER, "e<epoch>.decision.<namespace>.<name>", _SOLVER),
@@ -69,6 +83,7 @@ CHANNELS = (
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.reservation.<name>", _RESERVATION),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.reservation.<name>", _SOLVER),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.podgroup.<namespace>.<name>", _SOLVER),
+    Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.nodeslos.<name>", _SLO),
     Channel(command.RefusePod, buckets.COMMANDS, f"{_CMD}.refuse.<namespace>.<name>", _SOLVER),
     Channel(command.EvictPod, buckets.COMMANDS, f"{_CMD}.evict.<namespace>.<name>", NOBODY),
     Channel(event.PlacementDecided, buckets.EVENTS, f"{_EVT}.placement.decided.<plan>", _SOLVER),
@@ -83,6 +98,7 @@ CHANNELS = (
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.quota.refused.<namespace>.<name>", _QUOTA),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.reservation.refused.reservation.<name>", _RESERVATION),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.node.refused.<name>", _INVENTORY),
+    Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.slo.refused.<namespace>.<name>", _SLO),
     Channel(question.WhyQuestion, "request", f"{_SVC}.placement-solver.why", "anybody"),
     Channel(question.WhyAnswer, "reply", f"{_SVC}.placement-solver.why", _SOLVER),
     Channel(question.StatusQuestion, "request", f"{_SVC}.<service>.status", "anybody"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.contracts.base import Message
+from berth.contracts.base import Integer, Message
+from berth.contracts.kube import OwnerReference
 
 
 class PatchNode(Message, frozen=True, kw_only=True, tag="node.patch.v1"):
@@ -34,6 +35,20 @@ class PatchObject(Message, frozen=True, kw_only=True, tag="object.patch.v1"):
     status_subresource: bool = True
 
 
+class ApplyObject(Message, frozen=True, kw_only=True, tag="object.apply.v1"):
+    """Make a cluster-scoped object say this spec, whether it exists or not, by its API path `group/version/plural`.
+
+    The object belongs to `owner`, with which it goes; without one it stays. `revision` grows from one request for an
+    object to the next: a request that arrives after a newer one is dropped.
+    """
+
+    api: str
+    name: str
+    spec: dict[str, Any] = {}
+    owner: OwnerReference | None = None
+    revision: Integer = 0
+
+
 class RefusePod(Message, frozen=True, kw_only=True, tag="pod.refuse.v1"):
     """Write condition PodScheduled=False, reason Unschedulable, and one FailedScheduling Event with this message."""
 
@@ -53,4 +68,4 @@ class EvictPod(Message, frozen=True, kw_only=True, tag="pod.evict.v1"):
     reason: str
 
 
-Command = PatchNode | PatchObject | RefusePod | EvictPod
+Command = PatchNode | PatchObject | ApplyObject | RefusePod | EvictPod

@@ -1,6 +1,6 @@
 """Write what is generated from the contract, or check that it is up to date.
 
-python -m berth.contracts.generate           write proto/schemas/*.json, proto/SUBJECTS.md, k8s/crds/*.json
+python -m berth.contracts.generate           write proto/schemas/*.json, SUBJECTS.md, asyncapi.json, k8s/crds/*.json
 python -m berth.contracts.generate --check   exit 1 and name the files that differ
 """
 
@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from berth.contracts import asyncapi
 from berth.contracts.catalogue import CHANNELS
 
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -42,6 +43,7 @@ def _files() -> Iterator[tuple[str, str]]:
     for channel in CHANNELS:
         yield f"proto/schemas/{channel.tag}.json", _schema(channel.message)
     yield "proto/SUBJECTS.md", _subjects()
+    yield "proto/asyncapi.json", _json(asyncapi.document())
     crds = resources.files("berth.contracts") / "crds"
     for entry in sorted(crds.iterdir(), key=lambda each: each.name):
         if entry.name.endswith(".json"):
@@ -50,7 +52,11 @@ def _files() -> Iterator[tuple[str, str]]:
 
 def _schema(message: type[msgspec.Struct]) -> str:
     schema: dict[str, Any] = {"$schema": SCHEMA_DIALECT, **msgspec.json.schema(message)}
-    return msgspec.json.format(msgspec.json.encode(schema, order="sorted"), indent=2).decode() + "\n"
+    return _json(schema, order="sorted")
+
+
+def _json(value: Any, order: Literal["sorted"] | None = None) -> str:
+    return msgspec.json.format(msgspec.json.encode(value, order=order), indent=2).decode() + "\n"
 
 
 def _subjects() -> str:

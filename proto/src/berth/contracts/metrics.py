@@ -21,6 +21,33 @@ class Usage(Part, frozen=True, kw_only=True):
     memory_bytes: Integer = 0
 
 
+class GroupPressure(Part, frozen=True, kw_only=True):
+    """Pressure on the tasks of one control group; None where the kernel does not tell."""
+
+    cpu: Pressure | None = None
+    memory: Pressure | None = None
+    io: Pressure | None = None
+
+
+class BestEffortCpu(Part, frozen=True, kw_only=True):
+    """What holds best-effort pods on the node, and what its strategy makes of that.
+
+    `policy` is `cpuset` or `cfsQuota`, empty while the strategy is off or unknown. `enforced` says whether the agent
+    writes or only tells. Quotas are microseconds in 100 ms, -1 without a limit; CPU lists have the kernel's form
+    (`0-3,8`). `quota_us` and `cpus` are in force, None and empty while not known; `next_quota_us` and `next_cpus` are
+    what follows from this look, None and empty to leave it, `next_cpus` `all` for every CPU that pods may use.
+    `reason` says why nothing follows.
+    """
+
+    policy: str = ""
+    enforced: bool = False
+    quota_us: Integer | None = None
+    cpus: str = ""
+    next_quota_us: Integer | None = None
+    next_cpus: str = ""
+    reason: str = ""
+
+
 class PodUsage(Part, frozen=True, kw_only=True):
     """Use of one pod, by uid, with the Kubernetes QoS class its cgroup sits under."""
 
@@ -33,7 +60,9 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="node.measured.v1"):
     """Use and pressure of one node. `measured_at` is unix seconds of the node's own clock, for people.
 
     `by_qos` holds those of `guaranteed`, `burstable` and `besteffort` that could be measured. `suppress_cpu_milli` is
-    how much CPU best-effort pods may use by the colocation strategy, -1 while that is unknown.
+    how much CPU best-effort pods may use by the node's strategy, -1 while that is unknown. `pressure_by_group` holds
+    those of `pods` (all of them together), `burstable` and `besteffort` whose control groups tell: those of version 1
+    have no such figures.
     """
 
     node: str
@@ -48,6 +77,8 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="node.measured.v1"):
     cpu_pressure: Pressure | None = None
     memory_pressure: Pressure | None = None
     io_pressure: Pressure | None = None
+    pressure_by_group: dict[str, GroupPressure] = {}
     suppress_cpu_milli: Integer = -1
+    best_effort: BestEffortCpu | None = None
     cgroup_version: Integer = 0
     problems: list[Problem] = []

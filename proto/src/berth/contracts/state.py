@@ -276,7 +276,8 @@ class Synced(Message, frozen=True, kw_only=True, tag="kind.synced.v1"):
     """Through which resource version a kind (`pods`, `nodes`, ...) is complete.
 
     `complete` is false before the first write of a relist and true after its last. While changes go by that need no
-    write, the marker alone moves on, about once a second. ConfigMaps have none: only some of them are followed.
+    write, the marker alone moves on, about once a second. Of ConfigMaps only some are followed: each has a marker of
+    its own, by its key (`configmap.<namespace>.<name>`).
     """
 
     kind: str

@@ -66,7 +66,7 @@ def parts(text: str) -> tuple[str, ...]:
     return tuple(map(unescape, text.split(".")))
 
 
-# --- STATE, INVENTORY, QUOTA, RESERVATION, METRICS -------------------------------------------------------------------
+# --- STATE, INVENTORY, QUOTA, RESERVATION, SLO, METRICS --------------------------------------------------------------
 
 
 def pod_key(namespace: str, name: str) -> str:
@@ -80,7 +80,7 @@ def namespaced_key(kind: str, namespace: str, name: str) -> str:
 
 
 def named_key(kind: str, name: str) -> str:
-    """STATE, INVENTORY, RESERVATION, METRICS: an object of a cluster-scoped kind (`node`, `device`, `reservation`)."""
+    """All but QUOTA and the ledger: an object of a cluster-scoped kind (`node`, `device`, `reservation`)."""
     return f"{kind}.{escape(name)}"
 
 

@@ -47,12 +47,16 @@ class NatsServer:
     """One server process with JetStream.
 
     Args:
+        name: its `server_name`.
         sync: `sync_interval` of JetStream: "always" before every acknowledgement, else a duration such as "2m".
         config: more lines for the configuration file (users and permissions, limits).
         user: user and password that `url` is to carry; None for a server without users.
     """
 
-    def __init__(self, *, sync: str = "always", config: str = "", user: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self, *, name: str = "test", sync: str = "always", config: str = "", user: tuple[str, str] | None = None
+    ) -> None:
+        self.name = name
         self.home = Path(tempfile.mkdtemp(prefix="berth-nats-"))
         self.store = self.home / "store"
         self.log = self.home / "server.log"
@@ -64,13 +68,16 @@ class NatsServer:
         self._process: subprocess.Popen[bytes] | None = None
         self.port = -1
         self.monitor_port = -1
+        self.route_port = -1
         self.configure(config)
 
     def configure(self, extra: str) -> None:
         """Write the configuration; it counts from the next start (or `reload`)."""
         store, sync = json.dumps(str(self.store)), json.dumps(self._sync)
         jetstream = f"jetstream {{ store_dir: {store}, sync_interval: {sync}, max_mem: 1Gb, max_file: 20Gb }}"
-        self._config.write_text(f"server_name: test\nhost: 127.0.0.1\nhttp: 127.0.0.1:-1\n{jetstream}\n{extra}\n")
+        self._config.write_text(
+            f"server_name: {self.name}\nhost: 127.0.0.1\nhttp: 127.0.0.1:-1\n{jetstream}\n{extra}\n"
+        )
 
     @property
     def url(self) -> str:
@@ -117,6 +124,8 @@ class NatsServer:
                 return False  # half written
             self.port = int(ports["nats"][0].rsplit(":", 1)[1])
             self.monitor_port = int(ports["monitoring"][0].rsplit(":", 1)[1])
+            if ports.get("cluster"):
+                self.route_port = int(ports["cluster"][0].rsplit(":", 1)[1])
             return True
         return False
 

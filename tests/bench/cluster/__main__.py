@@ -1,0 +1,103 @@
+"""The race: Berth and kube-scheduler on one real kube-apiserver and etcd, one after the other, under the same load.
+
+    python tests/bench/cluster [--nodes 1000] [--pods 5000] [--rate 200] [--seconds 20] [--only berth]
+                               [--order kube-scheduler,berth] [--rounds 1] [--no-drain] [--json FILE]
+
+The programs come from `$KUBEBUILDER_ASSETS`, or as `make e2e-assets` has built them. Prints tables with ratios and
+writes JSON; asserts nothing. What is measured and how is said in `course.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import course
+import msgspec
+from contenders import Berth, Contender, KubeScheduler
+from figures import Race
+from report import lines
+
+from berth.testing.kube_server import KubeMissingError, find_binary
+
+CONTENDERS = ("kube-scheduler", "berth")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=1_000)
+    parser.add_argument("--pods", type=int, default=5_000)
+    parser.add_argument("--rate", type=float, default=200.0, help="pods a second of the steady course; 0 leaves it out")
+    parser.add_argument("--seconds", type=float, default=20.0, help="length of the steady course")
+    parser.add_argument("--order", default=",".join(CONTENDERS), help="who races, in this order")
+    parser.add_argument("--only", choices=CONTENDERS, help="one contender alone")
+    parser.add_argument("--rounds", type=int, default=1, help="how often; the middle one is shown")
+    parser.add_argument("--no-drain", action="store_true", help="leave the third course out")
+    parser.add_argument("--solvers", type=int, default=1, help="Berth's placement-solvers")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for a course before it is given up")
+    parser.add_argument("--json", type=Path, default=Path("build/race.json"))
+    parser.add_argument("--logs", type=Path, help="folder to keep Berth's logs in")
+    return parser.parse_args()
+
+
+def contender(name: str, options: argparse.Namespace) -> Contender:
+    return KubeScheduler() if name == "kube-scheduler" else Berth(options.solvers, options.logs)
+
+
+async def race(options: argparse.Namespace) -> Race:
+    order = [options.only] if options.only else options.order.split(",")
+    if unknown := set(order) - set(CONTENDERS):
+        raise SystemExit(f"--order: {', '.join(sorted(unknown))}: not among {', '.join(CONTENDERS)}")
+    wish = course.Wish(
+        options.nodes, options.pods, options.rate, options.seconds, options.timeout, not options.no_drain
+    )
+    found = Race(
+        machine=machine(),
+        kubernetes=version(),
+        nodes=wish.nodes,
+        pods=wish.pods,
+        rate=wish.rate,
+        seconds=wish.seconds,
+        order=order,
+        courses={name: [] for name in order},
+    )
+    for number in range(options.rounds):
+        for name in order:
+            print(f"round {number + 1}: {name}", file=sys.stderr, flush=True)
+            found.courses[name] += await course.rush_and_steady(contender(name, options), wish)
+            if wish.drain:
+                found.courses[name].append(await course.drain(contender(name, options), wish))
+            options.json.parent.mkdir(parents=True, exist_ok=True)
+            options.json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
+    return found
+
+
+def machine() -> str:
+    return f"{len(os.sched_getaffinity(0))} cores, {platform.machine()}, Python {platform.python_version()}"
+
+
+def version() -> str:
+    answer = subprocess.run([find_binary("kube-apiserver"), "--version"], capture_output=True, text=True, check=True)
+    return answer.stdout.strip().removeprefix("Kubernetes ")
+
+
+def main() -> None:
+    options = arguments()
+    try:
+        found = asyncio.run(race(options))
+    except KubeMissingError as error:
+        raise SystemExit(str(error)) from error
+    except course.BrokenError as error:
+        raise SystemExit(f"the race was broken off: {error}") from error
+    for line in lines(found):
+        print(line)
+    print(f"\nwritten to {options.json}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""What the race makes of counters and times."""
+
+import importlib.util
+import json
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parent / "cluster"
+METRICS = b"""# HELP apiserver_request_total Counter of apiserver requests
+apiserver_request_total{code="201",group="",resource="pods",subresource="",verb="POST"} 110
+apiserver_request_total{code="201",group="",resource="pods",subresource="binding",verb="POST"} 95
+apiserver_request_total{code="409",group="",resource="pods",subresource="binding",verb="POST"} 5
+apiserver_request_total{code="200",group="coordination.k8s.io",resource="leases",subresource="",verb="PATCH"} 1.2e+01
+apiserver_request_total{code="0",group="",resource="pods",subresource="",verb="WATCH"} 7
+apiserver_request_total{code="200",group="",resource="",subresource="/readyz",verb="GET"} 3
+apiserver_watch_events_total{group="",kind="Pod"} 300
+apiserver_watch_events_total{group="",kind="Node"} 20
+"""
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"race_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+calls = load("calls")
+figures = load("figures")
+fixtures = load("fixtures")
+
+
+def test_calls_are_read_from_the_servers_own_page() -> None:
+    assert calls.calls_of(METRICS) == {
+        "POST pods": 110,
+        "POST pods/binding": 100,
+        "PATCH leases": 12,
+        "refused 409 POST pods/binding": 5,
+        "watch events Pod": 300,
+        "watch events Node": 20,
+    }
+
+
+def test_the_load_clients_own_calls_do_not_count() -> None:
+    made = calls.per_pod(Counter(), calls.calls_of(METRICS), 100, Counter({"POST pods": 100}))
+    assert made["POST pods"] == 0.1
+    assert made["POST pods/binding"] == 1.0
+    assert calls.writes(made) == pytest.approx(0.1 + 1.0 + 0.12)
+
+
+def test_a_rate_is_between_the_first_and_the_last_bind() -> None:
+    assert figures.rate_between([10.0, 12.0, 11.0]) == 1.0
+    assert figures.rate_between([10.0]) == 0.0
+    assert figures.rate_between([]) == 0.0
+
+
+def test_percentiles() -> None:
+    assert figures.latencies([n / 1000 for n in range(1, 101)]) == pytest.approx((50.0, 99.0))
+    assert figures.latencies([]) == (None, None)
+
+
+def test_the_middle_round_is_shown_whole() -> None:
+    rounds = [figures.Course(name="rush", pods=1, pods_per_s=rate, p50_ms=10 * rate) for rate in (3.0, 1.0, 2.0, 9.0)]
+    assert figures.median(rounds).p50_ms == 20.0
+
+
+def test_an_overfull_node_and_a_node_that_is_not_there_are_found() -> None:
+    nodes = {"items": [json.loads(item.body) for item in fixtures.nodes(2)]}
+    pods = {"items": [json.loads(item.body) for item in fixtures.pods("p", 221, "any")]}
+    for number, pod in enumerate(pods["items"][:220]):
+        pod["spec"]["nodeName"] = f"node-{number % 2:05d}"
+    assert fixtures.overfull(nodes, pods) == []
+    pods["items"][220]["spec"]["nodeName"] = "node-00001"
+    assert [each.split(":")[0] for each in fixtures.overfull(nodes, pods)] == ["node-00001 is overfull"]
+    pods["items"][220]["spec"]["nodeName"] = "node-00002"
+    assert fixtures.overfull(nodes, pods) == ["p-000220 is on node-00002, which does not exist"]

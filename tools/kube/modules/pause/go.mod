@@ -1,0 +1,3 @@
+module berth.sh/tools/pause
+
+go 1.24
