@@ -12,12 +12,37 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.e2e.clusters import KINDS, REAL, require_binaries
+
+from berth.testing.kube_server import KubeMissingError
 
 DEADLINE_S = 120.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "e2e: the whole control plane as processes")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Against which API server a file's tests run: each of them runs against both."""
+    if request.param == REAL:
+        skip_without_binaries()
+    return str(request.param)
+
+
+def skip_without_binaries() -> None:
+    try:
+        require_binaries()
+    except KubeMissingError as error:
+        pytest.skip(f"no real API server: {error}")
+
+
+@pytest.fixture(scope="module")
+def real_kind() -> str:
+    """For what only the real API server can say."""
+    skip_without_binaries()
+    return REAL
 
 
 class Ran(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from tests.e2e.clusters import cluster_of
 from tests.e2e.recount import over_capacity
 from tests.e2e.whole import (
     DEVICES,
@@ -36,9 +37,10 @@ GANG = names.GANG_PREFIX
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def whole() -> AsyncIterator[Whole]:
-    async with run_whole() as running:
-        yield running
+async def whole(kind: str) -> AsyncIterator[Whole]:
+    with cluster_of(kind) as cluster:
+        async with run_whole(cluster) as running:
+            yield running
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -378,8 +380,8 @@ async def test_a_quota_stops_at_its_max_and_goes_on_when_room_comes_back(corner:
     placed = await corner.bound(*[await corner.pod(f"p{i}", {"cpu": "2"}, labels=labels) for i in range(2)])
     assert {note(pod, names.ANNOTATION_QUOTA) for pod in placed} == {f"/{quota}"}
     await corner.pod("third", {"cpu": "2"}, labels=labels)
-    said = await corner.refused("third", f"quota {quota}", "runtime 4000")
-    assert "To repair: free 2000 cpu in quota" in said
+    said = await corner.refused("third", f"quota {quota}", "exceeds its runtime 4")
+    assert "To repair: free 2 cpu in quota" in said
     await corner.pod("outside", {"cpu": "2"})
     await corner.bound("outside")
     await corner.delete_pod("p0")
@@ -392,7 +394,7 @@ async def test_what_may_not_be_preempted_stays_below_the_minimum(corner: Corner)
     firm = {names.LABEL_QUOTA_NAME: quota, names.LABEL_QUOTA_PREEMPTIBLE: "false"}
     await corner.bound(await corner.pod("firm", {"cpu": "2"}, labels=firm))
     await corner.pod("firm-too", {"cpu": "1"}, labels=firm)
-    await corner.refused("firm-too", "non-preemptible use of cpu", "min 2000")
+    await corner.refused("firm-too", "non-preemptible use of cpu", "exceeds its min 2")
     await corner.bound(await corner.pod("soft", {"cpu": "3"}, labels={names.LABEL_QUOTA_NAME: quota}))
 
 

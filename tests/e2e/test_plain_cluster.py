@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from tests.e2e.clusters import cluster_of
 from tests.e2e.whole import Corner, Whole, run_whole
 
 from berth.contracts import names
@@ -17,10 +18,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole]:
+async def whole(kind: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole]:
     nothing: Path = tmp_path_factory.mktemp("crds")
-    async with run_whole(sim_arguments=["--crds", str(nothing)]) as running:
-        yield running
+    with cluster_of(kind, custom_resources=False) as cluster:
+        async with run_whole(cluster, sim_arguments=["--crds", str(nothing)]) as running:
+            yield running
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -1,4 +1,4 @@
-"""A running control plane in the hands of a test: bus, simulated API and every service as processes.
+"""A running control plane in the hands of a test: bus, API server and every service as processes.
 
 `run_whole` starts it. A `Corner` is a part of the cluster that one test has for itself: a namespace, and nodes that
 only its pods select, so that the tests of one file share the processes and nothing else.
@@ -18,10 +18,12 @@ from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
+from tests.e2e.clusters import Cluster, Simulated
 
 from berth.bus import Bus, BusSettings
 from berth.bus.port import Entry
 from berth.cli.commands.why import ask_why
+from berth.cli.stack.services import SERVICES
 from berth.cli.stack.stack import Stack
 from berth.contracts import buckets, names, subjects
 from berth.contracts.codec import decode
@@ -60,10 +62,11 @@ async def until(look: Callable[[], Awaitable[T | None]], what: str, *, timeout_s
 class Whole:
     """One running control plane."""
 
-    def __init__(self, stack: Stack, session: aiohttp.ClientSession, bus: Bus) -> None:
+    def __init__(self, stack: Stack, session: aiohttp.ClientSession, bus: Bus, cluster: Cluster) -> None:
         self.stack = stack
         self.bus = bus
-        self._session = session
+        self.cluster = cluster
+        self.session = session
         self._corners = 0
 
     # --- the API server ----------------------------------------------------------------------------------------------
@@ -80,8 +83,9 @@ class Whole:
         """Status and decoded answer."""
         data = None if body is None else io.BytesIO(msgspec.json.encode(body))
         headers = {"Content-Type": kind}
-        url = self.stack.kube_url + path
-        async with self._session.request(method, url, data=data, headers=headers) as response:
+        headers |= self.cluster.headers
+        url = self.cluster.url + path
+        async with self.session.request(method, url, data=data, headers=headers) as response:
             return response.status, msgspec.json.decode(await response.read())
 
     async def items(self, path: str) -> list[Json]:
@@ -119,7 +123,7 @@ class Whole:
 
     async def metrics(self, name: str) -> dict[str, float]:
         """Every sample of a service, by name with labels."""
-        async with self._session.get(f"{self.stack.address(name)}/metrics") as response:
+        async with self.session.get(f"{self.stack.address(name)}/metrics") as response:
             text = await response.text()
         samples = {}
         for line in text.splitlines():
@@ -132,6 +136,16 @@ class Whole:
         """The sum of the samples whose names begin with one of the prefixes."""
         found = await self.metrics(name)
         return sum(value for sample, value in found.items() if sample.startswith(prefixes))
+
+    async def forbidden(self) -> dict[str, float]:
+        """Requests to the API server that the rights of a service did not cover, by sample."""
+        found: dict[str, float] = {}
+        for spec in SERVICES:
+            if spec.needs_kube:
+                samples = await self.metrics(spec.name)
+                assert any(sample.startswith("berth_kube_requests_total{") for sample in samples), spec.name
+                found |= {f"{spec.name} {sample}": n for sample, n in samples.items() if 'code="403"' in sample}
+        return found
 
     async def why(self, namespace: str, name: str) -> WhyAnswer:
         """What the solver says of a pod."""
@@ -373,8 +387,9 @@ class Corner:
 
     async def clear(self) -> None:
         """Delete everything."""
-        for pod in await self.whole.items(PODS.format(self.namespace)):
-            await self.delete_pod(pod["metadata"]["name"])
+        now = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+        for pod in await self.whole.items(PODS.format(self.namespace)):  # some may be going away already
+            await self.whole.try_call("DELETE", f"{PODS.format(self.namespace)}/{pod['metadata']['name']}", now)
         for path in reversed(self._others):
             await self.whole.try_call("DELETE", path)
         for node in list(self._nodes):
@@ -437,23 +452,26 @@ async def following(bus: Bus, sink: LedgerLog) -> AsyncIterator[LedgerLog]:
 
 @asynccontextmanager
 async def run_whole(
+    cluster: Cluster | None = None,
     *,
     replicas: Mapping[str, int] | None = None,
     environment: Mapping[str, str] | None = None,
     sim_arguments: Sequence[str] = (),
     say: Callable[[str], None] = lambda text: None,
 ) -> AsyncIterator[Whole]:
-    """Everything started and ready; stopped on the way out."""
+    """Everything started and ready; stopped on the way out. Without a cluster on the simulated API."""
+    server = cluster or Simulated()
     settings = {"BERTH_TELL_AFTER_S": "0.5", **(environment or {})}
-    sim = ["--start-delay-seconds", "0.1", "--stop-delay-seconds", "0.1", *sim_arguments]
+    sim = ["--sim", "--start-delay-seconds", "0.1", "--stop-delay-seconds", "0.1", *sim_arguments]
     timeout = aiohttp.ClientTimeout(total=30)
-    async with (
-        Stack(replicas=replicas, environment=settings, sim_arguments=sim, say=say, keep=KEEP) as stack,
-        aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=48)) as session,
-    ):
+    known = server.stack_settings()
+    async with Stack(replicas=replicas, environment=settings, sim_arguments=sim, say=say, keep=KEEP, **known) as stack:
+        server.adopt(stack)
         bus = await Bus.connect(BusSettings(url=stack.nats_url), service="test")
+        connector = aiohttp.TCPConnector(limit=48, ssl=server.tls)
         try:
-            yield Whole(stack, session, bus)
+            async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+                yield Whole(stack, session, bus, server)
         finally:
             await bus.close()
 

@@ -7,6 +7,8 @@ from berth.cli.commands.status import problems_of, table
 from berth.cli.commands.watch import subject_of
 from berth.cli.commands.why import _rank, explained, name_of
 from berth.cli.errors import EXIT_USAGE, CliError
+from berth.cli.facts import fact_texts
+from berth.cli.output import WIDTH_MAX
 from berth.contracts.base import Problem, Reason
 from berth.contracts.question import StatusAnswer, WhyAnswer
 
@@ -79,6 +81,8 @@ def test_a_bus_that_does_not_answer_is_named(
         ("placement", "berth.v1.evt.placement.>"),
         ("placement.bound", "berth.v1.evt.placement.bound.>"),
         ("*.refused.>", "berth.v1.evt.*.refused.>"),
+        ("reservation.available.nightly", "berth.v1.evt.reservation.available.nightly.>"),
+        ("berth.v1.evt.quota.>", "berth.v1.evt.quota.>"),
         ("berth.v1.cmd.>", "berth.v1.cmd.>"),
     ],
 )
@@ -90,6 +94,18 @@ def test_patterns_become_subjects(pattern: str, subject: str) -> None:
 def test_what_is_no_subject_is_refused(pattern: str) -> None:
     with pytest.raises(CliError):
         subject_of(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["placment", "placement.boud", "*.nothing", "berth.v1.evt.bindings.>"])
+def test_an_event_that_never_comes_ends_with_the_list_of_those_that_do(
+    pattern: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", pattern]) == EXIT_USAGE
+    told = capsys.readouterr().err
+    assert repr(pattern) in told
+    for family in ("placement", "quota", "reservation", "node"):
+        assert f"\n  {family}" in told
+    assert "unschedulable" in told
 
 
 # --- why -------------------------------------------------------------------------------------------------------------
@@ -156,11 +172,42 @@ def test_missing_inactive_and_unready_services_are_problems() -> None:
 
 
 def test_the_table_has_a_line_for_every_instance_and_for_who_is_missing() -> None:
-    lines = table({"a": [status("a", instance="one"), status("a", instance="two", active=False)], "b": []})
+    one, two = status("a", instance="a-one"), status("a", instance="host-2", active=False)
+    lines = table({"a": [one, two], "b": []}, 0.0)
     assert [line.split()[:4] for line in lines] == [
-        ["SERVICE", "INSTANCE", "ROLE", "READY"],
-        ["a", "one", "active", "yes"],
-        ["a", "two", "standby", "yes"],
-        ["b", "-", "-", "no"],
+        ["INSTANCE", "ROLE", "READY", "FACTS"],
+        ["a-one", "active", "yes", "pods"],
+        ["a", "host-2", "standby", "yes"],
+        ["b", "-", "no", "no"],
     ]
     assert "pods 3" in lines[1]
+
+
+def test_a_long_name_does_not_push_the_figures_away() -> None:
+    lines = table({"a": [status("a", instance="a-" + "x" * 60)]}, 0.0)
+    assert lines[-1].strip() == "pods 3"
+    assert all(len(line) <= WIDTH_MAX for line in lines)
+
+
+def test_figures_have_words_units_and_ages() -> None:
+    facts: dict[str, str | int | float] = {
+        "open_binds": 0,
+        "memory_used_bytes": 3 << 30,
+        "cpu_used_milli": 1500,
+        "measured_at": 1_795_273_310.5,
+        "interval_s": 1.0021,
+        "pods": 4,
+        "pods are": "synced",
+        "devices": 0,
+        "devices are": "not installed",
+        "view": "",
+    }
+    assert fact_texts(facts, 1_795_273_314.0) == [
+        "open binds 0",
+        "memory used 3 GiB",
+        "cpu used 1.5 cores",
+        "measured 4 s ago",
+        "interval 1 s",
+        "pods 4",
+        "devices not installed",
+    ]

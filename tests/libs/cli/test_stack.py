@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -14,8 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from berth.cli.errors import EXIT_NO_ROOM, EXIT_USAGE, CliError
 from berth.cli.stack import nats
 from berth.cli.stack.process import Process, StartError, inherited
+from berth.cli.stack.room import lack_of
 from berth.cli.stack.services import SERVICES, SIMULATED_API
 from berth.cli.stack.stack import NATS_SERVER, Stack
 
@@ -84,6 +87,56 @@ async def test_a_service_that_cannot_use_its_settings_is_not_started_again_and_a
     assert not stack.home.exists()
 
 
+class SmallNats(nats.Nats):
+    """A server that may use 64 MiB of the disk."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        text = self._config.read_text()
+        self._config.write_text(text.replace("sync_interval: always", "sync_interval: always, max_file_store: 64MB"))
+
+
+async def test_a_bus_without_room_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("berth.cli.stack.stack.Nats", SmallNats)
+    stack = Stack(replicas={**NO_SERVICES, "placement-solver": 1})
+    with pytest.raises((StartError, CliError)) as raised:
+        async with stack:  # the solver may count as ready for the moment before it asks for the streams
+            await stack.unless_broken(asyncio.sleep(DEADLINE_S))
+    assert raised.value.code == EXIT_NO_ROOM
+    told = str(raised.value)
+    assert "placement-solver: nats-server has no room on its disk" in told
+    assert "TMPDIR" in told
+    assert "\n" not in told
+    assert not stack.home.exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, EXIT_NO_ROOM), (errno.EACCES, EXIT_USAGE)])
+async def test_a_folder_that_cannot_be_written_is_told_in_one_line(
+    number: int, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, *_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    stack = Stack(replicas=NO_SERVICES)
+    with pytest.raises(StartError) as raised:
+        await stack.__aenter__()
+    assert raised.value.code == code
+    assert "\n" not in str(raised.value)
+    monkeypatch.undo()
+    assert not stack.home.exists()
+
+
+async def test_a_server_whose_log_ends_with_a_full_disk_is_understood(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "nats-server.log"
+    process = Process("nats-server", [], log)
+    log.write_text("[FTL] could not create storage directory - mkdir /x: no space left on device\n")
+    assert "no room on the disk" in lack_of(process, 1)
+    log.write_text("[FTL] something else\n")
+    assert lack_of(process, 1) == ""
+
+
 async def test_a_missing_server_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats.sys, "executable", "/nowhere/python")
     monkeypatch.setattr(nats.sysconfig, "get_path", lambda _: "/nowhere")
@@ -145,3 +198,24 @@ def test_whatever_ends_the_parent_nothing_is_left(number: signal.Signals, code: 
         assert parent.wait(DEADLINE_S) == code
     until(lambda: not any(map(psutil.pid_exists, pids)), "processes are left")
     until(lambda: not Path(home).exists(), "the folder is left")
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "after_s"),
+    [(signal.SIGINT, 130, 0.2), (signal.SIGTERM, 143, 0.2), (signal.SIGTERM, 143, 0.7), (signal.SIGTERM, 143, 1.6)],
+)
+def test_a_signal_while_it_starts_ends_it_with_its_code(
+    number: signal.Signals, code: int, after_s: float, tmp_path: Path
+) -> None:
+    script = "import sys; print(end='.', flush=True); from berth.cli.__main__ import main; sys.exit(main())"
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", script, "up", "--nodes", "0"], stdout=subprocess.PIPE, env=environment
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.read(1) == b"."
+        time.sleep(after_s)  # how far it gets in this time differs; wherever it is, the outcome must be the same
+        parent.send_signal(number)
+        parent.communicate(timeout=DEADLINE_S)
+    assert parent.returncode == code
+    until(lambda: not list(tmp_path.glob("berth-*")), "the folder is left")

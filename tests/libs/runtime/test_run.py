@@ -204,6 +204,47 @@ def test_bad_settings_are_named_on_a_line_each_and_exit_with_2(start_service):
     assert any("BERTH_LOG_LEVEL='loud'" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    "url", ["http://nats:4222", "nats://", "nats://nats:port", "nats://a b:4222", "nats://user:hunter2@nats:99999"]
+)
+def test_an_address_of_the_bus_that_cannot_be_one_exits_with_2(start_service, url):
+    service = start_service(IDLE.replace(", with_bus=False", ""), BERTH_NATS_URL=url)
+    assert service.code() == 2
+    (line,) = service.text().splitlines()
+    assert line.startswith("quota-manager: BERTH_NATS_URL: ")
+    assert "hunter2" not in line
+
+
+def test_a_password_file_that_comes_later_is_waited_for(start_service, nats_server, tmp_path):
+    file = tmp_path / "password"
+    service = start_service(
+        IDLE.replace(", with_bus=False", ""),
+        BERTH_NATS_URL=nats_server.url,
+        BERTH_NATS_USER="quota-manager",
+        BERTH_NATS_PASSWORD_FILE=str(file),
+    )
+    service.wait_for(lambda: str(file) in service.text(), "the missing file is named")
+    assert service.get("/readyz")[0] == 503
+    file.write_text("secret")
+    service.wait_for_message("main runs")
+    service.signal()
+    assert service.code() == 0
+
+
+def test_a_bus_that_cannot_carry_it_exits_with_3_and_says_why(start_service, nats_server):
+    service = start_service(
+        """
+        from berth.bus.errors import TopologyError
+        async def main(ctx):
+            raise TopologyError("no room for stream X")
+        sys.exit(run("s", ServiceSettings, main))
+        """,
+        BERTH_NATS_URL=nats_server.url,
+    )
+    assert service.code() == 3
+    assert service.wait_for_message("the bus cannot be used as it is")["reason"] == "no room for stream X"
+
+
 def test_a_taken_port_exits_with_2_and_says_what_to_change(start_service):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

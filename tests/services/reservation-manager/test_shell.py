@@ -150,6 +150,23 @@ async def test_the_first_user_ends_a_reservation_for_one(world):
     await eventually(lambda: "berth.v1.evt.reservation.succeeded.a" in world.subjects, what="an event")
 
 
+async def test_the_status_of_another_schedulers_reservation_is_left_alone(world):
+    world.node()
+    theirs = state.PodTemplate(scheduler="koord-scheduler")
+    world.reservation("theirs", template=theirs)
+    world.reservation("ours", template=state.PodTemplate(scheduler="berth-scheduler"))
+    world.complete()
+    first = await world.start()
+    await eventually(lambda: world.room("theirs") and world.room("theirs").usable, what="its room is known")
+    world.pod("p", "theirs")
+    world.pod("q", "ours")
+    await eventually(lambda: not world.room("theirs").usable and world.patches, what="both are used")
+    assert {patch.name for patch in world.patches} == {"ours"}
+    await world.stop(first)
+    await world.start(scheduler_names=("berth-scheduler", "koord-scheduler"))
+    await eventually(lambda: "theirs" in {patch.name for patch in world.patches}, what="it is taken over")
+
+
 async def test_a_status_that_does_not_show_is_asked_for_again(world):
     world.node()
     world.reservation("a", allocate_once=False)

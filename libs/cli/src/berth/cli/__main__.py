@@ -1,18 +1,34 @@
-"""Entry point of `berth`."""
+"""Entry point of `berth`.
+
+A signal that arrives before a command has its own handlers ends the process with that command's exit code: nothing has
+been started then. So the handlers come before every import that takes time.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
-from cyclopts import CycloptsError
+from berth.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_TERMINATED, EXIT_USAGE
 
-from berth.cli.app import app
-from berth.cli.errors import EXIT_OK, EXIT_USAGE
+_CODES = {signal.SIGINT: EXIT_INTERRUPTED, signal.SIGTERM: EXIT_TERMINATED, signal.SIGHUP: EXIT_TERMINATED}
+
+
+def _end_early() -> None:
+    for number, code in _CODES.items():
+        signal.signal(number, lambda *_, code=code: os._exit(code))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the result is the exit code."""
+    """Run a command, by default the one of the command line; the result is the exit code."""
+    if arguments is None:
+        _end_early()
+    from cyclopts import CycloptsError
+
+    from berth.cli.app import app
+
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
         result = app(tokens, exit_on_error=False, print_error=True, result_action="return_value")

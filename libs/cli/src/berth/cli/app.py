@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +11,11 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from berth.cli.running import run
+from berth.cli.way import Way
 
 EXIT_CODES = """Exit codes: 0 all is well; 1 the answer is bad (a law broken, a pod not placed, a service missing);
-2 wrong usage, or nothing to connect to; 130 ended by Ctrl-C."""
+2 wrong usage, or nothing to connect to; 3 no room on the disk, or a bus that cannot carry Berth; 130 ended by Ctrl-C,
+143 by SIGTERM."""
 
 app = App(
     name="berth",
@@ -23,7 +26,24 @@ app = App(
     version_flags=["--version"],
 )
 
-Nats = Annotated[str | None, Parameter(name="--nats", help="URL of the bus; else BERTH_NATS_URL, else what runs here.")]
+
+@Parameter(name="*", group="Bus", show_default=False)
+@dataclass(frozen=True, kw_only=True)
+class BusOptions:
+    """How to reach the bus; what is not given is taken from the variables that the services know."""
+
+    nats: Annotated[str, Parameter(help="URL of a bus that runs; else BERTH_NATS_URL.")] = ""
+    nats_user: Annotated[str, Parameter(help="User; else BERTH_NATS_USER.")] = ""
+    nats_password_file: Annotated[str, Parameter(help="File with its password; else BERTH_NATS_PASSWORD_FILE.")] = ""
+    nats_creds_file: Annotated[str, Parameter(help="Credentials file; else BERTH_NATS_CREDS_FILE.")] = ""
+    nats_ca_file: Annotated[str, Parameter(help="Certificates to trust (TLS); else BERTH_NATS_CA_FILE.")] = ""
+
+    def given(self) -> Way:
+        """Only what was given, by option."""
+        return {f"--{name.replace('_', '-')}": value for name, value in asdict(self).items() if value}
+
+
+BUS = BusOptions()
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 Keep = Annotated[bool, Parameter(negative="")]
 Seed = Annotated[int, Parameter(validator=Number(gte=0))]
@@ -34,8 +54,12 @@ def up(
     *,
     nodes: Annotated[int, Parameter(validator=Number(gte=0, lte=100_000))] = 20,
     seed: Seed = 0,
-    kube_url: str | None = None,
     kubeconfig: Path | None = None,
+    context: str | None = None,
+    kube_url: str | None = None,
+    bus: BusOptions = BUS,
+    install_crds: Annotated[bool, Parameter(negative="")] = False,
+    node: str | None = None,
     solvers: Annotated[int, Parameter(validator=Number(gte=1, lte=16))] = 1,
     keep: Keep = False,
 ) -> int:
@@ -50,29 +74,52 @@ def up(
         Nodes of the simulated cluster.
     seed
         Which simulated cluster; the same seed gives the same one.
-    kube_url
-        URL of a cluster's API server, instead of the simulated one (no login).
     kubeconfig
         Kubeconfig of a cluster, instead of the simulated one.
+    context
+        Context of the kubeconfig; its current one when not given.
+    kube_url
+        URL of a cluster's API server, instead of the simulated one (no login).
+    bus
+        A bus that runs already, for a cluster that exists; without it and BERTH_NATS_URL one of our own is started.
+    install_crds
+        Install what the cluster lacks: custom resource definitions, and the namespace of the Lease.
+    node
+        Run the node agent too, for this node; without it only when this machine is a node of the cluster.
     solvers
         How many placement solvers share the work.
     keep
         Leave the folder with logs and the bus's store behind.
     """
+    from berth.cli.cluster.target import target_of
+    from berth.cli.commands.up import Wish
     from berth.cli.commands.up import up as command
 
-    return run(command(nodes=nodes, seed=seed, kube_url=kube_url, kubeconfig=kubeconfig, solvers=solvers, keep=keep))
+    async def work() -> int:
+        wish = Wish(
+            target=target_of(kube_url, kubeconfig, context),
+            nodes=nodes,
+            seed=seed,
+            solvers=solvers,
+            bus=bus.given(),
+            install=install_crds,
+            node=node,
+            keep=keep,
+        )
+        return await command(wish)
+
+    return run(work())
 
 
 @app.command
-def status(*, nats: Nats = None, json: AsJson = False) -> int:
+def status(*, json: AsJson = False, bus: BusOptions = BUS) -> int:
     """Every instance of every service: active or standby, ready or not, and figures.
 
     Exit code 1 when a service is missing, has no active instance, or is not ready.
     """
     from berth.cli.commands.status import status as command
 
-    return run(command(nats=nats, as_json=json))
+    return run(command(bus=bus.given(), as_json=json))
 
 
 @app.command
@@ -81,8 +128,8 @@ def why(
     /,
     *,
     namespace: Annotated[str | None, Parameter(name=["--namespace", "-n"])] = None,
-    nats: Nats = None,
     json: AsJson = False,
+    bus: BusOptions = BUS,
 ) -> int:
     """Why is a pod where it is, or nowhere? With node, devices, quota, and what would help.
 
@@ -97,11 +144,11 @@ def why(
     """
     from berth.cli.commands.why import why as command
 
-    return run(command(pod, namespace=namespace, nats=nats, as_json=json))
+    return run(command(pod, namespace=namespace, bus=bus.given(), as_json=json))
 
 
 @app.command
-def watch(pattern: str = "", /, *, nats: Nats = None, json: AsJson = False) -> int:
+def watch(pattern: str = "", /, *, json: AsJson = False, bus: BusOptions = BUS) -> int:
     """Events as they happen, one a line.
 
     Parameters
@@ -111,7 +158,7 @@ def watch(pattern: str = "", /, *, nats: Nats = None, json: AsJson = False) -> i
     """
     from berth.cli.commands.watch import watch as command
 
-    return run(command(pattern, nats=nats, as_json=json))
+    return run(command(pattern, bus=bus.given(), as_json=json))
 
 
 @app.command

@@ -10,52 +10,74 @@ from contextlib import asynccontextmanager
 from berth.bus import Bus, BusError, BusSettings
 from berth.cli.errors import CliError
 from berth.cli.runfile import running
+from berth.cli.way import Way, variable
+from berth.runtime.run import bus_settings
 from berth.runtime.settings import ServiceSettings, SettingsError, load_settings
+from berth.telemetry.redaction import redacted_text
 
 CONNECT_TIMEOUT_S = 4.0
+NAME = "berth-cli"
+FILES = ("--nats-password-file", "--nats-creds-file", "--nats-ca-file")
 
 
-def settings_for(nats: str | None) -> BusSettings:
-    """How to reach the bus. Raises CliError when nobody says where it is."""
-    url = nats or os.environ.get("BERTH_NATS_URL", "").strip()
-    if not url:
+def environment_for(way: Way) -> dict[str, str]:
+    """The variables with which a service reaches the same bus. Raises CliError when nobody says where it is."""
+    given = {name: value for name, value in os.environ.items() if name.startswith("BERTH_NATS_") and value.strip()}
+    given |= {variable(option): value for option, value in way.items()}
+    if "BERTH_NATS_URL" not in given:
         run = running()
         if run is None:
             raise CliError(
                 "nothing is running here: start it with `berth up` (or `berth demo --keep`), "
                 "or name the bus with --nats URL or BERTH_NATS_URL"
             )
-        url = run.nats_url
+        given["BERTH_NATS_URL"] = run.nats_url
+    return given
+
+
+def settings_for(way: Way) -> BusSettings:
+    """How to reach the bus. Raises CliError naming the option or variable that cannot be used."""
+    environment = environment_for(way)
+    for option in FILES:
+        path = environment.get(variable(option), "")
+        if path and not os.access(path, os.R_OK):
+            raise CliError(f"{option if option in way else variable(option)}: {path} cannot be read")
     try:
-        common = load_settings(ServiceSettings, {**os.environ, "BERTH_NATS_URL": url})
-        return BusSettings(
-            url=common.nats_url,
-            user=common.nats_user,
-            password_file=common.nats_password_file,
-            creds_file=common.nats_creds_file,
-            ca_file=common.nats_ca_file,
-            name="berth-cli",
-        )
-    except (SettingsError, ValueError) as error:
-        raise CliError(str(error)) from error
+        return bus_settings(load_settings(ServiceSettings, environment), name=NAME)
+    except SettingsError as error:
+        told = str(error)
+        for option in way:
+            told = told.replace(f"{variable(option)}: ", f"{option}: ")
+        raise CliError(told) from error
 
 
 @asynccontextmanager
-async def connected(nats: str | None, *, embedded: bool = False) -> AsyncIterator[Bus]:
-    """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds.
+async def connected(way: Way) -> AsyncIterator[Bus]:
+    """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds."""
+    async with _connected(settings_for(way)) as bus:
+        yield bus
 
-    `embedded`: the bus is one that we started ourselves, so the environment's users and files don't concern it.
-    """
-    settings = BusSettings(url=nats, name="berth-cli") if nats and embedded else settings_for(nats)
+
+@asynccontextmanager
+async def embedded(url: str) -> AsyncIterator[Bus]:
+    """The bus that we have started ourselves, so that the environment's users and files don't concern it."""
+    async with _connected(BusSettings(url=url, name=NAME)) as bus:
+        yield bus
+
+
+@asynccontextmanager
+async def _connected(settings: BusSettings) -> AsyncIterator[Bus]:
+    shown = redacted_text(settings.url)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             bus = await Bus.connect(settings, service="cli")
     except TimeoutError as error:
         raise CliError(
-            f"cannot connect to the bus at {settings.url}: is it running, and is the address right (--nats URL)?"
+            f"cannot connect to the bus at {shown}: is it running, are address, user and certificates right "
+            "(--nats URL, --nats-user, ...)?"
         ) from error
     except (BusError, OSError, ValueError) as error:
-        raise CliError(f"cannot use the bus at {settings.url}: {error}") from error
+        raise CliError(f"cannot use the bus at {shown}: {error}") from error
     try:
         yield bus
     finally:

@@ -44,7 +44,8 @@ async def read_ledger(bus: Bus) -> dict[str, tuple[int, bytes]]:
     follower = bus.follow(buckets.LEDGER, sink)
     reading = asyncio.create_task(follower.run())
     try:
-        await asyncio.wait_for(follower.ready.wait(), READ_TIMEOUT_S)
+        async with asyncio.timeout(READ_TIMEOUT_S):
+            await follower.ready.wait()
         return dict(sink.live)
     except TimeoutError as error:
         raise CliError(f"the ledger cannot be read within {READ_TIMEOUT_S:.0f} s", EXIT_BAD) from error

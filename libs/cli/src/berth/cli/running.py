@@ -11,7 +11,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
-from berth.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_TERMINATED, EXIT_USAGE, CliError
+from berth.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_TERMINATED, CliError
 from berth.cli.stack.process import StartError
 
 _CODES = {signal.SIGINT: EXIT_INTERRUPTED, signal.SIGTERM: EXIT_TERMINATED, signal.SIGHUP: EXIT_TERMINATED}
@@ -21,11 +21,13 @@ def run(main: Coroutine[Any, Any, int]) -> int:
     """The exit code of a command. A first signal cancels it; a second one ends the process at once."""
     logging.getLogger("berth").addHandler(logging.NullHandler())
     logging.getLogger("nats").addHandler(logging.NullHandler())
+    # asyncio says so of every connection with TLS that the other side ends.
+    logging.getLogger("asyncio").addFilter(lambda record: "eof_received" not in str(record.msg))
     try:
         return asyncio.run(_guarded(main))
     except (CliError, StartError) as error:
         print(f"berth: {error}", file=sys.stderr)
-        return error.code if isinstance(error, CliError) else EXIT_USAGE
+        return error.code
     except BrokenPipeError:
         # Whoever read our output has gone (`berth watch | head`): there is nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,9 +1,10 @@
 """The life of a service process: settings, telemetry, health, bus, `main`, stop.
 
 Exit codes: 0 after a stop signal or when all work is done, 1 when a task failed, 2 when the process could not be set up
-as told (settings, port). SIGTERM and SIGINT cancel `main` first, so that it can finish what it began while the tasks it
-spawned still serve it; then those tasks; then the bus and the health server are closed. The whole of it takes at most
-`drain_s` and a few seconds, even when something hangs. A second signal ends the process at once.
+as told (settings, port), 3 when the bus cannot carry it (no room for a stream, too old a server). SIGTERM and SIGINT
+cancel `main` first, so that it can finish what it began while the tasks it spawned still serve it; then those tasks;
+then the bus and the health server are closed. The whole of it takes at most `drain_s` and a few seconds, even when
+something hangs. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from berth.runtime import process
 from berth.runtime.clock import SystemClock
 from berth.runtime.context import Context
 from berth.runtime.heartbeat import pulse
-from berth.runtime.settings import ServiceSettings, SettingsError, load_settings
+from berth.runtime.settings import ServiceSettings, SettingsError, load_settings, variable_of
 from berth.runtime.supervisor import Supervisor
 from berth.telemetry import Health, HealthServer, Logger, get_logger, serve_health
 from berth.telemetry.redaction import redacted_text
 
 if TYPE_CHECKING:
     from berth.bus.port import BusPort
+    from berth.bus.settings import BusSettings
 
 S = TypeVar("S", bound=ServiceSettings)
 Main = Callable[[Context[S]], Awaitable[None]]
@@ -36,6 +38,9 @@ Main = Callable[[Context[S]], Awaitable[None]]
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_SETTINGS: Final = 2
+EXIT_BUS: Final = 3
+BUS_UNUSABLE: Final = "the bus cannot be used as it is"
+"""The log line of a process that ends with `EXIT_BUS`; its `reason` says what to mend."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _CLOSE_TIMEOUT_S: Final = 2.0
@@ -49,16 +54,20 @@ def run(
     main: Main[S],
     *,
     with_bus: bool = True,
+    before_bus: Main[S] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> int:
     """Run a service in this process until it stops; the result is the exit code.
 
     `main` gets the `Context` once the bus is connected. It may run until it is cancelled, or spawn tasks and return:
     the process goes on while any task runs. `with_bus=False` is for programs that have no part in the bus;
-    `Context.bus` is then unusable.
+    `Context.bus` is then unusable. `before_bus` is for work that cannot wait for a bus: it runs as a task of
+    its own from the start, with a context without one.
     """
     try:
         settings = load_settings(settings_type, os.environ if environ is None else environ)
+        if with_bus:
+            bus_settings(settings)
     except SettingsError as error:
         for problem in error.problems:
             print(f"{service}: {problem}", file=sys.stderr)
@@ -74,7 +83,7 @@ def run(
     process.tune_garbage_collection()
     if settings.exit_with_parent:
         process.signal_on_parent_death()
-    life = _Life(service, version, settings, main, with_bus)
+    life = _Life(service, version, settings, main, with_bus, before_bus)
     code, hung = _on_a_loop(life.run())
     telemetry.shutdown()
     hung += process.lingering_threads(_THREADS_TIMEOUT_S)
@@ -88,12 +97,15 @@ def run(
 class _Life(Generic[S]):
     """One process from its first await to its last."""
 
-    def __init__(self, service: str, version: str, settings: S, main: Main[S], with_bus: bool) -> None:
+    def __init__(
+        self, service: str, version: str, settings: S, main: Main[S], with_bus: bool, before_bus: Main[S] | None
+    ) -> None:
         self._service = service
         self._version = version
         self._settings = settings
         self._main = main
         self._with_bus = with_bus
+        self._before_bus = before_bus
         self._log: Logger = get_logger("berth.runtime")
         self._clock = SystemClock()
         self._health = Health(beat_timeout_s=settings.heartbeat_timeout_s)
@@ -126,9 +138,21 @@ class _Life(Generic[S]):
         heart.cancel()
         await asyncio.wait({heart})
         await self._close("health server", server.close())
-        code = EXIT_OK if self._supervisor.failure is None else EXIT_FAILED
+        code = self._exit_code()
         self._log.info("stopped", exit_code=code)
         return code, hung
+
+    def _exit_code(self) -> int:
+        failure = self._supervisor.failure
+        if failure is None:
+            return EXIT_OK
+        if self._with_bus:
+            from berth.bus.errors import ServerTooOld, TopologyError
+
+            if isinstance(failure, ServerTooOld | TopologyError):
+                self._log.error(BUS_UNUSABLE, reason=str(failure))
+                return EXIT_BUS
+        return EXIT_FAILED
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -158,21 +182,24 @@ class _Life(Generic[S]):
         return server
 
     async def _connect_and_main(self) -> None:
+        if self._before_bus is not None:
+            self._supervisor.spawn(_awaited(self._before_bus(self._context())), name="before-bus")
         if self._with_bus:
             self._health.add("bus", self._check_bus)
             self._bus = await _connect_bus(self._service, self._settings, self._clock)
-        await self._main(
-            Context(
-                service=self._service,
-                settings=self._settings,
-                bus=self._bus if self._bus is not None else cast("BusPort", _NoBus()),
-                instance=self._settings.instance_or_default(),
-                clock=self._clock,
-                random=random.Random(),
-                health=self._health,
-                log=get_logger(f"berth.{self._service.replace('-', '_')}"),
-                supervisor=self._supervisor,
-            )
+        await self._main(self._context())
+
+    def _context(self) -> Context[S]:
+        return Context(
+            service=self._service,
+            settings=self._settings,
+            bus=self._bus if self._bus is not None else cast("BusPort", _NoBus()),
+            instance=self._settings.instance_or_default(),
+            clock=self._clock,
+            random=random.Random(),
+            health=self._health,
+            log=get_logger(f"berth.{self._service.replace('-', '_')}"),
+            supervisor=self._supervisor,
         )
 
     def _check_bus(self) -> tuple[bool, str]:
@@ -204,9 +231,14 @@ class _Life(Generic[S]):
 
     async def _close(self, what: str, closing: Awaitable[None]) -> None:
         try:
-            await asyncio.wait_for(closing, _CLOSE_TIMEOUT_S)
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await closing
         except Exception as error:
             self._log.warning("did not close cleanly", what=what, error=f"{type(error).__name__}: {error}")
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
 
 
 class _NoBus:
@@ -216,20 +248,30 @@ class _NoBus:
         raise RuntimeError(f"bus.{name}: this program runs without a bus")
 
 
-async def _connect_bus(service: str, settings: ServiceSettings, clock: SystemClock) -> BusPort:
-    from berth.bus import Bus
+def bus_settings(settings: ServiceSettings, *, name: str = "") -> BusSettings:
+    """How to reach the bus, under this name or the instance's. Raises SettingsError naming the variable."""
     from berth.bus.settings import BusSettings
 
-    bus_settings = BusSettings(
-        url=settings.nats_url,
-        user=settings.nats_user,
-        password_file=settings.nats_password_file,
-        creds_file=settings.nats_creds_file,
-        ca_file=settings.nats_ca_file,
-        name=settings.instance_or_default(),
-        replicas=settings.nats_replicas,
-    )
-    return cast("BusPort", await Bus.connect(bus_settings, service=service, clock=clock, random=random.Random()))
+    try:
+        return BusSettings(
+            url=settings.nats_url,
+            user=settings.nats_user,
+            password_file=settings.nats_password_file,
+            creds_file=settings.nats_creds_file,
+            ca_file=settings.nats_ca_file,
+            name=name or settings.instance_or_default(),
+            replicas=settings.nats_replicas,
+        )
+    except ValueError as error:
+        field, _, reason = str(error).partition(": ")
+        raise SettingsError([f"{variable_of('nats_' + field)}: {reason}"]) from error
+
+
+async def _connect_bus(service: str, settings: ServiceSettings, clock: SystemClock) -> BusPort:
+    from berth.bus import Bus
+
+    settings_of_bus = bus_settings(settings)
+    return cast("BusPort", await Bus.connect(settings_of_bus, service=service, clock=clock, random=random.Random()))
 
 
 def _on_a_loop(life: Coroutine[Any, Any, tuple[int, list[str]]]) -> tuple[int, list[str]]:

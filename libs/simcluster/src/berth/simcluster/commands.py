@@ -1,4 +1,4 @@
-"""The command line: `serve`, `generate`, `openb`."""
+"""The command line: `serve`, `generate`, `openb`, `traffic`."""
 
 import argparse
 import asyncio
@@ -18,6 +18,7 @@ from berth.simcluster.openb import read_nodes, read_pods
 from berth.simcluster.server import SimCluster
 from berth.simcluster.settings import SimSettings
 from berth.simcluster.store.store import HISTORY
+from berth.simcluster.traffic import Traffic, TrafficSettings
 
 _log = logging.getLogger("berth.simcluster")
 
@@ -49,6 +50,14 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument("--trace", default="default", help="which pod list: default, cpu100, gpushare40, ...")
     trace.add_argument("--output", type=Path, required=True, help="file, one JSON object a line")
     trace.set_defaults(run=_openb)
+    steady = commands.add_parser("traffic", help="create and delete pods steadily until a signal comes")
+    steady.add_argument("--url", required=True, help="of the API server, without login")
+    steady.add_argument("--rate", type=float, default=1.0, help="arrivals a second: single pods, now and then a gang")
+    steady.add_argument("--stay-seconds", type=float, default=60.0, help="mean life of a pod")
+    steady.add_argument("--pods-max", type=int, default=200, help="no pod comes while so many are there")
+    steady.add_argument("--namespace", default="default")
+    steady.add_argument("--seed", type=int, default=0)
+    steady.set_defaults(run=_traffic)
     return parser
 
 
@@ -108,11 +117,16 @@ def _serve(options: argparse.Namespace) -> int:
     return asyncio.run(_serve_until_signal(SimCluster(_settings(options))))
 
 
-async def _serve_until_signal(sim: SimCluster) -> int:
+def _on_signal() -> asyncio.Event:
+    """Set by the first signal that asks this process to end."""
     asked = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked.set)
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    return asked
+
+
+async def _serve_until_signal(sim: SimCluster) -> int:
+    asked = _on_signal()
     try:
         await sim.start()
         _log.info("simulated Kubernetes API at %s", sim.url)
@@ -122,6 +136,25 @@ async def _serve_until_signal(sim: SimCluster) -> int:
         return 0 if failed is None else 1
     finally:
         await sim.stop()
+
+
+def _traffic(options: argparse.Namespace) -> int:
+    traffic = Traffic(
+        TrafficSettings(
+            url=options.url,
+            rate=options.rate,
+            stay_s=options.stay_seconds,
+            pods_max=options.pods_max,
+            namespace=options.namespace,
+            seed=options.seed,
+        )
+    )
+
+    async def until_signal() -> None:
+        await traffic.run(_on_signal())
+
+    asyncio.run(until_signal())
+    return 0
 
 
 def _generate(options: argparse.Namespace) -> int:

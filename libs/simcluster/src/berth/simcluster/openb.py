@@ -58,18 +58,8 @@ class TracePod(NamedTuple):
     def manifest(
         self, *, name: str = "", namespace: str = "default", annotations: dict[str, str] | None = None
     ) -> Json:
-        """The Pod, under another name if one is given (an arrival order may repeat a pod)."""
+        """The Pod, under another name if one is given."""
         return pod_manifest(name or self.name, self.request, namespace=namespace, qos=self.qos, annotations=annotations)
-
-
-class Order(NamedTuple):
-    """A published arrival order.
-
-    Indices into the pod list (they may repeat), and a permutation of the nodes for ties.
-    """
-
-    arrivals: list[int]
-    nodes: list[int]
 
 
 def read_nodes(folder: Path, which: str = "gpu_node") -> list[TraceNode]:
@@ -90,29 +80,6 @@ def read_nodes(folder: Path, which: str = "gpu_node") -> list[TraceNode]:
 def read_pods(folder: Path, trace: str = "default") -> list[TracePod]:
     """`openb_pod_list_<trace>.csv` in the order of its rows."""
     return [_pod(row) for row in _rows(folder / f"openb_pod_list_{trace}.csv", _POD_COLUMNS, _POD_OPTIONAL)]
-
-
-def read_order(folder: Path, trace: str, seed: int, *, pods: int, nodes: int) -> Order:
-    """`orders/<trace>-<seed>.txt`, checked against the sizes of the lists."""
-    file = folder / "orders" / f"{trace}-{seed}.txt"
-    lines = _read(file).splitlines()
-    if len(lines) < 2:
-        raise TraceError(f"{file}: two lines expected, found {len(lines)}")
-    arrivals = _indices(file, 1, lines[0], pods)
-    order = _indices(file, 2, lines[1], nodes)
-    if sorted(order) != list(range(nodes)):
-        raise TraceError(f"{file}:2: not a permutation of {nodes} nodes")
-    return Order(arrivals, order)
-
-
-def arrivals(pods: Sequence[TracePod], order: Sequence[int]) -> Iterator[tuple[str, TracePod]]:
-    """Pods in order of arrival, each with a name of its own: a repeated pod gets `-r1`, `-r2`, ..."""
-    seen: dict[int, int] = {}
-    for index in order:
-        again = seen.get(index, 0)
-        seen[index] = again + 1
-        pod = pods[index]
-        yield (f"{pod.name}-r{again}" if again else pod.name), pod
 
 
 def _pod(row: "_Row") -> TracePod:
@@ -196,12 +163,3 @@ def _read(file: Path) -> str:
         raise TraceError(f"{file}: no such file (is this the folder of the openb trace?)") from error
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(f"{file}: {error}") from error
-
-
-def _indices(file: Path, line: int, text: str, size: int) -> list[int]:
-    result = []
-    for position, word in enumerate(text.split(), 1):
-        if not (word.isascii() and word.isdigit()) or len(word) > 9 or int(word) >= size:
-            raise TraceError(f"{file}:{line}: number {position}: {word[:20]!r} is not an index below {size}")
-        result.append(int(word))
-    return result

@@ -126,7 +126,8 @@ class SimCluster:
                 await asyncio.sleep(0)  # requests go between two batches of timers
                 continue
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), delay_s)
+                async with asyncio.timeout(delay_s):
+                    await self._due.wait()
 
 
 def _request_factory() -> Any:

@@ -17,7 +17,7 @@ from berth.cluster_writer.outbox import Note, Outbox
 from berth.cluster_writer.picture import Picture
 from berth.contracts import kube
 from berth.contracts.codec import decode
-from berth.contracts.command import Command, EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.command import ApplyObject, Command, EvictPod, PatchNode, PatchObject, RefusePod
 from berth.contracts.errors import Broken
 from berth.kube import resources
 from berth.kube.answer import Answer
@@ -39,6 +39,9 @@ WRITABLE = {
     )
 }
 """Kinds whose objects other services may ask to have patched."""
+APPLICABLE = {f"{resources.NODE_SLOS.api_version}/{resources.NODE_SLOS.plural}": (resources.NODE_SLOS, "NodeSLO")}
+"""Cluster-scoped kinds whose objects other services may ask to have made, with what the kind is called."""
+REMEMBERED_MAX = 20_000
 
 
 _OBJECT = msgspec.json.Decoder(kube.AnyObject)
@@ -56,9 +59,12 @@ class Commands:
         self._api = api
         self._outbox = outbox
         self._clock = clock
+        self._applied: dict[tuple[str, str], int] = {}
+        """Newest revision that was applied, by API path and name; the oldest entries are forgotten."""
         self._handlers: dict[type[Any], Callable[[Any], Awaitable[str]]] = {
             PatchNode: self.patch_node,
             PatchObject: self.patch_object,
+            ApplyObject: self.apply_object,
             RefusePod: self.refuse_pod,
             EvictPod: self.evict_pod,
         }
@@ -111,18 +117,53 @@ class Commands:
         body: dict[str, Any] = {"metadata": {**meta, **notes}}
         if command.status is not None and not status_apart:
             body["status"] = command.status
-        if notes or "status" in body:
+        # The API server compares no uid when the status of a custom resource is written through its own door. Without a
+        # version to guard it, an empty first half says whether the object is the one meant, and at which version.
+        if notes or not status_apart or not command.version:
             answer = await self._patch(resource, command, body)
             outcome = self._judge(answer)
             if outcome != "done" or not status_apart:
                 return outcome
-            if command.version:
-                # Our own first half has moved the version on; anybody else's change still stops the second.
-                meta["resourceVersion"] = _OBJECT.decode(answer.body).metadata.resource_version
-        if not status_apart:
-            return "done"
-        body = {"metadata": meta, "status": command.status}
-        return self._judge(await self._patch(resource, command, body, subresource="status"))
+            # Our own first half has moved the version on; anybody else's change still stops the second.
+            meta["resourceVersion"] = _OBJECT.decode(answer.body).metadata.resource_version
+        answer = await self._patch(
+            resource, command, {"metadata": meta, "status": command.status}, subresource="status"
+        )
+        if answer.conflict and not command.version:
+            raise NotNowError("the object has changed meanwhile")
+        return self._judge(answer)
+
+    async def apply_object(self, command: ApplyObject) -> str:
+        """Make an object say this spec: created when it is missing, taken over when others wrote what we decide."""
+        if command.api not in APPLICABLE:
+            raise Broken("api", f"{command.api!r} is none of {', '.join(sorted(APPLICABLE))}")
+        known = (command.api, command.name)
+        if command.revision < self._applied.get(known, command.revision):
+            return "overtaken"
+        owner = command.owner
+        node = self._picture.nodes.get(owner.name) if owner is not None and owner.kind == "Node" else None
+        if owner is not None and node is not None and node.uid != owner.uid:
+            return "overtaken"
+        resource, kind = APPLICABLE[command.api]
+        body = {
+            "apiVersion": resource.api_version,
+            "kind": kind,
+            "metadata": {
+                "name": command.name,
+                "ownerReferences": [] if owner is None else [msgspec.to_builtins(owner)],
+            },
+            "spec": command.spec,
+        }
+        answer = await self._api.patch(
+            resource, "", command.name, body, content_type=Patch.APPLY, field_manager=FIELD_MANAGER, force=True
+        )
+        outcome = self._judge(answer)
+        if outcome == "done":
+            self._applied.pop(known, None)
+            self._applied[known] = command.revision
+            if len(self._applied) > REMEMBERED_MAX:
+                del self._applied[next(iter(self._applied))]
+        return outcome
 
     async def refuse_pod(self, command: RefusePod) -> str:
         """Tell a pod's owner that it cannot be placed: a condition and an Event, only if that is news.

@@ -52,7 +52,14 @@ class Telling:
         trace = (decision.trace or None) if decision else None
         self._offer("bound", (obj.namespace, obj.name), message, f"bound-{obj.uid}-{obj.plan}", trace)
         if trace and decision:
-            emit_span("placement bound", trace, decision.decided_ms * 1_000_000, now_ms * 1_000_000)
+            attributes = {
+                "k8s.namespace.name": obj.namespace,
+                "k8s.pod.name": obj.name,
+                "k8s.pod.uid": obj.uid,
+                "k8s.node.name": obj.node,
+                "berth.plan": obj.plan,
+            }
+            emit_span("placement bound", trace, decision.decided_ms * 1_000_000, now_ms * 1_000_000, attributes)
 
     def landed(self, decision: Decision) -> None:
         """A bind was accepted."""

@@ -6,12 +6,16 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from berth.contracts import names
 from berth.runtime.settings import ServiceSettings
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """What reservation-manager can be told beside the common settings."""
 
+    scheduler_names: Annotated[
+        tuple[str, ...], Meta(min_length=1, description="scheduler names that Berth answers to")
+    ] = (names.SCHEDULER_NAME,)
     window_s: Annotated[float, Meta(ge=0, le=5, description="how long changes are gathered before deciding")] = 0.02
     lease_ttl_s: Annotated[int, Meta(ge=2, le=60, description="how long a silent replica counts as active")] = 6
     status_retry_s: Annotated[

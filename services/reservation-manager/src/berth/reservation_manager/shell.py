@@ -121,10 +121,15 @@ class Shell:
         else:
             self._ends.pop(name, None)
         self._tell(reservation, life)
-        if life.changed:
+        if life.changed and self._is_ours(reservation):
             await self._ask(reservation, life, now)
         else:
             self._asked.pop(name, None)
+
+    def _is_ours(self, reservation: Reservation) -> bool:
+        """Another scheduler's reservation holds room like any other, but its status is that scheduler's to write."""
+        scheduler = reservation.template.scheduler
+        return not scheduler or scheduler in self.context.settings.scheduler_names
 
     async def _ask(self, reservation: Reservation, life: Life, now: float) -> None:
         """Ask cluster-writer for the status, guarded by the version that was judged."""

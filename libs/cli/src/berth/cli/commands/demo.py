@@ -7,7 +7,7 @@ import time
 from typing import NamedTuple
 
 from berth.bus import Bus
-from berth.cli.connect import connected
+from berth.cli.connect import embedded
 from berth.cli.demo.acts import ACTS, prepare
 from berth.cli.demo.grants import percent_held
 from berth.cli.demo.scenario import Scenario, scenario
@@ -23,6 +23,7 @@ from berth.cli.replay.figures import Law, laws_of, percentile
 from berth.cli.replay.progress import Progress
 from berth.cli.replay.report import laws, mark
 from berth.cli.runfile import RunFile
+from berth.cli.stack.services import OUR_PODS
 from berth.cli.stack.stack import Stack
 from berth.contracts.subjects import PREFIX
 
@@ -52,8 +53,8 @@ async def demo(*, nodes: int, seed: int, keep: bool) -> int:
     progress = Progress()
     progress.line(f"berth demo   seed {seed}")
     began = time.monotonic()
-    stack = Stack(say=lambda text: progress.update(f"  {text}"))
-    async with stack, Api(stack.kube_url) as api, connected(stack.nats_url, embedded=True) as bus:
+    stack = Stack(environment=OUR_PODS, say=lambda text: progress.update(f"  {text}"))
+    async with stack, Api(stack.kube_url) as api, embedded(stack.nats_url) as bus:
         with RunFile(nats_url=stack.nats_url, kube_url=stack.kube_url, command="demo"):
             took_s = time.monotonic() - began
             progress.line(
@@ -62,7 +63,7 @@ async def demo(*, nodes: int, seed: int, keep: bool) -> int:
             verdict = await stack.unless_broken(_play(plot, api, bus, progress))
             if keep:
                 progress.line("\nstill running: try the commands above in another terminal; Ctrl-C ends it")
-                raise CliError(await stack.failed, EXIT_BAD)
+                raise CliError(await stack.failed, stack.failed_code)
     return EXIT_OK if verdict.good else EXIT_BAD
 
 

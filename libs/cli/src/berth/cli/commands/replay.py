@@ -7,7 +7,7 @@ import time
 
 import msgspec
 
-from berth.cli.connect import connected
+from berth.cli.connect import embedded
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.judge import judge
 from berth.cli.load.api import Api
@@ -22,6 +22,7 @@ from berth.cli.replay.progress import Progress
 from berth.cli.replay.report import report
 from berth.cli.replay.settings import Wish
 from berth.cli.runfile import RunFile
+from berth.cli.stack.services import OUR_PODS
 from berth.cli.stack.stack import Stack
 
 SIMULATED_API = ["--no-running", "--heartbeat-seconds", "0", "--stop-delay-seconds", "0"]
@@ -40,6 +41,7 @@ async def replay(wish: Wish) -> int:
     progress.line(f"berth replay   {wish.trace}: {trace.nodes} nodes, {trace.gpus} GPUs, {len(trace.pods)} pods")
     stack = Stack(
         replicas={"placement-solver": wish.solvers},
+        environment=OUR_PODS,
         sim_arguments=SIMULATED_API,
         keep=wish.keep,
         say=lambda text: progress.line(f"  {text}"),
@@ -147,7 +149,7 @@ class Replay:
         figures.kills = self._kills
         figures.processes = process_rows(self._processes.uses(), figures.bound)
         self._progress.update("  checking every promise")
-        async with connected(self._stack.nats_url, embedded=True) as bus:
+        async with embedded(self._stack.nats_url) as bus:
             figures.laws = laws_of(await judge(self._api, bus))
         for name, fate in watch.fates.items():
             if fate.moved:

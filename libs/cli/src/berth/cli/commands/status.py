@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import msgspec
 
 from berth.bus import Bus, BusError
 from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
+from berth.cli.facts import fact_texts
 from berth.cli.output import columns, wrapped
 from berth.cli.stack.services import SERVICES
+from berth.cli.way import Way
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import Broken
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.subjects import question_subject
 
-ANSWER_WAIT_S = 1.0
+ANSWER_WAITS_S = (1.0, 3.0)
+"""How long answers are gathered; the second time only where nobody answers the first: a service may be busy."""
 FACT_LINES = 2
+PER_NODE = frozenset(spec.name for spec in SERVICES if spec.per_node)
+LEFT_WIDTH_MAX = 50
+"""Where figures begin at the latest; a longer name has them on the next line."""
+LEGEND = "active does the work, standby takes over when it ends; --json has every figure, unrounded"
 
 
 async def ask_status(bus: Bus) -> dict[str, list[StatusAnswer]]:
@@ -25,12 +33,15 @@ async def ask_status(bus: Bus) -> dict[str, list[StatusAnswer]]:
     question = encode(StatusQuestion())
 
     async def of(service: str) -> list[StatusAnswer]:
-        answers = []
-        for raw in await bus.ask_all(question_subject(service, "status"), question, wait_s=ANSWER_WAIT_S):
-            try:
-                answers.append(decode(raw, StatusAnswer))
-            except Broken:
-                continue  # an instance of another version; it counts as missing
+        answers: list[StatusAnswer] = []
+        for wait_s in ANSWER_WAITS_S[:1] if service in PER_NODE else ANSWER_WAITS_S:
+            if answers:
+                break
+            for raw in await bus.ask_all(question_subject(service, "status"), question, wait_s=wait_s):
+                try:
+                    answers.append(decode(raw, StatusAnswer))
+                except Broken:
+                    continue  # an instance of another version; it counts as missing
         return sorted(answers, key=lambda answer: answer.instance)
 
     names = [spec.name for spec in SERVICES]
@@ -41,6 +52,8 @@ def problems_of(services: dict[str, list[StatusAnswer]]) -> list[str]:
     """What is missing, one sentence each."""
     found = []
     for name, answers in services.items():
+        if not answers and name in PER_NODE:
+            continue
         if not answers:
             found.append(f"{name}: no instance answers")
         elif not any(answer.active for answer in answers):
@@ -49,11 +62,11 @@ def problems_of(services: dict[str, list[StatusAnswer]]) -> list[str]:
     return found
 
 
-async def status(*, nats: str | None, as_json: bool) -> int:
+async def status(*, bus: Way, as_json: bool) -> int:
     """Print the table; EXIT_BAD when something is missing."""
-    async with connected(nats) as bus:
+    async with connected(bus) as link:
         try:
-            services = await ask_status(bus)
+            services = await ask_status(link)
         except BusError as error:
             raise CliError(f"the bus does not answer: {error}") from error
     problems = problems_of(services)
@@ -61,29 +74,38 @@ async def status(*, nats: str | None, as_json: bool) -> int:
         flat = [answer for answers in services.values() for answer in answers]
         print(msgspec.json.encode({"services": flat, "problems": problems}).decode())
     else:
-        for line in table(services):
+        for line in table(services, time.time()):
             print(line)
         for problem in problems:
             print(f"missing  {problem}")
+        print(f"\n{LEGEND}")
     return EXIT_BAD if problems else EXIT_OK
 
 
-def table(services: dict[str, list[StatusAnswer]]) -> list[str]:
+def table(services: dict[str, list[StatusAnswer]], now: float) -> list[str]:
     """A line per instance, its figures wrapped beside it."""
-    rows = [("SERVICE", "INSTANCE", "ROLE", "READY", "")]
+    rows = [("INSTANCE", "ROLE", "READY", "")]
     figures = ["FACTS"]
     for name, answers in services.items():
         if not answers:
-            rows.append((name, "-", "-", "no", ""))
-            figures.append("")
+            rows.append((name, "-", "no", ""))
+            figures.append("runs on no node" if name in PER_NODE else "no instance answers")
         for answer in answers:
-            shown = "=" if answer.instance == name else answer.instance
-            rows.append((name, shown, "active" if answer.active else "standby", "yes" if answer.ready else "no", ""))
-            figures.append(" · ".join(f"{key} {value}" for key, value in answer.facts.items() if value != ""))
+            role, ready = "active" if answer.active else "standby", "yes" if answer.ready else "no"
+            rows.append((_instance(name, answer.instance), role, ready, ""))
+            figures.append(" · ".join(fact_texts(answer.facts, now)))
     left = [line.ljust(1) for line in columns(rows)]
-    width = max(map(len, left)) + 2
+    width = min(max(map(len, left)) + 2, LEFT_WIDTH_MAX)
     lines = []
     for start, facts in zip(left, figures, strict=True):
         first, *rest = wrapped(facts, indent=" " * width, lines_max=FACT_LINES) or [""]
-        lines += [f"{start.ljust(width)}{first[width:]}".rstrip(), *rest]
+        if len(start) > width - 2:
+            lines += [start, first, *rest]
+        else:
+            lines += [f"{start.ljust(width)}{first[width:]}".rstrip(), *rest]
     return lines
+
+
+def _instance(service: str, instance: str) -> str:
+    """In a cluster an instance is named like its pod, which begins with the service; elsewhere it may be anything."""
+    return instance if instance.startswith(service) else f"{service} {instance}"

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import time
-from pathlib import Path
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
-from berth.cli.errors import EXIT_BAD, CliError
+import msgspec
+
+from berth.cli.cluster.checks import check, check_node, node_of_this_machine
+from berth.cli.cluster.target import Target
+from berth.cli.connect import connected, environment_for
+from berth.cli.errors import CliError
 from berth.cli.load.api import Api
 from berth.cli.load.creator import create_all
 from berth.cli.output import columns
 from berth.cli.runfile import RunFile
+from berth.cli.stack.services import NODE_AGENT
 from berth.cli.stack.stack import Stack
-from berth.kube import Kube, KubeConfigError, KubeSettings, Selection
-from berth.kube.resources import NODES
+from berth.cli.way import Way
+from berth.contracts import names
 from berth.simcluster.generate import ClusterShape, generate_cluster
+from berth.telemetry.redaction import redacted_text
 
-REACH_TIMEOUT_S = 5.0
+FIRST_POD = "first-pod"
+SCHEDULER_NAMES = "BERTH_SCHEDULER_NAMES"
+
+
+class Wish(NamedTuple):
+    """What was asked for. Without a `target` the cluster is simulated; `bus` names one that runs already."""
+
+    target: Target | None = None
+    nodes: int = 20
+    seed: int = 0
+    solvers: int = 1
+    bus: Way = MappingProxyType({})
+    install: bool = False
+    node: str | None = None
+    keep: bool = False
 
 
 def say(text: str) -> None:
@@ -23,53 +48,62 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-async def up(*, nodes: int, seed: int, kube_url: str | None, kubeconfig: Path | None, solvers: int, keep: bool) -> int:
-    """Run until cancelled; EXIT_BAD when a part ends that cannot be started again."""
-    kube = _kube(kube_url, kubeconfig)
-    if kube:
-        await _check_reachable(kube_url or "", kubeconfig)
-    began = time.monotonic()
-    stack = Stack(kube=kube, replicas={"placement-solver": solvers}, keep=keep, say=lambda text: say(f"  {text}"))
+async def up(wish: Wish) -> int:
+    """Run until cancelled. Raises CliError when a part ends that cannot be started again."""
     say("berth up")
+    bus: Mapping[str, str] = {}
+    node = ""
+    if wish.target:
+        bus = await _bus(wish.bus)
+        await check(wish.target, install=wish.install, alone=not bus, say=_detail)
+        node = await _node(wish.target, wish.node)
+    elif wish.bus or wish.install or wish.node:
+        raise CliError("--nats, --install-crds and --node are for a cluster that exists: name it with --kubeconfig")
+    began = time.monotonic()
+    stack = Stack(
+        kube=wish.target.environment() if wish.target else None,
+        nats=bus,
+        replicas={"placement-solver": wish.solvers, NODE_AGENT: 1 if node or not wish.target else 0},
+        environment={"BERTH_NODE_NAME": node} if node else None,
+        keep=wish.keep,
+        say=_detail,
+    )
     async with stack:
         took_s = time.monotonic() - began
-        gpus = 0 if kube else await _create_nodes(stack.kube_url, nodes, seed)
-        where = next(iter(kube.values())) if kube else f"{stack.kube_url}  (simulated, {nodes} nodes, {gpus} GPUs)"
-        with RunFile(nats_url=stack.nats_url, kube_url=stack.kube_url or (kube_url or ""), command="up"):
-            for line in _welcome(stack, where, took_s):
+        where = await _cluster(stack, wish)
+        kube_url = stack.kube_url or (wish.target.url if wish.target else "")
+        with RunFile(nats_url=stack.nats_url, kube_url=kube_url, command="up"):
+            for line in _welcome(stack, where, node, took_s, _first_pod(stack, wish.target)):
                 say(line)
             why = await stack.failed
-    raise CliError(why, EXIT_BAD)
+    raise CliError(why, stack.failed_code)
 
 
-def _kube(url: str | None, kubeconfig: Path | None) -> dict[str, str]:
-    if url and kubeconfig:
-        raise CliError("--kube-url and --kubeconfig exclude each other")
-    if url:
-        if not url.startswith(("http://", "https://")):
-            raise CliError(f"--kube-url: {url!r} is neither http:// nor https://")
-        return {"BERTH_KUBE_URL": url}
-    if kubeconfig:
-        if not kubeconfig.is_file():
-            raise CliError(f"--kubeconfig: {kubeconfig} is not a file")
-        return {"BERTH_KUBECONFIG": str(kubeconfig.resolve())}
-    return {}
+def _detail(text: str) -> None:
+    say(f"  {text}")
 
 
-async def _check_reachable(url: str, kubeconfig: Path | None) -> None:
-    """Raises CliError when the cluster does not let us list its nodes."""
-    settings = KubeSettings(url=url, kubeconfig=str(kubeconfig or ""), timeout_s=REACH_TIMEOUT_S)
-    try:
-        kube = await Kube.connect(settings)
-    except KubeConfigError as error:
-        raise CliError(str(error)) from error
-    try:
-        answer = await kube.page(Selection(NODES), limit=1)
-    finally:
-        await kube.close()
-    if not answer.ok:
-        where = url or str(kubeconfig)
-        raise CliError(f"the API server of {where} cannot be used: {answer.status or 'no answer'} {answer.message}")
+async def _bus(way: Way) -> Mapping[str, str]:
+    """Settings of the bus that runs already; none when one of our own is to be started. Raises CliError."""
+    if not way and not os.environ.get("BERTH_NATS_URL", "").strip():
+        return {}
+    async with connected(way):
+        return environment_for(way)
+
+
+async def _node(target: Target, wanted: str | None) -> str:
+    """The node whose agent is to run here; empty for none."""
+    if wanted:
+        await check_node(target, wanted)
+    return wanted or await node_of_this_machine(target)
+
+
+async def _cluster(stack: Stack, wish: Wish) -> str:
+    """What the services work on, for people; a simulated cluster gets its nodes."""
+    if wish.target:
+        return wish.target.shown
+    gpus = await _create_nodes(stack.kube_url, wish.nodes, wish.seed)
+    return f"{stack.kube_url}  (simulated, {wish.nodes} nodes, {gpus} GPUs)"
 
 
 async def _create_nodes(url: str, nodes: int, seed: int) -> int:
@@ -83,23 +117,60 @@ async def _create_nodes(url: str, nodes: int, seed: int) -> int:
     return sum(len(each["spec"]["devices"]) for each in manifests if each["kind"] == "Device")
 
 
-def _welcome(stack: Stack, where: str, took_s: float) -> list[str]:
+def scheduler_names() -> list[str]:
+    """The names that the services will answer to, as they read them from the environment."""
+    told = [name.strip() for name in os.environ.get(SCHEDULER_NAMES, "").split(",")]
+    return [name for name in told if name] or [names.SCHEDULER_NAME]
+
+
+def _first_pod(stack: Stack, target: Target | None) -> str:
+    """Write a pod into the folder of this run; the command that creates it."""
+    gpu = {} if target else {names.GPU_CORE: "50", names.GPU_MEMORY_RATIO: "50"}
+    container = {
+        "name": "main",
+        "image": "busybox",
+        "command": ["sleep", "3600"],
+        "resources": {"limits": {"cpu": "100m", **gpu}},
+    }
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": FIRST_POD, "namespace": "default"},
+        "spec": {"schedulerName": scheduler_names()[0], "containers": [container]},
+    }
+    file = stack.home / f"{FIRST_POD}.json"
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
+    if target:
+        return target.kubectl("create", "-f", str(file))
+    return f"curl -sS --json {shlex.quote(f'@{file}')} {stack.kube_url}/api/v1/namespaces/default/pods"
+
+
+def _welcome(stack: Stack, where: str, node: str, took_s: float, first: str) -> list[str]:
+    bus = redacted_text(stack.nats_url)
     facts = [
-        ("bus", stack.nats_url),
+        ("bus", bus),
         ("Kubernetes API", where),
+        ("pods with", f"schedulerName: {' or '.join(scheduler_names())}"),
         ("services", f"{len(stack.services())}, ready in {took_s:.1f} s; logs in {stack.home / 'logs'}"),
     ]
+    facts += [("node agent", f"as {node}")] if node else []
     hints = [
         ("berth status", "every service, with figures"),
         ("berth watch", "placements as they happen"),
         ("berth why NAMESPACE/POD", "where a pod is and why, or why it is nowhere"),
-        (f"nats --server {stack.nats_url} sub 'berth.v1.evt.placement.>'", ""),
+        (f"nats --server {bus} sub 'berth.v1.evt.placement.>'", ""),
     ]
     return [
         *columns(facts, indent="  "),
         "",
-        "try it (in another terminal)",
+        "a first pod (in another terminal)",
+        f"  {first}",
+        f"  berth why {FIRST_POD}",
+        "",
+        "and then",
         *columns(hints, indent="  "),
         "",
-        "Ctrl-C stops everything and leaves nothing behind.",
+        "Ctrl-C stops everything and leaves nothing behind."
+        if stack.kube_url
+        else "Ctrl-C stops everything; pods that are bound stay where they are.",
     ]

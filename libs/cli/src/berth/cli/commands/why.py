@@ -9,12 +9,14 @@ from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.lines import devices_text, reason_line
 from berth.cli.output import wrapped
+from berth.cli.way import Way
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import Broken
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.subjects import question_subject
 
-ANSWER_WAIT_S = 0.6
+ANSWER_WAITS_S = (0.6, 4.0)
+"""How long answers are gathered; the second time only when nobody answers the first: a solver may be busy."""
 SUBJECT = question_subject("placement-solver", "why")
 _RANK = ("bound", "decided", "refused", "waiting", "foreign", "unknown")
 GOOD = ("bound", "decided")
@@ -35,11 +37,14 @@ async def ask_why(bus: Bus, namespace: str, name: str) -> WhyAnswer | None:
     """The best answer of all solvers; None when none answers."""
     question = encode(WhyQuestion(namespace=namespace, name=name))
     answers = []
-    for raw in await bus.ask_all(SUBJECT, question, wait_s=ANSWER_WAIT_S):
-        try:
-            answers.append(decode(raw, WhyAnswer))
-        except Broken:
-            continue  # a solver of another version
+    for wait_s in ANSWER_WAITS_S:
+        for raw in await bus.ask_all(SUBJECT, question, wait_s=wait_s):
+            try:
+                answers.append(decode(raw, WhyAnswer))
+            except Broken:
+                continue  # a solver of another version
+        if answers:
+            break
     return min(answers, key=_rank, default=None)
 
 
@@ -48,12 +53,12 @@ def _rank(answer: WhyAnswer) -> tuple[bool, int]:
     return not answer.mine, _RANK.index(answer.outcome) if answer.outcome in _RANK else len(_RANK)
 
 
-async def why(pod: str, *, namespace: str | None, nats: str | None, as_json: bool) -> int:
+async def why(pod: str, *, namespace: str | None, bus: Way, as_json: bool) -> int:
     """Print the answer; EXIT_BAD when the pod has no node."""
     home, name = name_of(pod, namespace)
-    async with connected(nats) as bus:
+    async with connected(bus) as link:
         try:
-            answer = await ask_why(bus, home, name)
+            answer = await ask_why(link, home, name)
         except BusError as error:
             raise CliError(f"the bus does not answer: {error}") from error
     if answer is None:
@@ -71,7 +76,7 @@ def explained(answer: WhyAnswer) -> list[str]:
     facts = (
         ("node", answer.node),
         ("devices", devices_text(answer.devices)),
-        ("quota", answer.quota),
+        ("quota", answer.quota.removeprefix("/")),
         ("reservation", answer.reservation),
         ("gang", answer.gang),
         ("plan", answer.plan),

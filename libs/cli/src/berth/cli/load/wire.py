@@ -73,7 +73,8 @@ class Wire(asyncio.Protocol):
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(data)
         try:
-            return await asyncio.wait_for(self._answer, TIMEOUT_S)
+            async with asyncio.timeout(TIMEOUT_S):
+                return await self._answer
         except TimeoutError:
             self.close()
             raise

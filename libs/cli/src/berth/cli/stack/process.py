@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from berth.cli.errors import EXIT_USAGE
 from berth.cli.stack.watchman import Watchman
 
 STOP_TIMEOUT_S = 8.0
@@ -21,7 +22,11 @@ _OURS = ("BERTH_NATS_", "BERTH_KUBE", "BERTH_HTTP_", "BERTH_PORT_FILE", "BERTH_I
 
 
 class StartError(Exception):
-    """A process did not come up; the message says which, and what its log ends with."""
+    """A process did not come up; the message says which, and what its log ends with. `code` is for the exit."""
+
+    def __init__(self, message: str, code: int = EXIT_USAGE) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def _die_with_parent() -> None:
@@ -94,7 +99,8 @@ class Process:
             return
         self.signal(signal.SIGTERM)
         try:
-            await asyncio.wait_for(child.wait(), STOP_TIMEOUT_S)
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await child.wait()
         except TimeoutError:
             self.signal(signal.SIGKILL)
             await child.wait()

@@ -6,14 +6,23 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from berth.contracts import names
+
 SIMULATED_API = "simulated-api"
+NODE_AGENT = "node-qos-enforcer"
+OUR_PODS = MappingProxyType({"BERTH_SCHEDULER_NAMES": names.SCHEDULER_NAME})
+"""For a simulated cluster whose pods we make ourselves, whatever the user's environment says of another one."""
 
 
 class ServiceSpec(NamedTuple):
-    """A service: its name everywhere, and whether it talks to the API server."""
+    """A service: its name everywhere, and whether it talks to the API server.
+
+    One that is `per_node` runs on every node, or on none: placement does without it.
+    """
 
     name: str
     needs_kube: bool = False
+    per_node: bool = False
     environment: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -28,6 +37,7 @@ SERVICES = (
     ServiceSpec("device-inventory"),
     ServiceSpec("quota-manager"),
     ServiceSpec("reservation-manager"),
+    ServiceSpec("slo-manager"),
     ServiceSpec("placement-solver"),
-    ServiceSpec("node-qos-enforcer", environment=MappingProxyType({"BERTH_NODE_NAME": "this-machine"})),
+    ServiceSpec(NODE_AGENT, per_node=True, environment=MappingProxyType({"BERTH_NODE_NAME": "this-machine"})),
 )

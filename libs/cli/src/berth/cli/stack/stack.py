@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -19,9 +21,10 @@ from typing import Any, TypeVar
 
 import aiohttp
 
-from berth.cli.errors import EXIT_BAD, CliError
+from berth.cli.errors import EXIT_BAD, EXIT_NO_ROOM, EXIT_USAGE, CliError
 from berth.cli.stack.nats import Nats
 from berth.cli.stack.process import Process, StartError
+from berth.cli.stack.room import lack_of, unwritable
 from berth.cli.stack.services import SERVICES, SIMULATED_API, ServiceSpec
 from berth.cli.stack.watchman import Watchman
 
@@ -50,7 +53,10 @@ class Stack:
     """One running control plane; an asynchronous context.
 
     Args:
-        kube: settings for services that talk to the API server (`BERTH_KUBE_URL=...`); empty starts the simulated one.
+        kube: settings for services that talk to the API server (`BERTH_KUBE_URL=...`).
+        kubeconfigs: a kubeconfig of its own per service, by service name; it goes before `kube`. Without either the
+            simulated API is started.
+        nats: settings of a bus that runs already (`BERTH_NATS_URL=...`); empty starts one of our own.
         replicas: how many processes of a service, by service name; 1 where it is not named, 0 leaves it out.
         environment: more settings for every service.
         sim_arguments: more arguments for the simulated API.
@@ -62,6 +68,8 @@ class Stack:
         self,
         *,
         kube: Mapping[str, str] | None = None,
+        kubeconfigs: Mapping[str, Path] | None = None,
+        nats: Mapping[str, str] | None = None,
         replicas: Mapping[str, int] | None = None,
         environment: Mapping[str, str] | None = None,
         sim_arguments: list[str] | None = None,
@@ -72,9 +80,12 @@ class Stack:
         self.processes: dict[str, Process] = {}
         self.kube_url = ""
         self.failed: asyncio.Future[str]
-        self._nats: Nats
+        self.failed_code = EXIT_BAD
+        self._nats: Nats | None = None
+        self._bus = dict(nats or {})
         self._watchman = Watchman()
         self._kube = dict(kube or {})
+        self._kubeconfigs = dict(kubeconfigs or {})
         self._replicas = dict(replicas or {})
         self._environment = dict(environment or {})
         self._sim_arguments = list(sim_arguments or [])
@@ -86,6 +97,9 @@ class Stack:
     async def __aenter__(self) -> Stack:
         try:
             await self._start()
+        except OSError as error:
+            await self.stop()
+            raise unwritable(error) from error
         except BaseException:
             await self.stop()
             raise
@@ -97,7 +111,7 @@ class Stack:
     @property
     def nats_url(self) -> str:
         """Where clients of the bus connect; the same over restarts of the server."""
-        return self._nats.url
+        return self._nats.url if self._nats else self._bus["BERTH_NATS_URL"]
 
     def services(self) -> list[Process]:
         """The processes of Berth itself."""
@@ -110,7 +124,7 @@ class Stack:
             either: list[asyncio.Future[Any]] = [task, self.failed]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise CliError(self.failed.result(), EXIT_BAD)
+                raise CliError(self.failed.result(), self.failed_code)
             return task.result()
         finally:
             task.cancel()
@@ -124,11 +138,12 @@ class Stack:
         self.home = Path(tempfile.mkdtemp(prefix="berth-"))
         await self._watchman.start(self.home, keep=self._keep)
         (self.home / "logs").mkdir()
-        self._nats = Nats(self.home / NATS_SERVER, self.home / "logs", self._watchman)
-        self.processes[NATS_SERVER] = self._nats.process
-        await self._start_nats()
-        self._say(f"nats-server on {self.nats_url}")
-        if not self._kube:
+        if not self._bus:
+            self._nats = Nats(self.home / NATS_SERVER, self.home / "logs", self._watchman)
+            self.processes[NATS_SERVER] = self._nats.process
+            await self._start_nats(self._nats)
+            self._say(f"nats-server on {self.nats_url}")
+        if not self._kube and not self._kubeconfigs:
             await self._start_simulated_api()
             self._say(f"simulated Kubernetes API on {self.kube_url}")
         for spec in SERVICES:
@@ -137,12 +152,12 @@ class Stack:
         await self._until_ready()
         self._say(f"{len(self.services())} services ready")
 
-    async def _start_nats(self) -> None:
+    async def _start_nats(self, nats: Nats) -> None:
         """Start the bus, the first time or again on the same port and store."""
-        self._nats.prepare()
-        await self._nats.process.start()
-        await self._until(self._nats.read_port, self._nats.process)
-        self._watch(self._nats.process, self._start_nats)
+        nats.prepare()
+        await nats.process.start()
+        await self._until(nats.read_port, nats.process)
+        self._watch(nats.process, lambda: self._start_nats(nats))
 
     async def _start_simulated_api(self) -> None:
         port_file = self.home / "api.port"
@@ -170,14 +185,15 @@ class Stack:
     async def _start_service(self, spec: ServiceSpec, number: int) -> None:
         name = spec.name if number == 0 else f"{spec.name}-{number}"
         environment = {
+            **spec.environment,
             **self._environment,
-            "BERTH_NATS_URL": self.nats_url,
-            "BERTH_INSTANCE": name,
+            **(self._bus or {"BERTH_NATS_URL": self.nats_url}),
+            # On a bus that others share, their instances may be called after the service too.
+            "BERTH_INSTANCE": f"{name}-{socket.gethostname()}-{os.getpid()}" if self._bus else name,
             "BERTH_PORT_FILE": str(self.home / f"{name}.port"),
             "BERTH_EXIT_WITH_PARENT": "1",
             "BERTH_LOG_FORMAT": "json",
-            **spec.environment,
-            **(self._kube if spec.needs_kube else {}),
+            **(self._way_to_kube(spec.name) if spec.needs_kube else {}),
         }
         command = [sys.executable, "-m", spec.module]
         process = Process(name, command, self.home / "logs" / f"{name}.log", environment, watchman=self._watchman)
@@ -189,6 +205,11 @@ class Stack:
 
         await start()
 
+    def _way_to_kube(self, service: str) -> dict[str, str]:
+        if service in self._kubeconfigs:
+            return {"BERTH_KUBECONFIG": str(self._kubeconfigs[service])}
+        return self._kube
+
     async def _until_ready(self) -> None:
         """Poll `/readyz` of every service."""
         waiting = {process.name for process in self.services()}
@@ -199,7 +220,7 @@ class Stack:
                     if await self._is_ready(session, name):
                         waiting.discard(name)
                 if self.failed.done():
-                    raise StartError(self.failed.result())
+                    raise StartError(self.failed.result(), self._start_code())
                 looping = {name for name in waiting if self.processes[name].restarts >= STARTS_MAX}
                 if looping or asyncio.get_running_loop().time() > deadline:
                     raise StartError(self._not_ready(looping or waiting))
@@ -228,6 +249,8 @@ class Stack:
         deadline = asyncio.get_running_loop().time() + READY_TIMEOUT_S
         while not done():
             if not process.pid or asyncio.get_running_loop().time() > deadline:
+                if lack := lack_of(process, 0):
+                    raise StartError(lack, EXIT_NO_ROOM)
                 raise StartError(f"{process.name} did not come up:\n{process.tail()}")
             await asyncio.sleep(POLL_S)
 
@@ -245,6 +268,9 @@ class Stack:
         code = await process.wait()
         if self._stopping:
             return
+        if lack := lack_of(process, code):
+            self._fail(lack, EXIT_NO_ROOM)
+            return
         if again is None or code == EXIT_SETTINGS:
             self._fail(f"{process.name} ended with exit code {code}:\n{process.tail()}")
             return
@@ -259,11 +285,16 @@ class Stack:
         try:
             await again()
         except StartError as error:
-            self._fail(str(error))
+            self._fail(str(error), error.code)
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str, code: int = EXIT_BAD) -> None:
         if not self.failed.done():
+            self.failed_code = code
             self.failed.set_result(why)
+
+    def _start_code(self) -> int:
+        """What could not start is a matter of use, whatever it would have been later; but for a lack of room."""
+        return self.failed_code if self.failed_code == EXIT_NO_ROOM else EXIT_USAGE
 
     async def stop(self) -> None:
         """Stop everything, the bus last, and clean up."""

@@ -44,5 +44,6 @@ class Watchman:
         if self._child is None or self._child.stdin is None:
             return
         self._child.stdin.close()
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._child.wait(), END_TIMEOUT_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_TIMEOUT_S):
+                await self._child.wait()

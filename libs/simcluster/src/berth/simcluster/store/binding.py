@@ -13,12 +13,10 @@ from berth.simcluster.store.status import (
     Cause,
     bad_request,
     conflict,
-    invalid,
     precondition,
     required,
     unsupported,
 )
-from berth.simcluster.store.validate import metadata_causes
 
 
 def bind(state: State, namespace: str, name: str, binding: Json, *, dry_run: bool = False) -> Obj:
@@ -29,7 +27,7 @@ def bind(state: State, namespace: str, name: str, binding: Json, *, dry_run: boo
         raise bad_request("name in URL does not match name in Binding object")
     target = section(binding, "target")
     annotations = meta.get("annotations") or {}
-    _check(name, target, annotations)
+    _check(target)
     pods = state.of(PODS)
     pod = state.need(pods, namespace, name)
     _preconditions(pod, meta)
@@ -41,16 +39,15 @@ def bind(state: State, namespace: str, name: str, binding: Json, *, dry_run: boo
     return Obj(pod.key, data, state.version) if dry_run else state.replace(pods, pod, data)
 
 
-def _check(name: str, target: Json, annotations: Json) -> None:
+def _check(target: Json) -> None:
+    """What is wrong here is no Status of the API server's own making, but a plain error: 500 without a reason."""
     causes: list[Cause] = []
     if target.get("kind") not in (None, "", "Node"):
         causes.append(unsupported("target.kind", target["kind"], ["Node", "<empty>"]))
     if not target.get("name"):
         causes.append(required("target.name"))
-    if annotations:
-        causes += metadata_causes({"name": name, "annotations": annotations})
     if causes:
-        raise invalid("", "Binding", name, causes)
+        raise ApiError(500, "", ", ".join(f"{cause.field}: {cause.message}" for cause in causes))
 
 
 def _preconditions(pod: Obj, meta: Json) -> None:

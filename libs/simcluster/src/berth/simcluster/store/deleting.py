@@ -7,7 +7,7 @@ from berth.simcluster.store.objects import Json, Obj, section
 from berth.simcluster.store.resource import NAMESPACES, PODS
 from berth.simcluster.store.shapes import DeleteOptions, check
 from berth.simcluster.store.state import State, timestamp
-from berth.simcluster.store.status import bad_value, forbidden, invalid, precondition
+from berth.simcluster.store.status import bad_value, forbidden, invalid, not_that_one
 
 GRACE_LIMIT_S = 10 * 365 * 86_400
 _PERMANENT = frozenset({"default", "kube-system", "kube-public"})
@@ -36,8 +36,8 @@ def options_from(body: Json | None, query_grace: str = "", query_dry_run: bool =
     grace = body.get("gracePeriodSeconds")
     if grace is None and query_grace:
         grace = int(query_grace) if query_grace.lstrip("-").isdigit() and len(query_grace) < 18 else query_grace
-    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool) or not 0 <= grace <= GRACE_LIMIT_S):
-        cause = bad_value("gracePeriodSeconds", grace, "must be an integer greater than or equal to 0")
+    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool) or abs(grace) > GRACE_LIMIT_S):
+        cause = bad_value("gracePeriodSeconds", grace, "must be an integer")
         raise invalid("meta.k8s.io", "DeleteOptions", "", [cause])
     conditions = section(body, "preconditions")
     return Options(
@@ -52,11 +52,10 @@ def delete(state: State, collection: Collection, obj: Obj, options: Options) -> 
     """Remove an object, or mark it as being deleted."""
     resource = collection.resource
     if options.uid and options.uid != obj.uid:
-        raise precondition(resource.group, resource.plural, obj.key, "UID", options.uid, obj.uid)
+        raise not_that_one(resource.group, resource.kind, obj.meta["name"], "UID", options.uid, obj.uid)
     if options.version and options.version != str(obj.version):
-        raise precondition(
-            resource.group, resource.plural, obj.key, "ResourceVersion", options.version, str(obj.version)
-        )
+        version = str(obj.version)
+        raise not_that_one(resource.group, resource.kind, obj.meta["name"], "ResourceVersion", options.version, version)
     if resource is NAMESPACES:
         if obj.key in _PERMANENT:
             raise forbidden("", resource.plural, obj.key, "this namespace may not be deleted")
@@ -76,7 +75,7 @@ def _grace_s(pod: Obj, wanted: int | None) -> int:
     if not spec.get("nodeName") or section(pod.data, "status").get("phase") in ("Succeeded", "Failed"):
         return 0
     grace = wanted if wanted is not None else spec.get("terminationGracePeriodSeconds", 30)
-    return max(0, int(grace))
+    return int(grace) if grace >= 0 else 1  # a negative one means at once, but not without a word
 
 
 def _mark(state: State, collection: Collection, obj: Obj, grace_s: int) -> Obj:

@@ -2,9 +2,21 @@
 
 from berth.simcluster.store.crds import CrdStrategy
 from berth.simcluster.store.pods import PodStrategy
-from berth.simcluster.store.resource import CRDS, NAMESPACES, NODES, PDBS, PODS, PRIORITY_CLASSES, ResourceType
+from berth.simcluster.store.resource import (
+    CRDS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PDBS,
+    PODS,
+    PRIORITY_CLASSES,
+    ResourceType,
+)
 from berth.simcluster.store.strategies import (
     CustomStrategy,
+    EventStrategy,
+    LeaseStrategy,
     NamespaceStrategy,
     NodeStrategy,
     PdbStrategy,
@@ -19,6 +31,8 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     NAMESPACES.id: NamespaceStrategy(),
     PRIORITY_CLASSES.id: PriorityClassStrategy(),
     PDBS.id: PdbStrategy(),
+    EVENTS.id: EventStrategy(),
+    LEASES.id: LeaseStrategy(),
     CRDS.id: CrdStrategy(),
 }
 

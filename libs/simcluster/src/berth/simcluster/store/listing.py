@@ -10,9 +10,10 @@ from berth.simcluster.store.collection import Collection, Page
 from berth.simcluster.store.objects import encode
 from berth.simcluster.store.selectors import compile_selectors
 from berth.simcluster.store.state import State
-from berth.simcluster.store.status import ApiError, bad_request, expired
+from berth.simcluster.store.status import ApiError, Cause, bad_request, expired, invalid, unsupported
 
 LIMIT_MAX = 100_000
+_MATCHES = ("Exact", "NotOlderThan", "")
 _TOKEN_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list "
     "without the continue parameter."
@@ -49,9 +50,8 @@ def list_objects(state: State, collection: Collection, namespace: str, options: 
     Raises 400 for malformed options, 410 for a moment that is forgotten, 504 for a version not reached yet.
     """
     match = compile_selectors(collection.resource, options.labels, options.fields)
-    limit = parse_int(options.limit, "limit")
-    if limit > LIMIT_MAX:
-        limit = LIMIT_MAX
+    limit = 0 if options.limit[1:].isdigit() and options.limit[0] == "-" else parse_int(options.limit, "limit")
+    limit = min(limit, LIMIT_MAX)
     version, after = _moment(state, options)
     then = collection.reverted(version) if version != state.version else {}
     if then is None:
@@ -75,16 +75,25 @@ def _moment(state: State, options: ListOptions) -> tuple[int, str]:
         except (binascii.Error, msgspec.MsgspecError, ValueError) as error:
             raise bad_request(f"continue key is not valid: {error}") from error
         return min(token.v, state.version), token.k
+    _check_match(options)
     version = parse_int(options.version, "resourceVersion")
     if version > state.version:
         raise too_large(version, state.version)
-    if options.match not in ("", "Exact", "NotOlderThan"):
-        raise bad_request(f"resourceVersionMatch is invalid: {options.match!r}")
-    if options.match == "Exact":
-        if not version:
-            raise bad_request('resourceVersionMatch "Exact" is forbidden for resourceVersion "0" or unset')
-        return version, ""
-    return state.version, ""
+    return (version if options.match == "Exact" else state.version), ""
+
+
+def _check_match(options: ListOptions) -> None:
+    field, causes = "resourceVersionMatch", []
+    if options.match and not options.version:
+        text = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+        causes.append(Cause("FieldValueForbidden", text, field))
+    elif options.match not in _MATCHES:
+        causes.append(unsupported(field, options.match, _MATCHES))
+    elif options.match == "Exact" and options.version == "0":
+        text = 'Forbidden: resourceVersionMatch "Exact" is forbidden for resourceVersion "0"'
+        causes.append(Cause("FieldValueForbidden", text, field))
+    if causes:
+        raise invalid("meta.k8s.io", "ListOptions", "", causes)
 
 
 def parse_int(text: str, field: str) -> int:

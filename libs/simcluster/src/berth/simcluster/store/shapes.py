@@ -7,13 +7,14 @@ and not looked at.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from berth.simcluster.store.crd_shape import Crd
 from berth.simcluster.store.objects import Json
-from berth.simcluster.store.resource import CRDS, NODES, PDBS, PODS, PRIORITY_CLASSES, ResourceType
+from berth.simcluster.store.resource import CRDS, LEASES, NODES, PDBS, PODS, PRIORITY_CLASSES, ResourceType
 from berth.simcluster.store.shape_base import Plain, Shape
 from berth.simcluster.store.status import bad_request
 
@@ -159,6 +160,22 @@ class Budget(Plain):
     status: Json | None = None
 
 
+class LeaseSpec(Shape):
+    """`spec` of a Lease."""
+
+    holderIdentity: str | None = None  # noqa: N815
+    leaseDurationSeconds: int | None = None  # noqa: N815
+    leaseTransitions: int | None = None  # noqa: N815
+    acquireTime: datetime | None = None  # noqa: N815
+    renewTime: datetime | None = None  # noqa: N815
+
+
+class Lease(Plain):
+    """A Lease."""
+
+    spec: LeaseSpec | None = None
+
+
 class Target(Shape):
     """What a Binding points to."""
 
@@ -198,6 +215,7 @@ _BY_RESOURCE: dict[tuple[str, str], type[Shape]] = {
     NODES.id: Node,
     PRIORITY_CLASSES.id: PriorityClass,
     PDBS.id: Budget,
+    LEASES.id: Lease,
     CRDS.id: Crd,
 }
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from berth.simcluster.store.objects import Json, encode
 
+_KEPT_UNDER = {"nodes": "minions"}
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -65,8 +66,9 @@ def failure(code: int, reason: str, message: str, details: Json | None = None) -
         "metadata": {},
         "status": "Failure",
         "message": message,
-        "reason": reason,
     }
+    if reason:
+        body["reason"] = reason
     if details:
         body["details"] = details
     body["code"] = code
@@ -120,11 +122,23 @@ def conflict(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiErro
 
 def precondition(group: str, plural: str, key: str, field: str, wanted: str, found: str) -> ApiError:
     """409 for a uid or resource version given as a precondition; the text is the API server's storage error."""
+    home = f"{group}/{plural}" if "." in group and not group.endswith(".k8s.io") else plural
+    home = _KEPT_UNDER.get(plural, home)
     why = (
-        f"StorageError: invalid object, Code: 4, Key: /{plural}/{key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"StorageError: invalid object, Code: 4, Key: /registry/{home}/{key}, ResourceVersion: 0, AdditionalErrorMsg: "
         f"Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
     )
     return conflict(group, plural, key.rpartition("/")[2], why)
+
+
+def not_that_one(group: str, kind: str, name: str, field: str, wanted: str, found: str) -> ApiError:
+    """409 for a delete whose precondition does not hold; it names the kind where others name the resource."""
+    fate = "deleted and then recreated" if field == "UID" else "modified"
+    why = (
+        f"the {field} in the precondition ({wanted}) does not match the {field} in record ({found}). "
+        f"The object might have been {fate}"
+    )
+    return conflict(group, kind, name, why)
 
 
 def bad_request(message: str) -> ApiError:

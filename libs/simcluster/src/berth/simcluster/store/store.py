@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from berth.simcluster.store import deleting, updating, writing
+from berth.simcluster.store.applying import Applied
 from berth.simcluster.store.binding import bind, legacy_name
 from berth.simcluster.store.bodies import (
     Path,
@@ -24,7 +25,7 @@ from berth.simcluster.store.collection import Collection, Event
 from berth.simcluster.store.crds import follow_crds
 from berth.simcluster.store.eviction import evict
 from berth.simcluster.store.listing import ListOptions, list_objects
-from berth.simcluster.store.objects import Json
+from berth.simcluster.store.objects import Json, decode, encode, key_of
 from berth.simcluster.store.resource import NAMESPACES, PODS, PRIORITY_CLASSES
 from berth.simcluster.store.selectors import compile_selectors
 from berth.simcluster.store.state import State
@@ -62,6 +63,7 @@ class Store:
             first_version=max(1, first_version),
             events_limit=events_limit,
         )
+        self._applied = Applied()
         follow_crds(self.state)
         for name in _NAMESPACES:
             writing.create(self.state, self.state.of(NAMESPACES), "", {"metadata": {"name": name}})
@@ -200,6 +202,10 @@ class Store:
         parsed = parse(body)
         if isinstance(parsed, dict):
             parsed = incoming(path, parsed)
+        applied, old = None, collection.items.get(key_of(path.namespace, path.name))
+        if content_type == updating.APPLY and isinstance(parsed, dict):
+            applied = decode(encode(parsed))
+            parsed = parsed if old is None else self._applied.patch(old.uid, manager, parsed)
         obj, created = updating.patch(
             self.state,
             collection,
@@ -210,6 +216,8 @@ class Store:
             path.subresource,
             dry_run=dry_run,
         )
+        if applied is not None and not dry_run:
+            self._applied.remember(obj.uid, manager, applied)
         return Reply(201 if created else 200, shown(path, collection.resource, obj))
 
     def _delete(self, path: Path, body: bytes | Json | None, grace: str, dry_run: bool) -> Reply:

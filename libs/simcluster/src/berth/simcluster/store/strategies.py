@@ -65,9 +65,12 @@ class NodeStrategy(Strategy):
     drops_status_at_create = False
 
     def create(self, state: State, resource: ResourceType, data: Json) -> None:
-        """`spec` and `status` are there, amounts are quantities."""
+        """`spec` and `status` are there, amounts are quantities; what is not said to be allocatable is all there is."""
         data.setdefault("spec", {})
         data.setdefault("status", {})
+        status = section(data, "status")
+        if status.get("capacity") and status.get("allocatable") is None:
+            data["status"] = {**status, "allocatable": dict(status["capacity"])}
         self.update(state, resource, None, data, "")
 
     def update(self, state: State, resource: ResourceType, old: Obj | None, new: Json, subresource: str) -> None:
@@ -145,6 +148,39 @@ class PdbStrategy(Strategy):
         ]
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
             causes.append(bad_value("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+        if causes:
+            raise invalid(resource.group, resource.kind, data["metadata"]["name"], causes)
+
+
+class EventStrategy(Strategy):
+    """Events live in the namespace of what they are about; those of cluster-scoped objects in the default one."""
+
+    def create(self, state: State, resource: ResourceType, data: Json) -> None:
+        """Check the namespace."""
+        meta, about = data["metadata"], section(data, "involvedObject").get("namespace") or ""
+        if about != meta["namespace"] and (about or meta["namespace"] != "default"):
+            cause = bad_value("involvedObject.namespace", about, "does not match event.namespace")
+            raise invalid("", "Event", meta["name"], [cause])
+
+
+class LeaseStrategy(Strategy):
+    """Leases: numbers that make sense."""
+
+    def create(self, state: State, resource: ResourceType, data: Json) -> None:
+        """Check the numbers."""
+        self._check(resource, data)
+
+    def update(self, state: State, resource: ResourceType, old: Obj, new: Json, subresource: str) -> None:
+        """Check the numbers."""
+        self._check(resource, new)
+
+    def _check(self, resource: ResourceType, data: Json) -> None:
+        spec, causes = section(data, "spec"), []
+        duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if duration is not None and duration <= 0:
+            causes.append(bad_value("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+        if transitions is not None and transitions < 0:
+            causes.append(bad_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
         if causes:
             raise invalid(resource.group, resource.kind, data["metadata"]["name"], causes)
 

@@ -87,10 +87,21 @@ def patch(
             "the name of the object does not match the name on the URL: a patch may not change metadata.name"
         )
     check_type(resource, new)
-    if meta.get("uid") != old.uid:
+    status_of_custom = resource.custom and subresource == "status"  # there the metadata of the body is not looked at
+    if meta.get("uid") != old.uid and not status_of_custom:
         cause = bad_value("metadata.uid", meta.get("uid"), "field is immutable")
         raise invalid(resource.group, resource.kind, name, [cause])
+    if not resource.custom:
+        _check_patched(resource, new)
     return store_update(state, collection, old, new, subresource, dry_run=dry_run), False
+
+
+def _check_patched(resource: ResourceType, new: Json) -> None:
+    """A type that does not fit is malformed in a body (400), but invalid where a patch has made it (422)."""
+    try:
+        check_shape(resource, new)
+    except ApiError as error:
+        raise invalid("", "", "", [bad_value("patch", "", error.message)]) from error
 
 
 def _patched(resource: ResourceType, old: Json, body: Any, content_type: str) -> Any:

@@ -1,0 +1,106 @@
+"""What the services may do to a cluster, as the API server judges it for the login that they will use.
+
+The same rules stand in `k8s/base` for service accounts; a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from berth.kube import Kube, Resource
+
+HOME = "berth-system"
+"""Namespace of the Lease."""
+REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", False)
+
+
+class Need(NamedTuple):
+    """One verb on one kind. A namespace or a name narrows it."""
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The kind as `kubectl auth can-i` takes it, with the namespace where it is narrowed."""
+        plural, slash, subresource = self.resource.partition("/")
+        group = f".{self.group}" if self.group else ""
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{plural}{group}{slash}{subresource}{where}"
+
+
+def _needs(group: str, resources: str, verbs: str, namespace: str = "", name: str = "") -> list[Need]:
+    return [Need(group, resource, verb, namespace, name) for resource in resources.split() for verb in verbs.split()]
+
+
+WATCHER = (
+    *_needs("", "pods nodes namespaces", "list watch"),
+    *_needs("", "configmaps", "list watch", name="slo-controller-config"),
+    *_needs("scheduling.k8s.io", "priorityclasses", "list watch"),
+    *_needs("policy", "poddisruptionbudgets", "list watch"),
+    *_needs("scheduling.sigs.k8s.io", "podgroups elasticquotas", "list watch"),
+    *_needs("scheduling.koordinator.sh", "devices reservations", "list watch"),
+    *_needs("slo.koordinator.sh", "nodemetrics", "list watch"),
+    *_needs("topology.node.k8s.io", "noderesourcetopologies", "list watch"),
+)
+WRITER = (
+    *_needs("", "pods", "get list patch"),
+    *_needs("", "pods/binding pods/eviction", "create"),
+    *_needs("", "pods/status", "patch"),
+    *_needs("", "nodes nodes/status", "patch"),
+    *_needs("", "events", "create"),
+    *_needs("scheduling.koordinator.sh", "reservations", "get list patch"),
+    *_needs("scheduling.koordinator.sh", "reservations/status", "patch"),
+    *_needs("scheduling.koordinator.sh", "devices devices/status", "patch"),
+    *_needs("scheduling.sigs.k8s.io", "podgroups podgroups/status elasticquotas elasticquotas/status", "patch"),
+    *_needs("slo.koordinator.sh", "nodemetrics nodemetrics/status nodeslos nodeslos/status", "patch"),
+    *_needs("slo.koordinator.sh", "nodeslos", "create"),
+    *_needs("coordination.k8s.io", "leases", "create", HOME),
+    *_needs("coordination.k8s.io", "leases", "get patch", HOME, "cluster-writer"),
+)
+
+
+class _Status(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+async def refused(kube: Kube, needs: Iterable[Need]) -> list[Need]:
+    """Those needs that the server says no to; nothing when it judges no rights at all (RBAC is off, no such API)."""
+    every = list(dict.fromkeys(needs))
+    allowed = await asyncio.gather(*(_is_allowed(kube, need) for need in every))
+    return [need for need, yes in zip(every, allowed, strict=True) if not yes]
+
+
+async def _is_allowed(kube: Kube, need: Need) -> bool:
+    plural, _, subresource = need.resource.partition("/")
+    attributes = {
+        "group": need.group,
+        "resource": plural,
+        "subresource": subresource,
+        "verb": need.verb,
+        "namespace": need.namespace,
+        "name": need.name,
+    }
+    body = {
+        "apiVersion": REVIEWS.api_version,
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
+    }
+    answer = await kube.create(REVIEWS, "", body)
+    if not answer.ok:
+        return True  # nobody judges here; whoever is refused later says so
+    try:
+        return msgspec.json.decode(answer.body, type=_Review).status.allowed
+    except msgspec.MsgspecError:
+        return True
