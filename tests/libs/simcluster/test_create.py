@@ -208,3 +208,35 @@ async def test_unknown_resources_and_methods(client):
     assert (await client.call("POST", "/api/v1/pods", {}))[0] == 405
     assert (await client.call("POST", f"{PODS}/a", {}))[0] == 405
     assert (await client.call("OPTIONS", PODS))[0] == 405
+
+
+async def test_what_a_node_has_is_allocatable_unless_it_says_less(client):
+    def node(name, **status):
+        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+
+    made = await client.ok("POST", "/api/v1/nodes", node("a", capacity={"cpu": "4"}))
+    assert made["status"]["allocatable"] == {"cpu": "4"}
+    made = await client.ok("POST", "/api/v1/nodes", node("b", capacity={"cpu": "4"}, allocatable={"cpu": "3"}))
+    assert made["status"]["allocatable"] == {"cpu": "3"}
+
+
+async def test_an_event_lives_beside_what_it_is_about(client):
+    events = "/api/v1/namespaces/default/events"
+    about = {"kind": "Pod", "name": "p"}
+    for namespace, expected in (("default", 201), ("", 201), ("other", 422)):
+        body = {"metadata": {"generateName": "e"}, "involvedObject": {**about, "namespace": namespace}}
+        assert (await client.call("POST", events, body))[0] == expected, namespace
+
+
+async def test_a_lease_makes_sense(client):
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
+    for spec, expected in (
+        ({"leaseDurationSeconds": 0}, 422),
+        ({"leaseTransitions": -1}, 422),
+        ({"renewTime": "yesterday"}, 400),
+        ({"renewTime": "2026-01-02T03:04:05.678901Z", "leaseDurationSeconds": 6}, 201),
+    ):
+        assert (await client.call("POST", leases, {**lease, "spec": spec}))[0] == expected, spec
+    status, answer = await client.patch(f"{leases}/l", {"spec": {"renewTime": "yesterday"}})
+    assert (status, answer["reason"]) == (422, "Invalid")

@@ -65,18 +65,29 @@ async def test_selectors(filled, query, expected):
         "fieldSelector=spec.color%3Dred",
         "fieldSelector=what",
         "limit=x",
-        "limit=-1",
         "resourceVersion=abc",
         "continue=%25%25",
         "continue=AAAA",
-        "resourceVersionMatch=Sometimes",
-        "resourceVersionMatch=Exact",
         "&".join(f"a{number}=1" for number in range(60)),
     ],
 )
 async def test_malformed_queries_are_400(filled, query):
     status, answer = await filled.call("GET", f"/api/v1/pods?{query}")
     assert (status, answer["reason"]) == (400, "BadRequest")
+
+
+async def test_a_negative_limit_is_none(filled):
+    assert names(await filled.ok("GET", "/api/v1/pods?limit=-1")) == names(await filled.ok("GET", "/api/v1/pods"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["resourceVersionMatch=Exact", "resourceVersionMatch=Exact&resourceVersion=0", "resourceVersionMatch=Often"],
+)
+async def test_a_match_of_versions_that_makes_no_sense_is_422(filled, query):
+    status, answer = await filled.call("GET", f"/api/v1/pods?{query}")
+    assert (status, answer["reason"]) == (422, "Invalid")
+    assert answer["details"]["causes"][0]["field"] == "resourceVersionMatch"
 
 
 async def test_pages_show_one_moment(client):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from berth.simcluster.generate.shares import NODE_CLASSES, POD_CLASSES
-from berth.simcluster.openb import TraceError, arrivals, read_nodes, read_order, read_pods
+from berth.simcluster.openb import TraceError, read_nodes, read_pods
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nopenb-node-0000,64000,262144,2,P100\nopenb-node-0001,8000,1024,0,\n"
 PODS = (
@@ -25,8 +25,6 @@ def folder(tmp_path):
     (tmp_path / "openb_pod_list_multigpu20.csv").write_text(
         "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,2,2,1000\n"
     )
-    (tmp_path / "orders").mkdir()
-    (tmp_path / "orders" / "default-42.txt").write_text("2 0 1 3 0 0\n1 0\n")
     return tmp_path
 
 
@@ -74,13 +72,6 @@ def test_lists_of_five_columns(folder):
     assert "koordinator.sh/qosClass" not in pod.manifest()["metadata"]["labels"]
 
 
-def test_orders_repeat_pods_under_names_of_their_own(folder):
-    order = read_order(folder, "default", 42, pods=4, nodes=2)
-    assert order.nodes == [1, 0]
-    named = [name for name, _ in arrivals(read_pods(folder), order.arrivals)]
-    assert named == ["p2", "p0", "p1", "p3", "p0-r1", "p0-r2"]
-
-
 @pytest.mark.parametrize(
     ("old", "new", "where"),
     [
@@ -120,13 +111,6 @@ def test_missing_and_empty_files(folder):
         read_pods(folder, "empty")
 
 
-@pytest.mark.parametrize("text", ["", "0 1\n", "0 4\n0 1\n", "0 x\n0 1\n", "0\n0 0\n", "0 -1\n0 1\n"])
-def test_malformed_orders(folder, text):
-    (folder / "orders" / "default-42.txt").write_text(text)
-    with pytest.raises(TraceError, match=r"default-42\.txt"):
-        read_order(folder, "default", 42, pods=4, nodes=2)
-
-
 @pytest.mark.skipif("BERTH_TRACE_DIR" not in os.environ, reason="BERTH_TRACE_DIR does not name the trace")
 def test_the_real_trace():
     trace = Path(os.environ["BERTH_TRACE_DIR"])
@@ -140,5 +124,3 @@ def test_the_real_trace():
     }
     for name in ("cpu100", "gpushare40", "gpuspec10", "multigpu20"):
         assert read_pods(trace, name)
-    order = read_order(trace, "default", 42, pods=8152, nodes=1213)
-    assert len(list(arrivals(pods, order.arrivals))) == 10_866

@@ -163,14 +163,20 @@ async def test_json_patches_that_fail(client, operations, status):
     assert await client.ok("GET", f"{CONFIG}/c") == made
 
 
-async def test_apply_needs_a_manager_creates_and_merges(client):
+async def test_apply_needs_a_manager_creates_merges_and_removes(client):
     body = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}}
     status, answer = await client.patch(f"{CONFIG}/c", body, APPLY)
     assert (status, answer["reason"]) == (422, "Invalid")
     assert (await client.patch(f"{CONFIG}/c?fieldManager=me", body, APPLY))[0] == 201
+    await client.patch(f"{CONFIG}/c", {"data": {"theirs": "3"}})
     body["data"] = {"b": "2"}
     status, after = await client.patch(f"{CONFIG}/c?fieldManager=me", body, APPLY)
-    assert (status, after["data"]) == (200, {"a": "1", "b": "2"})
+    assert (status, after["data"]) == (200, {"b": "2", "theirs": "3"})
+    body["data"] = {"c": "3"}
+    status, after = await client.patch(f"{CONFIG}/c?fieldManager=another", body, APPLY)
+    assert after["data"] == {"b": "2", "c": "3", "theirs": "3"}
+    again, unchanged = await client.patch(f"{CONFIG}/c?fieldManager=another", body, APPLY)
+    assert (again, unchanged) == (200, after)
 
 
 async def test_unknown_patch_types_are_415(client):
@@ -198,7 +204,7 @@ async def test_malformed_statuses_are_refused(client):
     await client.pod("a")
     for status_value in ("x", 3, {"conditions": "x"}, {"conditions": ["x"]}):
         got, _ = await client.patch(f"{PODS}/a/status", {"status": status_value})
-        assert got == 400, status_value
+        assert got == 422, status_value  # malformed in a body, but invalid where a patch has made it
 
 
 async def test_pod_specs_are_immutable_but_for_a_few_fields(client):
@@ -219,3 +225,16 @@ async def test_gates_can_only_be_removed(client):
     assert pod["spec"]["schedulingGates"] == [{"name": "h"}]
     assert (await client.patch(f"{PODS}/a", {"spec": {"schedulingGates": []}}))[0] == 200
     assert (await client.patch(f"{PODS}/a", {"spec": {"nodeSelector": {"x": "z"}}}))[0] == 422
+
+
+async def test_nobody_looks_at_the_uid_beside_the_status_of_a_custom_resource(client):
+    """As the API server does: only a version guards such a write."""
+    path = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
+    spec = {"template": {"spec": {"containers": []}}, "owners": [{"labelSelector": {"matchLabels": {"a": "b"}}}]}
+    kind = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation"}
+    await client.ok("POST", path, {**kind, "metadata": {"name": "r"}, "spec": spec})
+    body = {"metadata": {"uid": "another"}, "status": {"phase": "Failed"}}
+    assert (await client.patch(f"{path}/r/status", body))[0] == 200
+    assert (await client.patch(f"{path}/r", {"metadata": {"uid": "another"}}))[0] == 422
+    body = {"metadata": {"resourceVersion": "1"}, "status": {"phase": "Failed"}}
+    assert (await client.patch(f"{path}/r/status", body))[0] == 409

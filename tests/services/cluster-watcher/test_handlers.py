@@ -119,7 +119,7 @@ async def test_reading_stops_while_the_bus_is_behind() -> None:
 
 def test_a_single_config_map_is_a_scope_of_its_own() -> None:
     scope = scopes(["kube-system/x.y", "kube-system/x.y"])[-1]
-    assert (scope.kind, scope.marker, scope.only_key) == (CONFIG_MAPS, "", "configmap.kube-system.x_y")
+    assert (scope.kind, scope.marker, scope.only_key) == (CONFIG_MAPS, scope.only_key, "configmap.kube-system.x_y")
     assert scope.selection.namespace == "kube-system"
     assert scope.selection.field_selector == "metadata.name=x.y"
     assert scope.covers("configmap.kube-system.x_y")
@@ -131,7 +131,7 @@ def test_a_single_config_map_is_a_scope_of_its_own() -> None:
 def test_config_maps_are_named_in_full(value: str) -> None:
     with pytest.raises(SettingsError, match="BERTH_CONFIG_MAPS"):
         load_settings(Settings, {"BERTH_CONFIG_MAPS": value})
-    assert load_settings(Settings, {"BERTH_CONFIG_MAPS": "a/b,c/d"}).config_maps == ["a/b", "c/d"]
+    assert load_settings(Settings, {"BERTH_CONFIG_MAPS": "a/b,c/d"}).config_maps == ("a/b", "c/d")
 
 
 def test_a_kind_is_absent_when_the_server_says_so_for_a_while() -> None:

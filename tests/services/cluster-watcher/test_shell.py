@@ -115,12 +115,34 @@ async def test_every_kind_and_what_is_wrong_with_it(world: Any) -> None:
     await synced(world)
     await eventually(lambda: "configmap.default.a" in world.cluster.values)
     assert "configmap.default.b" not in world.cluster.values
+    proven = {"configmap.default.a", "configmap.default.absent"}
+    await eventually(lambda: proven <= {marker.kind for marker in world.cluster.markers if marker.complete})
     reserved = decode(world.cluster.values["reservation.r"], state.Reservation)
     assert reserved.template.requests == {"cpu": 2000}
     assert [problem.field for problem in reserved.problems] == [f"metadata.annotations[{names.ANNOTATION_ATTEMPT}]"]
     assert world.cluster.complete["reservations"].version >= reserved.version
     answer = await status_of(world.bus)
     assert answer.facts["reservations with problems, seen"] == 1
+
+
+def told(world: Any, kind: str) -> bool | None:
+    """What the newest marker of a kind says."""
+    return next((marker.complete for marker in reversed(world.cluster.markers) if marker.kind == kind), None)
+
+
+async def test_a_config_map_that_is_not_followed_any_more_proves_nothing(world: Any) -> None:
+    await world.create(
+        CONFIG_MAPS, "default", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {}}
+    )
+    _, task = await world.watcher(config_maps=("default/a",))
+    await eventually(lambda: "configmap.default.a" in world.cluster.values)
+    await eventually(lambda: told(world, "configmap.default.a") is True)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await world.watcher(config_maps=("default/b",))
+    await eventually(lambda: "configmap.default.a" not in world.cluster.values)
+    await eventually(lambda: told(world, "configmap.default.a") is False)
+    await eventually(lambda: told(world, "configmap.default.b") is True)
 
 
 async def test_kinds_that_are_not_installed_hold_nothing_up(world: Any) -> None:

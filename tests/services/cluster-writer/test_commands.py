@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from berth.bus.port import Message
@@ -9,8 +11,9 @@ from berth.cluster_writer.commands import Commands, NotNowError
 from berth.cluster_writer.picture import Picture
 from berth.contracts import subjects
 from berth.contracts.codec import encode
-from berth.contracts.command import EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.command import ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
 from berth.contracts.errors import Broken
+from berth.contracts.kube import OwnerReference
 from berth.kube.answer import Answer
 from berth.runtime.clock import SystemClock
 from berth.simcluster.store import Path
@@ -146,6 +149,18 @@ async def test_the_second_half_of_a_patch_is_guarded_too(desk, api):
     assert api.seen_reservation("r").phase != "Failed"
 
 
+async def test_a_status_without_a_version_is_written_to_the_object_that_is_meant(desk, api):
+    seen = api.reservation("r")
+    path = Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", "r")
+    command = PatchObject(api=RESERVATION_API, name="r", uid=seen.uid, status={"phase": "Failed"})
+    api.on("patch status", lambda name, body: api.store.patch(path, {"metadata": {"labels": {"a": "b"}}}) and None)
+    with pytest.raises(NotNowError):
+        await desk.send(command)
+    assert api.seen_reservation("r").phase != "Failed"
+    await desk.send(command)
+    assert api.seen_reservation("r").phase == "Failed"
+
+
 async def test_another_objects_uid_is_overtaken(desk, api):
     api.reservation("r")
     await desk.send(PatchObject(api=RESERVATION_API, name="r", uid="former", status={"phase": "Failed"}))
@@ -172,3 +187,66 @@ async def test_what_the_api_refuses_for_good_is_broken(desk, api):
     api.on("patch status", lambda name, body: Answer(422, reason="Invalid"))
     with pytest.raises(Broken, match="422"):
         await desk.send(PatchObject(api=RESERVATION_API, name="r", uid=seen.uid, status={"phase": "x"}))
+
+
+SLO_API = "slo.koordinator.sh/v1alpha1/nodeslos"
+SLO = Path("slo.koordinator.sh", "v1alpha1", "nodeslos", "", "n")
+
+
+def strategy(percent, *, revision=1, uid="u"):
+    spec = {"resourceUsedThresholdWithBE": {"enable": True, "cpuSuppressThresholdPercent": percent}}
+    owner = OwnerReference(api_version="v1", kind="Node", name="n", uid=uid)
+    return ApplyObject(api=SLO_API, name="n", spec=spec, owner=owner, revision=revision)
+
+
+def applied(api):
+    return json.loads(api.store.get(SLO).body)
+
+
+async def test_an_object_is_made_then_changed_and_belongs_to_its_owner(desk, api):
+    await desk.send(strategy(60))
+    made = applied(api)
+    assert made["kind"] == "NodeSLO"
+    assert made["spec"]["resourceUsedThresholdWithBE"]["cpuSuppressThresholdPercent"] == 60
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert (owner["apiVersion"], owner["kind"], owner["name"], owner["uid"]) == ("v1", "Node", "n", "u")
+    await desk.send(strategy(70, revision=2))
+    again = applied(api)
+    assert again["spec"]["resourceUsedThresholdWithBE"]["cpuSuppressThresholdPercent"] == 70
+    assert again["metadata"]["uid"] == made["metadata"]["uid"]
+    await desk.send(strategy(70, revision=2))
+    assert applied(api) == again
+
+
+async def test_a_request_that_a_newer_one_has_overtaken_is_dropped(desk, api):
+    await desk.send(strategy(70, revision=2))
+    await desk.send(strategy(60, revision=1))
+    assert applied(api)["spec"]["resourceUsedThresholdWithBE"]["cpuSuppressThresholdPercent"] == 70
+    assert api.calls["patch"] == 1
+
+
+async def test_an_object_of_a_former_node_is_not_made(desk, api):
+    node = api.node("n")
+    desk.picture.read_state("node.n", encode(node), deleted=False, gap=False)
+    await desk.send(strategy(60, uid="former"))
+    assert api.store.get(SLO).status == 404
+    await desk.send(strategy(60, uid=node.uid))
+    assert applied(api)["spec"]
+
+
+async def test_an_object_that_could_not_be_made_comes_again(desk, api):
+    api.on("patch", lambda name, body: Answer(503))
+    with pytest.raises(NotNowError):
+        await desk.send(strategy(60, revision=2))
+    await desk.send(strategy(60, revision=2))
+    assert applied(api)["spec"]
+
+
+async def test_other_kinds_may_not_be_made(desk):
+    with pytest.raises(Broken, match="v1/secrets"):
+        await desk.send(ApplyObject(api="v1/secrets", name="s"))
+
+
+async def test_a_spec_that_the_schema_forbids_is_broken(desk):
+    with pytest.raises(Broken, match="422"):
+        await desk.send(strategy(500))

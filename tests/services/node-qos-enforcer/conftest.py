@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.node_qos_enforcer.core.cgroup_paths import pod_dir, qos_dir
+from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
 from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.sampler import Trees
 
@@ -69,17 +69,24 @@ class FakeMachine:
             self.group(qos_dir(self.driver, qos), cpu_ns=0, memory=0)
 
     def pod(self, uid: str, qos: str, *, cpu_ns: int, memory: int) -> str:
-        path = pod_dir(self.driver, qos, uid)
+        above = qos_dir(self.driver, qos)
+        name = f"{above.rpartition('/')[2].removesuffix('.slice')}-pod{uid.replace('-', '_')}.slice"
+        path = f"{above}/{name if self.driver == 'systemd' else f'pod{uid}'}"
         self.group(path, cpu_ns=cpu_ns, memory=memory)
         return path
 
-    def group(self, path: str, *, cpu_ns: int, memory: int, quota: int = -1) -> None:
-        """Write the files of one control group."""
+    def group(self, path: str, *, cpu_ns: int, memory: int, quota: int = -1, psi: float = 2.5) -> None:
+        """Write the files of one control group; a unified tree beside version 1 has pressure and nothing else."""
         base = "sys/fs/cgroup"
+        if self.mode != "v1":
+            unified = "" if self.mode == "v2" else "unified/"
+            for resource in ("cpu", "memory", "io"):
+                self.write(f"{base}/{unified}{path}/{resource}.pressure", PSI.format(psi))
         if self.mode == "v2":
             self.write(f"{base}/{path}/cpu.stat", f"usage_usec {cpu_ns // 1000}\nuser_usec 1\nsystem_usec 1\n")
             self.write(f"{base}/{path}/memory.stat", memory_stat(memory, ""))
             self.write(f"{base}/{path}/cpu.max", f"{'max' if quota < 0 else quota} 100000\n")
+            self.write(f"{base}/{path}/cpuset.cpus", "\n")
             self.write(f"{base}/{path}/cpuset.cpus.effective", f"0-{self.cpus - 1}\n")
             return
         self.write(f"{base}/cpuacct/{path}/cpuacct.usage", f"{cpu_ns}\n")

@@ -2,13 +2,17 @@
 
 import json
 
+import pytest
+
 from berth.bus.port import Entry
 from berth.contracts import state
 from berth.contracts.codec import decode, encode
 from berth.contracts.metrics import NodeMetrics
-from berth.node_qos_enforcer.core.measure import Meter, Strategy
+from berth.contracts.slo import CpuSuppress, NodeSLO
+from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN
-from berth.node_qos_enforcer.handlers import NodeView, Reporter, node_key
+from berth.node_qos_enforcer.core.strategy import Strategy
+from berth.node_qos_enforcer.handlers import NodeView, Picture, Reporter, StrategyView, node_key
 from berth.node_qos_enforcer.sampler import take_sample
 
 KEY = node_key("n-1.example")
@@ -33,10 +37,10 @@ class Bucket:
         return True
 
 
-def reporter(**more) -> Reporter:
-    node = "n-1.example"
-    parts = {"view": NodeView(KEY), "bucket": Bucket(), "strategy": Strategy(), "meter": Meter(node, max_gap_s=20)}
-    return Reporter(node=node, **{**parts, **more})
+def reporter(strategy: Strategy | None = None) -> Reporter:
+    picture = Picture("n-1.example")
+    picture.strategies.strategy = strategy
+    return Reporter(picture=picture, bucket=Bucket(), meter=Meter(picture.node, max_gap_s=20))
 
 
 def test_view_takes_its_own_node_only():
@@ -54,13 +58,13 @@ def test_view_takes_its_own_node_only():
 
 def test_state_that_cannot_be_read_is_a_problem_of_the_next_message(modern_machine):
     one = reporter()
-    one.view.apply(entry(b'{"type":"node.seen.v1","name":5}'))
+    one.picture.view.apply(entry(b'{"type":"node.seen.v1","name":5}'))
     got = one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=5.0)
     assert f"state.{KEY}" in [problem.field for problem in got.metrics.problems]
 
 
 def test_each_look_goes_to_the_nodes_own_key(modern_machine):
-    one = reporter()
+    one = reporter(Strategy(enabled=True, policy="cfsQuota"))
     modern_machine.kubelet()
     for step in (0, 1):
         modern_machine.node(ticks=1_000 + 400 * step)
@@ -93,3 +97,54 @@ def test_somebody_elses_write_is_counted():
     one.on_conflict("node.other")
     one.on_conflict(KEY)
     assert one.facts()["conflicts"] == 1
+
+
+def told(enabled=True, policy="cfsQuota", **more) -> bytes:
+    return encode(NodeSLO(node="n-1.example", cpu_suppress=CpuSuppress(enabled=enabled, policy=policy, **more)))
+
+
+def test_a_strategy_is_taken_from_the_nodes_own_key():
+    view = StrategyView(KEY)
+    view.apply(entry(told(), key="node.other"))
+    assert (view.strategy, view.source) == (None, "none")
+    view.apply(entry(told(threshold_percent=40, min_percent=5)))
+    assert view.strategy == Strategy(enabled=True, policy="cfsQuota", threshold_percent=40, min_percent=5)
+    assert view.source == "bus"
+
+
+def test_a_lost_bucket_leaves_the_last_strategy():
+    view = StrategyView(KEY)
+    view.apply(entry(told()))
+    view.reset()
+    view.end(7)
+    assert view.strategy == Strategy(enabled=True, policy="cfsQuota")
+
+
+def test_a_deletion_switches_off():
+    view = StrategyView(KEY)
+    view.apply(entry(told()))
+    view.apply(entry(b"", deleted=True))
+    assert (view.strategy, view.source, view.message) == (Strategy(), "withdrawn", None)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (b"{", "not JSON"),
+        (told(threshold_percent=101), "cpu_suppress.threshold_percent: is not within 0..100: 101"),
+        (told(min_percent=-1), "cpu_suppress.min_percent"),
+        (told(policy="x" * 5_000), "cpu_suppress.policy: is none of cpuset, cfsQuota: 'xxx"),
+    ],
+)
+def test_a_strategy_of_no_use_leaves_the_last_one_and_is_named(value, words, modern_machine):
+    one = reporter()
+    view = one.picture.strategies
+    view.apply(entry(told()))
+    view.apply(entry(value))
+    assert view.strategy == Strategy(enabled=True, policy="cfsQuota")
+    got = one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=5.0)
+    (problem,) = [each for each in got.metrics.problems if each.field == f"slo.{KEY}"]
+    assert words in problem.message
+    assert len(problem.message) <= 200
+    view.apply(entry(told(enabled=False)))
+    assert (view.strategy, view.problems) == (Strategy(policy="cfsQuota"), ())

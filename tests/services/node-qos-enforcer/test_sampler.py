@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -36,8 +37,9 @@ def test_everything_is_found_in_every_layout(fake_machine):
     got = {pod.uid: (pod.kube_qos, pod.group.cpu.value_ns, pod.group.memory_bytes) for pod in sample.pods}
     assert got == {UID: ("Guaranteed", 5_000, 1_000), "be": ("BestEffort", 7_000, 2_000)}
     assert sample.groups["BestEffort"].memory_bytes == 3_000
-    assert sample.best_effort_bandwidth == (250_000, 100_000)
-    assert sample.best_effort_cpus == frozenset(range(8))
+    assert sample.best_effort.bandwidth == (250_000, 100_000)
+    assert sample.best_effort.quota_us == 250_000
+    assert sample.best_effort.cpus == sample.best_effort.all_cpus == frozenset(range(8))
 
 
 def test_layout_is_told_by_the_tree(fake_machine):
@@ -211,6 +213,38 @@ def test_topology_is_read_from_sys(modern_machine):
 def test_a_kernel_without_numa_has_one_node(modern_machine):
     shutil.rmtree(modern_machine.root / "sys/devices/system/node")
     assert {row.node for row in read_topology(modern_machine.trees.sys)} == {0}
+
+
+def test_pressure_of_the_classes_is_read_where_the_kernel_has_it(fake_machine):
+    fake_machine.kubelet()
+    fake_machine.group(qos_dir(fake_machine.driver, "BestEffort"), cpu_ns=0, memory=0, psi=61.5)
+    sample = look(fake_machine)
+    assert sample.problems == ()
+    got = {
+        qos: {resource: stalls.some.avg10 for resource, stalls in group.pressure.items()}
+        for qos, group in sample.groups.items()
+    }
+    if fake_machine.mode == "v1":
+        assert got == {"Guaranteed": {}, "Burstable": {}, "BestEffort": {}}
+    else:
+        calm = dict.fromkeys(("cpu", "memory", "io"), 2.5)
+        assert got == {"Guaranteed": calm, "Burstable": calm, "BestEffort": dict.fromkeys(calm, 61.5)}
+
+
+def test_a_unified_tree_without_the_pods_groups_has_no_pressure_of_them(modern_machine, tmp_path):
+    machine = replace(modern_machine, root=tmp_path / "hybrid", mode="hybrid", driver="cgroupfs")
+    machine.kubelet()
+    shutil.rmtree(machine.root / "sys/fs/cgroup/unified/kubepods")
+    sample = look(machine)
+    assert (sample.problems, sample.groups["BestEffort"].pressure) == ((), {})
+
+
+def test_pressure_that_does_not_parse_is_named(modern_machine):
+    modern_machine.kubelet()
+    modern_machine.write(f"sys/fs/cgroup/{qos_dir('systemd', 'BestEffort')}/io.pressure", "some avg10=many\n")
+    sample = look(modern_machine)
+    assert [problem.field for problem in sample.problems] == ["pressure_by_group[besteffort].io"]
+    assert sample.groups["BestEffort"].pressure.keys() == {"cpu", "memory"}
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/stat"), reason="not Linux")

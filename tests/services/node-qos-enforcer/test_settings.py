@@ -4,7 +4,6 @@ import socket
 
 import pytest
 
-from berth.node_qos_enforcer.core.measure import Strategy
 from berth.node_qos_enforcer.settings import Settings, with_kubernetes_name
 from berth.runtime import SettingsError, load_settings
 
@@ -17,7 +16,6 @@ def test_defaults_measure_this_machine():
     settings = load()
     assert settings.node_or_default() == socket.gethostname().lower()
     assert settings.cgroup_or_default() == "/sys/fs/cgroup"
-    assert settings.strategy() == Strategy(threshold_percent=65, min_percent=None)
     assert settings.interval_s == 10.0
 
 
@@ -33,7 +31,7 @@ def test_mounts_of_a_daemon_set():
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("INTERVAL_S", "0"), ("INTERVAL_S", "nan"), ("SUPPRESS_THRESHOLD_PERCENT", "101"), ("NODE_NAME", "x" * 300)],
+    [("INTERVAL_S", "0"), ("INTERVAL_S", "nan"), ("NODE_NAME", "x" * 300)],
 )
 def test_bad_values_are_named(variable, value):
     with pytest.raises(SettingsError, match=f"BERTH_{variable}"):

@@ -18,10 +18,11 @@ from berth.contracts import buckets, state
 from berth.contracts.codec import decode, encode
 from berth.contracts.metrics import NodeMetrics
 from berth.contracts.question import StatusAnswer, StatusQuestion
+from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.contracts.subjects import question_subject
 from berth.node_qos_enforcer.handlers import node_key
 from berth.node_qos_enforcer.settings import Settings
-from berth.node_qos_enforcer.shell import SERVICE, main
+from berth.node_qos_enforcer.shell import SERVICE, Agent
 from berth.runtime import Context
 
 DEADLINE_S = 30.0
@@ -93,7 +94,9 @@ async def agent(server, machine, **settings):
     )
     async with connected(server, SERVICE) as bus:
         ctx = Context(service=SERVICE, settings=settings, bus=bus, instance="i", random=random.Random(1))
-        ctx.spawn(main(ctx), name="main")
+        agent = Agent()
+        ctx.spawn(agent.before_bus(ctx), name="before-bus")
+        ctx.spawn(agent.main(ctx), name="main")
         try:
             yield ctx
         finally:
@@ -186,7 +189,65 @@ async def test_status_tells_how_the_target_came_about(nats_server, modern_machin
         assert answer.facts["node"] == NODE
         assert answer.facts["cgroup_driver"] == "systemd"
         assert answer.facts["suppress_target_milli"] == 5_200
-        assert answer.facts["best_effort_next_quota_us"] == 520_000
+        assert answer.facts["best_effort_next_quota_us"] == "unchanged"
+        assert answer.facts["best_effort_policy"] == "off"
+
+
+def rule(**told) -> bytes:
+    return encode(NodeSLO(node=NODE, cpu_suppress=CpuSuppress(**{"enabled": True, "policy": "cfsQuota", **told})))
+
+
+async def test_the_published_strategy_counts_and_nothing_is_written_unless_told(nats_server, modern_machine, tmp_path):
+    modern_machine.kubelet()
+    modern_machine.pod("p", "Burstable", cpu_ns=1_000, memory=7)
+    knob = modern_machine.root / "sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/cpu.max"
+    async with watched(nats_server) as (bus, latest), agent(nats_server, modern_machine):
+        await until(lambda: (got := latest.metrics()) and got.suppress_cpu_milli == 5_200, "the protocol's default")
+        slo = bus.owned(buckets.SLO)
+        slo.put(KEY, rule(threshold_percent=50))
+        got = await until(lambda: (got := latest.metrics()).suppress_cpu_milli == 4_000 and got, "the strategy")
+        assert (got.best_effort.policy, got.best_effort.enforced) == ("cfsQuota", False)
+        assert (got.best_effort.quota_us, got.best_effort.next_quota_us) == (-1, 400_000)
+        slo.put(KEY, rule(threshold_percent=500))
+        got = await until(lambda: (got := latest.metrics()).problems and got, "a strategy of no use is named")
+        assert (got.problems[0].field, got.suppress_cpu_milli) == (f"slo.{KEY}", 4_000)
+        slo.delete(KEY)
+        await until(lambda: (got := latest.metrics()).suppress_cpu_milli == 5_200 and not got.problems, "withdrawn")
+    assert knob.read_text() == "max 100000\n"
+
+
+async def test_an_agent_that_enforces_writes_keeps_and_lets_go(nats_server, modern_machine, tmp_path):
+    modern_machine.kubelet()
+    modern_machine.pod("p", "Burstable", cpu_ns=1_000, memory=7)
+    knob = modern_machine.root / "sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/cpu.max"
+    told = {"enforce": True, "enforce_interval_s": 0.1, "strategy_file": str(tmp_path / "strategy.json")}
+    async with watched(nats_server) as (bus, latest):
+        async with agent(nats_server, modern_machine, **told):
+            await until(lambda: (got := latest.metrics()) and got.interval_s, "figures")
+            assert knob.read_text() == "max 100000\n", "no strategy was told"
+            bus.owned(buckets.SLO).put(KEY, rule(threshold_percent=50))
+            await until(lambda: knob.read_text() == "400000 100000\n", "the quota")
+            await until(lambda: latest.metrics().best_effort.enforced, "it is told")
+            await until((tmp_path / "strategy.json").exists, "the strategy is kept")
+            knob.unlink()
+            knob.mkdir()
+            await until(lambda: "best_effort.quota" in [each.field for each in latest.metrics().problems], "a problem")
+            knob.rmdir()
+            knob.write_text("max 100000\n")
+            await until(lambda: knob.read_text() == "400000 100000\n", "the quota again")
+        assert knob.read_text() == "max 100000\n", "an agent that ends lets go"
+
+
+async def test_a_strategy_file_of_no_use_stops_nothing(nats_server, modern_machine, tmp_path):
+    modern_machine.kubelet()
+    file = tmp_path / "strategy.json"
+    file.write_text("{")
+    async with (
+        watched(nats_server) as (_, latest),
+        agent(nats_server, modern_machine, enforce=True, strategy_file=str(file)),
+    ):
+        await until(lambda: (got := latest.metrics()) and got.interval_s, "figures")
+    assert file.read_text() == "{"
 
 
 async def test_measuring_goes_on_while_the_bus_is_away(nats_server, modern_machine):

@@ -1,17 +1,21 @@
 """From one look after another to the message: what is known, what is left out, what best-effort pods may use."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.contracts.base import Problem
-from berth.contracts.metrics import Usage
+from berth.contracts.metrics import BestEffortCpu, GroupPressure, Pressure, Usage
 from berth.node_qos_enforcer.core.cgroup_files import Bandwidth
-from berth.node_qos_enforcer.core.measure import MAX_PROBLEMS, Meter, Strategy
+from berth.node_qos_enforcer.core.measure import MAX_PROBLEMS, Meter
 from berth.node_qos_enforcer.core.node_facts import NodeFacts
+from berth.node_qos_enforcer.core.plan import Held
 from berth.node_qos_enforcer.core.pressure import Stall, StallPair
 from berth.node_qos_enforcer.core.proc import MemInfo
 from berth.node_qos_enforcer.core.sample import GroupSample, NodeSample, PodSample
+from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.core.usage import Reading
 
 SECOND = 1_000_000_000
@@ -148,11 +152,29 @@ def test_a_node_without_counters_still_reports_memory():
 def test_next_quota_follows_the_target():
     meter = Meter("n", max_gap_s=20)
     pods = [("ls", "Burstable", 0, 0)]
-    unlimited = {"best_effort_bandwidth": Bandwidth(-1, 100_000)}
-    assert measure(meter, sample(0, node=0, pods=pods, **unlimited)).next_quota_us is None
+    more = {"best_effort": Held(Bandwidth(-1, 100_000), frozenset({0, 1}), frozenset({0, 1}))}
+    rule = {"strategy": Strategy(enabled=True, policy="cfsQuota"), "enforced": True}
+    first = measure(meter, sample(0, node=0, pods=pods, **more), **rule)
+    assert first.plan == (None, None, "node CPU usage is not known yet")
     pods = [("ls", "Burstable", 20, 0)]
-    got = measure(meter, sample(10, node=20, pods=pods, **unlimited))
-    assert got.next_quota_us == got.target.target_milli * 100
+    got = measure(meter, sample(10, node=20, pods=pods, **more), **rule)
+    assert got.plan.quota_us == got.target.target_milli * 100
+    assert got.metrics.best_effort == BestEffortCpu(
+        policy="cfsQuota", enforced=True, quota_us=-1, cpus="0-1", next_quota_us=got.plan.quota_us
+    )
+
+
+def test_a_machine_without_kubelet_says_nothing_of_best_effort():
+    got = measure(Meter("n", max_gap_s=20), replace(sample(0, node=0), driver=None)).metrics
+    assert got.best_effort is None
+
+
+def test_pressure_of_groups_is_told_by_group():
+    pair = StallPair(Stall(1.0, 2.0, 3.0, 4), Stall(0.5, 0.25, 0.0, 1))
+    groups = {"Guaranteed": GroupSample(), "BestEffort": GroupSample(pressure={"cpu": pair})}
+    got = measure(Meter("n", max_gap_s=20), replace(sample(0, node=0), groups=groups)).metrics
+    told = Pressure(some_avg10=1.0, some_avg60=2.0, full_avg10=0.5, full_avg60=0.25)
+    assert got.pressure_by_group == {"besteffort": GroupPressure(cpu=told)}
 
 
 def test_pressure_is_carried_over():

@@ -1,10 +1,9 @@
-"""Usage from counters, and aggregation."""
+"""Usage from counters."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.node_qos_enforcer.core.aggregate import AGGREGATIONS, Sample, aggregate
 from berth.node_qos_enforcer.core.usage import MAX_SERIES, Counters, Reading, cores_between
 
 SECOND = 1_000_000_000
@@ -69,30 +68,3 @@ def test_memory_of_series_is_bounded():
         counters.cores(str(index), Reading(0, 0.0))
     assert len(counters) == MAX_SERIES
     assert counters.cores("0", Reading(SECOND, 1.0)) == 1.0
-
-
-values = st.floats(0, 1e6, allow_nan=False)
-
-
-@given(st.lists(st.builds(Sample, st.floats(0, 1e6), values), min_size=1, max_size=200))
-def test_percentiles_are_elements_and_ascend(samples):
-    got = [aggregate(samples, name) for name in ("p50", "p90", "p95", "p99")]
-    assert got == sorted(got)
-    assert set(got) <= {sample.value for sample in samples}
-    low, high = min(s.value for s in samples), max(s.value for s in samples)
-    assert low - 1e-6 <= aggregate(samples, "avg") <= high + 1e-6
-
-
-def test_newest_of_equally_new_samples_is_the_first():
-    assert aggregate([Sample(1.0, 5.0), Sample(2.0, 6.0), Sample(2.0, 7.0)], "last") == 6.0
-
-
-@pytest.mark.parametrize("name", [*AGGREGATIONS, "p42"])
-def test_no_samples_is_an_error(name):
-    with pytest.raises(ValueError, match="no samples"):
-        aggregate([], name)
-
-
-def test_unknown_aggregation_is_named():
-    with pytest.raises(ValueError, match="p42"):
-        aggregate([Sample(0.0, 1.0)], "p42")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -104,13 +104,13 @@ KINDS: Final[tuple[Kind, ...]] = (
 class Scope(NamedTuple):
     """What one list and watch covers: a whole kind, or one object of it.
 
-    `marker` is the kind in `synced.<marker>`; empty for a part of a kind, which proves nothing about the rest.
+    `marker` is the kind in `synced.<marker>`; that of one object is its key, which proves nothing about the rest.
     """
 
     name: str
     kind: Kind
     selection: Selection
-    marker: str = ""
+    marker: str
     only_key: str = ""
 
     def covers(self, key: str) -> bool:
@@ -118,7 +118,7 @@ class Scope(NamedTuple):
         return not self.only_key or key == self.only_key
 
 
-def scopes(config_maps: list[str]) -> list[Scope]:
+def scopes(config_maps: Iterable[str]) -> list[Scope]:
     """What to follow: all kinds, and these ConfigMaps (`namespace/name`)."""
     whole = [Scope(kind.plural, kind, Selection(kind.resource), kind.plural) for kind in KINDS]
     return whole + [_config_map(each) for each in dict.fromkeys(config_maps)]
@@ -127,4 +127,5 @@ def scopes(config_maps: list[str]) -> list[Scope]:
 def _config_map(listed: str) -> Scope:
     namespace, _, name = listed.partition("/")
     selection = Selection(kube.CONFIG_MAPS, namespace, "", f"metadata.name={name}")
-    return Scope(f"configmap {listed}", CONFIG_MAPS, selection, "", CONFIG_MAPS.key(namespace, name))
+    key = CONFIG_MAPS.key(namespace, name)
+    return Scope(f"configmap {listed}", CONFIG_MAPS, selection, key, key)

@@ -123,7 +123,7 @@ class Publisher:
                 await self._clock.sleep(rest_s)
 
     async def start(self, owned: OwnedPort) -> None:
-        """Read what STATE holds, and remove single objects that are not followed any more."""
+        """Read what STATE holds; single objects that are not followed any more go, with what was proven of them."""
         await owned.ready()
         self._shelf.adopt_markers()
         followed = {source.scope.only_key for source in self._sources if source.scope.only_key}
@@ -131,9 +131,11 @@ class Publisher:
             if key not in followed:
                 owned.delete(key, str(known.version).encode())
                 self._shelf.delete(key, known.version, self._clock.monotonic())
-        for marker in [each for each in self._shelf.markers if each.startswith("configmap.") and each not in followed]:
-            del self._shelf.markers[marker]
-            owned.delete(synced_key(marker))
+        for marker in list(self._shelf.markers.values()):
+            if marker.kind.startswith("configmap.") and marker.kind not in followed and marker.complete:
+                unknown = Synced(kind=marker.kind, version=marker.version, complete=False)
+                self._shelf.mark(unknown)
+                owned.put(synced_key(marker.kind), encode(unknown))
 
     async def _one_batch(self, owned: OwnedPort) -> None:
         era, since = self._era, self._outbox.since

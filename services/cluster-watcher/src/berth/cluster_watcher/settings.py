@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from berth.contracts.slo import CONFIG_MAP
 from berth.kube.settings import KubeSettings
 from berth.runtime.settings import Seconds, ServiceSettings
 
@@ -21,8 +22,8 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     kubeconfig: Annotated[str, Meta(description="path of a kubeconfig")] = ""
     kube_context: Annotated[str, Meta(description="context of the kubeconfig; empty: its current one")] = ""
     config_maps: Annotated[
-        list[str], Meta(max_length=CONFIG_MAPS_MAX, description="ConfigMaps to follow, as namespace/name")
-    ] = []
+        tuple[str, ...], Meta(max_length=CONFIG_MAPS_MAX, description="ConfigMaps to follow, as namespace/name")
+    ] = (CONFIG_MAP,)
     list_page: Annotated[int, Meta(ge=1, le=5000, description="objects per page of a list")] = 500
     lease_ttl_s: Annotated[int, Meta(ge=2, le=300, description="time to live of the lease between replicas")] = 6
     relist_pause_s: Annotated[

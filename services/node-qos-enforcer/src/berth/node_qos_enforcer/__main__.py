@@ -6,8 +6,10 @@ import os
 import sys
 
 from berth.node_qos_enforcer.settings import Settings, with_kubernetes_name
-from berth.node_qos_enforcer.shell import SERVICE, main
+from berth.node_qos_enforcer.shell import SERVICE, Agent
 from berth.runtime import run
 
 if __name__ == "__main__":
-    sys.exit(run(SERVICE, Settings, main, environ=with_kubernetes_name(os.environ)))
+    agent = Agent()
+    environ = with_kubernetes_name(os.environ)
+    sys.exit(run(SERVICE, Settings, agent.main, before_bus=agent.before_bus, environ=environ))

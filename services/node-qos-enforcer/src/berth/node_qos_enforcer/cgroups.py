@@ -20,13 +20,13 @@ from berth.node_qos_enforcer.core.cgroup_files import (
 )
 from berth.node_qos_enforcer.core.cgroup_paths import DRIVERS, Driver, qos_dir
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
-from berth.node_qos_enforcer.core.memory_policy import cgroup_memory_bytes
-from berth.node_qos_enforcer.core.pressure import StallPair, parse_pressure
 from berth.node_qos_enforcer.files import FileTree
 
 Mode = Literal["v1", "v2", "hybrid", "none"]
 
 UNIFIED = "unified"
+BEST_EFFORT_DIRS = tuple(qos_dir(driver, "BestEffort") for driver in DRIVERS)
+"""The only groups, with what is below them, that anything is ever written to."""
 _V1_DIRS = {
     "cpu": ("cpu", "cpu,cpuacct", "cpuacct,cpu"),
     "cpuacct": ("cpuacct", "cpu,cpuacct", "cpuacct,cpu"),
@@ -107,7 +107,7 @@ def read_memory_bytes(tree: FileTree, layout: Layout, group: str) -> int | None:
     if where is None:
         return None
     text = tree.read(where.path(group, "memory.stat"))
-    return None if text is None else cgroup_memory_bytes(parse_memory_stat(text, where.version))
+    return None if text is None else parse_memory_stat(text, where.version).usage_without_page_cache
 
 
 def read_bandwidth(tree: FileTree, layout: Layout, group: str) -> Bandwidth | None:
@@ -133,9 +133,6 @@ def read_cpuset(tree: FileTree, layout: Layout, group: str) -> frozenset[int] | 
     return None if text is None else parse_cpuset(text, field=file)
 
 
-def read_pressure(tree: FileTree, layout: Layout, group: str, resource: str) -> StallPair | None:
-    """Return a group's pressure on `cpu`, `memory` or `io`, None where there is no such file. Raises Malformed."""
-    if layout.pressure is None:
-        return None
-    text = tree.read(layout.pressure.path(group, f"{resource}.pressure"))
-    return None if text is None else parse_pressure(text, file=f"{resource}.pressure")
+def pressure_path(layout: Layout, group: str, resource: str) -> str | None:
+    """Give the path of a group's pressure on `cpu`, `memory` or `io`, None where no tree of version 2 is mounted."""
+    return None if layout.pressure is None else layout.pressure.path(group, f"{resource}.pressure")

@@ -15,6 +15,7 @@ PRESSURE = gauge("berth_node_pressure_percent", "Share of the last 10 s in which
 TARGET = gauge("berth_node_suppress_target_milli", "CPU that best-effort pods may use; NaN while it is not known.")
 PROBLEMS = gauge("berth_node_problems", "What could not be read or made sense of in the last look.")
 VANISHED = counter("berth_node_vanished_groups_total", "Pods that went away while they were being read.")
+WRITES = counter("berth_node_writes_total", "Writes to the best-effort group.", ["knob", "outcome"])
 CONFLICTS = counter("berth_node_conflicts_total", "Writes of this node's entry by somebody else.")
 
 

@@ -25,7 +25,7 @@ def read_online_cpus(sys: FileTree) -> frozenset[int]:
 
 
 def read_topology(sys: FileTree) -> list[Processor]:
-    """Return every online CPU with its core, socket, NUMA node and L3 cache. Raises Malformed, Unreadable."""
+    """Return every online CPU with its core, socket and NUMA node. Raises Malformed, Unreadable."""
     node_of = _numa_nodes(sys)
     rows = [
         Processor(
@@ -33,7 +33,6 @@ def read_topology(sys: FileTree) -> list[Processor]:
             core=_number(sys, f"{CPUS}/cpu{cpu}/topology/core_id", default=cpu),
             socket=_number(sys, f"{CPUS}/cpu{cpu}/topology/physical_package_id", default=0),
             node=node_of.get(cpu, 0),
-            l3=_number(sys, f"{CPUS}/cpu{cpu}/cache/index3/id", default=0),
         )
         for cpu in sorted(read_online_cpus(sys))[:MAX_PROCESSORS]
     ]

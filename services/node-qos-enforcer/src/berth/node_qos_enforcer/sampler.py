@@ -7,12 +7,15 @@ rest is read all the same. Blocking, so that it runs in a thread; it keeps nothi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer import cgroups, machine
 from berth.node_qos_enforcer.core.cgroup_paths import KUBE_QOS, Driver, KubeQos, pod_uid_of, qos_dir
 from berth.node_qos_enforcer.core.malformed import Malformed
+from berth.node_qos_enforcer.core.measure import PRESSURE_NAMES
+from berth.node_qos_enforcer.core.plan import Held
 from berth.node_qos_enforcer.core.pressure import StallPair, parse_pressure
 from berth.node_qos_enforcer.core.proc import MemInfo, parse_cpu_ticks, parse_meminfo
 from berth.node_qos_enforcer.core.sample import RESOURCES, GroupSample, NodeSample, PodSample
@@ -70,20 +73,49 @@ class _Pass:
         return parse_meminfo(text)
 
     def node_pressure(self) -> dict[str, StallPair]:
-        """Read the node's pressure; a kernel without it has no such files, or refuses to read them."""
+        """Read the node's pressure."""
+        found = {
+            resource: self._pressure(self.trees.proc, f"pressure/{resource}", f"{resource}_pressure")
+            for resource in RESOURCES
+        }
+        return {resource: stalls for resource, stalls in found.items() if stalls is not None}
+
+    def group_pressure(self, layout: cgroups.Layout, name: str, group: str) -> dict[str, StallPair]:
+        """Read the pressure on a group; control groups of version 1 have none."""
         found: dict[str, StallPair] = {}
         for resource in RESOURCES:
-            path = f"pressure/{resource}"
-            try:
-                text = self.trees.proc.read(path)
-                if text is not None:
-                    found[resource] = parse_pressure(text, file=f"/proc/{path}")
-            except Unreadable as error:
-                if error.reason != "EOPNOTSUPP":
-                    self.report(f"{resource}_pressure", str(error))
-            except Malformed as error:
-                self.report(f"{resource}_pressure", str(error))
+            path = cgroups.pressure_path(layout, group, resource)
+            field = f"pressure_by_group[{name}].{resource}"
+            stalls = None if path is None else self._pressure(self.trees.cgroup, path, field)
+            if stalls is not None:
+                found[resource] = stalls
         return found
+
+    def _pressure(self, tree: FileTree, path: str, field: str) -> StallPair | None:
+        """Read one pressure file; a kernel without pressure has no such file, or refuses to read it."""
+        try:
+            text = tree.read(path)
+            return None if text is None else parse_pressure(text, file=path)
+        except Unreadable as error:
+            if error.reason != "EOPNOTSUPP":
+                self.report(field, str(error))
+        except Malformed as error:
+            self.report(field, str(error))
+        return None
+
+    def class_group(self, layout: cgroups.Layout, qos: KubeQos, path: str) -> GroupSample:
+        """Read the group of a QoS class."""
+        pressure = self.group_pressure(layout, PRESSURE_NAMES[qos], path)
+        return replace(self.group(layout, f"by_qos[{qos}]", path), pressure=pressure)
+
+    def held(self, layout: cgroups.Layout, driver: Driver) -> Held:
+        """Read what holds the best-effort group."""
+        tree, group, above = self.trees.cgroup, qos_dir(driver, "BestEffort"), qos_dir(driver, "Guaranteed")
+        return Held(
+            self.attempt("best_effort.quota", lambda: cgroups.read_bandwidth(tree, layout, group)),
+            self.attempt("best_effort.cpus", lambda: cgroups.read_cpuset(tree, layout, group)),
+            self.attempt("best_effort.cpus", lambda: cgroups.read_cpuset(tree, layout, above)),
+        )
 
     def group(self, layout: cgroups.Layout, field: str, path: str) -> GroupSample:
         tree = self.trees.cgroup
@@ -143,13 +175,11 @@ def take_sample(trees: Trees, *, monotonic: Callable[[], float], clock_ticks_per
     driver: Driver | None = look.attempt("cgroup_driver", lambda: cgroups.detect_driver(trees.cgroup, layout))
     groups: dict[KubeQos, GroupSample] = {}
     pods: list[PodSample] = []
-    bandwidth, cpus = None, None
+    held = Held()
     if driver is not None:
         pods = look.pods(layout, driver)
-        groups = {qos: look.group(layout, f"by_qos[{qos}]", qos_dir(driver, qos)) for qos in KUBE_QOS}
-        below = qos_dir(driver, "BestEffort")
-        bandwidth = look.attempt("best_effort.quota", lambda: cgroups.read_bandwidth(trees.cgroup, layout, below))
-        cpus = look.attempt("best_effort.cpuset", lambda: cgroups.read_cpuset(trees.cgroup, layout, below))
+        groups = {qos: look.class_group(layout, qos, qos_dir(driver, qos)) for qos in KUBE_QOS}
+        held = look.held(layout, driver)
     return NodeSample(
         cpu=cpu,
         memory=memory,
@@ -159,8 +189,7 @@ def take_sample(trees: Trees, *, monotonic: Callable[[], float], clock_ticks_per
         driver=driver,
         groups=groups,
         pods=tuple(pods),
-        best_effort_bandwidth=bandwidth,
-        best_effort_cpus=cpus,
+        best_effort=held,
         vanished=look.vanished,
         problems=tuple(look.problems),
     )

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from berth.node_qos_enforcer.core.measure import Strategy
 from berth.runtime import ServiceSettings
 
 KUBERNETES_NODE_NAME = "NODE_NAME"
@@ -24,17 +23,20 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     interval_s: Annotated[
         float, Meta(ge=0.1, le=3600, description="time between two looks at the node, in seconds")
     ] = 10.0
+    enforce: Annotated[
+        bool, Meta(description="write to the best-effort group what the strategy says; off: only tell what would be")
+    ] = False
+    enforce_interval_s: Annotated[
+        float, Meta(ge=0.1, le=60, description="time between two looks while enforcing, in seconds")
+    ] = 1.0
+    strategy_file: Annotated[str, Meta(description="where the last strategy is kept over restarts; empty: nowhere")] = (
+        ""
+    )
     proc_root: Annotated[str, Meta(min_length=1, description="where the node's /proc is mounted")] = "/proc"
     sys_root: Annotated[str, Meta(min_length=1, description="where the node's /sys is mounted")] = "/sys"
     cgroup_root: Annotated[
         str, Meta(description="where the node's control groups are mounted; empty: fs/cgroup below sys_root")
     ] = ""
-    suppress_threshold_percent: Annotated[
-        int, Meta(ge=0, le=100, description="share of the node's CPU in use above which best-effort pods give way")
-    ] = 65
-    suppress_min_percent: Annotated[
-        int, Meta(ge=-1, le=100, description="share of the node's CPU that best-effort pods always keep; -1: none")
-    ] = -1
 
     def node_or_default(self) -> str:
         """Return the node's name: as told, else the name of the host (which is what kubelet takes, too)."""
@@ -43,13 +45,6 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     def cgroup_or_default(self) -> str:
         """Return where control groups are."""
         return self.cgroup_root or f"{self.sys_root.rstrip('/')}/fs/cgroup"
-
-    def strategy(self) -> Strategy:
-        """Return the threshold and floor for best-effort pods."""
-        return Strategy(
-            threshold_percent=self.suppress_threshold_percent,
-            min_percent=None if self.suppress_min_percent < 0 else self.suppress_min_percent,
-        )
 
 
 def with_kubernetes_name(environ: Mapping[str, str]) -> dict[str, str]:

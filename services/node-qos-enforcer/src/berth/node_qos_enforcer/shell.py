@@ -1,7 +1,8 @@
-"""Bus in, bus out: follow the node's state, look at the machine now and then, publish, answer questions.
+"""Bus in, bus out: follow the node's state and strategy, look at the machine now and then, publish, answer questions.
 
 The first look comes at once and the second a second later, because CPU usage takes two; from then on they come at the
-set interval. Looks run in a thread, since files of the kernel can be slow when the machine is in trouble.
+set interval. Looks run in a thread, since files of the kernel can be slow when the machine is in trouble. What holds
+best-effort pods (`enforcing`) runs from the start, whether there is a bus or not.
 """
 
 from __future__ import annotations
@@ -9,46 +10,104 @@ from __future__ import annotations
 import asyncio
 import os
 from importlib.metadata import version
+from typing import NamedTuple
 
 from berth.contracts import buckets
 from berth.contracts.codec import encode
+from berth.contracts.errors import Broken
 from berth.contracts.question import StatusAnswer
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
-from berth.node_qos_enforcer.handlers import NodeView, Reporter, node_key
+from berth.node_qos_enforcer.handlers import Picture, Reporter
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
+from berth.node_qos_enforcer.store import StrategyFile
 from berth.runtime import Context, Periodic
 
 SERVICE = "node-qos-enforcer"
 SECOND_LOOK_S = 1.0
+KEEP_S = 1.0
 LOOKING = "looking at the node"
 
 
-async def main(ctx: Context[Settings]) -> None:
-    """Run the agent until cancelled."""
-    settings = ctx.settings
-    node = settings.node_or_default()
-    key = node_key(node)
-    view = NodeView(key)
-    ctx.spawn(ctx.bus.follow(buckets.STATE, view, keys=key).run(), name="follow-node")
-    meter = Meter(node, max_gap_s=2 * settings.interval_s + SECOND_LOOK_S)
-    reporter: Reporter
-    bucket = ctx.bus.owned(
-        buckets.METRICS,
-        keys=key,
-        on_conflict=lambda conflicted: reporter.on_conflict(conflicted),
-        on_reset=lambda: reporter.on_reset(),
-    )
-    reporter = Reporter(node=node, meter=meter, strategy=settings.strategy(), view=view, bucket=bucket)
-    ctx.health.add("measured", lambda: _measured(ctx, reporter))
-    await ctx.bus.serve(SERVICE, version(f"berth-{SERVICE}"), {"status": lambda _: _status(ctx, reporter)})
-    trees = Trees(DiskTree(settings.proc_root), DiskTree(settings.sys_root), DiskTree(settings.cgroup_or_default()))
-    await _describe(ctx, trees, node)
-    await _look_for_ever(ctx, trees, reporter)
+class Parts(NamedTuple):
+    """What both halves of a process share."""
+
+    trees: Trees
+    picture: Picture
+    file: StrategyFile
+
+
+class Agent:
+    """One process: a half that needs no bus, and one that does."""
+
+    def __init__(self) -> None:
+        """Know nothing yet; what to read is in the settings, which come with the context."""
+        self._parts: Parts | None = None
+
+    def _shared(self, settings: Settings) -> Parts:
+        if self._parts is None:
+            roots = (settings.proc_root, settings.sys_root, settings.cgroup_or_default())
+            picture = Picture(settings.node_or_default())
+            file = StrategyFile(settings.strategy_file, picture.node)
+            self._parts = Parts(Trees(*map(DiskTree, roots)), picture, file)
+        return self._parts
+
+    async def before_bus(self, ctx: Context[Settings]) -> None:
+        """Take up the last strategy and act on it, if told to, until cancelled."""
+        trees, picture, file = self._shared(ctx.settings)
+        _restore(ctx, file, picture)
+        await _describe(ctx, trees, picture)
+        if ctx.settings.enforce:
+            await enforce_for_ever(ctx, trees, picture)
+
+    async def main(self, ctx: Context[Settings]) -> None:
+        """Follow, measure, publish and answer until cancelled."""
+        trees, picture, file = self._shared(ctx.settings)
+        ctx.spawn(ctx.bus.follow(buckets.STATE, picture.view, keys=picture.key).run(), name="follow-node")
+        ctx.spawn(ctx.bus.follow(buckets.SLO, picture.strategies, keys=picture.key).run(), name="follow-strategy")
+        reporter: Reporter
+        bucket = ctx.bus.owned(
+            buckets.METRICS,
+            keys=picture.key,
+            on_conflict=lambda conflicted: reporter.on_conflict(conflicted),
+            on_reset=lambda: reporter.on_reset(),
+        )
+        meter = Meter(picture.node, max_gap_s=2 * ctx.settings.interval_s + SECOND_LOOK_S)
+        reporter = Reporter(picture=picture, meter=meter, bucket=bucket, enforces=ctx.settings.enforce)
+        ctx.health.add("measured", lambda: _measured(ctx, reporter))
+        await ctx.bus.serve(SERVICE, version(f"berth-{SERVICE}"), {"status": lambda _: _status(ctx, reporter)})
+        ctx.spawn(_keep_for_ever(ctx, file, picture), name="keep-strategy")
+        await _look_for_ever(ctx, trees, reporter)
+
+
+def _restore(ctx: Context[Settings], file: StrategyFile, picture: Picture) -> None:
+    """Take up the strategy of a former life; a file that is of no use is named, and counts as none."""
+    try:
+        kept = file.load()
+        if kept is not None:
+            picture.strategies.restore(kept)
+    except (Broken, OSError) as error:
+        ctx.log.warning("cannot use the strategy of before", file=ctx.settings.strategy_file, error=str(error))
+
+
+async def _keep_for_ever(ctx: Context[Settings], file: StrategyFile, picture: Picture) -> None:
+    """Keep what the bus tells."""
+    failed = ""
+    async for _ in Periodic(ctx.clock, KEEP_S).ticks():
+        if picture.strategies.source not in ("bus", "withdrawn"):
+            continue
+        try:
+            await asyncio.to_thread(file.save, picture.strategies.message)
+            failed = ""
+        except OSError as error:
+            if str(error) != failed:
+                ctx.log.warning("cannot keep the strategy", file=ctx.settings.strategy_file, error=str(error))
+            failed = str(error)
 
 
 async def _look_for_ever(ctx: Context[Settings], trees: Trees, reporter: Reporter) -> None:
@@ -74,21 +133,23 @@ async def _look(ctx: Context[Settings], trees: Trees, reporter: Reporter) -> Non
             ctx.log.warning("cannot measure all of the node", field=problem.field, problem=problem.message)
 
 
-async def _describe(ctx: Context[Settings], trees: Trees, node: str) -> None:
-    """Log once what machine this is; a layout that cannot be read stops nothing."""
+async def _describe(ctx: Context[Settings], trees: Trees, picture: Picture) -> None:
+    """Read the layout of the CPUs; one that cannot be read stops nothing, but no cpuset is chosen then."""
     try:
         rows = await asyncio.to_thread(read_topology, trees.sys)
     except (Malformed, Unreadable) as error:
-        ctx.log.warning("cannot read the CPU layout", node=node, error=str(error))
+        ctx.log.warning("cannot read the CPU layout", node=picture.node, error=str(error))
         return
+    picture.processors = rows
     ctx.log.info(
         "looking at node",
-        node=node,
+        node=picture.node,
         cpus=len(rows),
         cores=len({(row.socket, row.core) for row in rows}),
         sockets=len({row.socket for row in rows}),
         numa_nodes=len({row.node for row in rows}),
         every_s=ctx.settings.interval_s,
+        enforces=ctx.settings.enforce,
     )
 
 

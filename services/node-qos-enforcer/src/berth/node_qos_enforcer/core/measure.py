@@ -7,42 +7,39 @@ could not be read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from berth.contracts.base import Problem
-from berth.contracts.metrics import NodeMetrics, PodUsage, Pressure, Usage
+from berth.contracts.metrics import GroupPressure, NodeMetrics, PodUsage, Pressure, Usage
+from berth.node_qos_enforcer.core.best_effort import capacity_milli, message_of, target_of
 from berth.node_qos_enforcer.core.cgroup_paths import KubeQos
-from berth.node_qos_enforcer.core.memory_policy import node_memory_bytes
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts
+from berth.node_qos_enforcer.core.plan import Plan, plan
 from berth.node_qos_enforcer.core.pressure import StallPair
 from berth.node_qos_enforcer.core.sample import GroupSample, NodeSample
-from berth.node_qos_enforcer.core.suppress import Pod, Target, quota_step, skip_reason, suppress_target
-from berth.node_qos_enforcer.core.topology import MAX_PROCESSORS
+from berth.node_qos_enforcer.core.strategy import Strategy
+from berth.node_qos_enforcer.core.suppress import Target
+from berth.node_qos_enforcer.core.topology import MAX_PROCESSORS, Processor
 from berth.node_qos_enforcer.core.usage import Counters, Reading
 
 NODE = "node"
 MAX_PROBLEMS = 50
 SUPPRESS_UNKNOWN = -1
+PRESSURE_NAMES: dict[KubeQos, str] = {"Guaranteed": "pods", "Burstable": "burstable", "BestEffort": "besteffort"}
+"""What the message calls the groups of the QoS classes where pressure is meant, which nobody subtracts."""
 SLACK = 2.0
 """A usage of more than so many times the machine's CPUs is not believed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strategy:
-    """How much of the node may be in use in total, and what best-effort pods keep in any case (None: nothing)."""
-
-    threshold_percent: int = 65
-    min_percent: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One round's answer: the message, the target with its terms (or why there is none), and the quota that follows."""
+    """One round's answer: the message, the target with its terms (or why there is none), and what follows from it."""
 
     metrics: NodeMetrics
     target: Target | None
     skipped: str
-    next_quota_us: int | None
+    plan: Plan
 
 
 class Meter:
@@ -54,7 +51,16 @@ class Meter:
         self._counters = Counters(max_gap_s=max_gap_s, max_cores=MAX_PROCESSORS * SLACK)
         self._node_at: float | None = None
 
-    def measure(self, sample: NodeSample, *, now: float, strategy: Strategy, facts: NodeFacts = UNKNOWN) -> Measurement:
+    def measure(
+        self,
+        sample: NodeSample,
+        *,
+        now: float,
+        strategy: Strategy,
+        facts: NodeFacts = UNKNOWN,
+        processors: Sequence[Processor] = (),
+        enforced: bool = False,
+    ) -> Measurement:
         """Measure one look.
 
         Args:
@@ -62,6 +68,8 @@ class Meter:
             now: unix seconds of this node, for people.
             strategy: the threshold that best-effort pods are held to.
             facts: what the cluster says about the node; without it the machine's own CPUs count as its capacity.
+            processors: the layout of the CPUs that are online, for the choice of a cpuset.
+            enforced: what the message says about whether anybody acts on the plan.
         """
         self._counters.max_cores = (sample.online_cpus or MAX_PROCESSORS) * SLACK
         node_cores = self._cores(NODE, sample.cpu)
@@ -74,18 +82,28 @@ class Meter:
             | {f"pod/{pod.kube_qos}/{pod.uid}" for pod in sample.pods}
             | {f"class/{qos}" for qos in sample.groups}
         )
-        target, skipped = _target(sample, node_cores, pod_cores, strategy, facts)
+        capacity = capacity_milli(sample, facts)
+        target, skipped = target_of(sample, node_cores, pod_cores, strategy, facts)
+        next_step = plan(
+            strategy,
+            target_milli=None if target is None else target.target_milli,
+            skipped=skipped,
+            held=sample.best_effort,
+            capacity_milli=capacity,
+            facts=facts,
+            processors=processors,
+        )
         problems = list(sample.problems + facts.problems)
         if interval_s == 0.0:
             problems.insert(
                 0, Problem(field="interval_s", message="no CPU usage in this round: it takes two looks at the node")
             )
-        node = _usage(node_cores, None if sample.memory is None else node_memory_bytes(sample.memory))
+        node = _usage(node_cores, None if sample.memory is None else sample.memory.used_bytes)
         metrics = NodeMetrics(
             node=self._node,
             measured_at=round(now, 3),
             interval_s=round(interval_s, 3),
-            cpu_total_milli=_capacity(sample, facts),
+            cpu_total_milli=capacity,
             memory_total_bytes=0 if sample.memory is None else sample.memory.total_bytes,
             node_usage=node,
             system_usage=_system(node, sample, pod_cores),
@@ -94,7 +112,13 @@ class Meter:
             cpu_pressure=_pressure(sample.pressure.get("cpu")),
             memory_pressure=_pressure(sample.pressure.get("memory")),
             io_pressure=_pressure(sample.pressure.get("io")),
+            pressure_by_group=_pressures(sample.groups),
             suppress_cpu_milli=SUPPRESS_UNKNOWN if target is None else max(target.target_milli, 0),
+            best_effort=(
+                None
+                if sample.driver is None
+                else message_of(strategy, sample.best_effort, next_step, enforced=enforced)
+            ),
             cgroup_version=sample.cgroup_version,
             problems=problems[:MAX_PROBLEMS],
         )
@@ -102,7 +126,7 @@ class Meter:
             metrics=metrics,
             target=target,
             skipped=skipped,
-            next_quota_us=_next_quota(target, sample, metrics.cpu_total_milli),
+            plan=next_step,
         )
 
     def _cores(self, name: str, reading: Reading | None) -> float | None:
@@ -112,51 +136,6 @@ class Meter:
         """Return how long the usage of this round was gathered, and remember where the next one begins."""
         before, self._node_at = self._node_at, None if reading is None else reading.at
         return 0.0 if before is None or self._node_at is None else self._node_at - before
-
-
-def _capacity(sample: NodeSample, facts: NodeFacts) -> int:
-    return facts.capacity_milli if facts.capacity_milli is not None else sample.online_cpus * 1000
-
-
-def _target(
-    sample: NodeSample,
-    node_cores: float | None,
-    pod_cores: dict[str, float | None],
-    strategy: Strategy,
-    facts: NodeFacts,
-) -> tuple[Target | None, str]:
-    """Compute the suppress target, or say why this round has none.
-
-    The label of a pod is not seen from the node, so its Kubernetes QoS class decides; a pod labelled best-effort in
-    another class counts as not best-effort, which makes the target smaller, never larger.
-    """
-    known = {uid: cores for uid, cores in pod_cores.items() if cores is not None}
-    skipped = skip_reason(node_used_cores=node_cores, pods=len(sample.pods), pod_usages=len(known))
-    if skipped or node_cores is None:
-        return None, skipped
-    target = suppress_target(
-        capacity_milli=_capacity(sample, facts),
-        allocatable_milli=facts.allocatable_milli,
-        annotation_reserved_milli=facts.annotation_reserved_milli,
-        node_used_cores=node_cores,
-        pod_used_cores=known,
-        pods=[Pod(pod.uid, kube_qos=pod.kube_qos) for pod in sample.pods],
-        threshold_percent=strategy.threshold_percent,
-        min_percent=strategy.min_percent,
-    )
-    return target, ""
-
-
-def _next_quota(target: Target | None, sample: NodeSample, capacity_milli: int) -> int | None:
-    """Give the best-effort quota that this round's target leads to; None: leave it, or nothing is known of it."""
-    if target is None or sample.best_effort_bandwidth is None:
-        return None
-    return quota_step(
-        target_milli=target.target_milli,
-        current_quota_us=sample.best_effort_bandwidth.quota_us,
-        node_cores=capacity_milli // 1000,
-        limit_when_unlimited=True,
-    )
 
 
 def _usage(cores: float | None, memory_bytes: int | None) -> Usage:
@@ -195,6 +174,18 @@ def _pods(sample: NodeSample, pod_cores: dict[str, float | None]) -> list[PodUsa
             usage = _usage(cores, pod.group.memory_bytes)
             found.append(PodUsage(uid=pod.uid, qos=pod.kube_qos.lower(), usage=usage))
     return found
+
+
+def _pressures(groups: Mapping[KubeQos, GroupSample]) -> dict[str, GroupPressure]:
+    return {
+        PRESSURE_NAMES[qos]: GroupPressure(
+            cpu=_pressure(group.pressure.get("cpu")),
+            memory=_pressure(group.pressure.get("memory")),
+            io=_pressure(group.pressure.get("io")),
+        )
+        for qos, group in groups.items()
+        if group.pressure
+    }
 
 
 def _pressure(stalls: StallPair | None) -> Pressure | None:

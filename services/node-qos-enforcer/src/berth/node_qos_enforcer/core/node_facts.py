@@ -6,7 +6,8 @@ the rest still counts.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,15 +19,22 @@ from berth.resources.quantity import QuantityError, parse_milli
 
 MAX_ANNOTATION = 64 * 1024
 MAX_CPU_MILLI = 10_000_000
-FIELD = f"metadata.annotations[{names.ANNOTATION_NODE_RESERVATION}]"
+NO_CPUS: Final = frozenset[int]()
+FIELD = "metadata.annotations[{}]"
 
 
 class NodeFacts(NamedTuple):
-    """CPU of the node in milli-cores; None: the cluster has not said yet, or what it said is unusable."""
+    """CPU of the node in milli-cores; None: the cluster has not said yet, or what it said is unusable.
+
+    `reserved_cpus` are those of the reservation annotation, `system_cpus` those that system processes have for
+    themselves: best-effort pods use neither.
+    """
 
     capacity_milli: int | None = None
     allocatable_milli: int | None = None
     annotation_reserved_milli: int = 0
+    reserved_cpus: frozenset[int] = frozenset()
+    system_cpus: frozenset[int] = frozenset()
     problems: tuple[Problem, ...] = ()
 
 
@@ -38,15 +46,25 @@ class _Reservation(msgspec.Struct, frozen=True):
     reserved_cpus: str = msgspec.field(default="", name="reservedCPUs")
 
 
+class _SystemQos(msgspec.Struct, frozen=True, rename="camel"):
+    cpuset: str = ""
+    cpuset_exclusive: bool = True
+
+
+T = TypeVar("T")
+
+
 def facts_of(node: state.Node) -> NodeFacts:
     """Take the facts from the node's state."""
     capacity, capacity_problems = _cpu(node.capacity, "status.capacity[cpu]")
     allocatable, allocatable_problems = _cpu(node.allocatable, "status.allocatable[cpu]")
-    reserved, reserved_problems = _reserved_milli(node.annotations.get(names.ANNOTATION_NODE_RESERVATION, ""))
+    reserved, reserved_problems = _annotation(node, names.ANNOTATION_NODE_RESERVATION, _reserved, (0, NO_CPUS))
+    system_cpus, system_problems = _annotation(node, names.ANNOTATION_NODE_SYSTEM_QOS, _exclusive_cpus, NO_CPUS)
     if capacity is not None and allocatable is not None and allocatable > capacity:
         # An amplified node offers more than it has; nothing of it is held back.
         allocatable = capacity
-    return NodeFacts(capacity, allocatable, reserved, (*capacity_problems, *allocatable_problems, *reserved_problems))
+    problems = (*capacity_problems, *allocatable_problems, *reserved_problems, *system_problems)
+    return NodeFacts(capacity, allocatable, *reserved, system_cpus, problems)
 
 
 def _cpu(amounts: dict[str, int], field: str) -> tuple[int | None, tuple[Problem, ...]]:
@@ -56,19 +74,31 @@ def _cpu(amounts: dict[str, int], field: str) -> tuple[int | None, tuple[Problem
     return None, (Problem(field=field, message=f"not a plausible amount of CPU: {amount} milli-cores"),)
 
 
-def _reserved_milli(text: str) -> tuple[int, tuple[Problem, ...]]:
-    """Read the reservation annotation: the number of reserved CPUs if it names them, else its amount of CPU."""
+def _annotation(node: state.Node, name: str, read: Callable[[str], T], default: T) -> tuple[T, tuple[Problem, ...]]:
+    """Read one annotation; one that is absent or cannot be used gives the default."""
+    text = node.annotations.get(name, "")
     if not text:
-        return 0, ()
+        return default, ()
     if len(text) > MAX_ANNOTATION:
-        return 0, (Problem(field=FIELD, message=f"longer than {MAX_ANNOTATION} characters"),)
+        return default, (Problem(field=FIELD.format(name), message=f"longer than {MAX_ANNOTATION} characters"),)
     try:
-        reservation = msgspec.json.decode(text, type=_Reservation)
-        if reservation.reserved_cpus:
-            return 1000 * len(parse_cpuset(reservation.reserved_cpus, field="reservedCPUs")), ()
-        return _amount(reservation.resources.get("cpu", 0)), ()
+        return read(text), ()
     except (msgspec.DecodeError, Malformed, QuantityError, RecursionError, UnicodeError) as error:
-        return 0, (Problem(field=FIELD, message=str(error)[:200]),)
+        return default, (Problem(field=FIELD.format(name), message=str(error)[:200]),)
+
+
+def _reserved(text: str) -> tuple[int, frozenset[int]]:
+    """Read what is reserved, in milli-cores: as many CPUs as are named, else the amount of CPU; and those CPUs."""
+    reservation = msgspec.json.decode(text, type=_Reservation)
+    if reservation.reserved_cpus:
+        cpus = parse_cpuset(reservation.reserved_cpus, field="reservedCPUs")
+        return 1000 * len(cpus), cpus
+    return _amount(reservation.resources.get("cpu", 0)), NO_CPUS
+
+
+def _exclusive_cpus(text: str) -> frozenset[int]:
+    system = msgspec.json.decode(text, type=_SystemQos)
+    return parse_cpuset(system.cpuset, field="cpuset") if system.cpuset_exclusive else NO_CPUS
 
 
 def _amount(value: str | float) -> int:

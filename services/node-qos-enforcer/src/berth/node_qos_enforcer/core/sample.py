@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from berth.contracts.base import Problem
-from berth.node_qos_enforcer.core.cgroup_files import Bandwidth
 from berth.node_qos_enforcer.core.cgroup_paths import Driver, KubeQos
+from berth.node_qos_enforcer.core.plan import NOT_HELD, Held
 from berth.node_qos_enforcer.core.pressure import StallPair
 from berth.node_qos_enforcer.core.proc import MemInfo
 from berth.node_qos_enforcer.core.usage import Reading
@@ -20,10 +20,11 @@ RESOURCES = ("cpu", "memory", "io")
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSample:
-    """Use of one control group; None: not known (gone, or this machine does not count it)."""
+    """Use and pressure of one control group; None, or not there: not known (gone, or this machine does not tell)."""
 
     cpu: Reading | None = None
     memory_bytes: int | None = None
+    pressure: dict[str, StallPair] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,10 @@ class PodSample:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSample:
-    """One pass. `groups` holds the directories of the QoS classes; that of Guaranteed is the root of all pods."""
+    """One pass. `groups` holds the directories of the QoS classes; that of Guaranteed is the root of all pods.
+
+    Pressure is read for the classes, not for pods.
+    """
 
     cpu: Reading | None = None
     memory: MemInfo | None = None
@@ -47,7 +51,6 @@ class NodeSample:
     driver: Driver | None = None
     groups: dict[KubeQos, GroupSample] = field(default_factory=dict)
     pods: tuple[PodSample, ...] = ()
-    best_effort_bandwidth: Bandwidth | None = None
-    best_effort_cpus: frozenset[int] | None = None
+    best_effort: Held = NOT_HELD
     vanished: int = 0
     problems: tuple[Problem, ...] = ()

@@ -1,0 +1,1 @@
+"""Which quality-of-service strategy holds on each node?"""

@@ -1,0 +1,1 @@
+"""The decisions of slo-manager: values in, values out."""

@@ -1,0 +1,213 @@
+"""The ConfigMap of strategies, read: for every section the cluster's strategy and those of nodes, each complete.
+
+A key that is absent or empty means the protocol's defaults. One that cannot be used as a whole (not JSON, a wrong type,
+a value out of range) keeps what it said before, and the problem names the field; other keys go on. Strategies are laid
+over each other as JSON: a field that is there replaces, one that is absent or null keeps, objects merge, lists are
+replaced whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from berth.contracts.base import Problem
+from berth.contracts.codec import decode, encode
+from berth.contracts.errors import Broken
+from berth.contracts.kube import LabelSelector
+from berth.rules.selectors import LabelTest, compile_selector
+from berth.slo_manager.core.shapes import Burst, HostApplication, Qos, System, Threshold, below, check
+
+Json = dict[str, Any]
+
+NODE_STRATEGIES_MAX: Final = 1_000
+THRESHOLD: Final = "resourceUsedThresholdWithBE"
+SYSTEM: Final = "systemStrategy"
+HOST_APPLICATIONS: Final = "hostApplications"
+
+
+class Kind(NamedTuple):
+    """A section of the spec: its key in the ConfigMap, the shape of its value and its default."""
+
+    section: str
+    key: str
+    shape: Any
+    default: Json
+
+
+KINDS: Final = (
+    Kind(
+        THRESHOLD,
+        "resource-threshold-config",
+        Threshold,
+        {
+            "enable": False,
+            "cpuSuppressThresholdPercent": 65,
+            "cpuSuppressPolicy": "cpuset",
+            "memoryEvictThresholdPercent": 70,
+            "cpuEvictPolicy": "evictByRealLimit",
+        },
+    ),
+    Kind("resourceQOSStrategy", "resource-qos-config", Qos, {}),
+    Kind(
+        "cpuBurstStrategy",
+        "cpu-burst-config",
+        Burst,
+        {
+            "policy": "none",
+            "cpuBurstPercent": 1000,
+            "cfsQuotaBurstPercent": 300,
+            "cfsQuotaBurstPeriodSeconds": -1,
+            "sharePoolThresholdPercent": 50,
+        },
+    ),
+    Kind(SYSTEM, "system-config", System, {"totalNetworkBandwidth": "0"}),
+)
+HOST_APPLICATION_KEY: Final = "host-application-config"
+KEYS: Final = (*(kind.key for kind in KINDS), HOST_APPLICATION_KEY)
+
+
+class NodeStrategy(NamedTuple):
+    """What holds on the nodes that match; `value` is complete. `name` is for people."""
+
+    name: str
+    matches: LabelTest
+    value: Any
+
+
+class Section(NamedTuple):
+    """What holds on a node that no strategy of its own matches, and the node strategies in the order that decides."""
+
+    cluster: Any
+    nodes: tuple[NodeStrategy, ...] = ()
+
+
+class Config(NamedTuple):
+    """Sections by their name in the spec. One that is missing could never be read."""
+
+    sections: Mapping[str, Section]
+    problems: tuple[Problem, ...] = ()
+    broken: tuple[str, ...] = ()
+
+
+DEFAULTS: Final = Config(
+    {kind.section: Section(kind.default) for kind in KINDS} | {HOST_APPLICATIONS: Section([])},
+)
+
+
+class _NodePart(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    node_selector: LabelSelector | None = None
+
+
+def read_config(data: Mapping[str, str], previous: Mapping[str, Section]) -> Config:
+    """Read the texts of the ConfigMap.
+
+    Args:
+        data: its texts by key; other keys than `KEYS` are none of ours.
+        previous: the sections as last read, kept where the text is of no use now.
+    """
+    sections: dict[str, Section] = {}
+    problems: list[Problem] = []
+    broken: list[str] = []
+    readers = [(kind.section, kind.key, _strategies) for kind in KINDS]
+    for section, key, read in (*readers, (HOST_APPLICATIONS, HOST_APPLICATION_KEY, _applications)):
+        text = data.get(key, "")
+        if not text.strip():
+            sections[section] = DEFAULTS.sections[section]
+            continue
+        try:
+            sections[section], notes = read(section, key, text)
+            problems += notes
+        except Broken as error:
+            broken.append(key)
+            problems.append(Problem(field=below(f"data[{key}]", error.field), message=error.problem[:300]))
+            if section in previous:
+                sections[section] = previous[section]
+    return Config(sections, tuple(problems), tuple(broken))
+
+
+def overlay(base: Json, over: Mapping[str, Any]) -> Json:
+    """Lay one JSON object over another."""
+    merged = dict(base)
+    for name, value in over.items():
+        if value is None:
+            continue
+        below = merged.get(name)
+        merged[name] = overlay(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _strategies(section: str, key: str, text: str) -> tuple[Section, list[Problem]]:
+    kind = next(each for each in KINDS if each.section == section)
+    document = _document(text)
+    cluster = overlay(kind.default, _part(document, "clusterStrategy", dict))
+    _checked(cluster, kind.shape, "clusterStrategy")
+    nodes: list[NodeStrategy] = []
+    notes: list[Problem] = []
+    for position, raw in enumerate(_listed(document, "nodeStrategies")):
+        place = f"nodeStrategies[{position}]"
+        name, matches = _selected(raw, key, place, notes)
+        own = {field: value for field, value in raw.items() if field not in ("name", "nodeSelector")}
+        value = overlay(cluster, own)
+        _checked(value, kind.shape, place)
+        nodes.append(NodeStrategy(name, matches, value))
+    return Section(cluster, tuple(nodes)), notes
+
+
+def _applications(section: str, key: str, text: str) -> tuple[Section, list[Problem]]:
+    """Read host applications: the list of a node replaces the cluster's, even by nothing."""
+    document = _document(text)
+    cluster = _part(document, "applications", list)
+    _checked(cluster, list[HostApplication], "applications")
+    nodes: list[NodeStrategy] = []
+    notes: list[Problem] = []
+    for position, raw in enumerate(_listed(document, "nodeConfigs")):
+        place = f"nodeConfigs[{position}]"
+        name, matches = _selected(raw, key, place, notes)
+        value = _part(raw, "applications", list)
+        _checked(value, list[HostApplication], f"{place}.applications")
+        nodes.append(NodeStrategy(name, matches, value))
+    return Section(cluster, tuple(nodes)), notes
+
+
+def _document(text: str) -> Json:
+    return decode(text.encode(errors="replace"), Json)
+
+
+def _part(document: Json, name: str, kind: type) -> Any:
+    value = document.get(name)
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise Broken(name, "has to be a JSON " + ("object" if kind is dict else "list"))
+    return value
+
+
+def _listed(document: Json, name: str) -> list[Json]:
+    found: list[Json] = _part(document, name, list)
+    if len(found) > NODE_STRATEGIES_MAX:
+        raise Broken(name, f"has more than {NODE_STRATEGIES_MAX} entries")
+    for position, each in enumerate(found):
+        if not isinstance(each, dict):
+            raise Broken(f"{name}[{position}]", "has to be a JSON object")
+    return found
+
+
+def _selected(raw: Json, key: str, place: str, notes: list[Problem]) -> tuple[str, LabelTest]:
+    """Read name and selector. One without a selector, or with a selector that means nothing, matches no node."""
+    try:
+        part = decode(encode({field: raw[field] for field in ("name", "nodeSelector") if field in raw}), _NodePart)
+    except Broken as error:
+        raise Broken(below(place, error.field), error.problem) from error
+    selector = compile_selector(part.node_selector, f"data[{key}].{place}.nodeSelector")
+    notes += selector.problems
+    return part.name or place, selector.matches
+
+
+def _checked(value: Any, shape: Any, field: str) -> None:
+    problem = check(value, shape, field)
+    if problem is not None:
+        raise Broken(problem.field, problem.message)

@@ -1,0 +1,89 @@
+"""From what the buckets show to what has to be published, asked for and told. Sends nothing, waits for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from berth.contracts.base import Problem
+from berth.contracts.command import ApplyObject
+from berth.contracts.kube import OwnerReference
+from berth.contracts.slo import NodeSLO
+from berth.contracts.state import Node
+from berth.contracts.subjects import named_key
+from berth.slo_manager.core.config import Config, read_config
+from berth.slo_manager.core.render import render
+from berth.slo_manager.views import NODE, Shelf, StateView
+
+API: Final = "slo.koordinator.sh/v1alpha1/nodeslos"
+
+
+@dataclass(kw_only=True, slots=True)
+class Outcome:
+    """What one look at a node comes to; all of it is empty when everything is as it should be."""
+
+    strategy: NodeSLO | None = None
+    withdraw: bool = False
+    apply: ApplyObject | None = None
+
+
+class Desk:
+    """Decides about one node at a time."""
+
+    def __init__(self, view: StateView, shelf: Shelf, *, sync_objects: bool) -> None:
+        self.view = view
+        self.shelf = shelf
+        self.config = Config({})
+        self._sync_objects = sync_objects
+        self._read: dict[str, str] | None = None
+        self._told: Sequence[Problem] = ()
+
+    def names(self) -> set[str]:
+        """Every node that may need something."""
+        return self.view.nodes.keys() | set(self.shelf.names.values())
+
+    def refresh(self) -> list[Problem]:
+        """Read the ConfigMap if it changed. Returns what is wrong with it when that is news."""
+        texts = self.view.texts or {}
+        if texts != self._read:
+            self._read = texts
+            self.config = read_config(texts, self.config.sections)
+        if self.config.problems == self._told:
+            return []
+        self._told = self.config.problems
+        return list(self.config.problems)
+
+    def decide(self, name: str, revision: int) -> Outcome:
+        """Bring SLO and the NodeSLO object in line with the strategies.
+
+        The shelf is changed at once, as if the write had happened: should it be refused, the bucket shows the other
+        value and the node is looked at again. Nothing is decided before the view proves what is not there.
+        """
+        outcome = Outcome()
+        if not self.view.is_complete:
+            return outcome
+        node = self.view.nodes.get(name)
+        published = self.shelf.strategies.get(name)
+        if node is None:
+            outcome.withdraw = named_key(NODE, name) in self.shelf.names
+            self.shelf.put(name, None)
+            return outcome
+        wanted = render(node, self.config, published)
+        if wanted == published:
+            return outcome
+        outcome.strategy = wanted
+        if self._sync_objects and _shows_otherwise(published, wanted):
+            outcome.apply = _object(node, wanted, revision)
+        self.shelf.put(name, wanted)
+        return outcome
+
+
+def _shows_otherwise(published: NodeSLO | None, wanted: NodeSLO) -> bool:
+    return published is None or (published.uid, published.spec) != (wanted.uid, wanted.spec)
+
+
+def _object(node: Node, strategy: NodeSLO, revision: int) -> ApplyObject:
+    """Ask for the node's object; it goes with its node."""
+    owner = OwnerReference(api_version="v1", kind="Node", name=node.name, uid=node.uid)
+    return ApplyObject(api=API, name=node.name, spec=strategy.spec, owner=owner, revision=revision)

@@ -1,0 +1,33 @@
+"""The knobs of slo-manager."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from berth.contracts.slo import CONFIG_MAP
+from berth.runtime import ServiceSettings
+
+
+class Settings(ServiceSettings, frozen=True, kw_only=True):
+    """Read from the environment."""
+
+    slo_config_map: Annotated[
+        str, Meta(description="ConfigMap of the strategies, as namespace/name; cluster-watcher has to follow it")
+    ] = CONFIG_MAP
+    slo_sync_objects: Annotated[
+        bool, Meta(description="keep the NodeSLO object of each node; off where another manager owns them")
+    ] = True
+    window_s: Annotated[float, Meta(ge=0, le=60, description="how long news is gathered before it is decided on")] = (
+        0.05
+    )
+    lease_ttl_s: Annotated[int, Meta(ge=2, le=300, description="time to live of the lease between replicas")] = 6
+
+    def __post_init__(self) -> None:
+        namespace, slash, name = self.slo_config_map.partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            raise ValueError(f"BERTH_SLO_CONFIG_MAP: {self.slo_config_map[:80]!r} is not of the form namespace/name")
+
+    def config_map(self) -> tuple[str, str]:
+        """Namespace and name of the ConfigMap."""
+        namespace, _, name = self.slo_config_map.partition("/")
+        return namespace, name

@@ -1,0 +1,97 @@
+"""One round of enforcement after the other, on a machine made of files."""
+
+import pytest
+
+from berth.node_qos_enforcer.control import Control
+from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
+from berth.node_qos_enforcer.core.measure import Meter
+from berth.node_qos_enforcer.core.strategy import Strategy
+from berth.node_qos_enforcer.enforcing import Enforcer
+from berth.node_qos_enforcer.files import DiskTree
+from berth.node_qos_enforcer.handlers import Picture
+from berth.node_qos_enforcer.sampler import take_sample
+
+HOLD = Strategy(enabled=True, policy="cfsQuota", threshold_percent=50)
+
+
+class Bench:
+    """A machine with a service and best-effort work, and the enforcer of its node."""
+
+    def __init__(self, machine) -> None:
+        self.machine = machine
+        machine.kubelet()
+        self.services_s = 0.0
+        self.picture = Picture("n")
+        self.control = Control(DiskTree(machine.root / "sys/fs/cgroup"))
+        self.enforcer = Enforcer(self.control, Meter("n", max_gap_s=5), self.picture)
+
+    def round(self, *, service_cores: float = 0.0):
+        """A second passes in which the service uses so much."""
+        self.services_s += service_cores
+        self.machine.monotonic += 1
+        self.machine.node(ticks=1_000 + int(self.services_s * 100))
+        self.machine.pod("ls", "Burstable", cpu_ns=int(self.services_s * 1e9), memory=0)
+        sample = take_sample(self.machine.trees, monotonic=self.machine.clock)
+        return self.enforcer.step(sample, now=self.machine.monotonic)
+
+    @property
+    def quota_us(self) -> int:
+        return self.control.held().quota_us
+
+
+@pytest.fixture
+def bench(fake_machine):
+    return Bench(fake_machine)
+
+
+def test_nothing_is_written_before_a_strategy_is_told(bench):
+    for _ in range(3):
+        assert bench.round().reason == "no strategy is known yet"
+    assert bench.quota_us == -1
+    assert bench.enforcer.end() == ()
+
+
+def test_best_effort_gives_way_at_once_and_comes_back_slowly(bench):
+    bench.picture.strategies.strategy = HOLD
+    assert "not known yet" in bench.round().reason
+    bench.round(service_cores=1.0)
+    assert bench.quota_us == 300_000, "8 cores * 50 % - 1"
+    bench.round(service_cores=3.5)
+    assert bench.quota_us == 50_000
+    seen = []
+    for _ in range(8):
+        bench.round()
+        seen.append(bench.quota_us)
+    assert seen == [130_000, 210_000, 290_000, 370_000, 400_000, 400_000, 400_000, 400_000]
+    assert bench.enforcer.end() == ()
+    assert bench.quota_us == -1
+
+
+def test_a_strategy_that_is_switched_off_lets_go_and_leaves_alone(bench):
+    bench.picture.strategies.strategy = HOLD
+    bench.round()
+    bench.round()
+    assert bench.quota_us == 400_000
+    bench.picture.strategies.strategy = Strategy()
+    bench.round()
+    assert bench.quota_us == -1
+    assert bench.round().is_empty
+
+
+def test_what_somebody_else_writes_is_put_right(bench):
+    bench.picture.strategies.strategy = HOLD
+    bench.round()
+    bench.round()
+    group = qos_dir(bench.machine.driver, "BestEffort")
+    bench.machine.group(group, cpu_ns=0, memory=0, quota=-1)
+    bench.round()
+    assert bench.quota_us == 400_000
+
+
+def test_a_round_that_is_late_writes_nothing_after_the_end(bench):
+    bench.picture.strategies.strategy = HOLD
+    bench.round()
+    bench.round()
+    assert bench.enforcer.end() == ()
+    bench.round(service_cores=2.0)
+    assert bench.quota_us == -1

@@ -1,0 +1,71 @@
+"""The last strategy over a restart."""
+
+import pytest
+
+from berth.contracts.codec import encode
+from berth.contracts.errors import Broken
+from berth.contracts.slo import CpuSuppress, NodeSLO
+from berth.node_qos_enforcer.store import BYTES_MAX, StrategyFile
+
+RULE = CpuSuppress(enabled=True, threshold_percent=40, min_percent=0, policy="cfsQuota")
+TOLD = NodeSLO(node="n", uid="u", cpu_suppress=RULE, spec={"large": "x" * 100_000})
+
+
+def test_what_is_kept_comes_back(tmp_path):
+    path = tmp_path / "strategy.json"
+    StrategyFile(str(path), "n").save(TOLD)
+    assert StrategyFile(str(path), "n").load() == NodeSLO(node="n", cpu_suppress=RULE)
+    assert path.stat().st_size < 300
+    assert [each.name for each in tmp_path.iterdir()] == ["strategy.json"]
+
+
+def test_what_did_not_change_is_not_written_again(tmp_path):
+    path = tmp_path / "strategy.json"
+    file = StrategyFile(str(path), "n")
+    file.save(TOLD)
+    before = path.stat().st_ino
+    file.save(NodeSLO(node="n", uid="other", cpu_suppress=RULE))
+    assert path.stat().st_ino == before
+    again = StrategyFile(str(path), "n")
+    again.load()
+    again.save(TOLD)
+    assert path.stat().st_ino == before
+    again.save(NodeSLO(node="n"))
+    assert path.stat().st_ino != before
+
+
+def test_a_withdrawn_strategy_is_forgotten(tmp_path):
+    path = tmp_path / "strategy.json"
+    file = StrategyFile(str(path), "n")
+    file.save(TOLD)
+    file.save(None)
+    assert not path.exists()
+    assert file.load() is None
+
+
+def test_without_a_path_nothing_is_kept():
+    file = StrategyFile("", "n")
+    file.save(TOLD)
+    assert file.load() is None
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not JSON"),
+        (encode(TOLD)[:50], "not JSON"),
+        (b"x" * (BYTES_MAX + 1), "larger than 4096"),
+        (encode(NodeSLO(node="other")), "node: is of node 'other'"),
+        (b'{"type":"slo.set.v9","node":"n"}', "type"),
+    ],
+)
+def test_a_file_of_no_use_says_why(tmp_path, data, words):
+    path = tmp_path / "strategy.json"
+    path.write_bytes(data)
+    with pytest.raises(Broken, match=words):
+        StrategyFile(str(path), "n").load()
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path):
+    with pytest.raises(OSError, match="No such file"):
+        StrategyFile(str(tmp_path / "absent/strategy.json"), "n").save(TOLD)

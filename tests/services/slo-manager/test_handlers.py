@@ -1,0 +1,175 @@
+"""What the buckets show in, what has to be written and asked for out."""
+
+import json
+
+from berth.bus.port import Entry
+from berth.contracts.codec import encode
+from berth.contracts.slo import NodeSLO
+from berth.contracts.state import ConfigMap, Node, Synced
+from berth.contracts.subjects import named_key, namespaced_key, synced_key
+from berth.slo_manager.handlers import API, Desk
+from berth.slo_manager.views import Shelf, StateView
+
+MAP = ("berth-system", "slo-controller-config")
+CONFIG = namespaced_key("configmap", *MAP)
+
+
+def entry(key: str, value: bytes = b"", *, deleted: bool = False) -> Entry:
+    return Entry(key=key, value=value, deleted=deleted, sequence=1, pending=0, gap=False, traceparent=None)
+
+
+class Bench:
+    """A desk with its views, told what a test says."""
+
+    def __init__(self, *, sync_objects: bool = True) -> None:
+        self.marked: list[str] = []
+        self.view = StateView(MAP, self.marked.append, lambda: self.marked.append("all"))
+        self.shelf = Shelf(self.marked.append)
+        self.desk = Desk(self.view, self.shelf, sync_objects=sync_objects)
+
+    def node(self, name="n", *, uid="u", **labels) -> None:
+        node = Node(name=name, uid=uid, version=1, labels=labels)
+        self.view.apply(entry(named_key("node", name), encode(node)))
+
+    def config(self, **strategy) -> None:
+        data = {"resource-threshold-config": json.dumps({"clusterStrategy": strategy})}
+        self.texts(data)
+
+    def texts(self, data) -> None:
+        self.view.apply(entry(CONFIG, encode(ConfigMap(namespace=MAP[0], name=MAP[1], version=1, data=data))))
+        self.desk.refresh()
+
+    def complete(self, *, nodes=True, config=True) -> None:
+        for kind, complete in (("nodes", nodes), (CONFIG, config)):
+            self.view.apply(entry(synced_key(kind), encode(Synced(kind=kind, version=1, complete=complete))))
+        self.view.end(1)
+        self.desk.refresh()
+
+    def decide(self, name="n", revision=5):
+        return self.desk.decide(name, revision)
+
+
+def test_nothing_is_decided_before_all_is_known():
+    bench = Bench()
+    bench.node()
+    assert bench.decide().strategy is None
+    assert bench.view.missing == "reading the state of the cluster"
+    bench.complete(config=False)
+    assert bench.decide().strategy is None
+    assert "ConfigMap" in bench.view.missing
+    bench.complete(nodes=False)
+    assert bench.decide().strategy is None
+    assert "nodes" in bench.view.missing
+    bench.marked.clear()
+    bench.complete()
+    assert bench.marked == ["all"]
+    assert bench.view.missing == "complete"
+    assert bench.decide().strategy.node == "n"
+
+
+def test_a_strategy_is_published_and_its_object_asked_for_once():
+    bench = Bench()
+    bench.node()
+    bench.config(enable=True)
+    bench.complete()
+    outcome = bench.decide()
+    assert outcome.strategy.cpu_suppress.enabled
+    assert (outcome.apply.api, outcome.apply.name, outcome.apply.revision) == (API, "n", 5)
+    assert outcome.apply.spec == outcome.strategy.spec
+    assert (outcome.apply.owner.kind, outcome.apply.owner.name, outcome.apply.owner.uid) == ("Node", "n", "u")
+    again = bench.decide()
+    assert (again.strategy, again.apply, again.withdraw) == (None, None, False)
+
+
+def test_what_only_people_read_asks_for_no_object():
+    bench = Bench()
+    bench.node()
+    bench.complete()
+    bench.decide()
+    strategies = [{"name": name, "nodeSelector": {}} for name in "ab"]
+    bench.texts({"system-config": json.dumps({"nodeStrategies": strategies})})
+    outcome = bench.decide()
+    assert outcome.strategy.problems
+    assert outcome.apply is None
+
+
+def test_a_node_that_was_made_anew_gets_its_object_again():
+    bench = Bench()
+    bench.node()
+    bench.complete()
+    bench.decide()
+    bench.node(uid="v")
+    assert bench.decide().apply.owner.uid == "v"
+
+
+def test_objects_may_be_left_to_others():
+    bench = Bench(sync_objects=False)
+    bench.node()
+    bench.complete()
+    outcome = bench.decide()
+    assert outcome.strategy is not None
+    assert outcome.apply is None
+
+
+def test_a_deleted_node_loses_its_strategy():
+    bench = Bench()
+    bench.node()
+    bench.complete()
+    bench.decide()
+    bench.view.apply(entry("node.n", deleted=True))
+    assert bench.decide().withdraw
+    assert not bench.decide().withdraw
+
+
+def test_the_config_map_is_read_once_and_its_problems_are_told_once():
+    bench = Bench()
+    bench.complete()
+    bench.texts({"cpu-burst-config": "{"})
+    assert [problem.field for problem in bench.desk.config.problems] == ["data[cpu-burst-config]"]
+    assert bench.desk.refresh() == []
+    bench.view.apply(entry(CONFIG, deleted=True))
+    assert bench.desk.refresh() == []
+    assert bench.desk.config.problems == ()
+
+
+def test_a_lost_state_switches_nothing_off():
+    bench = Bench()
+    bench.node()
+    bench.config(enable=True)
+    bench.complete()
+    bench.decide()
+    bench.view.reset()
+    bench.view.end(1)
+    bench.node()
+    assert bench.decide().strategy is None
+    bench.complete()
+    bench.config(enable=True)
+    assert bench.decide().strategy is None, "it says the same as before"
+
+
+def test_messages_that_cannot_be_read_are_counted_and_leave_what_was_known():
+    bench = Bench()
+    bench.node()
+    bench.config(enable=True)
+    bench.complete()
+    for key in ("node.n", CONFIG, synced_key("nodes"), "node.=", "node.a.b"):
+        bench.view.apply(entry(key, b"{"))
+    assert bench.view.unreadable == 5
+    assert bench.decide().strategy.cpu_suppress.enabled
+
+
+def test_what_the_bucket_shows_otherwise_is_put_right():
+    bench = Bench()
+    bench.node()
+    bench.complete()
+    ours = bench.decide().strategy
+    bench.marked.clear()
+    bench.shelf.apply(entry("node.n", encode(ours)))
+    assert bench.marked == []
+    bench.shelf.apply(entry("node.n", encode(NodeSLO(node="n"))))
+    assert bench.marked == ["n"]
+    assert bench.decide().strategy == ours
+    bench.shelf.apply(entry("node.n", b"{"))
+    assert bench.decide().strategy == ours
+    bench.shelf.apply(entry("node.gone", b"{"))
+    assert bench.decide("gone").withdraw
