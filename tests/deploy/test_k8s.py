@@ -1,74 +1,27 @@
-"""The manifests against the code: settings, rights, selectors, restrictions."""
+"""The manifests against the code: settings, selectors, restrictions."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
+from tests.deploy.manifests import (
+    K8S,
+    OBJECTS,
+    OVERLAYS,
+    ROOT,
+    RUNNING,
+    WORKLOADS,
+    Json,
+    built,
+    name_of,
+    of_kind,
+    pod_of,
+    workload_named,
+)
 
-from berth.cluster_watcher.kinds import KINDS
-from berth.cluster_writer.commands import WRITABLE
-from berth.kube import resources
-from berth.kube.resources import Resource
 from berth.runtime.settings import load_settings
-from berth.testing.nats_server import find_server
-
-ROOT = Path(__file__).parents[2]
-K8S = ROOT / "k8s"
-OVERLAY = K8S / "overlays/single-node"
-READS = {"get", "list", "watch"}
-Json = dict[str, Any]
-
-
-def resolve(folder: Path) -> Iterator[Json]:
-    """Every object of a kustomization, as its files say it."""
-    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    for entry in [*kustomization.get("resources", []), *kustomization.get("components", [])]:
-        target = (folder / entry).resolve()
-        assert target.exists(), f"{folder}: {entry} is not there"
-        if target.is_dir():
-            yield from resolve(target)
-        else:
-            yield from (each for each in yaml.safe_load_all(target.read_text()) if each)
-
-
-OBJECTS = list(resolve(OVERLAY))
-WORKLOADS = [each for each in OBJECTS if each["kind"] in ("Deployment", "DaemonSet", "StatefulSet")]
-
-
-def of_kind(kind: str) -> list[Json]:
-    return [each for each in OBJECTS if each["kind"] == kind]
-
-
-def pod_of(workload: Json) -> Json:
-    spec = workload["spec"]["template"]["spec"]
-    assert isinstance(spec, dict)
-    return spec
-
-
-def name_of(each: Json) -> str:
-    return str(each["metadata"]["name"])
-
-
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"tools/{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_service_is_deployed(house: Any) -> None:
@@ -76,10 +29,13 @@ def test_every_service_is_deployed(house: Any) -> None:
 
 
 def test_every_file_belongs_to_a_kustomization() -> None:
-    named = {K8S / "components/nats/nats.conf", K8S / "components/nats/users.conf"}
+    named = {K8S / "README.md"}
     for kustomization in K8S.rglob("kustomization.yaml"):
         named.add(kustomization)
-        listed = yaml.safe_load(kustomization.read_text()).get("resources", [])
+        content = yaml.safe_load(kustomization.read_text())
+        listed = [*content.get("resources", [])]
+        listed += [each["path"] for each in content.get("patches", []) if "path" in each]
+        listed += [file for each in content.get("configMapGenerator", []) for file in each["files"]]
         named |= {(kustomization.parent / entry).resolve() for entry in listed}
     assert {path for path in K8S.rglob("*") if path.is_file()} <= named
 
@@ -89,22 +45,33 @@ def test_names_are_unique() -> None:
     assert len(identities) == len(set(identities))
 
 
-def test_kustomize_accepts_it() -> None:
-    kubectl = shutil.which("kubectl") or shutil.which("kustomize")
-    if kubectl is None:
-        pytest.skip("neither kubectl nor kustomize here")
-    verb = "build" if kubectl.endswith("kustomize") else "kustomize"
-    done = subprocess.run([kubectl, verb, str(OVERLAY)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    built = [each for each in yaml.safe_load_all(done.stdout) if each]
-    assert len(built) == len(OBJECTS) + 1  # and the generated ConfigMap of the bus
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_overlay_names_the_version_of_every_image(overlay: str) -> None:
     images = {
         container["image"]
-        for each in built
-        if each["kind"] in ("Deployment", "DaemonSet", "StatefulSet")
+        for each in built(overlay)
+        if each["kind"] in RUNNING
         for container in pod_of(each)["containers"]
     }
     assert all(":" in image for image in images), images
+
+
+def test_production_has_two_of_everything_and_three_of_the_bus(house: Any) -> None:
+    objects = built("production")
+    copies = {name_of(each): each["spec"]["replicas"] for each in objects if "replicas" in each.get("spec", {})}
+    deployed = {name_of(each) for each in of_kind("Deployment")}
+    assert copies == dict.fromkeys(deployed, 2) | {"nats": 3}
+    budgets = {name_of(each) for each in objects if each["kind"] == "PodDisruptionBudget"}
+    assert budgets == deployed | {"nats"}
+    (common,) = [each["data"] for each in objects if each["kind"] == "ConfigMap" and name_of(each) == "berth"]
+    agent = next(each for each in objects if name_of(each) == "node-qos-enforcer" and each["kind"] == "DaemonSet")
+    (container,) = pod_of(agent)["containers"]
+    told = {each["name"]: each.get("value") for each in container["env"]}
+    for source in (common, told):
+        assert source["BERTH_NATS_URL"] == ",".join(f"tls://nats-{i}.nats.berth-system.svc:4222" for i in range(3))
+    for service in house.services:
+        if service in deployed:
+            assert load_settings(house.settings(service), common).nats_replicas == 3
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -133,13 +100,16 @@ def test_every_variable_is_a_setting_of_its_service(house: Any) -> None:
         assert settings.http_host == "0.0.0.0"  # probes come from outside the pod
         (port,) = container["ports"]
         assert settings.http_port == port["containerPort"]
-        assert settings.nats_url == "nats://nats.berth-system.svc:4222"
+        assert settings.nats_url == "tls://nats.berth-system.svc:4222"
+        (mount,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "bus"]
+        sources = next(each for each in pod_of(workload)["volumes"] if each["name"] == "bus")["projected"]["sources"]
+        files = [item["path"] for source in sources for each in source.values() for item in each["items"]]
+        assert [settings.nats_password_file, settings.nats_ca_file] == [f"{mount}/{file}" for file in files]
         assert pod_of(workload)["terminationGracePeriodSeconds"] > settings.drain_s + 5
 
 
 def test_the_agent_is_told_its_node_and_the_nodes_groups() -> None:
-    agent = next(each for each in WORKLOADS if name_of(each) == "node-qos-enforcer")
-    (container,) = pod_of(agent)["containers"]
+    (container,) = pod_of(workload_named("node-qos-enforcer"))["containers"]
     environment = {each["name"]: each for each in container["env"]}
     assert environment["BERTH_NODE_NAME"]["valueFrom"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
     mount = next(each for each in container["volumeMounts"] if each["name"] == "cgroup")
@@ -166,7 +136,8 @@ def test_pods_are_restricted(workload: Json) -> None:
         assert "memory" in container["resources"]["limits"]
         assert {"cpu", "memory"} <= set(container["resources"]["requests"])
         assert {"startupProbe", "livenessProbe", "readinessProbe"} <= set(container)
-    assert pod["priorityClassName"].startswith("system-")
+    (ours,) = [name_of(each) for each in of_kind("PriorityClass") if name_of(each).startswith("berth-")]
+    assert pod["priorityClassName"] == ("system-node-critical" if workload["kind"] == "DaemonSet" else ours)
 
 
 def test_only_the_agent_mounts_the_host() -> None:
@@ -206,147 +177,3 @@ def test_selectors_find_their_pods() -> None:
 def test_every_control_service_has_a_budget(house: Any) -> None:
     deployed = {name_of(each) for each in of_kind("Deployment")}
     assert {name_of(each) for each in of_kind("PodDisruptionBudget")} == deployed
-
-
-# --- rights -----------------------------------------------------------------------------------------------------------
-
-
-def rules_of(service: str) -> dict[tuple[str, str], set[str]]:
-    """(group, resource) -> verbs, over every role that a service is bound to."""
-    found: dict[tuple[str, str], set[str]] = {}
-    for binding in [*of_kind("ClusterRoleBinding"), *of_kind("RoleBinding")]:
-        if any(subject["name"] == service for subject in binding["subjects"]):
-            role = next(
-                each for each in of_kind(binding["roleRef"]["kind"]) if name_of(each) == binding["roleRef"]["name"]
-            )
-            for rule in role["rules"]:
-                for group in rule["apiGroups"]:
-                    for resource in rule["resources"]:
-                        found.setdefault((group, resource), set()).update(rule["verbs"])
-    return found
-
-
-def key(resource: Resource, subresource: str = "") -> tuple[str, str]:
-    return resource.group, f"{resource.plural}/{subresource}" if subresource else resource.plural
-
-
-def test_the_watcher_reads_what_state_shows_and_nothing_else() -> None:
-    assert rules_of("cluster-watcher") == {key(kind.resource): {"list", "watch"} for kind in KINDS}
-
-
-def test_the_writer_has_the_rights_for_what_it_calls() -> None:
-    wanted = {
-        key(resources.PODS): {"get", "list", "patch"},
-        key(resources.PODS, "binding"): {"create"},
-        key(resources.PODS, "eviction"): {"create"},
-        key(resources.PODS, "status"): {"patch"},
-        key(resources.NODES): {"patch"},
-        key(resources.NODES, "status"): {"patch"},
-        key(resources.EVENTS): {"create"},
-        key(resources.LEASES): {"create", "get", "patch"},
-        key(resources.RESERVATIONS): {"get", "list", "patch"},
-        key(resources.RESERVATIONS, "status"): {"patch"},
-    }
-    for resource in WRITABLE.values():
-        wanted.setdefault(key(resource), {"patch"})
-        wanted.setdefault(key(resource, "status"), {"patch"})
-    assert rules_of("cluster-writer") == wanted
-
-
-def test_the_writer_calls_nothing_else() -> None:
-    """The kinds and calls that appear in its source are those that the table above covers."""
-    text = "\n".join(path.read_text() for path in (ROOT / "services/cluster-writer/src").rglob("*.py"))
-    used = {getattr(resources, name) for name in set(re.findall(r"resources\.([A-Z_]+)\b", text))}
-    granted = {(group, resource.partition("/")[0]) for group, resource in rules_of("cluster-writer")}
-    assert {key(resource) for resource in used} | {key(resources.LEASES)} == granted
-    assert set(re.findall(r"_api\.(\w+)\(", text)) == {"bind", "create", "evict", "get", "patch"}
-
-
-def test_nobody_else_has_any_right(house: Any) -> None:
-    for service in house.services:
-        if service not in ("cluster-watcher", "cluster-writer"):
-            assert rules_of(service) == {}
-    bound = [subject["name"] for each in of_kind("ClusterRoleBinding") for subject in each["subjects"]]
-    assert sorted(bound) == ["cluster-watcher", "cluster-writer"]
-
-
-def test_only_the_writer_writes_and_nobody_reads_secrets() -> None:
-    for role in [*of_kind("ClusterRole"), *of_kind("Role")]:
-        for rule in role["rules"]:
-            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
-            assert "secrets" not in rule["resources"]
-            if "cluster-writer" not in name_of(role):
-                assert set(rule["verbs"]) <= READS
-
-
-def test_tokens_are_mounted_where_they_are_used() -> None:
-    for workload in WORKLOADS:
-        uses = name_of(workload) in ("cluster-watcher", "cluster-writer")
-        assert pod_of(workload)["automountServiceAccountToken"] is uses
-        account = pod_of(workload)["serviceAccountName"]
-        assert any(name_of(each) == account for each in of_kind("ServiceAccount"))
-
-
-def test_the_guard_of_the_attempt_names_the_writer_and_the_annotations() -> None:
-    from berth.contracts import names
-
-    (policy,) = of_kind("ValidatingAdmissionPolicy")
-    (validation,) = policy["spec"]["validations"]
-    assert f"'{names.ANNOTATION_ATTEMPT}'" in validation["expression"]
-    assert f"'{names.ANNOTATION_PLAN}'" in validation["expression"]
-    (condition,) = policy["spec"]["matchConditions"]
-    assert "'system:serviceaccount:berth-system:cluster-writer'" in condition["expression"]
-
-
-# --- the bus ----------------------------------------------------------------------------------------------------------
-
-
-def test_passwords_of_every_user_reach_server_and_service() -> None:
-    permissions, passwords = tool("nats_permissions"), tool("nats_passwords")
-    users = {*permissions.PARTS, permissions.READER}
-    assert set(passwords.USERS) == users
-    secrets = [each for each in passwords.manifests(dict.fromkeys(users, "p")) if each["kind"] == "Secret"]
-    keys = {(each["metadata"]["namespace"], user) for each in secrets for user in each["stringData"]}
-    nats = next(each for each in WORKLOADS if name_of(each) == "nats")
-    environment = {each["name"]: each for each in pod_of(nats)["containers"][0]["env"]}
-    for user in users:
-        reference = environment[permissions.password_variable(user)]["valueFrom"]["secretKeyRef"]
-        assert reference == {"name": passwords.SECRET, "key": user}
-        assert ("berth-system", user) in keys
-    for workload in WORKLOADS:
-        for volume in pod_of(workload).get("volumes", []):
-            if "secret" in volume:
-                assert volume["secret"]["secretName"] == passwords.SECRET
-                (item,) = volume["secret"]["items"]
-                assert item["key"] == name_of(workload)
-                assert (workload["metadata"]["namespace"], item["key"]) in keys
-
-
-def test_the_server_accepts_its_configuration(tmp_path: Path) -> None:
-    permissions = tool("nats_permissions")
-    for file in ("nats.conf", "users.conf"):
-        shutil.copy(K8S / "components/nats" / file, tmp_path)
-    variables = {permissions.password_variable(user): "p1" for user in (*permissions.PARTS, permissions.READER)}
-    command = [find_server(), "-t", "-c", str(tmp_path / "nats.conf")]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, **variables, "POD_NAME": "nats-0"}
-    )
-    assert done.returncode == 0, done.stderr
-    compose = subprocess.run(
-        [find_server(), "-t", "-c", str(ROOT / "compose.nats.conf")], capture_output=True, check=False
-    )
-    assert compose.returncode == 0, compose.stderr
-
-
-def test_passwords_are_never_numbers_to_the_server(capsys: pytest.CaptureFixture[str]) -> None:
-    passwords = tool("nats_passwords")
-    assert passwords.main() == 0
-    printed = json.loads(capsys.readouterr().out)
-    values = [value for each in printed["items"] for value in each.get("stringData", {}).values()]
-    assert all(re.fullmatch(r"p[0-9a-f]{48}", value) for value in values)
-    assert len(set(values)) == len(passwords.USERS)
-
-
-def test_no_password_is_kept_here() -> None:
-    assert not of_kind("Secret")
-    assert not any("secretGenerator" in path.read_text() for path in K8S.rglob("kustomization.yaml"))

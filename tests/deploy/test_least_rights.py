@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.deploy.manifests import users_conf
+from tests.deploy.tls_bus import config_of, make_certificates, needs_openssl
 
 from berth.simcluster import SimSettings, serve
 from berth.simcluster.generate import ClusterShape, PodRequest, generate_cluster, pod_manifest
 from berth.simcluster.manifests import write_manifests
+from berth.testing.nats_cluster import NAMES, NatsCluster
 from berth.testing.nats_server import NatsServer
 
-ROOT = Path(__file__).parents[2]
 PASSWORD = "pw"
 DEADLINE_S = 120.0
 
@@ -57,37 +59,78 @@ def post(url: str, body: dict[str, Any]) -> None:
     urllib.request.urlopen(request, timeout=5).close()
 
 
-@pytest.mark.e2e
-async def test_the_whole_control_plane_works_with_least_rights_on_the_bus(house: Any, tmp_path: Path) -> None:
-    users = re.sub(r"\$NATS_PASSWORD_\w+", PASSWORD, (ROOT / "k8s/components/nats/users.conf").read_text())
-    (tmp_path / "password").write_text(PASSWORD)
+def cluster_file(folder: Path) -> Path:
+    """Three nodes, and the namespace of the Lease."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "berth-system"}}
-    write_manifests(tmp_path / "cluster.json", [namespace, *generate_cluster(ClusterShape(nodes=3), seed=1)])
-    settings = SimSettings(manifests=(tmp_path / "cluster.json",))
-    with NatsServer(config=users) as server:
-        async with serve(settings) as api:
-            common = {
-                "BERTH_NATS_URL": server.url,
-                "BERTH_NATS_PASSWORD_FILE": str(tmp_path / "password"),
-                "BERTH_KUBE_URL": api.url,
-                "BERTH_LOG_FORMAT": "json",
-                "BERTH_EXIT_WITH_PARENT": "true",
-                "BERTH_NODE_NAME": "node-00000",
-            }
-            with running(house.services, common, tmp_path) as logs:
-                pods = f"{api.url}/api/v1/namespaces/default/pods"
-                await asyncio.to_thread(post, pods, pod_manifest("works", PodRequest(1_000, 1_024, 1)))
-                await asyncio.to_thread(post, pods, pod_manifest("waits", PodRequest(10_000_000, 1_024, 0)))
-                async with asyncio.timeout(DEADLINE_S):
-                    while True:
-                        works = await asyncio.to_thread(get, f"{pods}/works")
-                        waits = await asyncio.to_thread(get, f"{pods}/waits")
-                        if works["spec"].get("nodeName") and any(
-                            each["type"] == "PodScheduled" and each["status"] == "False"
-                            for each in waits["status"].get("conditions", [])
-                        ):
-                            break
-                        await asyncio.sleep(0.1)
-                text = {name: log.read_text() for name, log in logs.items()}
+    write_manifests(folder / "cluster.json", [namespace, *generate_cluster(ClusterShape(nodes=3), seed=1)])
+    return folder / "cluster.json"
+
+
+async def bound(pods: str, name: str) -> None:
+    """The pod is created, and bound."""
+    await asyncio.to_thread(post, pods, pod_manifest(name, PodRequest(1_000, 1_024, 1)))
+    async with asyncio.timeout(DEADLINE_S):
+        while not (await asyncio.to_thread(get, f"{pods}/{name}"))["spec"].get("nodeName"):
+            await asyncio.sleep(0.1)
+
+
+async def refused(pods: str, name: str) -> None:
+    """The pod is created, and told that it fits nowhere."""
+    await asyncio.to_thread(post, pods, pod_manifest(name, PodRequest(10_000_000, 1_024, 0)))
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            found = (await asyncio.to_thread(get, f"{pods}/{name}"))["status"].get("conditions", [])
+            if any(each["type"] == "PodScheduled" and each["status"] == "False" for each in found):
+                return
+            await asyncio.sleep(0.1)
+
+
+def environment(bus: str, password: Path, api: str) -> dict[str, str]:
+    return {
+        "BERTH_NATS_URL": bus,
+        "BERTH_NATS_PASSWORD_FILE": str(password),
+        "BERTH_KUBE_URL": api,
+        "BERTH_LOG_FORMAT": "json",
+        "BERTH_EXIT_WITH_PARENT": "true",
+        "BERTH_NODE_NAME": "node-00000",
+    }
+
+
+def nothing_was_denied(logs: dict[str, Path]) -> None:
+    text = {name: log.read_text() for name, log in logs.items()}
     denied = {name: re.findall(r".*(?:ermissions [Vv]iolation|denied).*", log)[:3] for name, log in text.items()}
     assert not {name: lines for name, lines in denied.items() if lines}
+
+
+@pytest.mark.e2e
+async def test_the_whole_control_plane_works_with_least_rights_on_the_bus(house: Any, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text(PASSWORD)
+    settings = SimSettings(manifests=(cluster_file(tmp_path),))
+    with NatsServer(config=users_conf(PASSWORD)) as server:
+        async with serve(settings) as api:
+            common = environment(server.url, tmp_path / "password", api.url)
+            with running(house.services, common, tmp_path) as logs:
+                pods = f"{api.url}/api/v1/namespaces/default/pods"
+                await asyncio.gather(bound(pods, "works"), refused(pods, "waits"))
+                nothing_was_denied(logs)
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@needs_openssl
+async def test_the_whole_control_plane_outlives_each_of_three_servers_with_tls(house: Any, tmp_path: Path) -> None:
+    certificates = make_certificates(tmp_path / "certificates")
+    settings = SimSettings(manifests=(cluster_file(tmp_path),))
+    with NatsCluster(config_of(certificates)) as cluster:
+        async with serve(settings) as api:
+            common = environment(cluster.url, certificates / "password", api.url)
+            common |= {"BERTH_NATS_CA_FILE": str(certificates / "ca.crt"), "BERTH_NATS_REPLICAS": "3"}
+            with running(house.services, common, tmp_path) as logs:
+                pods = f"{api.url}/api/v1/namespaces/default/pods"
+                await bound(pods, "at-first")
+                for name in NAMES:
+                    cluster[name].kill()
+                    await bound(pods, f"without-{name}")
+                    cluster[name].start()
+                await refused(pods, "waits")
+                nothing_was_denied(logs)

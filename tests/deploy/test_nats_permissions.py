@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import re
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tests.deploy.manifests import ROOT, tool, users_conf
 
 from berth.bus import Bus, BusSettings, Write
 from berth.bus.errors import BusError
@@ -19,21 +17,10 @@ from berth.bus.port import Committed
 from berth.contracts import buckets, subjects
 from berth.testing.nats_server import NatsServer
 
-ROOT = Path(__file__).parents[2]
 PASSWORD = "pw"
 
 
-def load_tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("nats_permissions", ROOT / "tools/nats_permissions.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["nats_permissions"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL = load_tool()
+TOOL = tool("nats_permissions")
 
 
 class Nothing:
@@ -48,8 +35,7 @@ class Nothing:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[NatsServer]:
-    config = re.sub(r"\$NATS_PASSWORD_\w+", PASSWORD, TOOL.TARGET.read_text())
-    with NatsServer(config=config) as running:
+    with NatsServer(config=users_conf(PASSWORD)) as running:
         yield running
 
 
@@ -140,6 +126,8 @@ async def test_a_service_can_do_its_work(service: str, server: NatsServer, tmp_p
             await bus.commands().publish(f"{command}.x", b"{}", id=f"{service}.{command}", type="t")
         for front in TOOL.fronts(service, buckets.EVENTS):
             await bus.events().publish(front.replace(">", "x"), b"{}", id=f"{service}.{front}", type="t")
+        await bus.commands().drain()
+        await bus.events().drain()
 
 
 async def test_the_writer_gets_the_commands(server: NatsServer, tmp_path: Path, topology: None) -> None:
@@ -151,6 +139,7 @@ async def test_the_writer_gets_the_commands(server: NatsServer, tmp_path: Path, 
     async with as_user(server, "quota-manager", tmp_path) as bus:
         subject = subjects.command_subject("patch", "elasticquotas", "ns", "q")
         await bus.commands().publish(subject, b"{}", id="one", type="t")
+        await bus.commands().drain()
     async with as_user(server, "cluster-writer", tmp_path) as bus, asyncio.timeout(20):
         consumer = bus.consume("cluster-writer", handle, subjects=f"{subjects.PREFIX}.cmd.>")
         task = asyncio.create_task(consumer.run())

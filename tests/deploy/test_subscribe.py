@@ -8,6 +8,8 @@ import re
 import sys
 from pathlib import Path
 
+from tests.deploy.manifests import users_conf
+
 from berth.bus import Bus, BusSettings
 from berth.contracts import event, subjects
 from berth.contracts.codec import encode
@@ -23,7 +25,7 @@ async def test_the_sample_prints_what_was_placed(tmp_path: Path) -> None:
     assert "timeout=5" in sample
     (tmp_path / "sample.py").write_text(sample.replace("timeout=5", "timeout=0.01"))  # many quiet waits in a short test
     (tmp_path / "password").write_text(PASSWORD)
-    users = re.sub(r"\$NATS_PASSWORD_\w+", PASSWORD, (ROOT / "k8s/components/nats/users.conf").read_text())
+    users = users_conf(PASSWORD)
     bound = event.PlacementBound(
         namespace="ns", name="web.v2", uid="u", node="n1", plan="p", devices=[DeviceGrant(kind="gpu", minor=3)]
     )

@@ -59,6 +59,17 @@ async def test_what_is_there_comes_first_then_what_happens_in_order(bus: Bus, sp
     assert follower.sequence == 21
 
 
+async def test_the_end_is_told_again_while_nothing_comes(bus: Bus, spawn) -> None:
+    """Who doubts its view learns in a quiet cluster, too, that there is nothing newer."""
+    await put(bus, "pod.ns.p", b"x")
+    view = View()
+    spawn(bus.follow(STATE, view).run())
+    await eventually(lambda: view.idle_ends >= 2)
+    assert (view.ends, view.resets) == ([1], 0)
+    await put(bus, "pod.ns.p", b"y")
+    await eventually(lambda: view.ends == [1, 2])
+
+
 async def test_deletions_carry_their_payload_and_traces_come_along(bus: Bus, spawn) -> None:
     view = View()
     follower = bus.follow(STATE, view)

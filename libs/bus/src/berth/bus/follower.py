@@ -314,6 +314,9 @@ class Follower:
         last = headers.get(h.LAST_CONSUMER, "")
         if last.isdigit() and int(last) > self._delivered:
             return "delivery lost"
+        if last.isdigit() and not reply and self.ready.is_set():
+            # A heartbeat is sent when there is nothing to deliver: what was stored before it has been read.
+            self._end()
         return ""
 
     def _listen(self) -> None:

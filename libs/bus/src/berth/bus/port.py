@@ -57,7 +57,10 @@ class Sink(Protocol):
         ...
 
     def end(self, sequence: int) -> None:
-        """The end of the bucket is reached; `sequence` is the last one applied (0: none). Comes again at every end."""
+        """The end of the bucket is reached; `sequence` is the last one applied (0: none).
+
+        Comes again at every end, and every second while nothing new comes.
+        """
         ...
 
 

@@ -1,0 +1,111 @@
+"""What services may do in Kubernetes, against what their code calls."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.deploy.manifests import ROOT, WORKLOADS, name_of, of_kind, pod_of
+
+from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS
+from berth.cluster_writer.commands import WRITABLE
+from berth.contracts.slo import CONFIG_MAP
+from berth.kube import resources
+from berth.kube.resources import Resource
+
+READS = {"get", "list", "watch"}
+
+
+def rules_of(service: str) -> dict[tuple[str, str], set[str]]:
+    """(group, resource) -> verbs, over every role that a service is bound to."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for binding in [*of_kind("ClusterRoleBinding"), *of_kind("RoleBinding")]:
+        if any(subject["name"] == service for subject in binding["subjects"]):
+            role = next(
+                each for each in of_kind(binding["roleRef"]["kind"]) if name_of(each) == binding["roleRef"]["name"]
+            )
+            for rule in role["rules"]:
+                for group in rule["apiGroups"]:
+                    for resource in rule["resources"]:
+                        found.setdefault((group, resource), set()).update(rule["verbs"])
+    return found
+
+
+def key(resource: Resource, subresource: str = "") -> tuple[str, str]:
+    return resource.group, f"{resource.plural}/{subresource}" if subresource else resource.plural
+
+
+def test_the_watcher_reads_what_state_shows_and_nothing_else() -> None:
+    wanted = {key(kind.resource): {"list", "watch"} for kind in (*KINDS, CONFIG_MAPS)}
+    assert rules_of("cluster-watcher") == wanted
+    rules = [rule for role in of_kind("ClusterRole") for rule in role["rules"] if "configmaps" in rule["resources"]]
+    assert [rule["resourceNames"] for rule in rules] == [
+        [CONFIG_MAP.partition("/")[2]]
+    ]  # others of the cluster are none of our business
+
+
+def test_the_writer_has_the_rights_for_what_it_calls() -> None:
+    wanted = {
+        key(resources.PODS): {"get", "list", "patch"},
+        key(resources.PODS, "binding"): {"create"},
+        key(resources.PODS, "eviction"): {"create"},
+        key(resources.PODS, "status"): {"patch"},
+        key(resources.NODES): {"patch"},
+        key(resources.NODES, "status"): {"patch"},
+        key(resources.EVENTS): {"create"},
+        key(resources.LEASES): {"create", "get", "patch"},
+        key(resources.RESERVATIONS): {"get", "list", "patch"},
+        key(resources.RESERVATIONS, "status"): {"patch"},
+    }
+    for resource in WRITABLE.values():
+        wanted.setdefault(key(resource), {"patch"})
+    wanted[key(resources.NODE_SLOS)] = {"create", "patch"}  # by server-side apply
+    for resource in WRITABLE.values():
+        wanted.setdefault(key(resource, "status"), {"patch"})
+    assert rules_of("cluster-writer") == wanted
+
+
+def test_the_writer_calls_nothing_else() -> None:
+    """The kinds and calls that appear in its source are those that the table above covers."""
+    text = "\n".join(path.read_text() for path in (ROOT / "services/cluster-writer/src").rglob("*.py"))
+    used = {getattr(resources, name) for name in set(re.findall(r"resources\.([A-Z_]+)\b", text))}
+    granted = {(group, resource.partition("/")[0]) for group, resource in rules_of("cluster-writer")}
+    assert {key(resource) for resource in used} | {key(resources.LEASES)} == granted
+    assert set(re.findall(r"_api\.(\w+)\(", text)) == {"bind", "create", "evict", "get", "patch"}
+
+
+def test_nobody_else_has_any_right(house: Any) -> None:
+    for service in house.services:
+        if service not in ("cluster-watcher", "cluster-writer"):
+            assert rules_of(service) == {}
+    bound = [subject["name"] for each in of_kind("ClusterRoleBinding") for subject in each["subjects"]]
+    assert sorted(bound) == ["cluster-watcher", "cluster-writer"]
+
+
+def test_only_the_writer_writes_and_nobody_reads_secrets() -> None:
+    for role in [*of_kind("ClusterRole"), *of_kind("Role")]:
+        for rule in role["rules"]:
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert "secrets" not in rule["resources"]
+            if "cluster-writer" not in name_of(role):
+                assert set(rule["verbs"]) <= READS
+
+
+def test_tokens_are_mounted_where_they_are_used() -> None:
+    for workload in WORKLOADS:
+        uses = name_of(workload) in ("cluster-watcher", "cluster-writer")
+        assert pod_of(workload)["automountServiceAccountToken"] is uses
+        account = pod_of(workload)["serviceAccountName"]
+        assert any(name_of(each) == account for each in of_kind("ServiceAccount"))
+
+
+def test_the_guard_names_the_writer_and_every_key_of_ours() -> None:
+    from berth.contracts import names
+
+    (policy,) = of_kind("ValidatingAdmissionPolicy")
+    (condition,) = policy["spec"]["matchConditions"]
+    assert "'system:serviceaccount:berth-system:cluster-writer'" in condition["expression"]
+    ours = [names.ANNOTATION_ATTEMPT, names.ANNOTATION_PLAN, names.ANNOTATION_QUOTA]
+    (prefix,) = {name.partition("/")[0] for name in ours}
+    assert all(f"startsWith('{prefix}/')" in each["expression"] for each in policy["spec"]["validations"])
+    assert policy["spec"]["failurePolicy"] == "Fail"
