@@ -18,24 +18,32 @@ class View:
         self.values: dict[str, bytes] = {}
         self.entries: list[Entry] = []
         self.ends: list[int] = []
+        self.idle_ends = 0
         self.resets = 0
+        self._has_news = True
 
     def reset(self) -> None:
         """Empty the view."""
         self.resets += 1
+        self._has_news = True
         self.values.clear()
 
     def apply(self, entry: Entry) -> None:
         """Take the next entry."""
         self.entries.append(entry)
+        self._has_news = True
         if entry.deleted:
             self.values.pop(entry.key, None)
         else:
             self.values[entry.key] = entry.value
 
     def end(self, sequence: int) -> None:
-        """Note that the end was reached."""
-        self.ends.append(sequence)
+        """Note that the end was reached; one that is only said again, while nothing new comes, is counted apart."""
+        if self._has_news:
+            self.ends.append(sequence)
+        else:
+            self.idle_ends += 1
+        self._has_news = False
 
 
 async def eventually(condition: Callable[[], object], *, deadline_s: float = DEADLINE_S, what: str = "") -> None:

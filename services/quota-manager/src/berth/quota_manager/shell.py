@@ -158,7 +158,6 @@ class Shell:
                 "trees": len(desk.engine.forest.roots),
                 "pods": len(desk.engine.book),
                 "nodes": desk.engine.nodes,
-                "revision": desk.shelf.revision,
                 "problems": len(desk.problems),
                 "overused groups": desk.alarms.over,
                 "write-backs waiting": len(desk.pace),

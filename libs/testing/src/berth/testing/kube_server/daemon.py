@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-START_DEADLINE_S = 90.0
+START_DEADLINE_S = 180.0
 """Longest wait for a server that is starting; a machine that is busy compiling needs much of it."""
 TAIL_BYTES = 4000
 _PR_SET_PDEATHSIG = 1
