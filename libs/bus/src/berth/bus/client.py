@@ -52,8 +52,9 @@ Taker = Callable[[Delivery], None]
 class DirectClient(Client):  # type: ignore[misc]  # nats-py carries no types
     """A client of one connection. `connect` it without `allow_reconnect`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, read_pause_s: float = 0.0) -> None:
         super().__init__()
+        self.read_pause_s = read_pause_s
         self._ps = _DirectParser(self)
         self.takers: dict[int, Taker] = {}
 
@@ -67,6 +68,16 @@ class DirectClient(Client):  # type: ignore[misc]  # nats-py carries no types
         """End a subscription made by `take`."""
         self.takers.pop(subscription._id, None)
         await subscription.unsubscribe()
+
+    async def rest(self) -> None:
+        """Leave the socket alone for the pause between two reads; what comes waits in the kernel."""
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is None or not self.is_connected or writer.transport.is_closing():
+            return
+        writer.transport.pause_reading()
+        await asyncio.sleep(self.read_pause_s)
+        if not writer.transport.is_closing():
+            writer.transport.resume_reading()
 
     def post(self, subject: str, payload: bytes, reply: str, headers: Mapping[str, str] | None) -> bool:
         """Publish without waiting; False: the buffer is full, `publish` waits until it is not.
@@ -119,6 +130,11 @@ class _DirectParser(Parser):  # type: ignore[misc]  # nats-py carries no types
 
     async def parse(self, data: bytes = b"") -> None:
         """See `Parser.parse`."""
+        await self._parse(data)
+        if self._client.read_pause_s:
+            await self._client.rest()
+
+    async def _parse(self, data: bytes) -> None:
         if self.state == AWAITING_CONTROL_LINE:
             if self.buf:
                 self.buf += data

@@ -169,7 +169,7 @@ class Link:
         """Try until a server takes us; pauses grow and vary."""
         pause_s, attempts = RECONNECT_FIRST_S, 0
         while True:
-            client = DirectClient()
+            client = DirectClient(read_pause_s=self._settings.read_pause_s)
             try:
                 async with asyncio.timeout(self._settings.connect_timeout_s * 2):
                     await client.connect(**self._options())

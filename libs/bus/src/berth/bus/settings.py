@@ -13,7 +13,8 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Connection settings. Secrets are read from files, never given as values.
 
     `url`: one server or several, separated by commas. `replicas`: copies of every stream, 1 or 3; asynchronous
-    persistence exists with 1 only. `reconnect_max_s`: longest pause between two attempts to connect.
+    persistence exists with 1 only. `reconnect_max_s`: longest pause between two attempts to connect. `read_pause_s`:
+    how long the connection is left alone after each read, so that a reader in no hurry wakes up once for many messages.
     """
 
     url: str = "nats://127.0.0.1:4222"
@@ -25,6 +26,7 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 1
     connect_timeout_s: float = 2.0
     reconnect_max_s: float = 1.0
+    read_pause_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.replicas not in (1, 3, 5):

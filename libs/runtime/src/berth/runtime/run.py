@@ -261,6 +261,7 @@ def bus_settings(settings: ServiceSettings, *, name: str = "") -> BusSettings:
             ca_file=settings.nats_ca_file,
             name=name or settings.instance_or_default(),
             replicas=settings.nats_replicas,
+            read_pause_s=settings.nats_read_pause_s,
         )
     except ValueError as error:
         field, _, reason = str(error).partition(": ")

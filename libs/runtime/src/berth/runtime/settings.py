@@ -40,6 +40,9 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     nats_creds_file: Annotated[str, Meta(description="NATS credentials file (JWT and nkey seed)")] = ""
     nats_ca_file: Annotated[str, Meta(description="CA certificates that the NATS servers are checked against")] = ""
     nats_replicas: Annotated[Literal[1, 3, 5], Meta(description="copies of every stream")] = 1
+    nats_read_pause_s: Annotated[
+        float, Meta(ge=0, le=1, description="pause after each read from the bus, to wake up less often under load")
+    ] = 0.0
     http_host: Annotated[str, Meta(description="address for health and metrics")] = "127.0.0.1"
     http_port: Annotated[Port, Meta(description="port for health and metrics; 0 takes a free one")] = 0
     port_file: Annotated[str, Meta(description="file to write the port to, once it is listened on")] = ""

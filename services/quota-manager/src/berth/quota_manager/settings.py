@@ -11,6 +11,10 @@ from berth.runtime import Seconds, ServiceSettings
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """Read from the environment. The `quota_` switches bear the meaning of the protocol's arguments and gates."""
 
+    nats_read_pause_s: Annotated[
+        float, Meta(ge=0, le=1, description="pause after each read from the bus, to wake up less often under load")
+    ] = 0.01
+
     window_s: Annotated[
         float, Meta(ge=0, le=60, description="how long news is gathered before figures are computed")
     ] = 0.005

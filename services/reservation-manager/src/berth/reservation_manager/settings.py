@@ -13,6 +13,10 @@ from berth.runtime.settings import ServiceSettings
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """What reservation-manager can be told beside the common settings."""
 
+    nats_read_pause_s: Annotated[
+        float, Meta(ge=0, le=1, description="pause after each read from the bus, to wake up less often under load")
+    ] = 0.01
+
     scheduler_names: Annotated[
         tuple[str, ...], Meta(min_length=1, description="scheduler names that Berth answers to")
     ] = (names.SCHEDULER_NAME,)
