@@ -164,6 +164,11 @@ def test_the_import_contracts_cover_every_package() -> None:
     assert services <= set(contracts["Libraries never import services"]["forbidden_modules"])
     cores = set(contracts["Cores and pure libraries import no I/O, no clock, no randomness"]["source_modules"])
     assert {f"{service}.core" for service in services} <= cores
+    for owner, name in (
+        ("berth.bus", "Only berth.bus imports nats"),
+        ("berth.kube", "Only berth.kube imports kubernetes_asyncio"),
+    ):
+        assert set(contracts[name]["source_modules"]) == modules - {owner}
 
 
 # --- documents --------------------------------------------------------------------------------------------------------

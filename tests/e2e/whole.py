@@ -72,8 +72,13 @@ class Whole:
     # --- the API server ----------------------------------------------------------------------------------------------
 
     async def call(self, method: str, path: str, body: Any = None, *, kind: str = "application/json") -> Json:
-        """The decoded answer. Fails for anything but success."""
-        status, answer = await self.try_call(method, path, body, kind=kind)
+        """The decoded answer. Fails for anything but success, and waits for a server that asks for it."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            status, answer = await self.try_call(method, path, body, kind=kind)
+            if status != 429 or time.monotonic() > deadline:
+                break
+            await asyncio.sleep(POLL_S)  # a server that has just been started fills its caches
         assert status < 300, f"{method} {path}: {status} {answer}"
         return answer
 

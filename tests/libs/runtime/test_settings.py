@@ -73,6 +73,7 @@ def test_every_problem_is_reported_with_variable_and_remedy():
     assert len(caught.value.problems) == 5
     text = str(caught.value)
     assert "BERTH_NODE_NAME is not set (name of this node)" in text
+    assert "(one of fast, safe; default 'fast')" in text
     assert "BERTH_HTTP_PORT='99999': expected `int` <= 65535 (port for health and metrics" in text
     assert "default 0" in text
     assert "BERTH_MODE='slow': " in text

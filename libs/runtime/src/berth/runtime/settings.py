@@ -175,6 +175,9 @@ def _about(field: msgspec.structs.FieldInfo) -> str:
     if typing.get_origin(kind) is Annotated:
         text = next((meta.description for meta in kind.__metadata__ if getattr(meta, "description", None)), "")
     hints = [text] if text else []
+    if _bare(kind) is Literal:
+        choices = typing.get_args(typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind)
+        hints.append("one of " + ", ".join(str(choice) for choice in choices))
     if not field.required and field.default is not msgspec.NODEFAULT:
         hints.append(f"default {field.default!r}")
     return f" ({'; '.join(hints)})" if hints else ""

@@ -77,7 +77,7 @@ def message(reasons: Sequence[Reason], nodes: int) -> str:
         text += f"0/{nodes} nodes are available: {listed}."
     repair = _told_repair(reasons)
     if repair:
-        text += f" To repair: {repair}."
+        text += f"{'' if text.endswith('.') else '.'} To repair: {repair}."
     return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 3] + "..."
 
 
