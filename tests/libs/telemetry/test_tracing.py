@@ -15,7 +15,6 @@ from opentelemetry.trace import StatusCode, get_current_span
 from berth.telemetry import (
     current_traceparent,
     emit_span,
-    inject,
     recorded_spans,
     recording,
     setup,
@@ -31,13 +30,13 @@ UNSAMPLED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 
 
 def test_without_an_exporter_what_came_in_goes_out():
-    assert inject() is None
+    assert current_traceparent() is None
     with span("handle", parent=SAMPLED) as outer:
-        assert outer.traceparent == inject() == current_traceparent() == SAMPLED
+        assert outer.traceparent == current_traceparent() == SAMPLED
         assert not outer.recording
         with span("inner"):
-            assert inject() == SAMPLED
-    assert inject() is None
+            assert current_traceparent() == SAMPLED
+    assert current_traceparent() is None
     assert emit_span("batch", SAMPLED, 1, 2) == SAMPLED
     assert emit_span("batch", None, 1, 2) is None
     assert not recording(SAMPLED)
@@ -45,9 +44,9 @@ def test_without_an_exporter_what_came_in_goes_out():
 
 def test_without_an_exporter_a_new_trace_still_has_ids():
     with span("start"):
-        first = w3c.parse(inject())
+        first = w3c.parse(current_traceparent())
     with span("start"):
-        second = w3c.parse(inject())
+        second = w3c.parse(current_traceparent())
     assert first is not None
     assert second is not None
     assert first.trace_id != second.trace_id
@@ -57,20 +56,20 @@ def test_without_an_exporter_a_new_trace_still_has_ids():
 def test_a_malformed_parent_is_never_passed_on():
     evil = SAMPLED + "\r\nX: y"
     with span("handle", parent=evil):
-        assert inject() != evil
-        assert w3c.valid(inject())
+        assert current_traceparent() != evil
+        assert w3c.valid(current_traceparent())
     assert emit_span("batch", evil, 1, 2) is None
 
 
 def test_recorded_spans_form_a_tree_across_messages():
     with recorded_spans() as exporter:
         with span("watch") as first:
-            carried = inject()
+            carried = current_traceparent()
             assert carried == first.traceparent
         with span("solve", parent=carried, attributes={"pods": 3}) as second:
             second.set("path", "fast")
             assert second.recording
-            carried = inject()
+            carried = current_traceparent()
         after = emit_span("bind", carried, 1_000, 5_000, {"node": "n1"})
         spans = {item.name: item for item in exporter.get_finished_spans()}
     assert set(spans) == {"watch", "solve", "bind"}
@@ -88,7 +87,7 @@ def test_recorded_spans_form_a_tree_across_messages():
 def test_an_unsampled_parent_is_not_recorded_but_passed_on():
     with recorded_spans() as exporter:
         with span("handle", parent=UNSAMPLED) as handle:
-            assert inject() == UNSAMPLED
+            assert current_traceparent() == UNSAMPLED
             handle.set("ignored", 1)
         assert emit_span("batch", UNSAMPLED, 1, 2) == UNSAMPLED
         assert not recording(UNSAMPLED)
@@ -105,7 +104,7 @@ def test_a_failure_is_marked_and_goes_on():
     assert failed.status.status_code is StatusCode.ERROR
     assert failed.status.description == "KeyError"
     assert failed.events[0].name == "exception"
-    assert inject() is None
+    assert current_traceparent() is None
 
 
 def test_links_are_bounded_and_malformed_ones_dropped():
@@ -128,11 +127,11 @@ async def test_tasks_have_their_own_current_span():
     async def handle(parent):
         with span("handle", parent=parent):
             await asyncio.sleep(0)
-            return inject()
+            return current_traceparent()
 
     other = SAMPLED.replace("0af7", "1af7")
     assert await asyncio.gather(handle(SAMPLED), handle(other)) == [SAMPLED, other]
-    assert inject() is None
+    assert current_traceparent() is None
 
 
 def test_opentelemetry_api_sees_the_current_span():

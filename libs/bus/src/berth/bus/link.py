@@ -2,7 +2,8 @@
 
 Every connection is a fresh client: nothing written for one connection is sent on the next, and whoever waits for an
 answer hears of a loss at once instead of by time-out. Subscriptions made here are made again on every connection.
-A denied subject is logged, counted and fails the request that waits for it.
+A denied subject is logged, counted and fails the request that waits for it; a user that may not even read its answers
+fails every request.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ RECONNECT_FIRST_S = 0.02
 WATCH_INTERVAL_S = 0.25
 DENIED_KEPT = 1000
 """Denied subjects remembered, so that each is logged loudly once."""
+# The client library hands errors of the server on in lower case.
 _DENIED = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"', re.IGNORECASE)
 
 
@@ -86,8 +88,10 @@ class Link:
         self._subscriptions: dict[LinkSubscription, None] = {}
         self._requests: dict[str, tuple[str, asyncio.Future[Delivery]]] = {}
         self._reply_prefix = f"{self.new_inbox()}."
+        self._answers = f"{self._reply_prefix}*"
         self._tokens = 0
         self._denied_before: dict[str, None] = {}
+        self._is_deaf = False
         self._on_connect: list[Callable[[Client], Awaitable[None]]] = []
         self._on_disconnect: dict[Callable[[], None], None] = {}
         self._on_denied: dict[Callable[[str], None], None] = {}
@@ -96,7 +100,7 @@ class Link:
 
     async def start(self) -> None:
         """Connect; returns with the first connection, however long that takes."""
-        await self.subscribe(f"{self._reply_prefix}*", self._reply)
+        await self.subscribe(self._answers, self._reply)
         self._task = asyncio.create_task(self._run(), name="bus-link")
         waiter = asyncio.create_task(self.connected.wait())
         try:
@@ -132,6 +136,7 @@ class Link:
         """From the first byte of a connection to its end."""
         self._client = client
         self._lost.clear()
+        self._is_deaf = False
         try:
             for subscription in list(self._subscriptions):
                 await subscription.attach(client)
@@ -274,7 +279,9 @@ class Link:
         self._tokens += 1
         token = f"{self._tokens:x}"
         future: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
-        self._requests[token] = (subject.lower(), future)
+        self._requests[token] = (subject, future)
+        if self._is_deaf:
+            future.set_exception(Denied(self._answers))
         try:
             yield self._reply_prefix + token, future
         finally:
@@ -364,16 +371,20 @@ class Link:
             log.error("a callback failed", exc_info=error)
 
     def _denied(self, operation: str, subject: str) -> None:
+        """`subject` is in lower case; what waits for it knows how it is really spelt."""
         metrics.PERMISSION_ERRORS.labels(operation).inc()
+        deaf = operation == "subscription" and subject == self._answers.lower()
+        waiting = [(wanted, future) for wanted, future in self._requests.values() if deaf or wanted.lower() == subject]
+        spelt = self._answers if deaf else waiting[0][0] if waiting else subject
         level = logging.DEBUG if subject in self._denied_before else logging.ERROR
-        log.log(level, "permission denied by the bus: %s to %s", operation, subject)
+        log.log(level, "permission denied by the bus: %s to %s", operation, spelt)
         self._denied_before[subject] = None
         if len(self._denied_before) > DENIED_KEPT:
             self._denied_before.clear()
-        inbox = operation == "subscription" and subject.startswith(self._reply_prefix.lower())
-        for wanted, future in list(self._requests.values()):
-            if (inbox or wanted == subject) and not future.done():
-                future.set_exception(Denied(subject))
+        self._is_deaf = self._is_deaf or deaf
+        for _, future in waiting:
+            if not future.done():
+                future.set_exception(Denied(spelt))
         if operation == "publish":
             for hook in list(self._on_denied):
                 hook(subject)

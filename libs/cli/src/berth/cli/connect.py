@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 from berth.bus import Bus, BusError, BusSettings
 from berth.cli.errors import CliError
@@ -16,6 +18,10 @@ from berth.runtime.settings import ServiceSettings, SettingsError, load_settings
 from berth.telemetry.redaction import redacted_text
 
 CONNECT_TIMEOUT_S = 4.0
+TELL_AFTER_S = 1.0
+"""A connection that takes longer is spoken of, or given up if nobody listens."""
+PROBE_TIMEOUT_S = 0.5
+PORTS = {"nats": 4222, "tls": 4222, "ws": 80, "wss": 443}
 NAME = "berth-cli"
 FILES = ("--nats-password-file", "--nats-creds-file", "--nats-ca-file")
 
@@ -53,24 +59,27 @@ def settings_for(way: Way) -> BusSettings:
 
 @asynccontextmanager
 async def connected(way: Way) -> AsyncIterator[Bus]:
-    """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds."""
-    async with _connected(settings_for(way)) as bus:
+    """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds.
+
+    After one second without it this is told on standard error, or it ends there because no server can be reached.
+    """
+    async with _connected(settings_for(way), is_told=True) as bus:
         yield bus
 
 
 @asynccontextmanager
 async def embedded(url: str) -> AsyncIterator[Bus]:
     """The bus that we have started ourselves, so that the environment's users and files don't concern it."""
-    async with _connected(BusSettings(url=url, name=NAME)) as bus:
+    async with _connected(BusSettings(url=url, name=NAME), is_told=False) as bus:
         yield bus
 
 
 @asynccontextmanager
-async def _connected(settings: BusSettings) -> AsyncIterator[Bus]:
+async def _connected(settings: BusSettings, *, is_told: bool) -> AsyncIterator[Bus]:
     shown = redacted_text(settings.url)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            bus = await Bus.connect(settings, service="cli")
+            bus = await _connect(settings, shown, is_told=is_told)
     except TimeoutError as error:
         raise CliError(
             f"cannot connect to the bus at {shown}: is it running, are address, user and certificates right "
@@ -82,3 +91,34 @@ async def _connected(settings: BusSettings) -> AsyncIterator[Bus]:
         yield bus
     finally:
         await bus.close()
+
+
+async def _connect(settings: BusSettings, shown: str, *, is_told: bool) -> Bus:
+    connecting = asyncio.create_task(Bus.connect(settings, service="cli"))
+    try:
+        await asyncio.wait({connecting}, timeout=TELL_AFTER_S)
+        if is_told and not connecting.done():
+            reasons = await asyncio.gather(*map(_unreachable, settings.urls))
+            if all(reasons) and not connecting.done():
+                told = "; ".join(reasons)
+                raise CliError(f"cannot connect to the bus at {shown}: {told}. Is it running, is the address right?")
+            print(f"connecting to {shown} ...", file=sys.stderr)
+        return await connecting
+    finally:
+        if not connecting.done():
+            connecting.cancel()
+            await asyncio.wait({connecting})
+
+
+async def _unreachable(url: str) -> str:
+    """Why this server refuses even to be talked to; empty when it does not, or is only slow."""
+    parts = urlsplit(url if "://" in url else f"nats://{url}")
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port or PORTS[parts.scheme])
+    except TimeoutError:
+        return ""
+    except OSError as error:
+        return str(error)
+    writer.close()
+    return ""

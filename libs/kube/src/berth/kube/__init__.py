@@ -18,12 +18,9 @@ from berth.kube.lease_record import LeaseRecord
 from berth.kube.listing import Listing, list_all
 from berth.kube.reflector import Handler, Reflector
 from berth.kube.resources import (
-    CLUSTER_COLOCATION_PROFILES,
-    CLUSTER_NETWORK_TOPOLOGIES,
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEVICES,
-    ELASTIC_QUOTA_PROFILES,
     ELASTIC_QUOTAS,
     EVENTS,
     LEASES,
@@ -34,7 +31,6 @@ from berth.kube.resources import (
     NODES,
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
-    POD_MIGRATION_JOBS,
     PODS,
     PRIORITY_CLASSES,
     RESERVATIONS,
@@ -45,13 +41,10 @@ from berth.kube.settings import KubeSettings
 from berth.kube.watching import Watching, WatchSettings
 
 __all__ = [
-    "CLUSTER_COLOCATION_PROFILES",
-    "CLUSTER_NETWORK_TOPOLOGIES",
     "CONFIG_MAPS",
     "CUSTOM_RESOURCE_DEFINITIONS",
     "DEVICES",
     "ELASTIC_QUOTAS",
-    "ELASTIC_QUOTA_PROFILES",
     "EVENTS",
     "LEASES",
     "NAMESPACES",
@@ -62,7 +55,6 @@ __all__ = [
     "PODS",
     "POD_DISRUPTION_BUDGETS",
     "POD_GROUPS",
-    "POD_MIGRATION_JOBS",
     "PRIORITY_CLASSES",
     "RESERVATIONS",
     "Answer",

@@ -31,6 +31,8 @@ class KubeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Largest response body; a list whose page is larger is asked for in smaller pages."""
     line_bytes_max: int = 32 << 20
     """Longest line of a watch."""
+    watch_pause_s: float = 0.0
+    """How long a watch is left alone after each read: a burst then costs one turn instead of one per event."""
     user_agent: str = "berth"
 
     def __repr__(self) -> str:
@@ -48,6 +50,8 @@ class KubeSettings(msgspec.Struct, frozen=True, kw_only=True):
             found.append(f"timeout_s: {self.timeout_s} is not within 0..3600")
         if self.page_bytes_max < 1 << 10 or self.line_bytes_max < 1 << 10:
             found.append("page_bytes_max, line_bytes_max: less than 1024")
+        if not 0 <= self.watch_pause_s <= 1:
+            found.append(f"watch_pause_s: {self.watch_pause_s} is not within 0..1")
         if self.token and self.token_file:
             found.append("token, token_file: only one of them")
         return found

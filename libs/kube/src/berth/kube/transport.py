@@ -140,6 +140,8 @@ class Transport:
                     async for chunk in response.content.iter_any():
                         for line in splitter.feed(chunk):
                             yield line
+                        if self._settings.watch_pause_s:
+                            await _rest(response, self._settings.watch_pause_s)
         except LineTooLongError as error:
             end = Answer(0, b"", f"{TOO_LARGE}: {error}")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -153,6 +155,20 @@ class Transport:
     def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
         url = URL(self._endpoint.server + path, encoded=True)
         return url.with_query(params) if params else url
+
+
+async def _rest(response: aiohttp.ClientResponse, pause_s: float) -> None:
+    """Leave the socket alone for a moment; what comes meanwhile waits in the kernel and is read at once."""
+    connection = response.connection
+    transport = connection.transport if connection is not None else None
+    if not isinstance(transport, asyncio.ReadTransport) or transport.is_closing():
+        return
+    transport.pause_reading()
+    try:
+        await asyncio.sleep(pause_s)
+    finally:
+        if not transport.is_closing():
+            transport.resume_reading()
 
 
 async def _body(response: aiohttp.ClientResponse, bytes_max: int) -> bytes | None:

@@ -11,5 +11,8 @@ def reservation_matchable(
 
 
 def operating_pod_matchable(*, phase: str, ready: bool, node: str, owners_readable: bool, users: int = 0) -> bool:
-    """An operating pod serves while it runs and is ready, always for one user only."""
+    """An operating pod serves while it runs and is ready, always for one user only.
+
+    Nobody asks this yet: the solver refuses operating pods by name. It is the rule for when it does not.
+    """
     return phase == "Running" and ready and bool(node) and owners_readable and users == 0

@@ -13,7 +13,6 @@ NO_EXECUTE: Final = "NoExecute"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
-TAINT_REASON: Final = "node(s) had untolerated taint(s)"
 UNSCHEDULABLE_REASON: Final = "node(s) were unschedulable"
 
 _HARD: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})

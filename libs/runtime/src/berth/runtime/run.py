@@ -1,10 +1,10 @@
 """The life of a service process: settings, telemetry, health, bus, `main`, stop.
 
 Exit codes: 0 after a stop signal or when all work is done, 1 when a task failed, 2 when the process could not be set up
-as told (settings, port), 3 when the bus cannot carry it (no room for a stream, too old a server). SIGTERM and SIGINT
-cancel `main` first, so that it can finish what it began while the tasks it spawned still serve it; then those tasks;
-then the bus and the health server are closed. The whole of it takes at most `drain_s` and a few seconds, even when
-something hangs. A second signal ends the process at once.
+as told (settings, port), 3 when the bus cannot carry it (no room for a stream, too old a server, a user without the
+right). SIGTERM and SIGINT cancel `main` first, so that it can finish what it began while the tasks it spawned still
+serve it; then those tasks; then the bus and the health server are closed. The whole of it takes at most `drain_s` and a
+few seconds, even when something hangs. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class _Life(Generic[S]):
         self._log: Logger = get_logger("berth.runtime")
         self._clock = SystemClock()
         self._health = Health(beat_timeout_s=settings.heartbeat_timeout_s)
-        self._supervisor = Supervisor(self._log)
+        self._supervisor = Supervisor(self._log, self._tell_of_bus)
         self._stop = asyncio.Event()
         self._stop_reason = ""
         self._bus: BusPort | None = None
@@ -146,13 +146,23 @@ class _Life(Generic[S]):
         failure = self._supervisor.failure
         if failure is None:
             return EXIT_OK
-        if self._with_bus:
-            from berth.bus.errors import ServerTooOld, TopologyError
+        return EXIT_BUS if self._lack_of_bus(failure) else EXIT_FAILED
 
-            if isinstance(failure, ServerTooOld | TopologyError):
-                self._log.error(BUS_UNUSABLE, reason=str(failure))
-                return EXIT_BUS
-        return EXIT_FAILED
+    def _tell_of_bus(self, failure: BaseException) -> bool:
+        reason = self._lack_of_bus(failure)
+        if reason:
+            self._log.error(BUS_UNUSABLE, reason=reason)
+        return bool(reason)
+
+    def _lack_of_bus(self, failure: BaseException) -> str:
+        """What the operator has to mend on the bus; empty when that is not why."""
+        if not self._with_bus:
+            return ""
+        from berth.bus.errors import Denied, ServerTooOld, TopologyError
+
+        if isinstance(failure, Denied):
+            return _remedy(self._service, self._settings, failure.subject)
+        return str(failure) if isinstance(failure, ServerTooOld | TopologyError) else ""
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -266,6 +276,20 @@ def bus_settings(settings: ServiceSettings, *, name: str = "") -> BusSettings:
     except ValueError as error:
         field, _, reason = str(error).partition(": ")
         raise SettingsError([f"{variable_of('nats_' + field)}: {reason}"]) from error
+
+
+def _remedy(service: str, settings: ServiceSettings, subject: str) -> str:
+    """What to do about a denied subject: it is the wrong user, or one with the rights of another version."""
+    if settings.nats_user:
+        who = f"user {settings.nats_user!r} (BERTH_NATS_USER)"
+    elif settings.nats_creds_file:
+        who = f"the user of {settings.nats_creds_file} (BERTH_NATS_CREDS_FILE)"
+    else:
+        who = "a client without BERTH_NATS_USER"
+    return (
+        f"{who} may not use {subject}: {service} needs its own user of the bus, with the rights in users.conf of this "
+        "version; put that file in place and restart the bus"
+    )
 
 
 async def _connect_bus(service: str, settings: ServiceSettings, clock: SystemClock) -> BusPort:

@@ -1,11 +1,12 @@
 """The tasks of a process, none of which may fail unseen.
 
 A task that raises ends the process: half a service is worse than one that starts again. The first failure is what the
-process dies of; each failure is logged once, with its traceback. A task that returns is done, and that is fine.
+process dies of; each failure is logged once, with its traceback, unless one line says it all. A task that returns is
+done, and that is fine.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from berth.telemetry import Logger
@@ -14,8 +15,10 @@ from berth.telemetry import Logger
 class Supervisor:
     """Starts tasks, notices the first failure, and ends them all within a bounded time."""
 
-    def __init__(self, log: Logger) -> None:
+    def __init__(self, log: Logger, tell: Callable[[BaseException], bool] = lambda error: False) -> None:
+        """`tell` logs a failure that needs no traceback, and says whether it was one."""
         self._log = log
+        self._tell = tell
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
         self.failure: BaseException | None = None
@@ -62,6 +65,7 @@ class Supervisor:
             return
         error = task.exception()
         if error is not None:
-            self._log.error("task failed", task=task.get_name(), exc_info=error)
+            if not self._tell(error):
+                self._log.error("task failed", task=task.get_name(), exc_info=error)
             if self.failure is None:
                 self.failure = error

@@ -9,7 +9,7 @@ from berth.telemetry.http import HealthServer, health_app, serve_health
 from berth.telemetry.logs import Logger, configure_logging, get_logger
 from berth.telemetry.metrics import counter, gauge, histogram
 from berth.telemetry.setup import setup, shutdown
-from berth.telemetry.tracing import current_traceparent, emit_span, inject, recorded_spans, recording, span, tracer
+from berth.telemetry.tracing import current_traceparent, emit_span, recorded_spans, recording, span, tracer
 
 __all__ = [
     "Health",
@@ -24,7 +24,6 @@ __all__ = [
     "get_logger",
     "health_app",
     "histogram",
-    "inject",
     "recorded_spans",
     "recording",
     "serve_health",

@@ -14,7 +14,6 @@ from prometheus_client.metrics import MetricWrapperBase
 __all__ = [
     "LATENCY_BUCKETS_S",
     "REGISTRY",
-    "SIZE_BUCKETS",
     "Counter",
     "Gauge",
     "Histogram",
@@ -24,7 +23,6 @@ __all__ = [
 ]
 
 LATENCY_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-SIZE_BUCKETS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 5000.0)
 
 _NAME: Final = re.compile(r"berth(_[a-z0-9]+){2,}")
 _LABEL: Final = re.compile(r"[a-z][a-z0-9_]*")

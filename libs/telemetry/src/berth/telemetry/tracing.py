@@ -48,12 +48,10 @@ _recording = _Recording()
 
 
 def current_traceparent() -> str | None:
-    """The traceparent of the innermost `span` of this task; None outside any span."""
+    """The traceparent of the innermost `span` of this task, for the header of an outgoing message; None outside any
+    span.
+    """
     return _current.get()
-
-
-inject = current_traceparent
-"""What goes into the `traceparent` header of an outgoing message."""
 
 
 class span:  # noqa: N801 - reads as a statement: `with span("solve", parent=message.traceparent):`

@@ -24,6 +24,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     config_maps: Annotated[
         tuple[str, ...], Meta(max_length=CONFIG_MAPS_MAX, description="ConfigMaps to follow, as namespace/name")
     ] = (CONFIG_MAP,)
+    watch_pause_s: Annotated[
+        float, Meta(ge=0, le=1, description="pause after each read of a watch, so that a burst is handled at once")
+    ] = 0.02
     list_page: Annotated[int, Meta(ge=1, le=5000, description="objects per page of a list")] = 500
     lease_ttl_s: Annotated[int, Meta(ge=2, le=300, description="time to live of the lease between replicas")] = 6
     relist_pause_s: Annotated[
@@ -45,5 +48,6 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
             kubeconfig=self.kubeconfig,
             context=self.kube_context,
             connections=16,
+            watch_pause_s=self.watch_pause_s,
             user_agent="berth-cluster-watcher",
         )
