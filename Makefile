@@ -65,7 +65,8 @@ e2e-assets: ## get kube-apiserver, etcd and kubectl: KUBEBUILDER_ASSETS, setup-e
 e2e-cluster: ## Berth on a whole real node: kubelet, containers, cgroups (root; says what is missing; REPORT=docs/real-node.md)
 	@$(RUN) python tests/cluster/requirements.py
 	@folder=$$(tools/kube/assets.sh --all) && $(MAKE) --no-print-directory images ARGS= && \
-	  KUBEBUILDER_ASSETS=$$folder BERTH_CLUSTER_REPORT="$(REPORT)" $(RUN) pytest -m cluster -s tests/cluster $(ARGS)
+	  KUBEBUILDER_ASSETS=$$folder BERTH_CLUSTER_REPORT="$(REPORT)" BERTH_CLUSTER_LOGS="$(LOGS)" \
+	  $(RUN) pytest -m cluster -s tests/cluster $(ARGS)
 
 .PHONY: manifests-check
 manifests-check: ## every manifest in k8s/ against a real API server, by server-side dry run (see e2e-assets)

@@ -92,7 +92,6 @@ def running(house: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ho
 def configured(folder: Path) -> Path:
     """What is mounted: the configuration of compose.yaml's bus, and the password for every service."""
     (folder / "password").write_text(PASSWORD)
-    (folder / "passwords.conf").write_text("")
     (folder / "nats.conf").write_text((ROOT / "compose.nats.conf").read_text())
     (folder / "users.conf").write_text((ROOT / "k8s/components/nats/users.conf").read_text())
     folder.chmod(0o755)

@@ -130,6 +130,20 @@ async def test_a_denied_request_fails_at_once_and_names_the_subject(solver: Bus,
     assert "permission denied by the bus: publish to berth.v1.svc.quota.why" in caplog.text
 
 
+async def test_a_denied_subject_is_spelt_as_it_was_asked(solver: Bus, caplog) -> None:
+    with pytest.raises(Denied, match=r"\$JS\.API\.STREAM\.PURGE\.KV_berth_state") as denied:
+        await solver.ask("$JS.API.STREAM.PURGE.KV_berth_state", b"", timeout_s=30)
+    assert denied.value.subject == "$JS.API.STREAM.PURGE.KV_berth_state"
+    assert "publish to $JS.API.STREAM.PURGE.KV_berth_state" in caplog.text
+
+
+async def test_whoever_may_not_read_answers_is_told_at_once(solver: Bus, guarded_server, connect, tmp_path) -> None:
+    """The user of another service."""
+    wrong = await connect("quota", url=guarded_server.url, user="solver", password_file=str(tmp_path / "solver"))
+    with pytest.raises(Denied, match=r"_INBOX_quota\."):
+        await asyncio.wait_for(wrong.ensure(), 5)
+
+
 async def test_a_denied_commit_is_a_refusal(solver: Bus) -> None:
     outcome = await asyncio.wait_for(solver.ledger().commit([Write("a", b"1", 0), Write("b", b"1", 0)]), 5)
     assert isinstance(outcome, Refused)

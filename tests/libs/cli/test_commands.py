@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from berth.cli.__main__ import main
@@ -69,6 +71,33 @@ def test_a_bus_that_does_not_answer_is_named(
     monkeypatch.setattr("berth.cli.connect.CONNECT_TIMEOUT_S", 0.3)
     assert main(["status", "--nats", "nats://127.0.0.1:1"]) == EXIT_USAGE
     assert "nats://127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_where_nobody_listens_nothing_is_waited_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.cli.connect.CONNECT_TIMEOUT_S", 600.0)
+    monkeypatch.setattr("berth.cli.connect.TELL_AFTER_S", 0.01)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound, not listening: refused, and nobody else can take it
+        url = f"nats://user:hunter2@127.0.0.1:{nobody.getsockname()[1]}"
+        assert main(["status", "--nats", url]) == EXIT_USAGE
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "Connect call failed" in told
+    assert "hunter2" not in told
+
+
+def test_a_slow_bus_is_spoken_of_while_it_is_waited_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.cli.connect.CONNECT_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("berth.cli.connect.TELL_AFTER_S", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"nats://127.0.0.1:{silent.getsockname()[1]}"
+        assert main(["status", "--nats", url]) == EXIT_USAGE
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"connecting to {url} ..."
+    assert "cannot connect" in second
 
 
 # --- watch -----------------------------------------------------------------------------------------------------------

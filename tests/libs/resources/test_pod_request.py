@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.contracts.kube import PodSpec
+from berth.contracts.kube import PodSpec, PodStatus
 from berth.resources.amounts import add, parse_amounts
 from berth.resources.pod_request import (
     CONTAINERS_MAX,
@@ -17,7 +17,6 @@ from berth.resources.pod_request import (
     PodAmounts,
     pod_limits,
     pod_requests,
-    read_pod,
     request_of,
 )
 
@@ -136,14 +135,86 @@ def test_absurd_sums_stay_within_what_messages_carry() -> None:
     assert (requests, problems) == ({"memory": 2**63 - 1}, [])
 
 
-def test_limits_are_read_only_when_asked_for() -> None:
-    raw = {
-        "containers": [{"resources": {"limits": {"cpu": "2"}}}],
-        "initContainers": [{"resources": {"limits": {"cpu": "1e999"}}}],
-        "resources": {"limits": {"memory": "1Gi"}},
-    }
-    problems: list[tuple[str, str]] = []
-    assert pod_limits(read_pod(spec(raw), problems)) == {}
+# --- resize -----------------------------------------------------------------------------------------------------------
+
+
+def of_status(wanted: Any, status: dict[str, Any], *, init: Any = None) -> dict[str, int]:
+    raw = {"containers": [{"name": "a", "resources": {"requests": wanted}}, {"name": "b"}], "initContainers": init}
+    requests, problems = request_of(spec(raw), status=msgspec.convert(status, PodStatus))
     assert problems == []
-    assert pod_limits(read_pod(spec(raw), problems, limits=True)) == {"cpu": 2000, "memory": 1024**3}
-    assert [problem[0] for problem in problems] == ["spec.initContainers[0].resources.limits[cpu]"]
+    return requests
+
+
+def reports(name: str = "a", allocated: Any = None, actuated: Any = None) -> dict[str, Any]:
+    resources = None if actuated is None else {"requests": actuated}
+    return {"name": name, "allocatedResources": allocated, "resources": resources}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "allocated", "actuated", "counted"),
+    [
+        ("2", "2", "2", 2000),
+        ("4", "2", "2", 4000),  # asked for, not granted yet
+        ("4", "4", "2", 4000),  # granted, not in force yet
+        ("1", "1", "2", 2000),  # smaller, and still in force
+        ("1", "2", "2", 2000),
+    ],
+)
+def test_a_resize_counts_with_the_largest(wanted: str, allocated: str, actuated: str, counted: int) -> None:
+    status = {"containerStatuses": [reports("a", {"cpu": allocated}, {"cpu": actuated}), reports("b")]}
+    assert of_status({"cpu": wanted}, status) == {"cpu": counted}
+
+
+def test_each_resource_counts_with_its_own_largest() -> None:
+    status = {"containerStatuses": [reports("a", {"cpu": "2", "memory": "1Gi"}, {"cpu": "2", "memory": "3Gi"})]}
+    assert of_status({"cpu": "4", "memory": "2Gi"}, status) == {"cpu": 4000, "memory": 3 * 1024**3}
+
+
+@pytest.mark.parametrize(
+    ("condition", "counted"),
+    [
+        ({"type": "PodResizePending", "status": "True", "reason": "Infeasible"}, 2000),
+        ({"type": "PodResizePending", "status": "True", "reason": "Deferred"}, 8000),
+        ({"type": "PodResizeInProgress", "status": "True"}, 8000),
+    ],
+)
+def test_a_size_that_is_refused_for_good_does_not_count(condition: dict[str, str], counted: int) -> None:
+    status = {"conditions": [condition], "containerStatuses": [reports("a", {"cpu": "2"}, {"cpu": "2"})]}
+    assert of_status({"cpu": "8"}, status) == {"cpu": counted}
+
+
+def test_a_sidecar_may_be_resized_and_another_init_container_not() -> None:
+    init = [
+        {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
+        {"name": "i", "resources": {"requests": {"cpu": "1"}}},
+    ]
+    status = {"initContainerStatuses": [reports("s", {"cpu": "3"}), reports("i", {"cpu": "100"})]}
+    assert of_status({"cpu": "2"}, status, init=init) == {"cpu": 5000}
+
+
+def test_a_container_that_has_left_the_status_counts_as_it_is_written() -> None:
+    assert of_status({"cpu": "2"}, {"containerStatuses": [reports("x", {"cpu": "9"})]}) == {"cpu": 2000}
+
+
+def test_what_the_kubelet_reports_and_cannot_be_read_is_named() -> None:
+    status = {"containerStatuses": [reports("a", {"cpu": "lots"}, {"cpu": "-1"})]}
+    raw = spec({"containers": [{"name": "a", "resources": {"requests": {"cpu": "2"}}}]})
+    requests, problems = request_of(raw, status=msgspec.convert(status, PodStatus))
+    assert requests == {"cpu": 2000}
+    assert [problem[0] for problem in problems] == [
+        "status.containerStatuses[a].allocatedResources[cpu]",
+        "status.containerStatuses[a].resources.requests[cpu]",
+    ]
+
+
+quantities = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 9).map(str), max_size=2)
+
+
+@given(st.lists(st.tuples(quantities, st.none() | quantities, st.none() | quantities), max_size=3))
+def test_a_resize_never_counts_less_than_the_specification(drawn: list[tuple[Any, Any, Any]]) -> None:
+    raw = {"containers": [{"name": str(i), "resources": {"requests": each[0]}} for i, each in enumerate(drawn)]}
+    status = {"containerStatuses": [reports(str(i), *each[1:]) for i, each in enumerate(drawn)]}
+    counted, _ = request_of(spec(raw), status=msgspec.convert(status, PodStatus))
+    for name in ("cpu", "memory"):
+        largest = sum(max(read(part).get(name, 0) for part in each if part is not None) for each in drawn)
+        assert counted.get(name, 0) == largest

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from berth.testing.nats_server import NatsServer
+
 IDLE = """
     async def main(ctx):
         ctx.log.info("main runs", instance_seen=ctx.instance)
@@ -243,6 +245,45 @@ def test_a_bus_that_cannot_carry_it_exits_with_3_and_says_why(start_service, nat
     )
     assert service.code() == 3
     assert service.wait_for_message("the bus cannot be used as it is")["reason"] == "no room for stream X"
+    assert len([line for line in service.lines() if line["level"] == "error"]) == 1
+    assert "Traceback" not in service.text()
+
+
+USERS = """
+authorization {
+  users: [
+    {user: solver, password: secret, permissions: {publish: ["$JS.API.INFO"], subscribe: ["_INBOX_solver.>"]}}
+  ]
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("service", "denied"),
+    [("solver", "$JS.API.STREAM.INFO.KV_berth_state"), ("quota-manager", "_INBOX_quota-manager.")],
+)
+def test_a_user_of_the_bus_without_the_rights_exits_with_3_and_says_what_to_do(
+    start_service, tmp_path, service, denied
+):
+    """The rights of an older version, and the user of another service."""
+    password = tmp_path / "password"
+    password.write_text("secret")
+    with NatsServer(config=USERS) as server:
+        started = start_service(
+            f"""
+            async def main(ctx):
+                await ctx.bus.ensure()
+            sys.exit(run({service!r}, ServiceSettings, main))
+            """,
+            BERTH_NATS_URL=server.url,
+            BERTH_NATS_USER="solver",
+            BERTH_NATS_PASSWORD_FILE=str(password),
+        )
+        assert started.code() == 3
+    reason = started.wait_for_message("the bus cannot be used as it is")["reason"]
+    assert reason.startswith(f"user 'solver' (BERTH_NATS_USER) may not use {denied}")
+    assert "users.conf" in reason
+    assert "Traceback" not in started.text()
 
 
 def test_a_taken_port_exits_with_2_and_says_what_to_change(start_service):

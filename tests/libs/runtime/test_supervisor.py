@@ -55,6 +55,24 @@ async def test_finished_at_the_first_failure(supervisor, logged):
     assert [line["task"] for line in logged] == ["a", "b"]
 
 
+async def test_a_failure_that_is_told_otherwise_has_no_traceback(logged):
+    told = []
+
+    def tell(error):
+        told.append(error)
+        return isinstance(error, KeyError)
+
+    supervisor = Supervisor(get_logger("test"), tell)
+    first, second = KeyError("known"), ValueError("strange")
+    supervisor.spawn(fails(first), name="a")
+    await asyncio.wait_for(supervisor.finished(), 10)
+    await asyncio.wait({supervisor.spawn(fails(second), name="b")})
+    await returns()
+    assert supervisor.failure is first
+    assert told == [first, second]
+    assert [line["task"] for line in logged] == ["b"]
+
+
 async def test_stop_names_what_will_not_end(supervisor):
     released = asyncio.Event()
 

@@ -185,12 +185,22 @@ class Condition(View, frozen=True, kw_only=True):
     last_transition_time: str | None = None
 
 
+class ContainerStatus(View, frozen=True, kw_only=True):
+    """What the kubelet says of a container: the amounts it granted, and those in force."""
+
+    name: str = ""
+    allocated_resources: dict[str, Quantity] | None = None
+    resources: Resources | None = None
+
+
 class PodStatus(View, frozen=True, kw_only=True):
     """status of a pod."""
 
     phase: str = ""
     conditions: list[Condition] | None = None
     nominated_node_name: str = ""
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
 
 
 class Pod(View, frozen=True, kw_only=True):

@@ -82,6 +82,30 @@ def test_an_ordinary_pod() -> None:
     assert template.constraints == []
 
 
+@pytest.mark.parametrize(("node", "counted"), [("n1", 4000), ("", 2000)])
+def test_a_bound_pod_that_is_being_resized_counts_with_what_it_still_has(node: str, counted: int) -> None:
+    granted = {"name": "c", "allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "4"}}}
+    seen = read(
+        pod(
+            {"nodeName": node, "containers": [container("c", {"cpu": "2"})]},
+            {"phase": "Running", "containerStatuses": [granted]},
+        )
+    )
+    assert seen.problems == []
+    assert seen.template.requests == {"cpu": counted}
+
+
+def test_a_container_status_that_does_not_fit_costs_only_itself() -> None:
+    seen = read(
+        pod(
+            {"nodeName": "n1", "containers": [container("c", {"cpu": "2"})]},
+            {"phase": "Running", "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": []}}]},
+        )
+    )
+    assert (seen.phase, seen.template.requests) == ("Running", {"cpu": 2000})
+    assert fields(seen) == ["status.containerStatuses[0].allocatedResources[cpu]"]
+
+
 def test_what_a_reader_gets_is_what_was_packed() -> None:
     seen = read(pod({"containers": [container(requests={"cpu": "1"})], "affinity": {"nodeAffinity": {}}}))
     packed = pack(seen)

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 WINDOW = 512
 QUEUE_MAX = 10_000
 BATCH_MAX = 128
-BATCH_PAUSE_S = 0.03
+BATCH_PAUSE_S = 0.1
 """From the start of one batch to the next, unless it is full: every batch costs the server files and a wait."""
 BATCH_BYTES_MAX = 512 << 10
 RETRY_FIRST_S = 0.05

@@ -99,7 +99,9 @@ async def _connect(settings: BusSettings, shown: str, *, is_told: bool) -> Bus:
         await asyncio.wait({connecting}, timeout=TELL_AFTER_S)
         if is_told and not connecting.done():
             reasons = await asyncio.gather(*map(_unreachable, settings.urls))
-            if all(reasons) and not connecting.done():
+            if connecting.done():
+                return await connecting
+            if all(reasons):
                 told = "; ".join(reasons)
                 raise CliError(f"cannot connect to the bus at {shown}: {told}. Is it running, is the address right?")
             print(f"connecting to {shown} ...", file=sys.stderr)
@@ -119,6 +121,6 @@ async def _unreachable(url: str) -> str:
     except TimeoutError:
         return ""
     except OSError as error:
-        return str(error)
+        return str(error) or type(error).__name__
     writer.close()
     return ""

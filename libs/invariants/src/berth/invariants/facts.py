@@ -93,8 +93,8 @@ class Seen:
 
     @cached_property
     def amounts(self) -> Amounts:
-        """Its scheduling request."""
-        return request_of(self.pod.spec)[0]
+        """Its scheduling request; of a bound pod that is being resized, the largest of wanted, granted and in force."""
+        return request_of(self.pod.spec, status=self.pod.status if self.pod.spec.node_name else None)[0]
 
     @cached_property
     def devices(self) -> list[DeviceGrant]:

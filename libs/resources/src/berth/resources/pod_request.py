@@ -6,17 +6,21 @@ sidecars declared before it; the larger of the two counts. Pod-level cpu, memory
 and the overhead comes on top. During an in-place resize a container counts with the largest of what it asks for, was
 granted and has.
 
-Whether the request fits anywhere is not asked here. Limits follow the same rule, from the specification only.
+Whether the request fits anywhere is not asked here. Limits follow the same rule, from the specification only; nothing
+but the vectors of the protocol asks for them so far.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from berth.contracts.kube import Container, PodSpec
+from berth.contracts.kube import Container, ContainerStatus, PodSpec, PodStatus
 from berth.contracts.names import CPU, MEMORY
 from berth.resources.amounts import Amounts, FieldProblem, add_into, clamped, maximum, parse_amounts
 
 CONTAINERS_MAX: Final = 1024
+
+RESIZE_PENDING: Final = "PodResizePending"
+INFEASIBLE: Final = "Infeasible"
 
 _NOTHING: Final[Mapping[str, int]] = {}
 
@@ -75,46 +79,104 @@ def pod_limits(pod: PodAmounts, *, with_overhead: bool = True) -> Amounts:
     return total
 
 
-def request_of(spec: PodSpec, field: str = "spec") -> tuple[Amounts, list[FieldProblem]]:
+def request_of(
+    spec: PodSpec, field: str = "spec", *, status: PodStatus | None = None
+) -> tuple[Amounts, list[FieldProblem]]:
     """The effective request of a pod's specification, and (field, message) for everything in it that could not be read.
 
-    An unreadable amount is left out of the sum, so a request with problems is too small: refuse the pod.
+    `status` is given for a pod that is bound: it tells whether the pod is being resized. An unreadable amount is left
+    out of the sum, so a request with problems is too small: refuse the pod.
     """
     problems: list[FieldProblem] = []
+    reported = _reported(spec, status) if status is not None else None
+    if status is not None and reported:
+        infeasible = any(
+            each.type == RESIZE_PENDING and each.reason == INFEASIBLE and each.status == "True"
+            for each in status.conditions or ()
+        )
+        pod = read_pod(spec, problems, field, reported)._replace(resize_infeasible=infeasible)
+        return clamped(pod_requests(pod, with_status=True)), problems
     if len(spec.containers) == 1 and not spec.init_containers and not spec.resources and not spec.overhead:
         only = spec.containers[0].resources.requests
         return _read(only, f"{field}.containers[0].resources.requests", problems), problems
     return clamped(pod_requests(read_pod(spec, problems, field))), problems
 
 
-def read_pod(spec: PodSpec, problems: list[FieldProblem], field: str = "spec", *, limits: bool = False) -> PodAmounts:
-    """Every request of the specification as integers, limits only when asked for; what could not be read is appended
-    to `problems` and left out.
+def read_pod(
+    spec: PodSpec,
+    problems: list[FieldProblem],
+    field: str = "spec",
+    reported: Mapping[str, ContainerStatus] | None = None,
+) -> PodAmounts:
+    """Every request of the specification as integers, with what the kubelet reports of containers by name; what could
+    not be read is appended to `problems` and left out.
     """
     level, init = spec.resources, spec.init_containers or []
     return PodAmounts(
-        containers=_read_containers(spec.containers, f"{field}.containers", problems, limits=limits),
-        init_containers=_read_containers(init, f"{field}.initContainers", problems, limits=limits),
+        containers=_read_containers(spec.containers, f"{field}.containers", problems, reported or {}),
+        init_containers=_read_containers(init, f"{field}.initContainers", problems, reported or {}),
         level_requests=_read(level.requests if level else None, f"{field}.resources.requests", problems),
-        level_limits=_read(level.limits if level and limits else None, f"{field}.resources.limits", problems),
         overhead=_read(spec.overhead, f"{field}.overhead", problems),
     )
 
 
+def _reported(spec: PodSpec, status: PodStatus) -> dict[str, ContainerStatus]:
+    """What the kubelet says of containers, where it differs from the specification: those are being resized.
+
+    Text is compared with text, since nearly all pods are not resized and the API server writes amounts in one way.
+    An ordinary init container cannot be resized.
+    """
+    told = status.container_statuses or ()
+    if status.init_container_statuses:
+        told = [*told, *status.init_container_statuses]
+    known = {each.name: each for each in told if each.allocated_resources is not None or each.resources is not None}
+    if not known:
+        return {}
+    sidecars = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
+    found = {}
+    for container in (*spec.containers, *sidecars):
+        each = known.get(container.name)
+        if each is not None:
+            wanted = container.resources.requests or {}
+            actuated = each.resources.requests if each.resources is not None else None
+            if any(amounts != wanted for amounts in (each.allocated_resources, actuated) if amounts is not None):
+                found[container.name] = each
+    return found
+
+
 def _read_containers(
-    containers: Sequence[Container], field: str, problems: list[FieldProblem], *, limits: bool
+    containers: Sequence[Container],
+    field: str,
+    problems: list[FieldProblem],
+    reported: Mapping[str, ContainerStatus],
 ) -> list[ContainerAmounts]:
     if len(containers) > CONTAINERS_MAX:
         problems.append((field, f"has {len(containers)} entries, at most {CONTAINERS_MAX} are accepted"))
         return []
     return [
-        ContainerAmounts(
-            requests=_read(each.resources.requests, f"{field}[{position}].resources.requests", problems),
-            limits=_read(each.resources.limits if limits else None, f"{field}[{position}].resources.limits", problems),
-            sidecar=each.restart_policy == "Always",
+        _with_status(
+            ContainerAmounts(
+                requests=_read(each.resources.requests, f"{field}[{position}].resources.requests", problems),
+                sidecar=each.restart_policy == "Always",
+            ),
+            reported.get(each.name),
+            problems,
         )
         for position, each in enumerate(containers)
     ]
+
+
+def _with_status(
+    container: ContainerAmounts, status: ContainerStatus | None, problems: list[FieldProblem]
+) -> ContainerAmounts:
+    if status is None:
+        return container
+    allocated, actuated = status.allocated_resources, status.resources.requests if status.resources else None
+    field = f"status.containerStatuses[{status.name}]"
+    return container._replace(
+        allocated=None if allocated is None else _read(allocated, f"{field}.allocatedResources", problems),
+        actuated=None if actuated is None else _read(actuated, f"{field}.resources.requests", problems),
+    )
 
 
 def _read(amounts: object, field: str, problems: list[FieldProblem]) -> Amounts:

@@ -19,6 +19,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     batch_window_s: Annotated[
         float, Meta(ge=0, le=1, description="how long a batch waits for more pods while some are coming in")
     ] = 0.006
+    batch_gap_s: Annotated[
+        float, Meta(ge=0, le=1, description="least time from one plan to the next while less than a full batch waits")
+    ] = 0.04
     batch_pods_max: Annotated[int, Meta(ge=1, le=400, description="most pods in one plan, gangs aside")] = 80
     optimiser_budget_s: Annotated[
         float, Meta(ge=0, le=60, description="time for the optimiser on a contended batch; 0 switches it off")

@@ -154,9 +154,10 @@ def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, member
 
 
 async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
-    """Rounds for ever. A batch closes at once when nothing else is coming in, else after a short window."""
+    """Rounds for ever. A batch closes after a short window when the one before is a while ago, else after the gap."""
     picture = handlers.picture
     window_s = ctx.settings.batch_window_s
+    next_at = 0.0
     while True:
         handlers.tick()
         if not handlers.may_plan() or not picture.queue.has_ready(picture.now):
@@ -170,6 +171,11 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
             if window_s:
                 await ctx.clock.sleep(window_s)
             continue
+        # Every plan costs the bus a wait for the disk and the writer a wave: under load they are fewer and larger.
+        rest_s = next_at - ctx.clock.monotonic()
+        if rest_s > 0 and picture.queue.ready_about() < ctx.settings.batch_pods_max:
+            await ctx.clock.sleep(rest_s)
+        next_at = ctx.clock.monotonic() + ctx.settings.batch_gap_s
         await handlers.round()
         metrics.WAITING.set(len(picture.queue))
         # Followers share this loop: let them run between rounds even when the queue never empties.

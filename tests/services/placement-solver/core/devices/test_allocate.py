@@ -21,7 +21,6 @@ from berth.placement_solver.core.devices import (
     gpu_want,
     release,
     scoring_of,
-    slots_of,
 )
 from berth.placement_solver.core.devices.columns import CORE, MEMORY, RATIO
 from berth.placement_solver.core.devices.scoring import score
@@ -125,12 +124,13 @@ def test_the_choice_has_the_best_scores(slots: tuple[Slot, ...], want: Want, str
     assert all(points[a] > points[b] or (points[a] == points[b] and a < b) for a in taken for b in able - taken)
 
 
+def idle(total: dict[str, int] = WHOLE) -> tuple[Slot, ...]:
+    return (Slot(0, GPU.vector(total), GPU.zero),)
+
+
 def shares(*percents: int) -> tuple[Slot, ...]:
-    held = {
-        m: {names.GPU_CORE: p, names.GPU_MEMORY_RATIO: p, names.GPU_MEMORY: p * 16 * GI // 100}
-        for m, p in enumerate(percents)
-    }
-    return slots_of(GPU, dict.fromkeys(held, WHOLE), held)
+    held = [{name: p * amount // 100 for name, amount in WHOLE.items()} for p in percents]
+    return tuple(Slot(minor, GPU.vector(WHOLE), GPU.vector(used)) for minor, used in enumerate(held))
 
 
 def minors(answer: tuple[Grant, ...] | NoRoom) -> list[int]:
@@ -181,7 +181,7 @@ def test_percent_and_bytes_share_one_device_without_exceeding_either() -> None:
 def test_what_a_device_does_not_report_it_does_not_have(
     total: dict[str, int], request_: dict[str, int], fits: bool
 ) -> None:
-    assert isinstance(allocate(slots_of(GPU, {0: total}), ask(**request_)), NoRoom) is not fits
+    assert isinstance(allocate(idle(total), ask(**request_)), NoRoom) is not fits
 
 
 def test_two_hundred_percent_of_one_device_never_fit() -> None:
@@ -199,14 +199,14 @@ def test_a_vanished_device_keeps_its_users_and_comes_back_with_them() -> None:
     gone = charge((), [grant])
     assert gone == (Slot(0, GPU.zero, GPU.vector(WHOLE)),)
     assert isinstance(allocate(gone, ask(gpu_memory_ratio=1)), NoRoom)
-    back = charge(slots_of(GPU, {0: WHOLE}), [grant])
+    back = charge(idle(), [grant])
     assert isinstance(allocate(back, ask(gpu_memory_ratio=1)), NoRoom)
     assert minors(allocate(release(back, [grant]), ask(gpu_memory_ratio=1))) == [0]
 
 
 def test_an_overcommitted_device_frees_only_what_lies_above() -> None:
     twice = [Grant(0, GPU.vector(WHOLE)), Grant(0, GPU.vector(WHOLE))]
-    full = release(charge(slots_of(GPU, {0: WHOLE}), twice), twice[:1])
+    full = release(charge(idle(), twice), twice[:1])
     assert full[0].free == GPU.zero
 
 

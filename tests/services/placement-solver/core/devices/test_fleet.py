@@ -15,7 +15,6 @@ from berth.placement_solver.core.devices import (
     allocate,
     charge,
     gpu_want,
-    slots_of,
 )
 
 GI = 1 << 30
@@ -65,7 +64,7 @@ def eight(busy: int, part: int = 0) -> tuple[Slot, ...]:
     held = dict.fromkeys(range(busy), total)
     if part:
         held[busy] = {name: amount * part // 100 for name, amount in total.items()}
-    return slots_of(GPU, dict.fromkeys(range(8), total), held)
+    return tuple(Slot(minor, GPU.vector(total), GPU.vector(held.get(minor, {}))) for minor in range(8))
 
 
 def test_one_row_is_judged_as_it_is_among_all() -> None:
@@ -99,6 +98,6 @@ def test_rows_grow_shrink_and_follow_a_placement() -> None:
 
 def test_devices_of_one_column() -> None:
     fleet = Fleet(RDMA, 2, 4)
-    fleet.write(1, slots_of(RDMA, {1: {names.RDMA: 100}, 2: {names.RDMA: 100}}, {1: {names.RDMA: 60}}))
+    fleet.write(1, (Slot(1, (100,), (60,)), Slot(2, (100,), (0,))))
     assert fleet.fits(Want(RDMA, (50,), 1, shared=True)).tolist() == [False, True]
     assert fleet.fits(Want(RDMA, (50,), 2, shared=True)).tolist() == [False, False]

@@ -33,7 +33,7 @@ def pod_of(item: PodItem, version: int) -> state.Pod:
     spec = read_part(item.spec, PodSpec, "spec", found)
     status = read_part(item.status, PodStatus, "status", found)
     annotations = carried(meta.annotations)
-    template = template_of(spec, meta.labels, annotations, found)
+    template = template_of(spec, meta.labels, annotations, found, status=status if spec.node_name else None)
     attempt = attempt_of(annotations, found)
     return state.Pod(
         namespace=namespace,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from berth.cluster_watcher.core.findings import Found
-from berth.contracts.kube import Container, PodSpec
+from berth.contracts.kube import Container, PodSpec, PodStatus
 from berth.contracts.state import PodTemplate
 from berth.resources.pod_request import request_of
 from berth.rules.ports import host_ports
@@ -43,9 +43,14 @@ def template_of(
     *,
     path: str = "spec",
     default_priority: int = 0,
+    status: PodStatus | None = None,
 ) -> PodTemplate:
-    """The template of a specification; `annotations` are those to carry, `path` is where the specification stands."""
-    requests, problems = request_of(spec, path)
+    """The template of a specification; `annotations` are those to carry, `path` is where the specification stands.
+
+    `status` is given for a bound pod: while it is being resized it counts with the largest of what it asks for, was
+    granted and has.
+    """
+    requests, problems = request_of(spec, path, status=status)
     found += problems
     if len(spec.containers) > 1 or spec.init_containers:
         _check_names(spec, path, found)

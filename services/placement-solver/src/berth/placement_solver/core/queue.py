@@ -127,6 +127,10 @@ class Queue:
             heapq.heappop(self._heap)
         return False
 
+    def ready_about(self) -> int:
+        """About how many are ready; entries that are out of date count too."""
+        return len(self._heap)
+
     def next_retry(self) -> float:
         """When the next back-off ends; infinite without one."""
         while self._resting:

@@ -5,7 +5,6 @@ quotas change only classes are mapped anew, never pods. Sums are over every reso
 to the resources of its max. Per pod the book keeps one small tuple, and pods of one shape share it.
 """
 
-from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from berth.resources.amounts import Amounts
@@ -101,17 +100,6 @@ class Book:
             del self.classes[key]
         if len(self._shapes) > 2 * len(self._pods):
             self._shapes = {claim: claim for _, claim in self._pods.values()}
-
-    def recount(self) -> Mapping[ClassKey, PodClass]:
-        """The classes added up again from single pods, to check the running sums against."""
-        fresh = Book()
-        for pod, (pod_class, claim) in self._pods.items():
-            fresh.put(pod, pod_class.key, claim)
-        return fresh.classes
-
-    def pods(self) -> Iterator[str]:
-        """The keys of the booked pods."""
-        return iter(self._pods)
 
     def _add(self, pod_class: PodClass, claim: Claim, sign: int) -> None:
         pod_class.pods += sign

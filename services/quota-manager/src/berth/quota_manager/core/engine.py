@@ -117,11 +117,6 @@ class Engine:
         return settled
 
     @property
-    def node_total(self) -> Amounts:
-        """The sum of what the nodes offer."""
-        return self._node_total
-
-    @property
     def nodes(self) -> int:
         """How many nodes feed the default tree."""
         return len(self._nodes)

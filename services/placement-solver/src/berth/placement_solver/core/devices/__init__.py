@@ -12,7 +12,7 @@ from berth.placement_solver.core.devices.gpus import allocate_gpus
 from berth.placement_solver.core.devices.memory import fill_memory
 from berth.placement_solver.core.devices.record import allocated_annotation, device_grants, slots_of_inventory
 from berth.placement_solver.core.devices.scoring import LEAST_ALLOCATED, MOST_ALLOCATED, Scoring, scoring_of
-from berth.placement_solver.core.devices.slots import Grant, NoRoom, Slot, charge, release, slots_of
+from berth.placement_solver.core.devices.slots import Grant, NoRoom, Slot, charge, release
 from berth.placement_solver.core.devices.topology import SCOPES
 from berth.placement_solver.core.devices.want import Want, gpu_want
 
@@ -40,6 +40,5 @@ __all__ = [
     "gpu_want",
     "release",
     "scoring_of",
-    "slots_of",
     "slots_of_inventory",
 ]

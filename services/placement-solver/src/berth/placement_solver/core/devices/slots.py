@@ -7,10 +7,10 @@ then free only what lies above the total. Counting each holder exactly once is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from berth.placement_solver.core.devices.columns import Family, Vector
+from berth.placement_solver.core.devices.columns import Vector
 
 
 class Slot(NamedTuple):
@@ -43,17 +43,6 @@ class NoRoom(NamedTuple):
 
     reason: str
     unresolvable: bool = False
-
-
-def slots_of(
-    family: Family, totals: Mapping[int, Mapping[str, int]], used: Mapping[int, Mapping[str, int]] | None = None
-) -> tuple[Slot, ...]:
-    """Slots by rising minor from amounts by name; a minor that is only in ``used`` is a device that has gone."""
-    used = used or {}
-    return tuple(
-        Slot(minor, family.vector(totals.get(minor, {})), family.vector(used.get(minor, {})))
-        for minor in sorted(totals.keys() | used.keys())
-    )
 
 
 def charge(slots: Sequence[Slot], grants: Iterable[Grant]) -> tuple[Slot, ...]:
