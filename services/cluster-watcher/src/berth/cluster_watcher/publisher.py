@@ -33,7 +33,9 @@ BATCH_MAX: Final = 512
 MARK_PAUSE_S: Final = 1.0
 """Between two markers of a kind that no bookmark asked for."""
 GATHER_S: Final = 0.005
-"""From the start of one batch to the next; an object that comes alone is never held up."""
+GATHER_PER_BATCH: Final = 2.0
+GATHER_MAX_S: Final = 0.2
+"""Pause after a batch: this many times what it took, within these bounds. What comes alone is never held up."""
 STUCK_S: Final = 5.0
 """Longest time for a batch to be acknowledged."""
 CONFLICT = "somebody else wrote STATE"
@@ -117,10 +119,10 @@ class Publisher:
             await self._outbox.some.wait()
             began = self._clock.monotonic()
             await self._one_batch(owned)
-            # What comes next gathers for a moment: a burst costs every follower one turn instead of one per object.
-            rest_s = began + GATHER_S - self._clock.monotonic()
-            if rest_s > 0:
-                await self._clock.sleep(rest_s)
+            # What comes next gathers meanwhile: a burst costs every follower one turn instead of one per object. On a
+            # machine that is busy a batch takes long, and then fewer and larger ones are what helps it.
+            took_s = self._clock.monotonic() - began
+            await self._clock.sleep(min(max(GATHER_S, GATHER_PER_BATCH * took_s), GATHER_MAX_S))
 
     async def start(self, owned: OwnedPort) -> None:
         """Read what STATE holds; single objects that are not followed any more go, with what was proven of them."""

@@ -30,6 +30,10 @@ SERVICE = "placement-solver"
 TIDY_EVERY_S = 1.0
 MEMBER_TTL_S = 6
 IDLE_S = 0.25
+GAP_PER_ROUND = 2.0
+GAP_MAX_S = 0.25
+"""Pause after a round while less than a full batch waits: this many times what it took. A round takes long where the
+machine or the bus is busy, and there fewer and larger plans help."""
 
 
 class ViewSink:
@@ -175,8 +179,10 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
         rest_s = next_at - ctx.clock.monotonic()
         if rest_s > 0 and picture.queue.ready_about() < ctx.settings.batch_pods_max:
             await ctx.clock.sleep(rest_s)
-        next_at = ctx.clock.monotonic() + ctx.settings.batch_gap_s
+        began = ctx.clock.monotonic()
         await handlers.round()
+        took_s = ctx.clock.monotonic() - began
+        next_at = began + took_s + min(max(ctx.settings.batch_gap_s, GAP_PER_ROUND * took_s), GAP_MAX_S)
         metrics.WAITING.set(len(picture.queue))
         # Followers share this loop: let them run between rounds even when the queue never empties.
         await asyncio.sleep(0)
