@@ -50,7 +50,7 @@ bench: ## benchmarks: medians and ratios against a baseline of the same run
 
 .PHONY: bench-cluster
 bench-cluster: ## the race with kube-scheduler on a real API server (ARGS="--nodes 5000"); needs `make e2e-assets`
-	KUBEBUILDER_ASSETS="$$(tools/kube/assets.sh kube-apiserver etcd kube-scheduler)" $(RUN) python tests/bench/cluster $(ARGS)
+	KUBEBUILDER_ASSETS="$$(tools/kube/assets.sh kube-apiserver etcd kubectl kube-scheduler)" $(RUN) python tests/bench/cluster $(ARGS)
 
 .PHONY: e2e
 e2e: ## the whole control plane as processes, against the simulated API and a real API server (see e2e-assets)

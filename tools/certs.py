@@ -12,7 +12,7 @@ folder to yourself. Each run makes a new certificate for the servers, valid for 
                          issues and renews nats-tls
 
 Needs `openssl` (1.1.1 or newer) and Python's standard library. Without --cert-manager run it again before the
-certificate ends, then `nats-server --signal reload` in the pods of the servers.
+certificate ends, then `nats-server --signal reload=1` in the pods of the servers.
 """
 
 from __future__ import annotations

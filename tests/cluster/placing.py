@@ -28,6 +28,11 @@ def note(pod: dict[str, Any], name: str) -> str:
     return str(pod["metadata"].get("annotations", {}).get(name, ""))
 
 
+def done(cluster: Cluster, *pods: str) -> None:
+    """They have shown what they should: room for others, on a node that may be small."""
+    cluster.kubectl("delete", "pod", *pods, "-n", HOME, "--wait=true")
+
+
 def deployment(cluster: Cluster, outside: Outside) -> None:
     """Three pods of a Deployment run."""
     cluster.apply("deployment.yaml")
@@ -70,6 +75,7 @@ def quota(cluster: Cluster, outside: Outside) -> None:
     placed_by_berth(pods)
     outside.until_bound(pods)
     cluster.report.step("pod over quota: placed and running once the quota was raised")
+    done(cluster, "first-of-team", "second-of-team")
 
 
 def _refusal(cluster: Cluster, labels: str) -> str:
@@ -93,6 +99,7 @@ def reservation(cluster: Cluster, outside: Outside) -> None:
     assert allocated == {"name": "nightly", "uid": found["metadata"]["uid"]}
     outside.until_bound(pods)
     cluster.report.step("Reservation: available, then used by its owner, which runs")
+    done(cluster, "nightly-run")
 
 
 def _available(cluster: Cluster) -> dict[str, Any] | None:

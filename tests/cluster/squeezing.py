@@ -45,8 +45,8 @@ def squeeze(cluster: Cluster, outside: Outside) -> None:
     placed_by_berth([online])
     time.sleep(SETTLE_S)
     service = groups.pod_group(online["metadata"]["uid"], "burstable")
-    beside = _both(cluster, group, service)
-    cluster.report.step(beside)
+    told = _both(cluster, group, service)
+    cluster.report.step(told)
 
     cluster.kubectl("delete", "pod", "online", "-n", HOME, "--wait=true")
     time.sleep(SETTLE_S)

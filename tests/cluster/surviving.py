@@ -49,8 +49,11 @@ class Load:
         wanted = set(self.created)
 
         def look() -> list[dict[str, Any]]:
-            done = [pod for pod in self._cluster.pods(HOME, LABELS) if pod["status"].get("phase") == "Succeeded"]
-            return done if {pod["metadata"]["name"] for pod in done} == wanted else []
+            found = self._cluster.pods(HOME, LABELS)
+            lost = wanted - {pod["metadata"]["name"] for pod in found}
+            assert not lost, f"pods that somebody deleted: {sorted(lost)}"
+            done = [pod for pod in found if pod["status"].get("phase") == "Succeeded"]
+            return done if len(done) == len(wanted) else []
 
         return self._cluster.until(look, f"{len(wanted)} pods of the load to have run")
 
@@ -61,7 +64,8 @@ def _pod(name: str) -> dict[str, Any]:
         "image": "example.test/pause:1",
         "imagePullPolicy": "Never",
         "args": ["1s"],
-        "resources": {"requests": {"cpu": "2m", "memory": "2Mi"}},
+        # No CPU: kube-scheduler may evict others to make room for a pod of Berth, whose priority is higher.
+        "resources": {"requests": {"memory": "2Mi"}},
     }
     return {
         "apiVersion": "v1",

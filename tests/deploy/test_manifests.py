@@ -296,6 +296,9 @@ def test_only_the_writer_notes_in_a_binding(server: KubeServer) -> None:
         assert call(server, "POST", PODS, pod(name)).status == 201
     refused = call(server, "POST", f"{PODS}/bound/binding", binding("bound", {names.ANNOTATION_PLAN: "p"}))
     assert refused.status == 422, refused
+    older = PODS.removesuffix("pods") + "bindings"
+    refused = call(server, "POST", older, binding("bound", {names.ANNOTATION_PLAN: "p"}))
+    assert refused.status == 422, refused
     done = call(server, "POST", f"{PODS}/bound/binding", binding("bound", {names.ANNOTATION_PLAN: "p"}), account=WRITER)
     assert done.status == 201, done
     assert call(server, "GET", f"{PODS}/bound").body["metadata"]["annotations"] == {names.ANNOTATION_PLAN: "p"}

@@ -79,6 +79,23 @@ class DirectClient(Client):  # type: ignore[misc]  # nats-py carries no types
         if not writer.transport.is_closing():
             writer.transport.resume_reading()
 
+    def hand_on(self, taker: Taker, delivery: Delivery) -> None:
+        """Give a message to its taker."""
+        self.stats["in_msgs"] += 1
+        self.stats["in_bytes"] += len(delivery.data)
+        try:
+            taker(delivery)
+        except Exception:
+            log.exception("a taker failed")
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes | None) -> None:
+        """What nats-py's parser has read: a message behind a PONG, say, in the same read."""
+        taker = self.takers.get(sid)
+        if taker is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+        else:
+            self.hand_on(taker, Delivery(subject.decode(), reply.decode(), data, headers or b""))
+
     def post(self, subject: str, payload: bytes, reply: str, headers: Mapping[str, str] | None) -> bool:
         """Publish without waiting; False: the buffer is full, `publish` waits until it is not.
 
@@ -150,7 +167,7 @@ class _DirectParser(Parser):  # type: ignore[misc]  # nats-py carries no types
 
     def _take(self, data: bytes) -> int:
         """Hand on the messages at the start; returns how many bytes they are."""
-        client, takers, stats = self._client, self._client.takers, self._client.stats
+        client, takers = self._client, self._client.takers
         at = 0
         while (end := data.find(b"\r\n", at)) > 0:
             line = data[at:end].split(b" ")
@@ -170,13 +187,8 @@ class _DirectParser(Parser):  # type: ignore[misc]  # nats-py carries no types
             stop = start + whole_bytes
             if taker is None or len(data) < stop + 2:
                 return at
-            stats["in_msgs"] += 1
-            stats["in_bytes"] += whole_bytes
             body = start + head_bytes
-            try:
-                taker(Delivery(line[1].decode(), reply.decode(), data[body:stop], data[start:body]))
-            except Exception:
-                log.exception("a taker failed")
+            client.hand_on(taker, Delivery(line[1].decode(), reply.decode(), data[body:stop], data[start:body]))
             at = stop + 2
             if client.is_closed:
                 return len(data)
