@@ -16,6 +16,7 @@ from berth.contracts.command import RefusePod
 from berth.contracts.ledger import Epoch, Plan, PlanStatus
 from berth.placement_solver.handlers import Handlers
 from berth.placement_solver.optimiser import Answer
+from berth.placement_solver.telling import TELL_AGAIN_S
 from berth.placement_solver.tidying import ABANDONED_AFTER_S
 from berth.telemetry import recorded_spans
 from berth.testing.builders import gpu_slots, pod
@@ -154,6 +155,22 @@ async def test_a_refusal_is_told_where_people_look_and_only_once(rounds: Rounds)
     rounds.clock.time += 200.0
     await rounds.until_idle()
     assert len(rounds.commands.messages) == told
+
+
+async def test_another_reason_is_told_soon_after_the_first(rounds: Rounds) -> None:
+    """Two in a row would be noise; but what a pod shows must not stay out of date."""
+    rounds.run.pod(pod("p").requests(cpu=9000))
+    await rounds.until_idle()
+    first = rounds.commands.refusals()["p"]
+    rounds.run.node("n1", cpu=5000)
+    rounds.clock.time += 2.0
+    await rounds.until_idle()
+    rounds.clock.time += 2.0
+    await rounds.until_idle()
+    assert rounds.commands.refusals()["p"] == first
+    rounds.clock.time += TELL_AGAIN_S
+    await rounds.until_idle()
+    assert "0/2 nodes are available: 2 Insufficient cpu" in rounds.commands.refusals()["p"]
 
 
 async def test_a_batch_that_collides_is_solved_again_on_what_is_left(rounds: Rounds, solving: type[Any]) -> None:

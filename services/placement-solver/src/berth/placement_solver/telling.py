@@ -74,6 +74,8 @@ class Telling:
             self.picture.queue.rest_until(waiting, waiting.since + self._tell_after_s)
             return
         if now - waiting.told_at < TELL_AGAIN_S and reasons and reasons[0].code != "gang":
+            # What the pod shows is out of date until then.
+            self.picture.queue.rest_until(waiting, waiting.told_at + TELL_AGAIN_S)
             return
         waiting.told, waiting.told_at = waiting.message, now
         namespace, name = waiting.name
