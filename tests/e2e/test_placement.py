@@ -110,8 +110,7 @@ async def test_taints_keep_out_who_does_not_tolerate_them(corner: Corner) -> Non
 
 
 async def test_a_cordoned_node_takes_nothing_until_it_is_back(corner: Corner) -> None:
-    node = await corner.node("n")
-    await corner.whole.patch(f"{NODES}/{node}", {"spec": {"unschedulable": True}})
+    node = await corner.node("n", unschedulable=True)
     await corner.pod("p")
     await corner.refused("p", "unschedulable")
     await corner.whole.patch(f"{NODES}/{node}", {"spec": {"unschedulable": None}})

@@ -194,6 +194,7 @@ class Corner:
         gpus: int = 0,
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Json] = (),
+        unschedulable: bool = False,
     ) -> str:
         """Create a node and, with GPUs of 16 GiB, its Device; the node's real name."""
         full = f"{self.namespace}-{name}"
@@ -202,7 +203,10 @@ class Corner:
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": full, "labels": {CORNER: self.namespace, **(labels or {})}},
-            "spec": {"taints": list(taints)} if taints else {},
+            "spec": {
+                **({"taints": list(taints)} if taints else {}),
+                **({"unschedulable": True} if unschedulable else {}),
+            },
             "status": {"allocatable": amounts, "capacity": amounts},
         }
         if gpus:
