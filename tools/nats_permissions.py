@@ -103,12 +103,12 @@ def rights_of(service: str) -> Rights:
 
 
 def reader_rights() -> Rights:
-    """What people and programs may do: ask, listen, and read the events that are kept."""
+    """What people and programs may do: ask, listen, read the events that are kept, and look at dead letters."""
     publish = [
         f"{PREFIX}.svc.>",
         "$SRV.>",
-        f"$JS.API.STREAM.INFO.{buckets.EVENTS}",
-        f"$JS.API.STREAM.MSG.GET.{buckets.EVENTS}",
+        *(f"$JS.API.STREAM.INFO.{stream}" for stream in (buckets.EVENTS, buckets.DEAD)),
+        *(f"$JS.API.STREAM.MSG.GET.{stream}" for stream in (buckets.EVENTS, buckets.DEAD)),
         *(f"$JS.API.CONSUMER.{verb}.{buckets.EVENTS}.>" for verb in ("CREATE", "INFO", "DELETE")),
         *(f"$JS.API.CONSUMER.{verb}.{buckets.EVENTS}" for verb in ("NAMES", "LIST")),
         f"$JS.API.CONSUMER.DURABLE.CREATE.{buckets.EVENTS}.>",

@@ -1,7 +1,8 @@
 """The race: Berth and kube-scheduler on one real kube-apiserver and etcd, one after the other, under the same load.
 
     python tests/bench/cluster [--nodes 1000] [--pods 5000] [--rate 200] [--seconds 20] [--only berth]
-                               [--order kube-scheduler,berth] [--rounds 1] [--no-drain] [--json FILE]
+                               [--order kube-scheduler,berth] [--rounds 1] [--no-rush] [--first-start] [--kills]
+                               [--json FILE]
 
 The programs come from `$KUBEBUILDER_ASSETS`, or as `make e2e-assets` has built them. Prints tables with ratios and
 writes JSON; asserts nothing. What is measured and how is said in `course.py`.
@@ -37,7 +38,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--order", default=",".join(CONTENDERS), help="who races, in this order")
     parser.add_argument("--only", choices=CONTENDERS, help="one contender alone")
     parser.add_argument("--rounds", type=int, default=1, help="how often; the middle one is shown")
-    parser.add_argument("--no-drain", action="store_true", help="leave the third course out")
+    parser.add_argument("--no-rush", action="store_true", help="leave the second course out")
+    parser.add_argument("--first-start", action="store_true", help="run the fourth course as well")
+    parser.add_argument("--kills", action="store_true", help="run the fifth course as well")
     parser.add_argument("--solvers", type=int, default=1, help="Berth's placement-solvers")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for a course before it is given up")
     parser.add_argument("--json", type=Path, default=Path("build/race.json"))
@@ -54,7 +57,14 @@ async def race(options: argparse.Namespace) -> Race:
     if unknown := set(order) - set(CONTENDERS):
         raise SystemExit(f"--order: {', '.join(sorted(unknown))}: not among {', '.join(CONTENDERS)}")
     wish = course.Wish(
-        options.nodes, options.pods, options.rate, options.seconds, options.timeout, not options.no_drain
+        nodes=options.nodes,
+        pods=options.pods,
+        rate=options.rate,
+        seconds=options.seconds,
+        timeout_s=options.timeout,
+        rush=not options.no_rush,
+        first_start=options.first_start,
+        kills=options.kills,
     )
     found = Race(
         machine=machine(),
@@ -69,9 +79,9 @@ async def race(options: argparse.Namespace) -> Race:
     for number in range(options.rounds):
         for name in order:
             print(f"round {number + 1}: {name}", file=sys.stderr, flush=True)
-            found.courses[name] += await course.rush_and_steady(contender(name, options), wish)
-            if wish.drain:
-                found.courses[name].append(await course.drain(contender(name, options), wish))
+            found.courses[name] += await course.on_warm(contender(name, options), wish)
+            if wish.first_start:
+                found.courses[name].append(await course.first_start(contender(name, options), wish))
             options.json.parent.mkdir(parents=True, exist_ok=True)
             options.json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
     return found

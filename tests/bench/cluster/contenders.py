@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from berth.cli.stack.stack import Stack
 from berth.testing.kube_server import KubeServer, find_binary
 
 CLIENT_QPS = 5_000
+SOLVER = "placement-solver"
 
 
 class Contender(Protocol):
@@ -23,11 +25,23 @@ class Contender(Protocol):
     async def start(self, server: KubeServer) -> None:
         """Started; it need not be ready."""
 
+    async def leave(self) -> None:
+        """What decides is stopped; pods stay pending."""
+
+    async def come_back(self, server: KubeServer) -> None:
+        """What decides is started again; it need not be ready."""
+
     async def stop(self) -> None:
         """Stopped, all of it."""
 
     def pids(self) -> dict[str, int]:
         """Its processes by name."""
+
+    def killable(self) -> list[str]:
+        """Processes that somebody starts again when they are killed."""
+
+    def kill(self, name: str) -> None:
+        """SIGKILL one of them."""
 
 
 class KubeScheduler:
@@ -53,12 +67,24 @@ class KubeScheduler:
         self._process = Process(self.name, command, server.home / "kube-scheduler.log")
         await self._process.start()
 
+    async def leave(self) -> None:
+        await self.stop()
+
+    async def come_back(self, server: KubeServer) -> None:
+        await self.start(server)
+
     async def stop(self) -> None:
         if self._process is not None:
             await self._process.stop()
 
     def pids(self) -> dict[str, int]:
         return {self.name: self._process.pid} if self._process else {}
+
+    def killable(self) -> list[str]:
+        return []
+
+    def kill(self, name: str) -> None:
+        raise KeyError(name)
 
 
 class Berth:
@@ -75,10 +101,18 @@ class Berth:
     async def start(self, server: KubeServer) -> None:
         self._stack = Stack(
             kube={"BERTH_KUBECONFIG": str(server.admin_kubeconfig)},
-            replicas={"placement-solver": self._solvers, "node-qos-enforcer": 0},
+            replicas={SOLVER: self._solvers, "node-qos-enforcer": 0},
             environment={"BERTH_LOG_LEVEL": "info"},
         )
         await self._stack.__aenter__()
+
+    async def leave(self) -> None:
+        if self._stack is not None:
+            await self._stack.scale(SOLVER, 0)
+
+    async def come_back(self, server: KubeServer) -> None:
+        if self._stack is not None:
+            await self._stack.scale(SOLVER, self._solvers)
 
     async def stop(self) -> None:
         if self._stack is None:
@@ -89,3 +123,10 @@ class Berth:
 
     def pids(self) -> dict[str, int]:
         return {name: process.pid for name, process in self._stack.processes.items()} if self._stack else {}
+
+    def killable(self) -> list[str]:
+        return list(self._stack.processes) if self._stack else []
+
+    def kill(self, name: str) -> None:
+        if self._stack is not None:
+            self._stack.processes[name].signal(signal.SIGKILL)

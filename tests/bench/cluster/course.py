@@ -1,18 +1,26 @@
-"""The race itself: the same three courses for each contender, each contender on servers of its own.
+"""The race itself: the same courses for each contender, each contender on servers of its own.
 
-1. Rush: the contender runs and has bound some pods already; then all pods are created as fast as the client can. The
-   rate is pods by the time from the first creation sent to the last bind seen.
-2. Steady: pods come at a fixed rate into the same cluster; create to bound.
-3. Drain: on fresh servers all pods are created first, then the contender is started. The rate is between its first and
-   its last bind, so that starting up does not count.
+1. Backlog: the contender has bound some pods already; then what decides is stopped (kube-scheduler; Berth's
+   placement-solver), all pods are created, and it is started again. The rate is between the first and the last bind, so
+   that starting does not count.
+2. Rush: pods are created as fast as the client can, the contender running. The rate is pods by the time from the first
+   creation sent to the last bind seen. Where client, servers and contender share few cores, they slow each other, and
+   the rate says what all of them can do together.
+3. Steady: pods come at a fixed rate; create to bound.
+4. First start: on fresh servers all pods are created first, then all of the contender is started for the first time.
+   The rate is as in the first course.
+5. Kills (Berth alone): pods come at a fixed rate while each of its processes, the bus included, is killed once with
+   SIGKILL, one after the other. All have to be bound in the end.
 
 CPU and calls count from the first creation until the contender's processes are quiet again: what goes out behind the
-binds (Events, tidying) is paid for as well.
+binds (Events, tidying) is paid for as well, in the first course also what the services that stay do while the pods are
+created. What a process that comes back uses until the first bind is its start, and is shown apart.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,6 +39,9 @@ WARM_PODS = 50
 SETTLE_TIMEOUT_S = 120.0
 """For what a contender does once, at its first start in a cluster; it is not part of any course."""
 CRDS_READY_TIMEOUT_S = 30.0
+FIRST_BIND_POLL_S = 0.01
+KILLS_RATE = 150.0
+"""Pods a second while processes are killed: less than what can be bound, so that every kill meets pods on their way."""
 
 
 class Wish(NamedTuple):
@@ -41,15 +52,17 @@ class Wish(NamedTuple):
     rate: float
     seconds: float
     timeout_s: float
-    drain: bool
+    rush: bool
+    first_start: bool
+    kills: bool
 
 
 class BrokenError(Exception):
     """The contender did something that no scheduler may."""
 
 
-async def rush_and_steady(contender: Contender, wish: Wish) -> list[Course]:
-    """Courses 1 and 2."""
+async def on_warm(contender: Contender, wish: Wish) -> list[Course]:
+    """Courses 1 to 3, one after the other in the same cluster."""
     async with _field(wish) as (server, client):
         try:
             await contender.start(server)
@@ -58,40 +71,95 @@ async def rush_and_steady(contender: Contender, wish: Wish) -> list[Course]:
             await _all_bound(client, [item.name for item in warm], wish)
             await usage.until_quiet(contender.pids, SETTLE_TIMEOUT_S)
             stand = _Stand(server, client, contender)
-            rush = list(fixtures.pods("rush", wish.pods, contender.scheduler))
-            courses = [await _run("rush", stand, rush, wish, 0.0)]
-            count = int(wish.rate * wish.seconds)
-            if count:
+            courses = [await _backlog(stand, wish)]
+            if wish.rush:
+                rush = list(fixtures.pods("rush", wish.pods, contender.scheduler))
+                courses.append(await _run("rush", stand, rush, 0.0, wish))
+            if count := int(wish.rate * wish.seconds):
                 steady = list(fixtures.pods("steady", count, contender.scheduler))
-                courses.append(await _run("steady", stand, steady, wish, wish.rate))
+                courses.append(await _run("steady", stand, steady, wish.rate, wish))
+            if wish.kills and contender.killable():
+                doomed = list(fixtures.pods("kills", wish.pods, contender.scheduler))
+                courses.append(await _killed(stand, doomed, wish))
             await _judge(client)
         finally:
             await contender.stop()
     return courses
 
 
-async def drain(contender: Contender, wish: Wish) -> Course:
-    """Course 3."""
+async def first_start(contender: Contender, wish: Wish) -> Course:
+    """Course 4."""
     async with _field(wish) as (server, client):
         try:
-            items = list(fixtures.pods("drain", wish.pods, contender.scheduler))
+            items = list(fixtures.pods("first", wish.pods, contender.scheduler))
             await client.create(items)
             stand = _Stand(server, client, contender)
             before = await stand.look()
             await contender.start(server)
-            lost = await client.until_bound((item.name for item in items), wish.timeout_s)
-            bound = [client.bound[item.name] for item in items if item.name in client.bound]
-            await usage.until_quiet(contender.pids)
-            course = await stand.course("drain", before, len(items), 0)
+            course = await _end("first start", stand, before, items, wish)
             await _judge(client)
         finally:
             await contender.stop()
-    course.unbound = len(lost)
-    course.pods_per_s = rate_between(bound)
     return course
 
 
-async def _run(name: str, stand: _Stand, items: list[fixtures.Item], wish: Wish, rate: float) -> Course:
+async def _backlog(stand: _Stand, wish: Wish) -> Course:
+    """The contender's own work counts from the creations; the servers' from the end of them."""
+    items = list(fixtures.pods("backlog", wish.pods, stand.contender.scheduler))
+    await stand.contender.leave()
+    others = await stand.look()
+    await stand.client.create(items)
+    await usage.until_quiet(stand.contender.pids, SETTLE_TIMEOUT_S)
+    servers = await stand.look()
+    staying = {name: use for name, use in others.use.items() if name in stand.contender.pids()}
+    await stand.contender.come_back(stand.server)
+    await _any_bound(stand.client, items, wish)
+    back = {name: pid for name, pid in stand.contender.pids().items() if name not in staying}
+    start = usage.uses(back)
+    course = await _end("backlog", stand, _Look({**servers.use, **staying, **start}, servers.calls), items, wish)
+    course.start_cpu_s = sum(use.cpu_s for use in start.values())
+    return course
+
+
+async def _any_bound(client: Client, items: list[fixtures.Item], wish: Wish) -> None:
+    names = {item.name for item in items}
+    deadline = time.monotonic() + wish.timeout_s
+    while names.isdisjoint(client.bound) and time.monotonic() < deadline:
+        await asyncio.sleep(FIRST_BIND_POLL_S)
+
+
+async def _killed(stand: _Stand, items: list[fixtures.Item], wish: Wish) -> Course:
+    """Processes are killed at even distances over the time of the creations."""
+    names = stand.contender.killable()
+    took_s = len(items) / KILLS_RATE
+
+    async def kill() -> None:
+        for name in names:
+            await asyncio.sleep(took_s / (len(names) + 1))
+            stand.contender.kill(name)
+
+    killing = asyncio.create_task(kill())
+    course = await _run("kills", stand, items, KILLS_RATE, wish)
+    await killing
+    course.killed = names
+    # Who was killed has taken its count of CPU along.
+    course.contender_cpu_ms = 0.0
+    course.cpu_ms = {name: used for name, used in course.cpu_ms.items() if name not in names}
+    return course
+
+
+async def _end(name: str, stand: _Stand, before: _Look, items: list[fixtures.Item], wish: Wish) -> Course:
+    """Wait until all are bound and the contender is quiet: what it took, and the rate between the binds."""
+    bound = stand.client.bound
+    lost = await stand.client.until_bound((item.name for item in items), wish.timeout_s)
+    await usage.until_quiet(stand.contender.pids)
+    course = await stand.course(name, before, len(items), 0)
+    course.unbound = len(lost)
+    course.pods_per_s = rate_between([bound[item.name] for item in items if item.name in bound])
+    return course
+
+
+async def _run(name: str, stand: _Stand, items: list[fixtures.Item], rate: float, wish: Wish) -> Course:
     """Create the pods, wait for all of them, wait for quiet."""
     client = stand.client
     before = await stand.look()
@@ -120,7 +188,7 @@ class _Stand:
     def __init__(self, server: KubeServer, client: Client, contender: Contender) -> None:
         self.client = client
         self.contender = contender
-        self._server = server
+        self.server = server
 
     async def look(self) -> _Look:
         """Counters and clocks now; the API server's own first, since asking for them costs."""
@@ -128,7 +196,7 @@ class _Stand:
         return _Look(self._uses(), counted)
 
     def _uses(self) -> dict[str, usage.Use]:
-        servers = {daemon.name: daemon.pid for daemon in (self._server.api, self._server.etcd)}
+        servers = {daemon.name: daemon.pid for daemon in (self.server.api, self.server.etcd)}
         return {**usage.uses({**self.contender.pids(), **servers}), "load client": usage.own_use()}
 
     async def course(self, name: str, before: _Look, pods: int, created: int) -> Course:

@@ -25,6 +25,9 @@ class Course(msgspec.Struct, kw_only=True):
     cpu_ms: dict[str, float] = {}
     peak_mib: dict[str, int] = {}
     calls: dict[str, float] = {}
+    start_cpu_s: float = 0.0
+    """Seconds of CPU of the processes that came back, until the first bind; not in the figures for each pod."""
+    killed: list[str] = []
 
 
 class Race(msgspec.Struct, kw_only=True):

@@ -9,9 +9,11 @@ from figures import Course, Race, median
 
 _SERVERS = ("kube-apiserver", "etcd", "load client")
 _TITLE = {
+    "backlog": "backlog: all pods created while the contender was away, then it comes back",
     "rush": "rush: created as fast as the client can, contender running",
     "steady": "steady: created at {rate:g} a second",
-    "drain": "drain: all pods there before the contender starts; CPU includes starting up",
+    "kills": "kills: pods come while each process of Berth is killed once",
+    "first start": "first start: all pods there before the contender is started for the first time",
 }
 
 
@@ -27,6 +29,10 @@ def lines(race: Race) -> Iterator[str]:
         if by_contender:
             yield ""
             yield title.format(rate=race.rate)
+            for contender, course in by_contender.items():
+                if course.killed:
+                    bound = course.pods - course.unbound
+                    yield f"  {contender}: killed {', '.join(course.killed)}; {bound} of {course.pods} pods bound"
             yield from _table(by_contender)
 
 
@@ -55,10 +61,13 @@ def _rows(by_contender: dict[str, Course]) -> Iterator[tuple[str, dict[str, floa
     if any(course.p50_ms for course in by_contender.values()):
         yield row("create to bound, p50 ms", lambda course: course.p50_ms)
         yield row("create to bound, p99 ms", lambda course: course.p99_ms)
-    yield row("CPU ms/pod, contender in all", lambda course: course.contender_cpu_ms)
+    if any(course.contender_cpu_ms for course in by_contender.values()):
+        yield row("CPU ms/pod, contender in all", lambda course: course.contender_cpu_ms)
     ours = [name for course in by_contender.values() for name in course.cpu_ms if name not in _SERVERS]
     for process in (*sorted(set(ours)), *_SERVERS):
         yield row(f"  {process}", lambda course, process=process: course.cpu_ms.get(process))
+    if any(course.start_cpu_s for course in by_contender.values()):
+        yield row("start until the first bind, CPU s", lambda course: course.start_cpu_s)
     yield row("peak MiB, contender in all", lambda course: course.contender_peak_mib)
     for process in sorted(set(ours)):
         yield row(f"  {process}", lambda course, process=process: course.peak_mib.get(process))

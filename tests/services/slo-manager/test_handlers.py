@@ -84,6 +84,7 @@ def test_a_strategy_is_published_and_its_object_asked_for_once():
 def test_what_only_people_read_asks_for_no_object():
     bench = Bench()
     bench.node()
+    bench.texts({})
     bench.complete()
     bench.decide()
     strategies = [{"name": name, "nodeSelector": {}} for name in "ab"]
@@ -96,15 +97,44 @@ def test_what_only_people_read_asks_for_no_object():
 def test_a_node_that_was_made_anew_gets_its_object_again():
     bench = Bench()
     bench.node()
+    bench.texts({})
     bench.complete()
     bench.decide()
     bench.node(uid="v")
     assert bench.decide().apply.owner.uid == "v"
 
 
+def test_without_a_config_map_no_object_is_made_or_touched():
+    bench = Bench()
+    bench.node()
+    bench.complete()
+    outcome = bench.decide()
+    assert outcome.strategy == NodeSLO(node="n", uid="u", configured=False, spec=outcome.strategy.spec)
+    assert outcome.apply is None
+    bench.node(uid="v", pool="other")
+    outcome = bench.decide()
+    assert (outcome.strategy.uid, outcome.apply) == ("v", None)
+
+
+def test_a_config_map_that_comes_and_goes_is_shown_and_taken_back():
+    bench = Bench()
+    bench.node()
+    bench.complete()
+    defaults = bench.decide().strategy.spec
+    bench.texts({})
+    assert bench.decide().apply.spec == defaults, "what is in force is shown, even if it is the same"
+    bench.config(enable=True)
+    assert bench.decide().apply.spec != defaults
+    bench.view.apply(entry(CONFIG, deleted=True))
+    bench.desk.refresh()
+    assert bench.decide().apply.spec == defaults
+    assert bench.decide().strategy is None
+
+
 def test_objects_may_be_left_to_others():
     bench = Bench(sync_objects=False)
     bench.node()
+    bench.texts({})
     bench.complete()
     outcome = bench.decide()
     assert outcome.strategy is not None

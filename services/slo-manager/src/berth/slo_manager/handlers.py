@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from berth.contracts.base import Problem
 from berth.contracts.command import ApplyObject
 from berth.contracts.kube import OwnerReference
@@ -69,7 +71,7 @@ class Desk:
             outcome.withdraw = named_key(NODE, name) in self.shelf.names
             self.shelf.put(name, None)
             return outcome
-        wanted = render(node, self.config, published)
+        wanted = replace(render(node, self.config, published), configured=self.view.texts is not None)
         if wanted == published:
             return outcome
         outcome.strategy = wanted
@@ -80,7 +82,15 @@ class Desk:
 
 
 def _shows_otherwise(published: NodeSLO | None, wanted: NodeSLO) -> bool:
-    return published is None or (published.uid, published.spec) != (wanted.uid, wanted.spec)
+    """Whether the node's object has to be written.
+
+    Where nobody has configured us an object may be that of another manager, and ours would only repeat the defaults.
+    What we showed under a ConfigMap that is gone is brought to the defaults once.
+    """
+    if published is None:
+        return wanted.configured
+    shown, due = ((each.uid, each.configured, each.spec) for each in (published, wanted))
+    return (published.configured or wanted.configured) and shown != due
 
 
 def _object(node: Node, strategy: NodeSLO, revision: int) -> ApplyObject:

@@ -117,6 +117,24 @@ class Stack:
         """The processes of Berth itself."""
         return [process for name, process in self.processes.items() if name not in (NATS_SERVER, SIMULATED_API)]
 
+    async def scale(self, service: str, replicas: int) -> None:
+        """Run so many processes of a service from now on; returns when those that are added are ready. 0 is none.
+
+        Raises StartError when one does not come up; KeyError when there is no such service.
+        """
+        spec = next((each for each in SERVICES if each.name == service), None)
+        if spec is None:
+            raise KeyError(service)
+        running = self._replicas.get(service, 1)
+        self._replicas[service] = replicas
+        surplus = [self.processes.pop(_instance(service, number)) for number in range(replicas, running)]
+        await asyncio.gather(*(process.stop() for process in surplus))
+        for process in surplus:
+            (self.home / f"{process.name}.port").unlink(missing_ok=True)
+        for number in range(running, replicas):
+            await self._start_service(spec, number)
+        await self._until_ready()
+
     async def unless_broken(self, work: Coroutine[Any, Any, T]) -> T:
         """What `work` returns. Raises CliError as soon as a process is beyond repair."""
         task = asyncio.create_task(work)
@@ -183,7 +201,7 @@ class Stack:
         self._watch(process, None)
 
     async def _start_service(self, spec: ServiceSpec, number: int) -> None:
-        name = spec.name if number == 0 else f"{spec.name}-{number}"
+        name = _instance(spec.name, number)
         environment = {
             **spec.environment,
             **self._environment,
@@ -266,7 +284,7 @@ class Stack:
         loop = asyncio.get_running_loop()
         began = loop.time()
         code = await process.wait()
-        if self._stopping:
+        if self._is_done_with(process):
             return
         if lack := lack_of(process, code):
             self._fail(lack, EXIT_NO_ROOM)
@@ -280,12 +298,15 @@ class Stack:
         process.restarts += 1
         self._say(f"{process.name} ended ({_how(code)}), starting it again")
         await asyncio.sleep(pause_s)
-        if self._stopping:
+        if self._is_done_with(process):
             return
         try:
             await again()
         except StartError as error:
             self._fail(str(error), error.code)
+
+    def _is_done_with(self, process: Process) -> bool:
+        return self._stopping or self.processes.get(process.name) is not process
 
     def _fail(self, why: str, code: int = EXIT_BAD) -> None:
         if not self.failed.done():
@@ -317,6 +338,10 @@ def _port(file: Path) -> int:
         return int(file.read_text())
     except (OSError, ValueError):
         return 0
+
+
+def _instance(service: str, number: int) -> str:
+    return service if number == 0 else f"{service}-{number}"
 
 
 def _how(code: int) -> str:
