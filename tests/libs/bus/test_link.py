@@ -1,3 +1,6 @@
+"""The connection. What is about users and their permissions, or about a process that is stopped and not killed, needs
+the real server."""
+
 from __future__ import annotations
 
 import asyncio
@@ -10,6 +13,8 @@ from prometheus_client import REGISTRY
 from berth.bus import Bus, BusSettings, Denied, Disconnected, NoAnswer, Refused, TimedOut, Write
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually
+
+needs_users = pytest.mark.asyncio(loop_factories=["real"])
 
 USERS = """
 authorization {
@@ -62,6 +67,7 @@ async def test_connect_can_be_given_up(nats_server: NatsServer) -> None:
         await asyncio.wait_for(task, 5)
 
 
+@needs_users
 async def test_a_wrong_password_is_tried_again_until_it_is_right(guarded_server: NatsServer, connect, tmp_path) -> None:
     secret = tmp_path / "password"
     secret.write_text("wrong")
@@ -121,6 +127,7 @@ async def test_a_frozen_server_gives_time_outs_not_hangs(bus: Bus, nats_server: 
         nats_server.resume()
 
 
+@needs_users
 async def test_a_denied_request_fails_at_once_and_names_the_subject(solver: Bus, caplog) -> None:
     before, started = denials(), time.monotonic()
     with pytest.raises(Denied, match=r"berth\.v1\.svc\.quota\.why"):
@@ -130,6 +137,7 @@ async def test_a_denied_request_fails_at_once_and_names_the_subject(solver: Bus,
     assert "permission denied by the bus: publish to berth.v1.svc.quota.why" in caplog.text
 
 
+@needs_users
 async def test_a_denied_subject_is_spelt_as_it_was_asked(solver: Bus, caplog) -> None:
     with pytest.raises(Denied, match=r"\$JS\.API\.STREAM\.PURGE\.KV_berth_state") as denied:
         await solver.ask("$JS.API.STREAM.PURGE.KV_berth_state", b"", timeout_s=30)
@@ -137,6 +145,7 @@ async def test_a_denied_subject_is_spelt_as_it_was_asked(solver: Bus, caplog) ->
     assert "publish to $JS.API.STREAM.PURGE.KV_berth_state" in caplog.text
 
 
+@needs_users
 async def test_whoever_may_not_read_answers_is_told_at_once(solver: Bus, guarded_server, connect, tmp_path) -> None:
     """The user of another service."""
     wrong = await connect("quota", url=guarded_server.url, user="solver", password_file=str(tmp_path / "solver"))
@@ -144,12 +153,14 @@ async def test_whoever_may_not_read_answers_is_told_at_once(solver: Bus, guarded
         await asyncio.wait_for(wrong.ensure(), 5)
 
 
+@needs_users
 async def test_a_denied_commit_is_a_refusal(solver: Bus) -> None:
     outcome = await asyncio.wait_for(solver.ledger().commit([Write("a", b"1", 0), Write("b", b"1", 0)]), 5)
     assert isinstance(outcome, Refused)
     assert "permission denied" in outcome.reason
 
 
+@needs_users
 async def test_permissions_that_suffice_for_a_follower(solver: Bus, spawn) -> None:
     view = View()
     follower = solver.follow("berth_state", view)
@@ -162,6 +173,7 @@ async def test_permissions_that_suffice_for_a_follower(solver: Bus, spawn) -> No
     assert not other.ready.is_set()
 
 
+@needs_users
 async def test_a_denied_write_of_an_owner_is_loud_and_not_lost(solver: Bus, caplog) -> None:
     await solver.events().publish("berth.v1.evt.quota.changed.x", b"{}", id="1", type="t")
     await asyncio.wait_for(solver.events().drain(), 10)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from berth.bus import Bus, jetstream, owned_book
+from berth.bus import Bus, jetstream, owned_book, window
 from berth.bus import owned as owning
 from berth.bus.keys import matches
 from berth.testing.nats_server import NatsServer
@@ -101,6 +102,11 @@ async def test_deleted_keys_are_forgotten_after_their_markers(bus: Bus, monkeypa
     await owned.drain()
     for number in range(50):
         owned.delete(f"k{number}")
+    await owned.drain()
+    await asyncio.sleep(0.01)
+    owned.put("later", b"1")
+    await owned.drain()
+    owned.delete("later")
     await owned.drain()
     await eventually(lambda: len(owned._keys) <= 1)
 
@@ -351,6 +357,34 @@ async def test_a_write_that_was_given_up_and_arrives_late_is_no_conflict(bus: Bu
     await asyncio.wait_for(owned.drain(), 10)
     assert await read(bus, "a") == b"second"
     assert (owned.conflicts, told) == (0, [])
+
+
+async def test_what_follows_a_lost_write_is_not_stored_before_it(bus: Bus, monkeypatch) -> None:
+    """As when a leader dies in the middle of a burst: some of it is lost, the next leader would take the rest."""
+    monkeypatch.setattr(window, "ACK_TIMEOUT_S", 1.0)
+    owned = bus.owned(STATE)
+    await owned.ready()
+    lost = {f"$KV.{STATE}.k{number:03d}" for number in (5, 6, 40)}
+    publish = bus._link.publish
+
+    async def unreliable(subject: str, payload: bytes = b"", **more: Any) -> None:
+        if subject in lost:
+            lost.remove(subject)
+            return
+        await publish(subject, payload, **more)
+
+    monkeypatch.setattr(bus._link, "publish", unreliable)
+    wanted = [f"k{number:03d}" for number in range(60)]
+    for key in wanted:
+        owned.put(key, b"1")
+    await owned.drain()
+    assert not lost
+    view = View()
+    reading = asyncio.create_task(bus.follow(STATE, view).run())
+    await eventually(lambda: len(view.values) == len(wanted))
+    reading.cancel()
+    assert [entry.key for entry in view.entries] == wanted
+    assert owned.conflicts == 0
 
 
 async def test_room_holds_back_a_writer_that_is_too_fast(bus: Bus, nats_server: NatsServer, monkeypatch) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from berth.bus import questions
+from berth.bus.client import ClientFactory, direct_client
 from berth.bus.clock import SystemClock
 from berth.bus.consumer import BACKOFF_S, Consumer
 from berth.bus.ensure import check_version, ensure
@@ -48,14 +49,16 @@ class Bus:
         service: str,
         clock: Clock | None = None,
         random: randomness.Random | None = None,
+        client: ClientFactory = direct_client,
     ) -> Bus:
         """Connect, waiting for the server as long as it takes. Raises ServerTooOld.
 
-        `service` names the connection and its inbox, `_INBOX_<service>.>`.
+        `service` names the connection and its inbox, `_INBOX_<service>.>`. Every connection is a client made by
+        `client`; names that must be unique come from `random`.
         """
         clock = clock or SystemClock()
         random = random or randomness.Random()
-        link = Link(settings, service=service, clock=clock, random=random)
+        link = Link(settings, service=service, clock=clock, random=random, client=client)
         await link.start()
         try:
             await check_version(link)

@@ -16,6 +16,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import Any, Protocol
 
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
@@ -23,6 +24,7 @@ from nats.errors import BadHeaderError, BadSubjectError, ConnectionClosedError, 
 from nats.protocol.parser import AWAITING_CONTROL_LINE, Parser
 
 from berth.bus import headers as h
+from berth.bus.settings import BusSettings
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +51,87 @@ class Delivery:
 Taker = Callable[[Delivery], None]
 
 
+class BusClient(Protocol):
+    """A client of one connection, as far as this package needs one; `DirectClient` is it on a socket.
+
+    What goes wrong is raised as nats-py does (`nats.errors`), or as OSError or TimeoutError. `connect` is awaited once;
+    after it, `is_connected` stays true until the connection is lost for good.
+    """
+
+    takers: dict[int, Taker]
+
+    @property
+    def is_connected(self) -> bool:
+        """There is a connection."""
+        ...
+
+    @property
+    def is_closed(self) -> bool:
+        """It was closed, by us or by a loss."""
+        ...
+
+    @property
+    def last_error(self) -> Exception | None:
+        """Why there is no connection."""
+        ...
+
+    @property
+    def max_payload(self) -> int:
+        """Largest message in bytes, headers included."""
+        ...
+
+    @property
+    def connected_server_version(self) -> Any:
+        """`major`, `minor` and `patch` of the server."""
+        ...
+
+    @property
+    def server_id(self) -> str:
+        """Identity of the server process; empty before the first connection."""
+        ...
+
+    async def connect(self, **options: Any) -> None:
+        """Connect with options of nats-py."""
+        ...
+
+    async def subscribe(self, subject: str, *, queue: str = "", cb: Any = None) -> Any:
+        """A subscription whose messages go to the coroutine function `cb`, one after the other."""
+        ...
+
+    async def take(self, subject: str, taker: Taker, *, queue: str = "") -> Any:
+        """Subscribe; every message goes to the taker at once. End it with `release`."""
+        ...
+
+    def retake(self, subscription: Any, taker: Taker) -> None:
+        """Another taker for a subscription made by `take`, from the next message on."""
+        ...
+
+    async def release(self, subscription: Any) -> None:
+        """End a subscription made by `take`."""
+        ...
+
+    def post(self, subject: str, payload: bytes, reply: str, headers: Mapping[str, str] | None) -> bool:
+        """Publish without waiting; False: the buffer is full, `publish` waits until it is not."""
+        ...
+
+    async def publish(
+        self, subject: str, payload: bytes = b"", reply: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Publish, waiting for room in the buffer."""
+        ...
+
+    async def flush(self, timeout: int = 10) -> None:  # noqa: ASYNC109 - as nats-py has it
+        """Return once the server has taken everything sent so far."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect for good."""
+        ...
+
+
+ClientFactory = Callable[[BusSettings], BusClient]
+
+
 class DirectClient(Client):  # type: ignore[misc]  # nats-py carries no types
     """A client of one connection. `connect` it without `allow_reconnect`."""
 
@@ -63,6 +146,15 @@ class DirectClient(Client):  # type: ignore[misc]  # nats-py carries no types
         subscription = await self.subscribe(subject, queue=queue)
         self.takers[subscription._id] = taker
         return subscription
+
+    def retake(self, subscription: Subscription, taker: Taker) -> None:
+        """Another taker for a subscription made by `take`, from the next message on."""
+        self.takers[subscription._id] = taker
+
+    @property
+    def server_id(self) -> str:
+        """Identity of the server process; empty before the first connection."""
+        return str((self._server_info or {}).get("server_id", ""))
 
     async def release(self, subscription: Subscription) -> None:
         """End a subscription made by `take`."""
@@ -105,10 +197,7 @@ class DirectClient(Client):  # type: ignore[misc]  # nats-py carries no types
             return False
         if not self.is_connected:
             raise ConnectionClosedError
-        if len(payload) > self.max_payload:
-            raise MaxPayloadError
-        if _ILLEGAL_SUBJECT.search(subject) or (reply and _ILLEGAL_SUBJECT.search(reply)):
-            raise BadSubjectError
+        check_publish(subject, payload, reply, self.max_payload)
         command = _hpub(subject, reply, payload, headers) if headers else _pub(subject, reply, payload)
         self.stats["out_msgs"] += 1
         self.stats["out_bytes"] += len(payload)
@@ -119,15 +208,33 @@ class DirectClient(Client):  # type: ignore[misc]  # nats-py carries no types
         return True
 
 
+def direct_client(settings: BusSettings) -> DirectClient:
+    """The factory of production."""
+    return DirectClient(read_pause_s=settings.read_pause_s)
+
+
 def _pub(subject: str, reply: str, payload: bytes) -> bytes:
     return b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(payload), payload)
 
 
-def _hpub(subject: str, reply: str, payload: bytes, headers: Mapping[str, str]) -> bytes:
+def check_publish(subject: str, payload: bytes, reply: str, max_payload: int) -> None:
+    """Raises MaxPayloadError or BadSubjectError for what must not be sent."""
+    if len(payload) > max_payload:
+        raise MaxPayloadError
+    if _ILLEGAL_SUBJECT.search(subject) or (reply and _ILLEGAL_SUBJECT.search(reply)):
+        raise BadSubjectError
+
+
+def wire_headers(headers: Mapping[str, str]) -> bytes:
+    """Headers in their form on the wire. Raises BadHeaderError for a line break in one."""
     lines = "\r\n".join([f"{name}: {value}" for name, value in headers.items()])
     if lines.count("\n") != len(headers) - 1 or lines.count("\r") != len(headers) - 1:
         raise BadHeaderError(next(name for name in headers if _ILLEGAL_HEADER.search(name + headers[name])))
-    head = f"NATS/1.0\r\n{lines}\r\n\r\n".encode()
+    return f"NATS/1.0\r\n{lines}\r\n\r\n".encode()
+
+
+def _hpub(subject: str, reply: str, payload: bytes, headers: Mapping[str, str]) -> bytes:
+    head = wire_headers(headers)
     return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (
         subject.encode(),
         reply.encode(),

@@ -91,9 +91,10 @@ class Consumer:
         pulls = asyncio.create_task(self._pull(inbox), name=f"bus-pull-{self._durable}")
         try:
             subscription = await self._link.subscribe(inbox, self._receive)
-            done, _ = await asyncio.wait({pulls, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await asyncio.wait({pulls, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (pulls, *tasks):
+                if task.done():
+                    task.result()
         finally:
             unhook()
             await end_tasks((pulls, *tasks))

@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import logging
 import random as randomness
-import secrets
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -35,6 +34,7 @@ HEARTBEAT_S = 1.0
 SILENCE_MAX_S = 2.5
 """Without a word for so long, heartbeats included, the consumer is taken for dead."""
 GRACE_S = 0.05
+ALARM_MIN_S = 0.01
 INACTIVE_S = 10
 """After so long without a subscriber the server removes a consumer."""
 ABSENCE_MAX_S = TOMBSTONE_TTL_S / 2
@@ -86,7 +86,7 @@ class Follower:
         self.bucket = bucket
         self._link = link
         self._sink = sink
-        self._stream = f"KV_{bucket}"
+        self.stream = f"KV_{bucket}"
         self._prefix = f"$KV.{bucket}."
         self._filters = [self._prefix + each for each in ([keys] if isinstance(keys, str) else keys)]
         self._clock = clock
@@ -97,6 +97,7 @@ class Follower:
         self._heard = (0.0, 0.0)  # monotonic and wall clock of the last word from the server
         self._queue: deque[Delivery] = deque()
         self._wake = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
         self._subscription: LinkSubscription | None = None
         self._consumer = ""
         self._delivered = 0
@@ -143,7 +144,7 @@ class Follower:
         """Make a consumer right behind the last entry, on the stream that entry came from or on a new one."""
         link = self._link
         self._generation = link.generation
-        info = await jetstream.stream_info(link, self._stream)
+        info = await jetstream.stream_info(link, self.stream)
         await self._compare(info)
         queue: deque[Delivery] = deque()
         self._queue, self._delivered = queue, 0
@@ -154,9 +155,9 @@ class Follower:
             self._wake.set()
 
         self._subscription = await link.subscribe(inbox, receive)
-        self._consumer = f"{link.service}-{self.bucket}-{secrets.token_hex(6)}"
+        self._consumer = f"{link.service}-{self.bucket}-{link.token()}"
         pending = await self._create(inbox)
-        again = await jetstream.stream_info(link, self._stream)
+        again = await jetstream.stream_info(link, self.stream)
         if again.created != info.created or link.generation != self._generation:
             raise _Stale("the stream changed meanwhile")
         self._created = info.created
@@ -186,20 +187,23 @@ class Follower:
         answer = await jetstream.call(
             self._link,
             # The subject names the filter, for permissions, when there is one alone.
-            ".".join(["CONSUMER.CREATE", self._stream, self._consumer, *self._filters[: len(self._filters) == 1]]),
-            {"stream_name": self._stream, "config": config, "action": "create"},
+            ".".join(["CONSUMER.CREATE", self.stream, self._consumer, *self._filters[: len(self._filters) == 1]]),
+            {"stream_name": self.stream, "config": config, "action": "create"},
         )
         return int(answer.get("num_pending", 0))
 
     async def _detach(self) -> None:
         """Drop the subscription and remove the consumer; if that fails the server does it after `INACTIVE_S`."""
         self.attached.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
         subscription, self._subscription = self._subscription, None
         consumer, self._consumer = self._consumer, ""
         if subscription is not None:
             await subscription.unsubscribe()
         if consumer and self._link.connected.is_set() and self._link.generation == self._generation:
-            subject = f"$JS.API.CONSUMER.DELETE.{self._stream}.{consumer}"
+            subject = f"$JS.API.CONSUMER.DELETE.{self.stream}.{consumer}"
             with contextlib.suppress(BusError):
                 await self._link.publish(subject, reply=self._link.new_inbox())
 
@@ -225,7 +229,7 @@ class Follower:
         trusted.
         """
         for known in reversed(self._recent):
-            raw = await jetstream.message_at(self._link, self._stream, known.sequence)
+            raw = await jetstream.message_at(self._link, self.stream, known.sequence)
             if raw is not None:
                 if known.time:
                     return jetstream.nanoseconds(raw.time) == known.time
@@ -248,7 +252,6 @@ class Follower:
 
     async def _pump(self) -> str:
         """Apply what arrives; returns why a new consumer is needed."""
-        loop = asyncio.get_running_loop()
         handled = 0
         while True:
             while self._queue:
@@ -264,16 +267,31 @@ class Follower:
                 self._applied = handled = 0
             if self._link.generation != self._generation or not self._link.connected.is_set():
                 return "disconnected"
-            if self._clock.monotonic() - self._heard[0] > SILENCE_MAX_S:
+            if self._silence_s() >= SILENCE_MAX_S:
                 # A process that was held up itself finds the words waiting in its socket.
                 await asyncio.sleep(GRACE_S)
                 if not self._queue:
                     return "heartbeat missed"
                 continue
             self._wake.clear()
-            timer = loop.call_later(HEARTBEAT_S, self._wake.set)
+            if self._alarm is None:
+                self._set_alarm()
             await self._wake.wait()
-            timer.cancel()
+
+    def _silence_s(self) -> float:
+        return self._clock.monotonic() - self._heard[0]
+
+    def _ring(self) -> None:
+        """Wake the follower once nothing came for too long; it is put off while there are words, not with each one."""
+        self._alarm = None
+        if self._silence_s() < SILENCE_MAX_S:
+            self._set_alarm()
+        else:
+            self._wake.set()
+
+    def _set_alarm(self) -> None:
+        rest_s = max(SILENCE_MAX_S - self._silence_s(), ALARM_MIN_S)  # a difference of floats may be next to nothing
+        self._alarm = asyncio.get_running_loop().call_later(rest_s, self._ring)
 
     async def _take(self, msg: Delivery) -> str:
         """One delivery; returns a reason to start over, or nothing."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_OF_STREAM = "Nats-Expected-Last-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 TTL = "Nats-TTL"
 BATCH_ID = "Nats-Batch-Id"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import random as randomness
-import secrets
 from collections.abc import Callable
 
 import msgspec
@@ -63,7 +62,7 @@ class BusLease:
         self._link = link
         self._bucket = bucket
         self._subject = f"$KV.{bucket}.{name}"
-        self._value = msgspec.json.encode(Holding(holder=holder, incarnation=secrets.token_hex(8)))
+        self._value = msgspec.json.encode(Holding(holder=holder, incarnation=link.token()))
         self._ttl_s = ttl_s
         self._clock = clock
         self._random = random

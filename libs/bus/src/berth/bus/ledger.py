@@ -8,7 +8,6 @@ unknown, and only reading the keys tells. A batch is never sent twice.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Sequence
 
 from berth.bus import headers as h
@@ -56,7 +55,7 @@ class Ledger:
         return await jetstream.newest(self._link, self._bucket, key)
 
     async def _send(self, writes: Sequence[Write], traceparent: str | None) -> Committed | Refused | Unknown:
-        batch, last = secrets.token_hex(16), writes[-1]
+        batch, last = self._link.token(), writes[-1]
         subject = self._prefix + last.key
         try:
             with self._link.expect(subject) as (reply, answer):

@@ -13,18 +13,16 @@ import contextlib
 import logging
 import random as randomness
 import re
-import secrets
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from berth.bus import headers as h
 from berth.bus import metrics
-from berth.bus.client import Delivery, DirectClient, Taker
+from berth.bus.client import BusClient, ClientFactory, Delivery, Taker, direct_client
 from berth.bus.errors import BusError, Denied, Disconnected, NoAnswer, TimedOut
 from berth.bus.port import Clock
 from berth.bus.settings import BusSettings
@@ -33,7 +31,8 @@ log = logging.getLogger(__name__)
 
 PING_INTERVAL_S = 5
 RECONNECT_FIRST_S = 0.02
-WATCH_INTERVAL_S = 0.25
+WATCH_INTERVAL_S = 1.0
+"""How often the client is asked whether it is connected, should it ever forget to tell."""
 DENIED_KEPT = 1000
 """Denied subjects remembered, so that each is logged loudly once."""
 # The client library hands errors of the server on in lower case.
@@ -48,10 +47,10 @@ class LinkSubscription:
         self.queue = queue
         self.taker = taker
         self._link = link
-        self._client: DirectClient | None = None
+        self._client: BusClient | None = None
         self._current: Any = None
 
-    async def attach(self, client: DirectClient) -> None:
+    async def attach(self, client: BusClient) -> None:
         """Subscribe on this connection."""
         self._client = client
         self._current = await client.take(self.subject, self.taker, queue=self.queue)
@@ -60,7 +59,7 @@ class LinkSubscription:
         """Another taker from the next message on."""
         self.taker = taker
         if self._client is not None and self._current is not None:
-            self._client.takers[self._current._id] = taker
+            self._client.retake(self._current, taker)
 
     async def unsubscribe(self) -> None:
         """End it, now and for later connections."""
@@ -73,7 +72,15 @@ class LinkSubscription:
 class Link:
     """The connection, its inbox, requests and subscriptions."""
 
-    def __init__(self, settings: BusSettings, *, service: str, clock: Clock, random: randomness.Random) -> None:
+    def __init__(
+        self,
+        settings: BusSettings,
+        *,
+        service: str,
+        clock: Clock,
+        random: randomness.Random,
+        client: ClientFactory = direct_client,
+    ) -> None:
         self.service = service
         self.generation = 0
         self.connected = asyncio.Event()
@@ -81,7 +88,8 @@ class Link:
         self._settings = settings
         self._clock = clock
         self._random = random
-        self._client: DirectClient | None = None
+        self._make_client = client
+        self._client: BusClient | None = None
         self._closed = False
         self._lost = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -92,7 +100,7 @@ class Link:
         self._tokens = 0
         self._denied_before: dict[str, None] = {}
         self._is_deaf = False
-        self._on_connect: list[Callable[[Client], Awaitable[None]]] = []
+        self._on_connect: list[Callable[[BusClient], Awaitable[None]]] = []
         self._on_disconnect: dict[Callable[[], None], None] = {}
         self._on_denied: dict[Callable[[str], None], None] = {}
 
@@ -132,7 +140,7 @@ class Link:
                 self._drop()
                 await _shut(client)
 
-    async def _serve(self, client: DirectClient) -> None:
+    async def _serve(self, client: BusClient) -> None:
         """From the first byte of a connection to its end."""
         self._client = client
         self._lost.clear()
@@ -170,11 +178,11 @@ class Link:
         for hook in list(self._on_disconnect):
             hook()
 
-    async def _dial(self) -> DirectClient:
+    async def _dial(self) -> BusClient:
         """Try until a server takes us; pauses grow and vary."""
         pause_s, attempts = RECONNECT_FIRST_S, 0
         while True:
-            client = DirectClient(read_pause_s=self._settings.read_pause_s)
+            client = self._make_client(self._settings)
             try:
                 async with asyncio.timeout(self._settings.connect_timeout_s * 2):
                     await client.connect(**self._options())
@@ -226,7 +234,7 @@ class Link:
     # --- sending and asking -------------------------------------------------------------------------------------------
 
     @property
-    def client(self) -> DirectClient:
+    def client(self) -> BusClient:
         """The connected client. Raises Disconnected."""
         if self._client is None:
             raise Disconnected("not connected to the bus")
@@ -240,7 +248,7 @@ class Link:
     @property
     def server_id(self) -> str:
         """Identity of the server process behind the connection: another one after its restart."""
-        return str(getattr(self.client, "_server_info", {}).get("server_id", ""))
+        return self.client.server_id
 
     async def publish(
         self, subject: str, payload: bytes = b"", *, reply: str = "", headers: dict[str, str] | None = None
@@ -311,7 +319,11 @@ class Link:
 
     def new_inbox(self) -> str:
         """A subject nobody else uses, under the prefix that this service may subscribe to."""
-        return f"{self.inbox_prefix}.{secrets.token_hex(12)}"
+        return f"{self.inbox_prefix}.{self.token()}"
+
+    def token(self) -> str:
+        """A text that nobody else comes up with: 96 bits of the random source that was given."""
+        return self._random.randbytes(12).hex()
 
     async def subscribe(self, subject: str, taker: Taker, *, queue: str = "") -> LinkSubscription:
         """Subscribe now, or with the next connection, and with every later one.
@@ -337,7 +349,7 @@ class Link:
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 
-    async def on_connect(self, hook: Callable[[Client], Awaitable[None]]) -> None:
+    async def on_connect(self, hook: Callable[[BusClient], Awaitable[None]]) -> None:
         """Call with every new connection, and now if there is one."""
         self._on_connect.append(hook)
         if self._client is not None:
@@ -390,7 +402,7 @@ class Link:
                 hook(subject)
 
 
-async def _shut(client: Client) -> None:
+async def _shut(client: BusClient) -> None:
     """Close a client, whatever state it is in, and never wait long for it."""
     with contextlib.suppress(Exception):
         async with asyncio.timeout(1):
@@ -401,7 +413,7 @@ async def _shut(client: Client) -> None:
             transport.close()
 
 
-async def barrier(client: Client, timeout_s: int) -> None:
+async def barrier(client: BusClient, timeout_s: int) -> None:
     """Return once the server has taken everything sent so far.
 
     Twice, because the client's ping overtakes what waits in its own buffer; the second one does not.
@@ -416,8 +428,8 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     while left:
         for task in left:
             task.cancel()
-        _, waiting = await asyncio.wait(left, timeout=0.5)
-        left = list(waiting)
+        await asyncio.wait(left, timeout=0.5)
+        left = [task for task in left if not task.done()]
 
 
 def describe(error: BusError | Exception) -> str:

@@ -4,6 +4,11 @@ The bucket is read to its end first; from then on every write expects the last s
 owner who wakes up beside its successor changes nothing. Bytes that are there already are not sent again. A key has one
 write in flight and at most one behind it, the newest.
 
+Many writes are in flight at once, and still none is stored before one that was sent earlier: readers take the order of
+the stream for the order of what happened. Whoever owns a whole bucket lets every write expect the sequence of the one
+before it in the stream. Where one is lost on its way (its leader dies, another takes over in the middle of a burst) the
+server refuses all that follow; once the outcome of each is known they are sent again, in their order.
+
 What becomes of a write:
     stored      the key's sequence is known again
     unknown     (time-out, connection lost) the key is read from its leader: stored after all, or sent again
@@ -20,13 +25,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as randomness
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from berth.bus import headers as h
+from berth.bus import jetstream
+from berth.bus.errors import BusError
 from berth.bus.follower import Follower
 from berth.bus.jetstream import WRONG_SEQUENCE, PubAck
-from berth.bus.link import Link, end_tasks
+from berth.bus.link import Link, describe, end_tasks
 from berth.bus.owned_book import OwnedBook
 from berth.bus.owned_doubts import Doubts
 from berth.bus.owned_key import GONE, Flight, Key, mark_of
@@ -39,6 +47,7 @@ log = logging.getLogger(__name__)
 WINDOW = 512
 WAITING_MAX = 4096
 """Keys with a write waiting, above which `room` waits."""
+TAKE_UP_PAUSE_S = 0.25
 
 
 class OwnedBucket(OwnedBook):
@@ -62,8 +71,13 @@ class OwnedBucket(OwnedBook):
         self._prefix = f"$KV.{bucket}."
         self._sink = sink
         self._era = 0
+        self._number = 0
+        self._flying = 0  # writes of this era without an outcome
+        self._is_whole = keys == ">"
+        self._chain: int | None = None  # the stream's last sequence once all of them are stored; None: ask
         self._lost_pending = False
         self._follower = Follower(link, bucket, _View(self), keys=keys, clock=clock, random=random)
+        self._link = link
         self._window = AckWindow[Flight](link, size=window, acknowledged=self._acknowledged, lost=self._doubt)
         self._doubts = Doubts(link, bucket, clock=clock, readable=self._readable, decide=self._decide)
         self._tasks: list[asyncio.Task[None]] = []
@@ -129,13 +143,26 @@ class OwnedBucket(OwnedBook):
             await self._follower.attached.wait()  # writes into a stream that lost its tail would hide the loss
             await self._window.room()
             if self._doubts:
-                # A newer write must not overtake an older one whose outcome is unknown: readers take the order of the
-                # stream for the order of what happened.
+                # A newer write must not overtake an older one whose outcome is unknown.
                 await self._change()
             elif not (self._again or self._queue):
                 self._wake.clear()
+            elif self._is_whole and self._chain is None:
+                await (self._change() if self._flying else self._take_up())
             elif self._complete.is_set() and self._follower.attached.is_set():
                 await self._send((self._again or self._queue).popleft())
+
+    async def _take_up(self) -> None:
+        """Nothing is in flight: go on behind what the stream holds, with what was sent before in its order."""
+        try:
+            info = await jetstream.stream_info(self._link, self._follower.stream)
+        except BusError as error:
+            log.debug("cannot write %s yet: %s", self.bucket, describe(error))
+            await self._clock.sleep(TAKE_UP_PAUSE_S)
+            return
+        if not self._doubts:
+            self._again = deque(sorted(self._again, key=lambda key: self._keys[key].number))
+            self._chain = info.state.last_seq
 
     async def _send(self, key: str) -> None:
         state = self._keys.get(key)
@@ -146,12 +173,18 @@ class OwnedBucket(OwnedBook):
             self._settle(key, state, "unchanged")
             return
         headers = {h.EXPECTED: str(state.sequence)}
+        if self._chain is not None:
+            headers[h.EXPECTED_OF_STREAM] = str(self._chain)
+            self._chain += 1
         if change.mark == GONE:
             headers[h.OPERATION] = "DEL"
             headers[h.TTL] = f"{TOMBSTONE_TTL_S}s"
         if change.traceparent:
             headers[h.TRACEPARENT] = change.traceparent
-        state.flight = flight = Flight(key, change, state.sequence, self._era)
+        self._number += 1
+        self._flying += 1
+        state.number = self._number
+        state.flight = flight = Flight(key, change, state.sequence, self._era, self._number)
         await self._window.send(flight, self._prefix + key, change.payload, headers)
 
     def _acknowledged(self, flight: Flight, ack: PubAck) -> None:
@@ -162,6 +195,7 @@ class OwnedBucket(OwnedBook):
             return
         key, state = flight.key, self._keys[flight.key]
         state.flight = None
+        self._landed()
         self._follower.witness(ack.seq, self._prefix + key, flight.change.payload)
         if ack.seq < state.sequence and state.mark != flight.change.mark:
             self._conflict(key, state, self._follower.sequence)  # stored, and replaced by somebody else since
@@ -173,7 +207,15 @@ class OwnedBucket(OwnedBook):
     def _doubt(self, flight: Flight, reason: str) -> None:
         """The outcome of a write is not clear: its key must be read."""
         if flight.era == self._era:
+            self._chain = None
             self._doubts.add(flight.key, reason)
+            self._landed()
+
+    def _landed(self) -> None:
+        """A write has an outcome, clear or not."""
+        self._flying -= 1
+        if self._chain is None:
+            self._changed.set()
 
     async def _readable(self) -> None:
         await self._complete.wait()
@@ -237,6 +279,7 @@ class OwnedBucket(OwnedBook):
     def _reset(self) -> None:
         """The bucket is another one: forget what was known of it."""
         self._era += 1
+        self._flying, self._chain = 0, None
         self._doubts.clear()
         self._forget(keep_wanted=self.on_reset is None)
         self._lost_pending = True

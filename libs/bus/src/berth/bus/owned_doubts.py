@@ -54,7 +54,7 @@ class Doubts:
 
     async def run(self, changed: Callable[[], None]) -> None:
         """Read and settle for ever; `changed` is called after each round."""
-        pause_s = RETRY_FIRST_S
+        pause_s, in_vain = RETRY_FIRST_S, True
         while True:
             await self._wake.wait()
             await self._readable()
@@ -67,10 +67,11 @@ class Doubts:
                 continue
             in_vain = all(list(map(self._settle, some, some.values(), answers)))
             changed()
-            if in_vain:
+            # After a loss of many writes there are keys that nobody has read yet: those come first, without a pause.
+            if in_vain and (not self._reasons or any(isinstance(answer, BusError) for answer in answers)):
                 await self._clock.sleep(pause_s)
                 pause_s = min(pause_s * 2, RETRY_MAX_S)
-            else:
+            elif not in_vain:
                 pause_s = RETRY_FIRST_S
 
     async def _read(self, key: str) -> Stored | BusError | None:

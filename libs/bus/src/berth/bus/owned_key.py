@@ -19,24 +19,26 @@ class Change(NamedTuple):
 
 
 class Flight(NamedTuple):
-    """A write on its way. `era` counts how often the bucket was lost."""
+    """A write on its way. `era` counts how often the bucket was lost, `number` the writes that were sent."""
 
     key: str
     change: Change
     expected: int
     era: int
+    number: int
 
 
 class Key:
     """What is known and wanted of one key. A mark is the hash of a value, or GONE."""
 
-    __slots__ = ("flight", "late", "mark", "sequence", "waiting")
+    __slots__ = ("flight", "late", "mark", "number", "sequence", "waiting")
 
     def __init__(self) -> None:
         self.sequence = 0  # of its newest message; 0: none
         self.mark = GONE  # of the value behind that sequence
         self.flight: Flight | None = None
         self.waiting: Change | None = None
+        self.number = 0  # of the newest write that was sent
         self.late: int | None = None  # mark of a write that was given up, but may still arrive
 
     def newest_mark(self) -> int:

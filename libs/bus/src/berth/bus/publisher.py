@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections import deque
 from collections.abc import Sequence
 
@@ -182,7 +181,7 @@ class Publisher:
 
     async def _send_batch(self, batch: Sequence[_Item]) -> None:
         """All of them or none. The outcome comes with the answer to the last one."""
-        name = secrets.token_hex(12)
+        name = self._link.token()
         for number, item in enumerate(batch, 1):
             item.tries += 1
             headers = item.headers | {h.BATCH_ID: name, h.BATCH_SEQUENCE: str(number)}

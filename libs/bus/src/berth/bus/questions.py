@@ -9,18 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import warnings
 from collections.abc import Mapping
 
 import nats.micro
-from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER, Request
 
 from berth.bus import headers as h
 from berth.bus import metrics
-from berth.bus.client import Delivery
+from berth.bus.client import BusClient, Delivery
 from berth.bus.errors import Broken, Disconnected, NoAnswer, RemoteError
 from berth.bus.link import Link, barrier, end_tasks
 from berth.bus.port import Endpoint
@@ -51,11 +49,11 @@ class Service:
         self._name = name
         self._version = version
         self._endpoints = endpoints
-        self._instance = secrets.token_hex(6)
+        self._instance = link.token()
         self._limits = {verb: asyncio.Semaphore(AT_ONCE) for verb in endpoints}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
-    async def attach(self, client: Client) -> None:
+    async def attach(self, client: BusClient) -> None:
         """Register on this connection."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # the client library's naive timestamps
@@ -75,8 +73,8 @@ class Service:
             # A task of its own: the library would work on one question at a time.
             await self._limits[verb].acquire()
             task = asyncio.create_task(self._answer(verb, request), name=f"bus-answer-{verb}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = None
+            task.add_done_callback(lambda task: self._tasks.pop(task, None))
             task.add_done_callback(lambda _: self._limits[verb].release())
 
         return handle
