@@ -250,6 +250,19 @@ async def test_running_keeps_it_and_another_takes_over_when_it_stops(clock: Any)
     await asyncio.gather(first, second, return_exceptions=True)
 
 
+async def test_a_stand_by_looks_the_moment_the_lease_would_be_free(clock: Any) -> None:
+    api = FakeApi()
+    assert await lease(api, "dead", clock).try_acquire()
+    began = clock.time_s
+    won_after: list[float] = []
+    stand_by = lease(api, "two", clock, on_change=lambda held: won_after.append(clock.time_s - began))
+    running = asyncio.create_task(stand_by.run())
+    await _until(lambda: won_after)
+    assert 6.0 <= won_after[0] <= 6.1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

@@ -1,7 +1,8 @@
-"""The same client against the simulated cluster, which speaks Kubernetes' HTTP."""
+"""The same client against the simulated cluster, over Kubernetes' HTTP and over the simulated network."""
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -31,18 +32,24 @@ from berth.kube import (
     event,
     guarded,
 )
-from berth.simcluster import SimCluster, SimSettings, serve
+from berth.simcluster import SimSettings, serve
+from berth.testing.simulation.kube_server import SimKube
+from berth.testing.simulation.kube_transport import SimTransport
+from berth.testing.simulation.scheduling import LoopScheduler
 
 
-@pytest.fixture
-async def sim() -> AsyncIterator[SimCluster]:
-    async with serve(SimSettings(bookmark_s=0.2, kubelet=None)) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-async def kube(sim: SimCluster) -> AsyncIterator[Kube]:
-    async with await Kube.connect(KubeSettings(url=sim.url)) as client:
+@pytest.fixture(params=["http", "simulated"])
+async def kube(request: pytest.FixtureRequest) -> AsyncIterator[Kube]:
+    if request.param == "http":
+        async with (
+            serve(SimSettings(bookmark_s=0.2, kubelet=None)) as sim,
+            await Kube.connect(KubeSettings(url=sim.url)) as client,
+        ):
+            yield client
+        return
+    scheduler = LoopScheduler()
+    server = SimKube(scheduler, random.Random(1), wall=time.time, bookmark_s=0.2)
+    async with Kube(SimTransport(server, "test", scheduler, KubeSettings()), "simulated") as client:
         yield client
 
 

@@ -1,3 +1,5 @@
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,3 +47,15 @@ def test_new_roots_are_valid_unsampled_and_differ():
     roots = [w3c.parse(w3c.unsampled_root()) for _ in range(100)]
     assert all(root is not None and not root.sampled for root in roots)
     assert len({root.trace_id for root in roots if root}) == 100
+
+
+def test_new_ids_come_from_where_they_are_told_to():
+    try:
+        w3c.draw_identifiers_from(random.Random(1))
+        first = [w3c.unsampled_root() for _ in range(3)]
+        w3c.draw_identifiers_from(random.Random(1))
+        assert [w3c.unsampled_root() for _ in range(3)] == first
+        assert len(set(first)) == 3
+        assert all(w3c.parse(text) for text in first)
+    finally:
+        w3c.draw_identifiers_from(random.Random())

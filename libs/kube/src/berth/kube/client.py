@@ -21,9 +21,10 @@ from berth.kube.credentials import Endpoint, KubeConfigError, from_url, in_clust
 from berth.kube.decoding import HasMeta
 from berth.kube.kubeconfig import default_path, from_kubeconfig
 from berth.kube.listing import Listing, list_all
+from berth.kube.port import Transport
 from berth.kube.resources import PODS, Resource
 from berth.kube.settings import KubeSettings
-from berth.kube.transport import Transport
+from berth.kube.transport import HttpTransport
 
 T = TypeVar("T", bound=HasMeta)
 
@@ -34,6 +35,7 @@ class Kube:
     """A client of one API server. Make it with `connect`, give it back with `close`."""
 
     def __init__(self, transport: Transport, server: str) -> None:
+        """`server` is what people are told about where that is."""
         self._transport = transport
         self.server = server
 
@@ -50,7 +52,7 @@ class Kube:
             usable = False
         if not usable:
             raise KubeConfigError(f"server: {endpoint.server[:200]!r} is not a URL")
-        return cls(Transport(endpoint, settings), endpoint.server)
+        return cls(HttpTransport(endpoint, settings), endpoint.server)
 
     async def close(self) -> None:
         """Close every connection."""

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 TRIES_MAX = 3
 """How often one change is sent again when only our own renewal got in its way."""
+MARGIN_S = 0.02
+"""A nap to the end of another's Lease ends a little behind it, not a little before."""
 
 
 class Outcome(enum.Enum):
@@ -101,7 +103,15 @@ class KubeLease:
         """Try to get it, keep it, for ever. Cancelling does not release it: see `release`."""
         while True:
             await (self.renew() if self._held else self.try_acquire())
-            await self._clock.sleep(self._renew_s * self._rng.uniform(0.9, 1.0))
+            await self._clock.sleep(self._nap_s())
+
+    def _nap_s(self) -> float:
+        """Until the next renewal or look; less when another's Lease would be free before that."""
+        nap_s = self._renew_s * self._rng.uniform(0.9, 1.0)
+        if self._held or self._observed is None or self.record is None:
+            return nap_s
+        left_s = self._patience_s(self.record) - (self._clock.monotonic() - self._observed.since)
+        return left_s + MARGIN_S if 0 < left_s < nap_s else nap_s
 
     async def try_acquire(self) -> bool:
         """One look, and one attempt if it is free or has not changed for its duration. True when it is ours."""
@@ -221,8 +231,10 @@ class KubeLease:
             return True
         if self._observed is None:
             return False
-        patience_s = max(self._duration_s, record.duration_s)
-        return self._clock.monotonic() - self._observed.since >= patience_s
+        return self._clock.monotonic() - self._observed.since >= self._patience_s(record)
+
+    def _patience_s(self, record: LeaseRecord) -> int:
+        return max(self._duration_s, record.duration_s)
 
     def _set_held(self, held: bool) -> None:
         if held != self._held:

@@ -23,8 +23,11 @@ _ERROR_BODY_BYTES_MAX = 1 << 20
 _CONNECT_TIMEOUT_S = 10.0
 
 
-class Transport:
-    """Sends requests to one API server. Make it inside a running event loop and close it there."""
+class HttpTransport:
+    """Sends requests to one API server (`berth.kube.port.Transport`).
+
+    Make it inside a running event loop and close it there.
+    """
 
     def __init__(self, endpoint: Endpoint, settings: KubeSettings) -> None:
         self._endpoint = endpoint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -15,8 +15,15 @@ if TYPE_CHECKING:
     import asyncio
 
     from berth.bus.port import BusPort
+    from berth.kube import Kube, KubeSettings
 
 SettingsT = TypeVar("SettingsT")
+
+
+async def _connect_kube(settings: KubeSettings, clock: Clock) -> Kube:
+    from berth.kube import Kube  # most services have nothing to do with it, and their images do without
+
+    return await Kube.connect(settings, clock=clock)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -32,6 +39,11 @@ class Context(Generic[SettingsT]):
     health: Health = field(default_factory=Health)
     log: Logger = field(default_factory=lambda: get_logger("berth"))
     supervisor: Supervisor = field(default_factory=lambda: Supervisor(get_logger("berth")))
+    connect_kube: Callable[[KubeSettings, Clock], Awaitable[Kube]] = _connect_kube
+
+    async def kube(self, settings: KubeSettings) -> Kube:
+        """A client of the API server; closing it is the caller's. Raises KubeConfigError."""
+        return await self.connect_kube(settings, self.clock)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run a supervised task: if it raises, the process logs why and ends with exit code 1.

@@ -19,7 +19,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """One rule. Empty lists match everything.
 
     `drop-before` closes the connection without looking at the request; `drop-after` closes it when the effect has
-    happened, so that the client cannot know. `limit`: how often the rule may fire, 0 for ever.
+    happened, so that the client cannot know. `limit`: how often the rule may fire, 0 for ever. `agent_prefix`: of the
+    clients' User-Agent; empty means every client.
     """
 
     kind: Kind
@@ -27,6 +28,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     verbs: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     name_prefix: str = ""
+    agent_prefix: str = ""
     status: int = 500
     delay_s: float = 0.0
     retry_after_s: int | None = None
@@ -81,13 +83,13 @@ class Faults:
         if seed is not None:
             self._random.seed(seed)
 
-    def choose(self, verb: str, resource: str, name: str) -> Chosen:
-        """Decide for one request."""
+    def choose(self, verb: str, resource: str, name: str, agent: str = "") -> Chosen:
+        """Decide for one request of the client that calls itself `agent`."""
         if not self.rules:
             return _NOTHING
         delay_s, fault = 0.0, None
         for index, rule in enumerate(self.rules):
-            if not self._fires(index, rule, verb, resource, name):
+            if not self._fires(index, rule, verb, resource, name, agent):
                 continue
             if rule.kind == "delay":
                 delay_s += rule.delay_s
@@ -99,12 +101,14 @@ class Faults:
             self.fired[index] += 1
         return Chosen(delay_s, fault)
 
-    def _fires(self, index: int, rule: Fault, verb: str, resource: str, name: str) -> bool:
+    def _fires(self, index: int, rule: Fault, verb: str, resource: str, name: str, agent: str) -> bool:
         if rule.verbs and verb not in rule.verbs:
             return False
         if rule.resources and resource not in rule.resources:
             return False
         if rule.name_prefix and not name.startswith(rule.name_prefix):
+            return False
+        if rule.agent_prefix and not agent.startswith(rule.agent_prefix):
             return False
         if rule.limit and self.fired[index] >= rule.limit:
             return False

@@ -4,6 +4,7 @@ Everything here is cheap to import and cheap when unused: the OpenTelemetry SDK 
 are first needed.
 """
 
+from berth.telemetry.capture import Line, captured_logs
 from berth.telemetry.health import Health, Verdict
 from berth.telemetry.http import HealthServer, health_app, serve_health
 from berth.telemetry.logs import Logger, configure_logging, get_logger
@@ -14,8 +15,10 @@ from berth.telemetry.tracing import current_traceparent, emit_span, recorded_spa
 __all__ = [
     "Health",
     "HealthServer",
+    "Line",
     "Logger",
     "Verdict",
+    "captured_logs",
     "configure_logging",
     "counter",
     "current_traceparent",

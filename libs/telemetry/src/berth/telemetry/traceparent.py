@@ -1,8 +1,8 @@
 """W3C trace context as plain strings.
 
 Berth carries a trace across messages as the text of a `traceparent` header. This module reads and writes that text; it
-keeps no state. Text that comes from a message is not trusted: what is not exactly a traceparent is treated as absent
-and never passed on.
+keeps no state but the source of new ids. Text that comes from a message is not trusted: what is not exactly a
+traceparent is treated as absent and never passed on.
 """
 
 import random
@@ -14,7 +14,16 @@ _ZERO_TRACE: Final = "0" * 32
 _ZERO_SPAN: Final = "0" * 16
 _SAMPLED: Final = 1
 
-_identifiers = random.Random()
+
+class _Identifiers:
+    """Where new ids come from."""
+
+    source = random.Random()
+
+
+def draw_identifiers_from(source: random.Random) -> None:
+    """New ids come from here from now on: a simulation makes the same ones in every run."""
+    _Identifiers.source = source
 
 
 class Traceparent(NamedTuple):
@@ -49,6 +58,6 @@ def valid(text: str | None) -> str | None:
 
 def unsampled_root() -> str:
     """A new trace that nobody records: it still ties log lines of several services together."""
-    trace_id = _identifiers.getrandbits(128) or 1
-    span_id = _identifiers.getrandbits(64) or 1
+    trace_id = _Identifiers.source.getrandbits(128) or 1
+    span_id = _Identifiers.source.getrandbits(64) or 1
     return f"00-{trace_id:032x}-{span_id:016x}-00"

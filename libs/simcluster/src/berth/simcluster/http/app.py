@@ -1,7 +1,6 @@
 """Requests to store calls, replies to responses. No rule of the API lives here."""
 
 import asyncio
-import logging
 import random
 
 from aiohttp import web
@@ -13,14 +12,12 @@ from berth.simcluster.http.discovery import discover
 from berth.simcluster.http.target import Target, parse_target
 from berth.simcluster.http.watch import Hub, Watcher
 from berth.simcluster.http.watching import open_watch
-from berth.simcluster.store import ListOptions, Reply, Store
+from berth.simcluster.store import Reply, Store
 from berth.simcluster.store.bodies import BODY_LIMIT_BYTES
-from berth.simcluster.store.status import ApiError, bad_request, no_such_path
+from berth.simcluster.store.status import ApiError, no_such_path
+from berth.simcluster.verbs import call, refusal_of, timeout_s, verb_of
 
-_log = logging.getLogger(__name__)
 _JSON_TYPE = "application/json"
-_NO_METHOD = ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
-_POD_CALLS = ("binding", "eviction")
 
 
 class App:
@@ -46,18 +43,13 @@ class App:
             if target is None:
                 return await self._other(request, raw)
             return await self._api(request, target)
-        except ApiError as error:
-            return respond(error.reply())
-        except ValueError as error:
-            return respond(bad_request(str(error)).reply())
         except web.HTTPRequestEntityTooLarge:
             text = f"Request entity too large: limit is {BODY_LIMIT_BYTES}"
             return respond(ApiError(413, "RequestEntityTooLarge", text).reply())
         except ConnectionError:
             raise
-        except Exception as error:  # a defect of ours is an answer too, and is logged
-            _log.exception("%s %s", request.method, raw)
-            return respond(ApiError(500, "InternalError", f"Internal error occurred: {error!r}").reply())
+        except Exception as error:
+            return respond(refusal_of(error, f"{request.method} {raw}"))
 
     async def _other(self, request: web.BaseRequest, raw: str) -> web.StreamResponse:
         path = raw.partition("?")[0]
@@ -69,9 +61,10 @@ class App:
         return web.Response(body=found[1], headers={"Content-Type": found[0]})
 
     async def _api(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
-        verb = _verb(request.method, target)
+        verb = verb_of(request.method, target)
         body = await request.read() if request.method != "GET" else b""
-        chosen = self._faults.choose(verb, target.path.plural, target.path.name)
+        agent = request.headers.get("User-Agent", "")
+        chosen = self._faults.choose(verb, target.path.plural, target.path.name, agent)
         if chosen.delay_s:
             await asyncio.sleep(chosen.delay_s)
         fault = chosen.fault
@@ -81,43 +74,17 @@ class App:
             return _drop(request)
         if verb == "watch":
             return await self._watch(request, target)
-        reply = self._call(verb, target, body, request.headers.get("Content-Type", ""))
+        reply = call(self._store, verb, target, body, request.headers.get("Content-Type", ""))
         if fault is not None and fault.kind == "drop-after":
             return _drop(request)
         return respond(reply)
-
-    def _call(self, verb: str, target: Target, body: bytes, content_type: str) -> Reply:
-        store, path, query = self._store, target.path, target.query
-        match verb:
-            case "bind":
-                return store.bind(path.namespace, path.name, body, dry_run=target.dry_run)
-            case "create":
-                return store.create(path, body, dry_run=target.dry_run)
-            case "get":
-                return store.get(path)
-            case "patch":
-                kind = content_type.partition(";")[0].strip()
-                return store.patch(path, body, kind, manager=query.get("fieldManager", ""), dry_run=target.dry_run)
-            case "update":
-                return store.update(path, body, dry_run=target.dry_run)
-            case "list":
-                return store.list(path, list_options(query))
-            case "delete":
-                grace = query.get("gracePeriodSeconds", "")
-                return store.delete(path, body or None, grace=grace, dry_run=target.dry_run)
-            case "deletecollection":
-                return store.delete_collection(path, body or None, list_options(query), dry_run=target.dry_run)
-            case "evict":
-                return store.evict(path.namespace, path.name, body)
-            case _:
-                return _NO_METHOD.reply()
 
     async def _watch(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         watcher = open_watch(self._store, self._hub, target)
         response = web.StreamResponse(headers={"Content-Type": _JSON_TYPE, "Cache-Control": "no-cache, private"})
         response.enable_chunked_encoding()
-        timeout_s = _timeout_s(target.query.get("timeoutSeconds", "")) or self._random.uniform(1800, 3600)
-        timer = asyncio.get_running_loop().call_later(timeout_s, watcher.close)
+        seconds = timeout_s(target) or self._random.uniform(1800, 3600)
+        timer = asyncio.get_running_loop().call_later(seconds, watcher.close)
         try:
             await response.prepare(request)
             await _stream(response, watcher)
@@ -133,37 +100,6 @@ async def _stream(response: web.StreamResponse, watcher: Watcher) -> None:
     async for chunk in watcher.chunks():
         await response.write(chunk)
     await response.write_eof()
-
-
-def _verb(method: str, target: Target) -> str:
-    path = target.path
-    if method == "GET":
-        if target.watch:
-            return "watch"
-        return "get" if path.name else "list"
-    if method == "POST":
-        if path.plural == "pods" and not path.group and path.subresource in _POD_CALLS:
-            return "bind" if path.subresource == "binding" else "evict"
-        if path.plural == "bindings" and not path.group:
-            return "bind"
-        return "create"
-    if method == "DELETE":
-        return "delete" if path.name else "deletecollection"
-    return {"PUT": "update", "PATCH": "patch"}.get(method, "")
-
-
-def list_options(query: dict[str, str]) -> ListOptions:
-    """The list options of a query."""
-    if not query:
-        return ListOptions()
-    return ListOptions(
-        query.get("labelSelector", ""),
-        query.get("fieldSelector", ""),
-        query.get("limit", ""),
-        query.get("continue", ""),
-        query.get("resourceVersion", ""),
-        query.get("resourceVersionMatch", ""),
-    )
 
 
 def respond(reply: Reply) -> web.Response:
@@ -187,7 +123,3 @@ def _drop(request: web.BaseRequest) -> web.StreamResponse:
     if transport is not None:
         transport.abort()
     return web.Response()
-
-
-def _timeout_s(text: str) -> float:
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0.0

@@ -1,6 +1,7 @@
 """Watches: every change is turned into one line, and the same bytes go to all who see it.
 
-A watcher is a list of lines and a task that writes them. Lines that arrive while the task waits are written together.
+A watcher is a list of lines, and a task that writes them or somebody who is told of them (`on_lines`). Lines that
+arrive meanwhile go together.
 A watcher that does not keep up is closed (the API server does that too); its client lists again.
 """
 
@@ -34,6 +35,8 @@ class Watcher:
         self.resource = resource
         self.bookmarks = bookmarks
         self.closed = False
+        self.on_lines: Callable[[], None] | None = None
+        """Called when there are lines to take, or the watch was closed."""
         self._api_version = api_version
         self._prefix = prefix
         self._match = match
@@ -75,17 +78,23 @@ class Watcher:
         self._wake()
 
     def _wake(self) -> None:
+        if self.on_lines is not None:
+            self.on_lines()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def take(self) -> list[bytes]:
+        """All lines queued since they were last taken, each with its newline."""
+        lines, self._lines = self._lines, []
+        self._size = 0
+        return lines
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """All lines queued since the last chunk, until the watch is closed."""
         while True:
             if self._lines:
-                chunk = self._lines[0] if len(self._lines) == 1 else b"".join(self._lines)
-                self._lines.clear()
-                self._size = 0
-                yield chunk
+                lines = self.take()
+                yield lines[0] if len(lines) == 1 else b"".join(lines)
             elif self.closed:
                 return
             else:

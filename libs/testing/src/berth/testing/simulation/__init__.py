@@ -1,0 +1,1 @@
+"""Many processes, their bus and their API server in one, on virtual time and one seed."""

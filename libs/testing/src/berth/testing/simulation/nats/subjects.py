@@ -1,0 +1,101 @@
+"""Who is interested in a subject: a tree of tokens, with `*` for one token and a last `>` for one or more."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+Value = TypeVar("Value")
+
+CACHED_MAX = 20_000
+
+
+class _Node(Generic[Value]):
+    __slots__ = ("children", "values")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node[Value]] = {}
+        self.values: dict[Value, None] = {}
+
+
+class SubjectIndex(Generic[Value]):
+    """Values by subject pattern. Matches come in the order of the tree, which does not depend on hashes."""
+
+    def __init__(self) -> None:
+        self._root: _Node[Value] = _Node()
+        self._cache: dict[str, list[Value]] = {}
+        self.changes = 0
+        """Grows whenever a match may have another result than before."""
+
+    def add(self, pattern: str, value: Value) -> None:
+        """A value for every subject that matches."""
+        node = self._root
+        for token in pattern.split("."):
+            node = node.children.setdefault(token, _Node())
+        node.values[value] = None
+        self._changed()
+
+    def remove(self, pattern: str, value: Value) -> None:
+        """Take the value back."""
+        path = [self._root]
+        for token in pattern.split("."):
+            child = path[-1].children.get(token)
+            if child is None:
+                return
+            path.append(child)
+        path[-1].values.pop(value, None)
+        tokens = pattern.split(".")
+        while tokens and not path[-1].values and not path[-1].children:
+            path.pop()
+            del path[-1].children[tokens.pop()]
+        self._changed()
+
+    def match(self, subject: str) -> list[Value]:
+        """All values whose pattern matches this subject, which has no wildcards."""
+        found = self._cache.get(subject)
+        if found is None:
+            found = []
+            _collect(self._root, subject.split("."), 0, found)
+            if len(self._cache) >= CACHED_MAX:
+                self._cache.clear()
+            self._cache[subject] = found
+        return found
+
+    def _changed(self) -> None:
+        self.changes += 1
+        self._cache.clear()
+
+
+def _collect(node: _Node[Value], tokens: list[str], at: int, found: list[Value]) -> None:
+    if at == len(tokens):
+        found.extend(node.values)
+        return
+    children = node.children
+    rest = children.get(">")
+    if rest is not None:
+        found.extend(rest.values)
+    for token in (tokens[at], "*"):
+        child = children.get(token)
+        if child is not None:
+            _collect(child, tokens, at + 1, found)
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether some subject matches both patterns."""
+    left, right = one.split("."), other.split(".")
+    for mine, theirs in zip(left, right, strict=False):
+        if ">" in (mine, theirs):
+            return True
+        if mine != theirs and "*" not in (mine, theirs):
+            return False
+    return len(left) == len(right)
+
+
+def fits(pattern: str, subject: str) -> bool:
+    """Whether a subject (which may itself be a pattern) lies within a pattern."""
+    wanted, tokens = pattern.split("."), subject.split(".")
+    for number, token in enumerate(wanted):
+        if token == ">":
+            return len(tokens) > number
+        if number >= len(tokens) or (token not in ("*", tokens[number])) or tokens[number] == ">":
+            return False
+    return len(wanted) == len(tokens)
