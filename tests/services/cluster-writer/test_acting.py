@@ -100,14 +100,15 @@ class Bench:
                 self.acting.plan_read(plan)
         self.unread.clear()
 
-    def plan(self, plan, *pods, read=True, gang=0, status=PlanStatus.COMMITTED):
+    def plan(self, plan, *pods, read=True, gang=0, alone=(), status=PlanStatus.COMMITTED):
+        """`alone`: pods of the plan that are no members of its gang."""
         epoch = self.lease.record.epoch
-        for name in pods:
+        for name in (*pods, *alone):
             if self.api.raw(name) is None:
                 self.api.pod(name)
             pod = self.api.seen(name)
             self.picture.read_state(subjects.pod_key("default", name), encode(pod), deleted=False, gap=False)
-            ref = GangRef(name="g", size=gang) if gang else None
+            ref = GangRef(name="g", size=gang) if gang and name not in alone else None
             self.write(subjects.decision_key(epoch, "default", name), self.decide(pod, plan, "n", gang=ref), read=False)
         self.write(subjects.plan_key(epoch, plan), Plan(id=plan, status=status), read=False)
         marker = state.Synced(kind="pods", version=self.api.store.version, complete=True)
@@ -169,6 +170,21 @@ async def test_another_epoch_at_the_leader_is_a_loss(bench):
     await bench.turn(2)
     assert bench.binds.began == []
     assert bench.raised == [1, 2]
+
+
+async def test_a_plan_that_is_read_before_the_raise_of_its_epoch_returns_begins(bench):
+    """The answer to the epoch's write may be late: solvers plan in the new epoch, and we read, before it is here."""
+    raise_epoch = bench.epochs.raise_epoch
+
+    async def late(known, reason):
+        epoch = await raise_epoch(known, reason)
+        bench.plan("early", "a")
+        return epoch
+
+    bench.epochs.raise_epoch = late
+    bench.acting.suspected_loss = "a test"
+    await bench.turn()
+    assert (bench.raised, bench.binds.began) == ([1, 2], ["a"])
 
 
 async def test_an_idle_writer_notices_that_the_bucket_is_gone(bench):
@@ -239,6 +255,13 @@ async def test_a_gang_that_is_not_whole_is_given_up_and_never_named(bench):
     bench.plan("p2", "c")
     await bench.turn()
     assert (bench.binds.given_up, bench.binds.began, bench.named) == (["a", "b"], ["c"], "p2")
+
+
+async def test_pods_that_share_a_plan_with_a_broken_gang_begin(bench):
+    """After an outage one plan holds all that has gathered, gangs of which members are gone by now among it."""
+    bench.plan("p1", "a", "b", gang=3, alone=("c", "d"))
+    await bench.turn()
+    assert (bench.binds.given_up, bench.binds.began, bench.named) == (["a", "b"], ["c", "d"], "p1")
 
 
 async def test_after_a_reconnect_all_is_judged_again(bench):

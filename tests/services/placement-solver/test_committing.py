@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from berth.bus import Bus, BusSettings
@@ -181,6 +182,22 @@ async def test_a_staged_gang_that_is_refused_in_between_is_aborted(bench):
 
     bench.ledger.faults = [None, rival]
     assert (await bench.committer.commit("p", decisions("p", 1500, nodes=40), {})).status == "refused"
+    assert await bench.status("p") is PlanStatus.ABORTED
+
+
+async def test_room_that_a_rival_takes_before_a_later_stage_refuses_that_stage(bench):
+    """Every stage expects what the plan was solved on (R1), not what the view shows when it is sent."""
+    mine = decisions("p", 1500, nodes=1)
+    taken = [msgspec.structs.replace(each, node="n9", accounts=["node.n9"]) for each in mine[1200:]]
+
+    async def rival():
+        key = subjects.account_key(1, "node.n9")
+        await bench.write(key, AccountStamp(plan="rival"))
+        stored = await bench.bus.ledger().read(key)
+        await eventually(lambda: bench.view.sequence >= stored.sequence)
+
+    bench.ledger.faults = [rival]
+    assert (await bench.committer.commit("p", [*mine[:1200], *taken], {})).status == "refused"
     assert await bench.status("p") is PlanStatus.ABORTED
 
 

@@ -145,7 +145,7 @@ def test_a_gang_that_misses_a_member_is_withdrawn_unless_it_has_begun():
     views = Views()
     gang(views, members=2)
     found = check_plan("p", views.book)
-    assert found.start is Start.WITHDRAW
+    assert (found.start, found.rest) == (Start.WITHDRAW, False)
     assert [each.name for each in found.withdraw] == ["m0", "m1"]
     views.pod("m0", node="n", plan="p")
     assert check_plan("p", views.book).start is Start.GO
@@ -161,6 +161,19 @@ def test_a_gang_with_a_member_that_is_not_current_is_withdrawn(change):
     found = check_plan("p", views.book)
     assert found.start is Start.WITHDRAW
     assert [each.name for each in found.withdraw] == ["m0", "m2"]
+
+
+def test_what_else_is_in_the_plan_of_a_broken_gang_begins():
+    views = Views()
+    views.decision("m0", gang=GangRef(name="g", size=2))
+    views.pod("m0")
+    for index in range(2):
+        views.decision(f"w{index}", gang=GangRef(name="whole", size=2))
+        views.pod(f"w{index}")
+    views.plan()
+    found = check_plan("p", views.book)
+    assert (found.start, found.rest) == (Start.WITHDRAW, True)
+    assert [each.name for each in found.broken] == ["m0"]
 
 
 def test_a_gang_waits_for_the_view_and_a_loose_one_for_nobody():

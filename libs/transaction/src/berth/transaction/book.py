@@ -71,12 +71,12 @@ class Book:
         self.reservations.clear()
         for tracker in self.complete.values():
             tracker.reset()
-        for name in names:
+        for name in sorted(names):
             self.refresh(name)
 
     def reset_ledger(self) -> None:
         """LEDGER starts over: what it held is forgotten, or remembered by a writer."""
-        names = set(self.ledger.decisions)
+        names = list(self.ledger.decisions)
         self._keep(held.decision for held in self.ledger.decisions.values())
         self.ledger.reset()
         for name in names:
@@ -113,14 +113,14 @@ class Book:
             touched = {change.name}
         elif change.plan:
             touched = set(self.ledger.members.get(change.plan, ()))
-        for name in touched:
+        for name in sorted(touched):
             self._refresh(name)
         return touched
 
     def settle_waiting(self) -> set[Name]:
         """Judge again the decisions whose objects were absent from a view that was not complete enough yet."""
         names = set(self._waiting)
-        for name in names:
+        for name in sorted(names):
             self._refresh(name)
         return names - self._waiting
 
@@ -135,7 +135,7 @@ class Book:
         return self.complete["pods" if name[0] else "reservations"].version
 
     def is_gone(self, decision: Decision) -> bool:
-        """Rule Gone: no object with this uid in a view complete through `pod_version`, or the object has ended."""
+        """Rule Gone (R4): no object with this uid in a view complete through `pod_version`, or the object has ended."""
         name = (decision.namespace, decision.name)
         seen = self.seen(name)
         if seen is not None and seen.uid == decision.uid:

@@ -27,6 +27,7 @@ from berth.contracts.ledger import Epoch, Plan, PlanStatus
 from berth.kube.lease import KubeLease, Outcome
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
+from berth.transaction.claims import Name
 
 log = get_logger(__name__)
 
@@ -116,7 +117,7 @@ class Acting:
         view = self._picture.book.ledger
         plans = to_begin(view, self._fresh)
         self._fresh = set(plans)
-        ready = self._begin_gangs(plans)
+        ready, broken = self._begin_gangs(plans)
         if not ready:
             return await self._look_now_and_then()
         if not await self._is_abreast():
@@ -129,25 +130,33 @@ class Acting:
             self._fresh.discard(plan)
             for name in sorted(view.members.get(plan, ())):
                 held = view.decisions.get(name)
-                if held is not None and held.decision.plan == plan:
+                if held is not None and held.decision.plan == plan and name not in broken:
                     self._binds.begin(held.decision)
         return True
 
-    def _begin_gangs(self, plans: Sequence[str]) -> list[str]:
-        """The plans that may begin now; those with a broken gang are given up, those to be judged later left."""
+    def _begin_gangs(self, plans: Sequence[str]) -> tuple[list[str], set[Name]]:
+        """The plans that may begin now, and names of broken gangs that don't begin with them: they are given up here.
+
+        Plans to be judged later are left.
+        """
         ready: list[str] = []
+        broken: set[Name] = set()
         for plan in plans:
             if len(ready) == PLANS_MAX:
                 break
             check = check_plan(plan, self._picture.book)
-            if check.start is Start.GO:
-                ready.append(plan)
-            elif check.start is Start.WITHDRAW:
-                log.warning("a plan cannot begin: its members are withdrawn", plan=plan, reason=check.reason)
-                self._fresh.discard(plan)
+            if check.start is Start.WAIT:
+                continue
+            if check.start is Start.WITHDRAW:
+                log.warning("a gang cannot begin: its members are withdrawn", plan=plan, reason=check.reason)
+                broken |= {(decision.namespace, decision.name) for decision in check.broken}
                 for decision in check.withdraw:
                     self._binds.give_up(decision, check.reason)
-        return ready
+            if check.rest:
+                ready.append(plan)
+            else:
+                self._fresh.discard(plan)
+        return ready, broken
 
     # --- R10 ---------------------------------------------------------------------------------------------------------
 
@@ -235,15 +244,21 @@ class Acting:
             epoch = await self._epochs.raise_epoch(view.epoch.epoch, reason)
             self._on_raised(epoch, reason)
             self.suspected_loss = ""
-            self._fresh.clear()
             await self._until_epoch(epoch)
+            # Plans of the new epoch may have been read already: the answer to its write can be later than they are.
+            self._fresh = set(view.plans)
         metrics.EPOCH.set(view.epoch.epoch)
         self._is_checked = True
 
     async def _until_epoch(self, epoch: int) -> None:
-        """Wait until the follower has read the epoch that we have written."""
+        """Wait until the follower has read the epoch that we have written. It may be lost before that."""
         while self._picture.book.ledger.epoch.epoch < epoch and self._lease.active:
             await self._wait()
+            if self._clock.monotonic() - self._looked_at >= LOOK_EVERY_S:
+                self._looked_at = self._clock.monotonic()
+                self.suspected_loss = await self._leader_says(epoch, [])
+                if self.suspected_loss:
+                    return
 
     # --- tidying -----------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from berth.contracts import buckets, subjects
 from berth.contracts.codec import encode
 from berth.contracts.errors import Broken
 from berth.contracts.question import StatusAnswer
-from berth.kube.client import Kube
 from berth.kube.lease import KubeLease
 from berth.runtime.context import Context
 
@@ -93,7 +92,7 @@ async def main(ctx: Context[Settings]) -> None:
     """Run until cancelled."""
     settings, bus = ctx.settings, ctx.bus
     await bus.ensure()
-    api = await Kube.connect(settings.kube(), clock=ctx.clock)
+    api = await ctx.kube(settings.kube())
     open_binds: list[Binds] = []
     outbox = Outbox(
         api,
@@ -139,7 +138,7 @@ async def main(ctx: Context[Settings]) -> None:
     ]
     ctx.spawn(_forget(ctx, acting), name="forget")
     try:
-        await _answer(ctx, acting, binds, picture)
+        await _answer(ctx, acting, binds, picture, telling)
         await acting.run()
     finally:
         # Whoever may still send something ends before the Lease is given back and the connections are closed.
@@ -179,7 +178,7 @@ async def _forget(ctx: Context[Settings], acting: Acting) -> None:
         await acting.forget_plans()
 
 
-async def _answer(ctx: Context[Settings], acting: Acting, binds: Binds, picture: Picture) -> None:
+async def _answer(ctx: Context[Settings], acting: Acting, binds: Binds, picture: Picture, telling: Telling) -> None:
     async def status(_: bytes) -> bytes:
         view = picture.book.ledger
         return encode(
@@ -194,7 +193,7 @@ async def _answer(ctx: Context[Settings], acting: Acting, binds: Binds, picture:
                     "decisions": len(view.decisions),
                     "plans": len(view.plans),
                     "pods": len(picture.book.pods),
-                    "bound": int(metrics.BOUND._value.get()),
+                    "bound": telling.pods_bound,
                 },
             )
         )

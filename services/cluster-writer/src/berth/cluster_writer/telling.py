@@ -25,6 +25,8 @@ class Telling:
         self._outbox = outbox
         self._clock = clock
         self.dropped = 0
+        self.pods_bound = 0
+        """Pods seen bound under a plan of ours since the start."""
 
     def bound(self, obj: Pod | Reservation, decision: Decision | None, is_news: bool) -> None:
         """STATE shows an object bound under a plan of ours."""
@@ -35,6 +37,7 @@ class Telling:
             return
         latency_ms = float(now_ms - decision.seen_ms) if decision and decision.seen_ms else 0.0
         metrics.BOUND.inc()
+        self.pods_bound += 1
         if latency_ms > 0:
             metrics.LATENCY_SECONDS.observe(latency_ms / 1000)
         message = event.PlacementBound(

@@ -7,7 +7,7 @@ unknown one is looked up by its plan entry and never sent twice under one id.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from berth.bus.errors import BusError
@@ -71,27 +71,36 @@ class Committer:
     async def _staged(self, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int]) -> Outcome:
         epoch = self._view.epoch.epoch
         key = subjects.plan_key(epoch, plan)
-        done, expected = 0, 0
-        for number, part in enumerate(parts, 1):
+        # What every stage expects is settled when the plan is made (R1): what others write while an earlier stage is on
+        # its way has to refuse a later one. Only our own writes move it (R8).
+        batches = [
+            plan_batch(self._view, entry, part, revisions)
+            for entry, part in zip(self._entries(plan, parts), parts, strict=True)
+        ]
+        own: dict[str, int] = {key: 0}
+        for number, batch in enumerate(batches, 1):
             if self._view.epoch.epoch != epoch:
                 return Outcome("lost", reason="a new epoch has begun")
-            done += len(part)
-            status = PlanStatus.COMMITTED if number == len(parts) else PlanStatus.OPEN
-            entry = Plan(id=plan, status=status, stage=number, decisions=done, solver=self._solver)
-            writes = plan_batch(self._view, entry, part, revisions)
-            # The follower may lag behind our own stages: what we have just written is what the next one expects (R8).
-            writes[-1] = writes[-1]._replace(expected=expected)
+            writes = [write._replace(expected=own.get(write.key, write.expected)) for write in batch]
             outcome = await self._send(plan, writes)
             if outcome.status != "committed":
-                self._view.learn(key, expected)
+                self._view.learn(key, own[key])
                 if number > 1:
                     await self.abort(plan)
                 return outcome
-            expected = outcome.sequence
             first = outcome.sequence - len(writes) + 1
             for offset, write in enumerate(writes):
+                own[write.key] = first + offset
                 self._view.learn(write.key, first + offset)
-        return Outcome("committed", expected)
+        return Outcome("committed", own[key])
+
+    def _entries(self, plan: str, parts: Sequence[Sequence[Decision]]) -> Iterator[Plan]:
+        """The plan entry of each stage."""
+        done = 0
+        for number, part in enumerate(parts, 1):
+            done += len(part)
+            status = PlanStatus.COMMITTED if number == len(parts) else PlanStatus.OPEN
+            yield Plan(id=plan, status=status, stage=number, decisions=done, solver=self._solver)
 
     async def _send(self, plan: str, writes: Sequence[PlannedWrite]) -> Outcome:
         result = await self._ledger.commit([Write(*write) for write in writes])

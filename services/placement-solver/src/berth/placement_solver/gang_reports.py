@@ -33,13 +33,14 @@ class GangReports:
         now = self._clock.monotonic()
         text = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         sent = 0
-        for gang_id in list(picture.changed_gangs):
+        for gang_id in sorted(picture.changed_gangs):
             group = picture.pod_groups.get(gang_id)
             if group is None or not picture.is_mine(picture.gangs.group_of(gang_id)):
                 self._done(gang_id)
                 continue
             gang = picture.gangs.gangs.get(gang_id)
-            pods = [pod for name in (gang.children if gang else ()) if (pod := picture.book.pods.get(name)) is not None]
+            members = sorted(gang.children) if gang else ()
+            pods = [pod for name in members if (pod := picture.book.pods.get(name)) is not None]
             status = next_status(group, pods, text)
             if not status:
                 self._done(gang_id)

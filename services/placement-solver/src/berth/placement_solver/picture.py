@@ -135,13 +135,13 @@ class Picture:
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
         """Take in one message of LEDGER."""
-        for name in self.book.read_ledger(key, value, deleted, sequence):
+        for name in sorted(self.book.read_ledger(key, value, deleted, sequence)):
             self._judge(name)
 
     def reset_ledger(self) -> None:
         """LEDGER starts over."""
         self.ledger_starts += 1
-        names_before = set(self.book.ledger.decisions)
+        names_before = list(self.book.ledger.decisions)
         self.book.reset_ledger()
         for name in names_before:
             self._judge(name)
@@ -196,7 +196,7 @@ class Picture:
         self.queue.pull([first.name])
         pulled = {waiting.name: waiting for waiting in self.queue.pull(pods_of(gangs, self.queue.waiting))}
         pulled.setdefault(first.name, first)
-        gang_of = {name: gang.id for gang in gangs for name in gang.children if name in pulled}
+        gang_of = {name: gang.id for gang in gangs for name in sorted(gang.children) if name in pulled}
         index = names.ANNOTATION_GANG_TOPOLOGY_INDEX
         ordered = sorted(
             pulled.values(),
@@ -285,7 +285,7 @@ class Picture:
                 return
 
     def _settle(self) -> None:
-        for name in self.book.settle_waiting():
+        for name in sorted(self.book.settle_waiting()):
             self._judge(name)
 
     def observe(self, observer: Callable[[Claim, bool], None]) -> None:

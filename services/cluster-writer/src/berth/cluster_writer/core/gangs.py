@@ -1,6 +1,7 @@
 """May a plan begin (R9)? A strict gang begins only when every member's decision is there and current.
 
-Once a member is bound under the plan, the gang has begun: it goes on with the rest, whatever happens.
+Once a member is bound under the plan, the gang has begun: it goes on with the rest, whatever happens. A plan holds many
+pods, and several gangs: those that cannot begin are given up, everything else in the plan begins without them.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ class Start(Enum):
 
 
 class GangCheck(NamedTuple):
-    """The answer for a plan; `withdraw` are the decisions to give up when a gang of it cannot begin."""
+    """The answer for a plan, or for a gang of it. With WITHDRAW some gangs cannot begin: `withdraw` are the decisions
+    to give up, `broken` all decisions of those gangs; `rest` says whether the plan holds any others."""
 
     start: Start
     withdraw: tuple[Decision, ...] = ()
     reason: str = ""
+    broken: tuple[Decision, ...] = ()
+    rest: bool = True
 
 
 GO = GangCheck(Start.GO)
@@ -38,11 +42,19 @@ def check_plan(plan: str, book: Book) -> GangCheck:
     for decision in decisions:
         if decision.gang is not None and decision.gang.strict:
             gangs.setdefault(decision.gang.name, []).append(decision)
-    for name, members in gangs.items():
-        found = _check_gang(name, members, plan, book)
-        if found is not GO:
-            return found
-    return GO
+    checks = [_check_gang(name, members, plan, book) for name, members in gangs.items()]
+    waiting = next((check for check in checks if check.start is Start.WAIT), None)
+    broken = [check for check in checks if check.start is Start.WITHDRAW]
+    if waiting or not broken:
+        return waiting or GO
+    left_out = tuple(decision for check in broken for decision in check.broken)
+    return GangCheck(
+        Start.WITHDRAW,
+        tuple(decision for check in broken for decision in check.withdraw),
+        "; ".join(check.reason for check in broken),
+        left_out,
+        rest=len(left_out) < len(decisions),
+    )
 
 
 def _check_gang(name: str, members: list[Decision], plan: str, book: Book) -> GangCheck:
@@ -59,4 +71,5 @@ def _check_gang(name: str, members: list[Decision], plan: str, book: Book) -> Ga
     size = members[0].gang.size if members[0].gang else len(members)
     if len(members) == size and len(current) == size:
         return GO
-    return GangCheck(Start.WITHDRAW, current, f"strict gang {name}: {len(current)} of {size} members are there")
+    reason = f"strict gang {name}: {len(current)} of {size} members are there"
+    return GangCheck(Start.WITHDRAW, current, reason, tuple(members))

@@ -24,7 +24,7 @@ class Verdict(Enum):
     WAIT = "wait"
     """The view is not new enough to tell."""
     BIND = "bind"
-    """Bind it, guarded by `version`."""
+    """Bind it, guarded by uid and `version` (R5)."""
     WITHDRAW = "withdraw"
     """Raise its attempt, guarded by `version` (R6)."""
     LOSS = "loss"

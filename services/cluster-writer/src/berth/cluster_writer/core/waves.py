@@ -10,7 +10,7 @@ from berth.transaction.ledger_view import LedgerView
 
 
 def to_begin(view: LedgerView, fresh: Iterable[str]) -> list[str]:
-    """Those of the fresh plans that are committed and hold decisions, in the order of the ledger."""
+    """Those of the fresh plans that are committed (R7) and hold decisions, in the order of the ledger."""
     found = [
         (_sequence(view, plan), plan)
         for plan in fresh

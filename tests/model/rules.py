@@ -1,0 +1,103 @@
+"""The rules R1 to R14 as switches: each can be taken away, alone or with others.
+
+`SENTENCES` repeats the table of docs/transaction.md word for word; a test compares them. A rule that says two things
+has two switches, since each of them has a trace of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+SENTENCES = {
+    "R1": "Each message of a batch carries the expected last sequence of its key: accounts, decisions, plan entry; "
+    "0 for a new key",
+    "R2": "In a batch, decisions come before accounts, the plan entry is last",
+    "R3": "A decision stays until it is settled; being bound is not enough. Only a solver that sees it settled may "
+    "overwrite or delete its key, expecting its sequence, whichever uid it was for",
+    "R4": '"Gone" is judged only on a view complete through `pod_version`',
+    "R5": "A bind carries the uid **and** the resource version of the pod that was judged",
+    "R6": "A decision is given up by a patch of the pod that raises `attempt`, guarded by uid and resource version, "
+    "and by nothing else",
+    "R7": "A plan counts once its entry says `committed`. Before, nobody binds; its decisions hold room all the same",
+    "R8": "Each write of a plan entry expects the one before it. Giving up a plan *is* writing `aborted`",
+    "R9": "A strict gang is begun only when every member's decision is in LEDGER and current; else those there are "
+    "withdrawn. Once a member is bound under the plan, it has begun and goes on",
+    "R10": "Before a wave, cluster-writer asks the leader for the epoch, the plan the Lease names and the new plan. "
+    "All must agree with the Lease and be committed; then the new plan goes into the Lease, guarded. A disagreement "
+    "raises the epoch; a refused Lease write means another writer is active",
+    "R11": "No other unsettled decision that this writer has read, and no bound pod of its view, holds what the "
+    "decision takes. A clash among Berth's own means that the ledger has lost something: raise the epoch",
+    "R12": "In a new epoch a solver plans only on a view complete through the versions that the epoch entry names",
+    "R13": "cluster-writer judges a decision only on a view complete through its `basis`",
+    "R14": "A pod charges its group and every ancestor that can limit it. An account names the newest revision used on "
+    "it, and a solver behind that revision catches up before it plans",
+}
+
+
+def _switch(rule: str) -> bool:
+    """A part of a rule, in force unless a case takes it away."""
+    return field(default=True, metadata={"rule": rule})
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which rules are in force. What each switch means when it is off is said beside it."""
+
+    account_sequences: bool = _switch("R1")
+    """Off: a batch expects nothing of its accounts."""
+    decision_sequences: bool = _switch("R1")
+    """Off: a batch expects nothing of its decision keys."""
+    stage_sequences: bool = _switch("R1")
+    """Off: a later stage of a plan expects what was read after it was planned."""
+    decisions_first: bool = _switch("R2")
+    """Off: accounts come before decisions."""
+    held_until_settled: bool = _switch("R3")
+    """Off: a decision may be deleted once its pod is seen bound."""
+    any_uid: bool = _switch("R3")
+    """Off: a decision for another uid of the same name may be replaced before it is settled."""
+    gone_needs_completeness: bool = _switch("R4")
+    """Off: what a view does not show is gone."""
+    bind_version: bool = _switch("R5")
+    """Off: a bind names no resource version."""
+    bind_uid: bool = _switch("R5")
+    """Off: a bind names no uid, and its decision is judged by the pod's name."""
+    only_the_pod_gives_up: bool = _switch("R6")
+    """Off: an event tells of a failure, and a bind without an answer is one."""
+    last_word: bool = _switch("R7")
+    """Off: a decision counts as soon as it is read."""
+    plan_chain: bool = _switch("R8")
+    """Off: a plan entry is written whatever was there before."""
+    abort_is_written: bool = _switch("R8")
+    """Off: after a while the decisions of an unfinished plan are dropped, and its entry is left as it is."""
+    gangs_whole: bool = _switch("R9")
+    """Off: members of a strict gang are begun as they come."""
+    recorded: bool = _switch("R10")
+    """Off: there is no Lease. Every writer acts, and no loss is noticed."""
+    leader_look: bool = _switch("R10")
+    """Off: a plan goes into the Lease without a look at the leader, and at whether the one before was read."""
+    last_check: bool = _switch("R11")
+    """Off: a decision is bound whoever else holds its room."""
+    epoch_view: bool = _switch("R12")
+    """Off: a new epoch is planned in at once."""
+    basis: bool = _switch("R13")
+    """Off: a decision is judged, and a gang given up, on any view."""
+    clash_at_end: bool = _switch("R13")
+    """Off: a clash counts on a view that may still show a former holder."""
+    ancestors: bool = _switch("R14")
+    """Off: a pod charges its own group alone."""
+    revisions: bool = _switch("R14")
+    """Off: accounts name no revision."""
+
+
+SWITCHES = {each.name: str(each.metadata["rule"]) for each in fields(Rules)}
+"""Which rule each switch is a part of."""
+
+
+def without(*switches: str) -> Rules:
+    """All rules but these parts."""
+    return Rules(**dict.fromkeys(switches, False))
+
+
+def missing(rules: Rules) -> set[str]:
+    """The rules of which a part is taken away."""
+    return {rule for switch, rule in SWITCHES.items() if not getattr(rules, switch)}
