@@ -1,0 +1,129 @@
+"""Run seeds: `make simulate SEEDS=200`.
+
+    python -m tests.simulation [--seeds 100] [--jobs N]     the next seeds that this code has not been run with
+    python -m tests.simulation --seed 17 [--verbose]        one seed again, with its faults and the trace of what broke
+    python -m tests.simulation --planted NAME [--seeds 100] with a bug planted; --planted list names them
+
+May be stopped at any time: each seed is counted when it has ended, and the next call goes on. The exit status is 0 when
+no promise was broken, 1 when one was, 130 when it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":
+    # What iterates over a set of texts must do so in the same order everywhere.
+    os.environ["PYTHONHASHSEED"] = "0"
+    os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
+
+from tests.simulation import tally as tallies
+from tests.simulation.planted import PLANTED
+from tests.simulation.run import Outcome, run_seed, run_task
+
+PROGRESS_EVERY_S = 5.0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=100, help="how many more")
+    parser.add_argument("--seed", type=int, help="this one alone; nothing is counted")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
+    parser.add_argument("--planted", default="", help="plant this bug; nothing is counted")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a seed that broke a promise")
+    parser.add_argument("--verbose", action="store_true", help="with --seed: every fault, and what was logged")
+    return parser.parse_args()
+
+
+def outcomes(seeds: Iterator[int] | range, planted: str, jobs: int) -> Iterator[Outcome]:
+    """Results in the order of the seeds."""
+    work = ((seed, planted) for seed in seeds)
+    if jobs <= 1:
+        yield from map(run_task, work)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(jobs, maxtasksperchild=40) as pool:
+        yield from pool.imap(run_task, work)
+
+
+def one(options: argparse.Namespace) -> int:
+    found = run_seed(options.seed, planted=options.planted, verbose=options.verbose)
+    if options.verbose:
+        print("\n".join(found.story))
+    print(found.summary())
+    for line in found.violations:
+        print(f"  {line}")
+    if found.violations and not options.verbose:
+        print("\n".join(found.trace))
+    return 1 if found.violations else 0
+
+
+def many(options: argparse.Namespace) -> int:
+    tally = tallies.load(tallies.code_under_test())
+    first, began, told = (0 if options.planted else tally.next_seed), time.monotonic(), time.monotonic()
+    bad: list[Outcome] = []
+    done = 0
+    for found in outcomes(range(first, first + options.seeds), options.planted, options.jobs):
+        done += 1
+        if not options.planted:
+            tally.add(found.seed, found.digest, found.simulated_s, found.real_s, found.facts, bool(found.violations))
+            tallies.save(tally)
+        if found.violations:
+            bad.append(found)
+            _tell_of(found, options.planted)
+            if not options.keep_going:
+                break
+        if time.monotonic() - told >= PROGRESS_EVERY_S or done == options.seeds:
+            told = time.monotonic()
+            rate = done / (told - began)
+            print(f"  {done}/{options.seeds} seeds, {rate:.2f}/s, {len(bad)} broke a promise", flush=True)
+    if not options.planted:
+        _tell_tally(tally)
+    elif bad:
+        print(f"{options.planted}: found by {len(bad)} of {done} seeds, first by seed {bad[0].seed}")
+    else:
+        print(f"{options.planted}: not found by {done} seeds")
+    return 1 if bad else 0
+
+
+def _tell_of(found: Outcome, planted: str) -> None:
+    print(found.summary())
+    for line in found.violations[:5]:
+        print(f"    {line}")
+    again = f"python -m tests.simulation --seed {found.seed}" + (f" --planted {planted}" if planted else "")
+    print(f"  again: {again} --verbose", flush=True)
+    if not planted:
+        print("\n".join(f"    {line}" for line in found.trace[-40:]), flush=True)
+
+
+def _tell_tally(tally: tallies.Tally) -> None:
+    minutes = tally.simulated_s / 60
+    speed = tally.simulated_s / tally.real_s if tally.real_s else 0.0
+    print(f"this code ({tally.code[:12]}): {tally.next_seed} seeds, {minutes:.0f} simulated minutes, ")
+    print(f"  {len(tally.failed)} seeds broke a promise{': ' + str(tally.failed[:20]) if tally.failed else ''}")
+    print(f"  {speed:.0f} simulated minutes a minute on one core; digest of all runs {tally.digest}")
+    print("  " + ", ".join(f"{count} {name}" for name, count in sorted(tally.facts.items())))
+
+
+def main() -> int:
+    options = arguments()
+    if options.planted and options.planted not in PLANTED:
+        for name, bug in PLANTED.items():
+            print(f"{name:<28} {bug.what}")
+        return 0 if options.planted == "list" else 2
+    os.chdir(Path(__file__).parents[2])
+    try:
+        return one(options) if options.seed is not None else many(options)
+    except KeyboardInterrupt:
+        print("stopped; what has ended is counted")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

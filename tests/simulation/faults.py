@@ -1,0 +1,104 @@
+"""What goes wrong in one run, drawn from its seed: a list of timed faults, plain data.
+
+Each run has its own temper: which kinds of faults occur in it and how often, so that some runs are one long storm of
+one kind, and others a mix. After `end_s` nothing new goes wrong, and what is under way ends.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+SERVICES: Final = (
+    "cluster-watcher",
+    "cluster-writer",
+    "device-inventory",
+    "quota-manager",
+    "reservation-manager",
+    "placement-solver",
+)
+"""Those that take part in a placement; the first replica of each bears its name."""
+BUCKETS: Final = ("berth_state", "berth_inventory", "berth_quota", "berth_reservation", "berth_ledger", "berth_lease")
+
+
+class Fault(NamedTuple):
+    """`kind` says what `target`, `amount` and `for_s` mean; see `KINDS`."""
+
+    at_s: float
+    kind: str
+    target: str = ""
+    amount: float = 0.0
+    for_s: float = 0.0
+
+    def __str__(self) -> str:
+        words = [self.kind, self.target]
+        words += [f"{self.amount:g}"] if self.amount else []
+        words += [f"for {self.for_s:.2f} s"] if self.for_s else []
+        return f"{self.at_s:9.3f} s  " + " ".join(word for word in words if word)
+
+
+Draw = Callable[[random.Random, float], Fault]
+
+
+def _who(rng: random.Random) -> str:
+    # The two whose state is hardest to take over get more than their share.
+    return rng.choice((*SERVICES, "cluster-writer", "placement-solver", "cluster-writer"))
+
+
+def _pause_s(rng: random.Random) -> float:
+    return rng.choice((0.05, 0.5, 3.0, 9.0, 20.0)) * rng.uniform(0.5, 1.5)
+
+
+KINDS: Final[dict[str, Draw]] = {
+    # A process: killed (after so many more callbacks), stopped and continued, its wall clock set, cut off the bus.
+    "kill": lambda rng, at_s: Fault(at_s, "kill", _who(rng), rng.choice((0, 1, 3, 10, 30, 100))),
+    "pause": lambda rng, at_s: Fault(at_s, "pause", _who(rng), for_s=_pause_s(rng)),
+    "clock": lambda rng, at_s: Fault(at_s, "clock", _who(rng), rng.choice((-300.0, -20.0, 20.0, 300.0))),
+    "cut": lambda rng, at_s: Fault(at_s, "cut", _who(rng), for_s=_pause_s(rng)),
+    # The bus.
+    "bus restart": lambda rng, at_s: Fault(at_s, "bus restart", for_s=rng.choice((0.1, 1.0, 6.0))),
+    "bus slow": lambda rng, at_s: Fault(at_s, "bus slow", amount=rng.choice((0.02, 0.3, 2.0)), for_s=_pause_s(rng)),
+    "late reader": lambda rng, at_s: Fault(at_s, "late reader", _who(rng), for_s=_pause_s(rng)),
+    "acks lost": lambda rng, at_s: Fault(at_s, "acks lost", amount=rng.choice((0.05, 0.3, 1.0)), for_s=_pause_s(rng)),
+    "twice": lambda rng, at_s: Fault(at_s, "twice", amount=rng.choice((0.1, 0.5)), for_s=_pause_s(rng)),
+    "tail lost": lambda rng, at_s: Fault(
+        at_s, "tail lost", rng.choice(("", "berth_ledger", "berth_ledger", "berth_state")), rng.choice((1, 3, 10, 60))
+    ),
+    "bucket lost": lambda rng, at_s: Fault(at_s, "bucket lost", rng.choice((*BUCKETS, "berth_ledger"))),
+    "bus empty": lambda rng, at_s: Fault(at_s, "bus empty"),
+    # The API server.
+    "api errors": lambda rng, at_s: Fault(
+        at_s, "api errors", rng.choice(("429", "500", "503")), rng.choice((0.1, 0.5, 1.0)), _pause_s(rng)
+    ),
+    "api lost answers": lambda rng, at_s: Fault(
+        at_s, "api lost answers", rng.choice(("before", "after")), rng.choice((0.1, 0.5, 1.0)), _pause_s(rng)
+    ),
+    "api slow": lambda rng, at_s: Fault(at_s, "api slow", amount=rng.choice((0.2, 5.0, 30.0)), for_s=_pause_s(rng)),
+    "api away": lambda rng, at_s: Fault(at_s, "api away", for_s=_pause_s(rng)),
+    "watches closed": lambda rng, at_s: Fault(at_s, "watches closed"),
+    "history gone": lambda rng, at_s: Fault(at_s, "history gone"),
+    "stale lists": lambda rng, at_s: Fault(at_s, "stale lists", amount=rng.choice((5, 50)), for_s=_pause_s(rng)),
+    "conflicts": lambda rng, at_s: Fault(at_s, "conflicts", amount=rng.choice((0.1, 0.5)), for_s=_pause_s(rng)),
+}
+
+
+def schedule(rng: random.Random, end_s: float) -> list[Fault]:
+    """The faults of a run, in order of time."""
+    kinds = list(KINDS)
+    kinds = rng.sample(kinds, rng.choice((1, 2, 3, 5, len(kinds))))
+    every_s = rng.choice((4.0, 10.0, 30.0, 60.0))
+    found: list[Fault] = []
+    at_s = rng.expovariate(1 / every_s)
+    while at_s < end_s:
+        found.append(KINDS[rng.choice(kinds)](rng, at_s))
+        # Faults come in groups, too: the second while the first is being dealt with.
+        at_s += rng.expovariate(1 / every_s) if rng.random() < 0.7 else rng.uniform(0.0, 1.0)
+    return found
+
+
+def replicas(rng: random.Random) -> dict[str, int]:
+    """How many of each service run: mostly one, sometimes a second solver, or a stand-by of those that lead."""
+    return {
+        service: 2 if rng.random() < (0.35 if service == "placement-solver" else 0.15) else 1 for service in SERVICES
+    }

@@ -1,0 +1,36 @@
+"""The services of a simulated control plane: those that take part in a placement, exactly as their entry points run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from berth.cluster_watcher.settings import Settings as WatcherSettings
+from berth.cluster_watcher.shell import main as watcher
+from berth.cluster_writer.settings import Settings as WriterSettings
+from berth.cluster_writer.shell import main as writer
+from berth.device_inventory.settings import Settings as InventorySettings
+from berth.device_inventory.shell import main as inventory
+from berth.placement_solver.settings import Settings as SolverSettings
+from berth.placement_solver.shell import main as solver
+from berth.quota_manager.settings import Settings as QuotaSettings
+from berth.quota_manager.shell import main as quota
+from berth.reservation_manager.settings import Settings as ReservationSettings
+from berth.reservation_manager.shell import main as reservation
+from berth.testing.simulation.services import ServiceSpec
+
+_ANYWHERE: Final = {"BERTH_KUBE_URL": "http://simulated"}
+
+SPECS: Final = (
+    ServiceSpec(name="cluster-watcher", settings_type=WatcherSettings, main=watcher, environ=_ANYWHERE),
+    ServiceSpec(name="cluster-writer", settings_type=WriterSettings, main=writer, environ=_ANYWHERE),
+    ServiceSpec(name="device-inventory", settings_type=InventorySettings, main=inventory),
+    ServiceSpec(name="quota-manager", settings_type=QuotaSettings, main=quota),
+    ServiceSpec(name="reservation-manager", settings_type=ReservationSettings, main=reservation),
+    # The optimiser is a child process with a time limit of its own; what it proposes goes the same way as any plan.
+    ServiceSpec(
+        name="placement-solver",
+        settings_type=SolverSettings,
+        main=solver,
+        environ={"BERTH_OPTIMISER_BUDGET_S": "0"},
+    ),
+)

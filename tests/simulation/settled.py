@@ -1,0 +1,64 @@
+"""What is not settled yet, and what nodes say that their pods use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from tests.simulation.stand import Stand
+
+from berth.contracts import names
+from berth.contracts.ledger import PlanStatus
+from berth.invariants import NodeHold
+from berth.simcluster.store.resource import PODS
+from berth.testing.simulation.kube_server import SimKube
+
+SHOWN = 8
+
+
+def unsettled(stand: Stand) -> list[str]:
+    """Why the cluster is not at rest yet; empty when it is."""
+    found = [f"{replica.instance} is not ready" for replica in stand.host.replicas if not replica.ready]
+    found += list(_pods(stand.kube))
+    found += list(_decisions(stand))
+    return found if len(found) <= SHOWN else [*found[:SHOWN], f"and {len(found) - SHOWN} more"]
+
+
+def _pods(kube: SimKube) -> Iterator[str]:
+    for key, pod in kube.store.state.of(PODS).items.items():
+        spec, status = pod.data["spec"], pod.data.get("status", {})
+        if spec.get("schedulerName") != names.SCHEDULER_NAME or spec.get("nodeName"):
+            continue
+        told = any(
+            each["type"] == "PodScheduled" and each["status"] == "False" and each.get("message")
+            for each in status.get("conditions", ())
+        )
+        if not told and "deletionTimestamp" not in pod.meta:
+            yield f"pod {key} is neither bound nor told why not"
+
+
+def _decisions(stand: Stand) -> Iterator[str]:
+    observer = stand.observer
+    for name, held in observer.view.decisions.items():
+        decision = held.decision
+        pod = observer.pods.get(name)
+        if pod is None or pod.uid != decision.uid or pod.node or pod.has_ended or pod.attempt > decision.attempt:
+            continue
+        if observer.view.plan_status(decision.plan) is not PlanStatus.ABORTED:
+            yield f"the decision for {'/'.join(name)} (plan {decision.plan}) is open"
+
+
+def held_by_nodes(kube: SimKube) -> list[NodeHold]:
+    """Every device that a pod which runs on a node has been given there."""
+    found: list[NodeHold] = []
+    for pod in kube.store.state.of(PODS).items.values():
+        node = pod.data["spec"].get("nodeName")
+        text = pod.meta.get("annotations", {}).get(names.ANNOTATION_DEVICE_ALLOCATED)
+        if node and text and pod.data.get("status", {}).get("phase") == "Running":
+            given: dict[str, list[dict[str, Any]]] = msgspec.json.decode(text)
+            for kind, devices in given.items():
+                for device in devices:
+                    percent = int(device.get("resources", {}).get(names.GPU_CORE, 100))
+                    found.append(NodeHold(node, kind, int(device["minor"]), pod.uid, percent))
+    return found

@@ -1,0 +1,141 @@
+"""A control plane in one process: world, bus, API server, services, and the observer that is told of everything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.simulation.services import SPECS
+
+from berth.bus import Bus
+from berth.bus import headers as h
+from berth.bus.settings import BusSettings
+from berth.contracts import buckets
+from berth.invariants import Observer
+from berth.simcluster.kubelet import KubeletSettings
+from berth.simcluster.store import Event
+from berth.simcluster.store.collection import DELETED
+from berth.telemetry.logs import Level
+from berth.testing.simulation.journal import Journal
+from berth.testing.simulation.kube_faults import KubeFaults
+from berth.testing.simulation.kube_server import SimKube
+from berth.testing.simulation.nats import Faults, SimNats
+from berth.testing.simulation.nats import WorldScheduler as NatsScheduler
+from berth.testing.simulation.nats.stream import Stream
+from berth.testing.simulation.process import Process
+from berth.testing.simulation.scheduling import WorldScheduler
+from berth.testing.simulation.services import Host, ServiceSpec
+from berth.testing.simulation.world import World
+
+LEDGER: Final = f"KV_{buckets.LEDGER}"
+STATE: Final = f"KV_{buckets.STATE}"
+RESTART_S: Final = (0.5, 4.0)
+SKEW_S: Final = 2.0
+QUIET: Final = KubeFaults(delay_s=(0.0005, 0.005))
+HOME: Final = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "berth-system"}}
+
+
+def no_faults(rng: random.Random) -> Faults:
+    """A bus on a good day: a fraction of a millisecond each way."""
+    return Faults(up_s=lambda _: rng.uniform(0.0001, 0.0005), down_s=lambda _: rng.uniform(0.0001, 0.001))
+
+
+class Nats(SimNats):
+    """The bus, with the observer at the store."""
+
+    observer: Observer
+    world: World
+
+    def add_stream(self, stream: Stream) -> None:
+        """See `SimNats.add_stream`; what LEDGER and STATE store is shown to the observer."""
+        super().add_stream(stream)
+        if stream.name not in (LEDGER, STATE):
+            return
+        tell, prefix = stream.tell, len(f"$KV.{stream.name.removeprefix('KV_')}.")
+        observer, world, is_ledger = self.observer, self.world, stream.name == LEDGER
+
+        def shown(stored: Iterable[Any]) -> None:
+            stored = list(stored)
+            observer.at(world.now)
+            for each in stored:
+                key, deleted = each.subject[prefix:], bool(each.raw) and h.marks_deletion(each.raw)
+                if is_ledger:
+                    world.note(b"%b=%b" % (key.encode(), each.data))
+                    observer.ledger(key, each.data, deleted, each.sequence)
+                else:
+                    observer.state(key, each.data, deleted)
+            tell(stored)
+
+        stream.tell = shown  # type: ignore[method-assign]
+
+    def lost(self) -> None:
+        """Something that was stored is not there any more."""
+        prefix = len(f"$KV.{buckets.LEDGER}.")
+        stream = self.streams.get(LEDGER)
+        left = sorted(stream.messages.values(), key=lambda each: each.sequence) if stream is not None else []
+        self.observer.at(self.world.now)
+        self.observer.ledger_lost(
+            (each.subject[prefix:], each.data, bool(each.raw) and h.marks_deletion(each.raw), each.sequence)
+            for each in left
+        )
+        self.observer.state_lost()
+
+
+@dataclass
+class Stand:
+    """What a scenario acts on. Close the world when done."""
+
+    world: World
+    journal: Journal
+    kube: SimKube
+    nats: Nats
+    host: Host
+    observer: Observer
+    down: set[str] = field(default_factory=set)
+
+
+def build(seed: int, manifests: Iterable[Mapping[str, Any]], replicas: Mapping[str, int], *, log_level: Level) -> Stand:
+    """Everything in place, the services started; nothing has run yet."""
+    world = World(seed)
+    journal = Journal(world, log_level)
+    observer = Observer(keep_log=True)
+    kube = SimKube(
+        WorldScheduler(world),
+        world.chance("api"),
+        wall=world.wall,
+        faults=QUIET,
+        kubelet=KubeletSettings(heartbeat_s=0.0),
+        history=2_000,
+        bookmark_s=10.0,
+    )
+    _show_api(kube, observer, world)
+    kube.load([dict(HOME), *map(dict, manifests)])
+    nats = Nats(NatsScheduler(world), random=world.chance("bus"), faults=no_faults(world.chance("bus delays")))
+    nats.observer, nats.world = observer, world
+
+    async def connect(process: Process, settings: BusSettings, service: str) -> Bus:
+        process.on_end(lambda ended: nats.sever(ended))
+        return await Bus.connect(
+            settings, service=service, clock=process.clock, random=process.random, client=nats.clients_of(process)
+        )
+
+    host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
+    stand = Stand(world, journal, kube, nats, host, observer)
+    for spec in SPECS:
+        host.run(spec, replicas=replicas.get(spec.name, 1))
+    return stand
+
+
+def specs() -> dict[str, ServiceSpec]:
+    """By name."""
+    return {spec.name: spec for spec in SPECS}
+
+
+def _show_api(kube: SimKube, observer: Observer, world: World) -> None:
+    def seen(event: Event) -> None:
+        observer.at(world.now)
+        observer.api(event.resource.plural, event.obj.data, deleted=event.kind == DELETED)
+
+    kube.store.listen(seen)

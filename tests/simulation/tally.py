@@ -1,0 +1,73 @@
+"""How many seeds the present code has come through, over as many runs as it takes.
+
+The tally belongs to one state of the code under test (everything that a service is made of): when that changes,
+counting starts at 0. The engine and the checkers are not part of it: they are what is trusted here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "build" / "simulation"
+UNDER_TEST = (
+    "proto/src",
+    "services",
+    *(f"libs/{name}/src" for name in ("bus", "kube", "resources", "rules", "runtime", "telemetry", "transaction")),
+)
+FAILED_KEPT = 1_000
+
+
+class Tally(msgspec.Struct, kw_only=True):
+    """`next_seed`: all seeds below it have been run. `digest` folds the digest of each run, in the order of seeds."""
+
+    code: str
+    next_seed: int = 0
+    simulated_s: float = 0.0
+    real_s: float = 0.0
+    failed: list[int] = []
+    facts: dict[str, int] = {}
+    digest: str = ""
+
+    def add(self, seed: int, digest: str, simulated_s: float, real_s: float, facts: dict[str, int], bad: bool) -> None:
+        """Count the run of the next seed. Raises ValueError for another one."""
+        if seed != self.next_seed:
+            raise ValueError(f"seed {seed}: the next one is {self.next_seed}")
+        self.next_seed += 1
+        self.simulated_s += simulated_s
+        self.real_s += real_s
+        self.digest = hashlib.blake2b(f"{self.digest}{digest}".encode(), digest_size=16).hexdigest()
+        for name, count in facts.items():
+            self.facts[name] = self.facts.get(name, 0) + count
+        if bad and len(self.failed) < FAILED_KEPT:
+            self.failed.append(seed)
+
+
+def code_under_test() -> str:
+    """A hash of the sources, the same wherever they lie."""
+    found = hashlib.blake2b(digest_size=12)
+    for folder in UNDER_TEST:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            found.update(f"{file.relative_to(ROOT)}\0".encode())
+            found.update(file.read_bytes())
+    return found.hexdigest()
+
+
+def load(code: str, folder: Path = FOLDER) -> Tally:
+    """What has been counted for this code; a new tally when nothing was, or when it cannot be read."""
+    try:
+        kept = msgspec.json.decode((folder / f"{code}.json").read_bytes(), type=Tally)
+    except (OSError, msgspec.MsgspecError):
+        return Tally(code=code)
+    return kept if kept.code == code else Tally(code=code)
+
+
+def save(tally: Tally, folder: Path = FOLDER) -> None:
+    """Whole or not at all, so that a run may be stopped at any time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    new = folder / f"{tally.code}.new"
+    new.write_bytes(msgspec.json.format(msgspec.json.encode(tally)))
+    new.replace(folder / f"{tally.code}.json")
