@@ -74,8 +74,12 @@ manifests-check: ## every manifest in k8s/ against a real API server, by server-
 	  $(RUN) pytest -m e2e tests/deploy/test_manifests.py $(ARGS)
 
 .PHONY: chaos
-chaos: ## kill -9 of every service and of the bus, lost buckets, in the middle of a workload
+chaos: ## faults under load on real processes: kills, old and empty stores, partitions, pauses, a failing API; prints a table
 	$(RUN) pytest -m chaos -s tests/chaos $(ARGS)
+
+.PHONY: model
+model: ## the model of the placement transaction: each rule taken away, all rules under faults (ARGS="-v --seconds 20 R5")
+	$(RUN) python -m tests.model $(ARGS)
 
 .PHONY: images
 images: ## container images of everything, and their sizes (needs Docker; ARGS="nats cli" for some)

@@ -16,7 +16,7 @@ import yaml
 
 from berth.bus.topology import TOPOLOGY
 from berth.contracts import names
-from berth.invariants import INVARIANTS
+from berth.invariants import PROMISES
 from berth.runtime.settings import ServiceSettings, variable_of
 
 ROOT = Path(__file__).parents[1]
@@ -281,7 +281,10 @@ def test_the_guarantees_are_those_that_are_checked() -> None:
         for name, sentence, how in re.findall(r"^\| (I\w+) \| (.+?) \| (.+?) \|$", text, re.MULTILINE)
     }
     checked = {name for name, (_, how) in rows.items() if how.startswith("yes")}
-    assert checked == {invariant.name for invariant in INVARIANTS}
+    assert checked == set(PROMISES)
+    assert {name: told.partition("`")[2].partition("`")[0] for name, (told, _) in rows.items() if name in checked} == {
+        promise.name: promise.title for promise in PROMISES.values()
+    }
 
 
 def test_what_the_readme_calls_unsupported_is_refused() -> None:

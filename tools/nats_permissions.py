@@ -61,6 +61,7 @@ PARTS = {
         commits=True,
         makes_topology=True,
     ),
+    "auditor": Part(follows=(buckets.LEDGER,), leases=("auditor",)),
     "node-qos-enforcer": Part(follows=(buckets.STATE, buckets.SLO), owns=(buckets.METRICS,), owned_keys="node.*"),
 }
 READER = "reader"

@@ -14,6 +14,7 @@ from berth.kube import resources
 from berth.kube.resources import Resource
 
 READS = {"get", "list", "watch"}
+USERS = ("auditor", "cluster-watcher", "cluster-writer")
 
 
 def rules_of(service: str) -> dict[tuple[str, str], set[str]]:
@@ -74,12 +75,19 @@ def test_the_writer_calls_nothing_else() -> None:
     assert set(re.findall(r"_api\.(\w+)\(", text)) == {"bind", "create", "evict", "get", "patch"}
 
 
+def test_the_auditor_lists_what_it_compares_and_nothing_else() -> None:
+    text = (ROOT / "services/auditor/src/berth/auditor/lists.py").read_text()
+    used = {getattr(resources, name) for name in set(re.findall(r"resources\.([A-Z_]+)\b", text))}
+    assert len(used) > 5
+    assert rules_of("auditor") == {key(resource): {"list"} for resource in used}
+
+
 def test_nobody_else_has_any_right(house: Any) -> None:
     for service in house.services:
-        if service not in ("cluster-watcher", "cluster-writer"):
+        if service not in USERS:
             assert rules_of(service) == {}
     bound = [subject["name"] for each in of_kind("ClusterRoleBinding") for subject in each["subjects"]]
-    assert sorted(bound) == ["cluster-watcher", "cluster-writer"]
+    assert sorted(bound) == sorted(USERS)
 
 
 def test_only_the_writer_writes_and_nobody_reads_secrets() -> None:
@@ -93,7 +101,7 @@ def test_only_the_writer_writes_and_nobody_reads_secrets() -> None:
 
 def test_tokens_are_mounted_where_they_are_used() -> None:
     for workload in WORKLOADS:
-        uses = name_of(workload) in ("cluster-watcher", "cluster-writer")
+        uses = name_of(workload) in USERS
         assert pod_of(workload)["automountServiceAccountToken"] is uses
         account = pod_of(workload)["serviceAccountName"]
         assert any(name_of(each) == account for each in of_kind("ServiceAccount"))

@@ -32,16 +32,18 @@ LEDGER_WRITERS = {"placement-solver", "cluster-writer"}
 MAKERS = {"cluster-watcher", "cluster-writer", "placement-solver"}
 """They make streams that are missing, and bring their settings into shape."""
 READERS = {
-    buckets.STATE: set(SERVICES),
+    buckets.STATE: set(SERVICES) - {"auditor"},
     buckets.INVENTORY: {"device-inventory", "placement-solver"},
     buckets.QUOTA: {"quota-manager", "placement-solver"},
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
     buckets.SLO: {"slo-manager", "node-qos-enforcer"},
     buckets.METRICS: {"node-qos-enforcer"},
-    buckets.LEDGER: {"placement-solver", "cluster-writer"},
+    buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor"},
     buckets.LEASE: set(SERVICES) - {"cluster-writer", "node-qos-enforcer"},
 }
-"""Who may read a key of a bucket. cluster-writer's Lease is Kubernetes' own; node agents have no replicas."""
+"""Who may read a key of a bucket. cluster-writer's Lease is Kubernetes' own; node agents have no replicas. The auditor
+takes nobody's word for the cluster.
+"""
 DESTRUCTIVE = (
     *("STREAM.DELETE.{}", "STREAM.PURGE.{}", "STREAM.MSG.DELETE.{}", "STREAM.SNAPSHOT.{}", "STREAM.RESTORE.{}"),
     *("STREAM.LEADER.STEPDOWN.{}", "STREAM.PEER.REMOVE.{}", "CONSUMER.LEADER.STEPDOWN.{}.x", "CONSUMER.PAUSE.{}.x"),
@@ -172,8 +174,10 @@ async def test_a_user_hears_what_is_its_own_and_nothing_else(tried: tuple[str, T
 
 async def test_nobody_comes_in_without_a_password(server: NatsServer) -> None:
     for told in ({}, {"user": "reader", "password": "wrong"}, {"user": "nobody", "password": PASSWORD}):
+        client = Client()
         with pytest.raises(nats.errors.Error):
-            await nats.connect(server.url, allow_reconnect=False, max_reconnect_attempts=1, error_cb=ignore, **told)
+            await client.connect(server.url, allow_reconnect=False, max_reconnect_attempts=1, error_cb=ignore, **told)
+        await client.close()  # a refused connection leaves its socket open
 
 
 async def ignore(error: Exception) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.cli.lines import devices_text, event_line, reason_line
+from berth.cli.lines import _LINES, devices_text, event_line, reason_line
 from berth.contracts import event, names
 from berth.contracts.base import Problem, Reason
 from berth.contracts.codec import encode
@@ -58,6 +60,14 @@ def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> No
             ("bad object", "Device n", "spec.x: is odd"),
         ),
         (event.NodeChanged(node="n", message="lost a GPU"), ("node", "n", "lost a GPU")),
+        (
+            event.AuditDifference(promise="I1", title="device-given-once", subject="node n", evidence="160 of 100"),
+            ("difference", "I1 device-given-once", "160 of 100"),
+        ),
+        (
+            event.AuditDifference(promise="I1", title="device-given-once", subject="node n", lasts=False),
+            ("no longer", "I1 device-given-once", "node n"),
+        ),
     ],
 )
 def test_every_event_has_a_line_with_its_facts(message: event.Event, parts: tuple[str, ...]) -> None:
@@ -65,6 +75,10 @@ def test_every_event_has_a_line_with_its_facts(message: event.Event, parts: tupl
     for part in parts:
         assert part in line
     assert "\n" not in line
+
+
+def test_no_event_is_forgotten() -> None:
+    assert set(_LINES) == set(get_args(event.Event))
 
 
 @given(st.binary(max_size=200))

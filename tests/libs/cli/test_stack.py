@@ -79,6 +79,18 @@ async def test_the_end_of_the_simulated_api_is_the_end_of_the_stack() -> None:
     assert SIMULATED_API in why
 
 
+async def test_what_lies_between_a_service_and_its_servers_changes_its_settings() -> None:
+    seen: dict[str, dict[str, str]] = {}
+
+    def reroute(service: str, settings: dict[str, str]) -> dict[str, str]:
+        seen[service] = settings
+        return settings | {"BERTH_DRAIN_S": "3"}
+
+    async with Stack(replicas=NO_SERVICES | {"cluster-watcher": 1}, reroute=reroute) as stack:
+        assert seen["cluster-watcher"]["BERTH_NATS_URL"] == stack.nats_url
+        assert stack.processes["cluster-watcher"].environment["BERTH_DRAIN_S"] == "3"
+
+
 async def test_a_service_that_cannot_use_its_settings_is_not_started_again_and_again() -> None:
     only_one = {**NO_SERVICES, "quota-manager": 1}
     stack = Stack(replicas=only_one, environment={"BERTH_LOG_LEVEL": "loud"})

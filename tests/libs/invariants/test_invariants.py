@@ -14,6 +14,9 @@ from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Epoch, Plan, PlanStatus
 from berth.invariants import INVARIANTS, NodeHold, Report, World, check
+from berth.invariants.facts import Facts
+from berth.invariants.pictures import differences, picture_of_facts
+from berth.testing.builders import pod as state_pod
 
 GI = 1 << 30
 
@@ -415,3 +418,49 @@ def test_reserved_devices_given_to_a_stranger() -> None:
     report = check(World.of(pods=[on_gpu("a", 0, 51)], reservations=room))
     assert broken(report) == ["I10b"]
     assert check_of(pods=[on_gpu("a", 1, 51)], reservations=room) == []
+
+
+# --- I1d, I8 ------------------------------------------------------------------------------------------------------
+
+
+def test_a_device_used_by_a_pod_that_was_given_another() -> None:
+    pods = [on_gpu("a", 0, 100)]
+    assert check_of(pods=pods, holds=[NodeHold("n1", "gpu", 0, "uid-a")]) == []
+    assert check_of(pods=pods, holds=[NodeHold("n1", "gpu", 1, "uid-a")]) == ["I1d"]
+    assert check_of(pods=[pod("a", "n1")], holds=[NodeHold("n1", "gpu", 1, "uid-a", 10)]) == ["I1d"]
+    foreign = [on_gpu("a", 0, 100, scheduler="default-scheduler", plan="")]
+    for others in ([], foreign, [on_gpu("a", 0, 100, phase="Succeeded")], [on_gpu("a", 0, 100, node="n2")]):
+        assert check_of(pods=others, holds=[NodeHold("n1", "gpu", 1, "uid-a")]) == []
+
+
+def in_state(name: str, node: str, minor: int | None = None) -> tuple[str, tuple[int, bytes]]:
+    builder = (
+        state_pod(name).on(node).set(uid=f"uid-{name}").requests(cpu=1000).annotation(names.ANNOTATION_QUOTA, "/q")
+    )
+    if minor is not None:
+        builder = builder.on(node, [DeviceGrant(kind="gpu", minor=minor, amounts={names.GPU_CORE: 50})])
+    return subjects.pod_key("default", name), (1, encode(builder.build(1)))
+
+
+def test_state_shows_what_the_cluster_shows() -> None:
+    note = {names.ANNOTATION_DEVICE_ALLOCATED: '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}'}
+    quotas = {names.ANNOTATION_QUOTA: "/q"}
+    pods = [pod("a", "n1", {"cpu": "1"}, notes=quotas), pod("b", "n1", {"cpu": "1"}, notes=quotas | note)]
+    seen = dict([in_state("a", "n1"), in_state("b", "n1", 0)])
+    assert check_of(pods=pods, believed=seen) == []
+    assert check_of(pods=pods, believed=seen | dict([in_state("a", "n2")])) == ["I8"]
+    assert check_of(pods=pods, believed=seen | dict([in_state("b", "n1", 1)])) == ["I8"]
+    assert check_of(pods=pods, believed=dict([in_state("b", "n1", 0)])) == ["I8"]
+    assert check_of(pods=pods, believed=seen | dict([in_state("gone", "n1")])) == ["I8"]
+    assert check_of(pods=pods, believed={}, is_quiet=False) == []
+    assert check_of(pods=[], believed={"pod.default.a": (1, b"{")}) == ["I0"]
+
+
+def test_two_pictures_differ_in_what_they_differ_in() -> None:
+    world = World.of(pods=[user("a")], reservations=[reservation()])
+    picture = picture_of_facts(Facts(world))
+    assert differences(picture, picture) == []
+    without = picture._replace(reservations={})
+    (found,) = differences(picture, without)
+    assert found.subject == "reservation uid-r1"
+    assert "before ('r1', 'n1', ('uid-a',)), after nothing" in found.text

@@ -49,6 +49,7 @@ _INVENTORY = "device-inventory"
 _QUOTA = "quota-manager"
 _RESERVATION = "reservation-manager"
 _SLO = "slo-manager"
+_AUDITOR = "auditor"
 NOBODY = "no service yet"
 """The writer of a message that is understood, but that no service sends."""
 _EVT = f"{PREFIX}.evt"
@@ -99,6 +100,8 @@ CHANNELS = (
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.reservation.refused.reservation.<name>", _RESERVATION),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.node.refused.<name>", _INVENTORY),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.slo.refused.<namespace>.<name>", _SLO),
+    Channel(event.AuditDifference, buckets.EVENTS, f"{_EVT}.audit.found.<promise>.<id>", _AUDITOR),
+    Channel(event.AuditDifference, buckets.EVENTS, f"{_EVT}.audit.gone.<promise>.<id>", _AUDITOR),
     Channel(question.WhyQuestion, "request", f"{_SVC}.placement-solver.why", "anybody"),
     Channel(question.WhyAnswer, "reply", f"{_SVC}.placement-solver.why", _SOLVER),
     Channel(question.StatusQuestion, "request", f"{_SVC}.<service>.status", "anybody"),

@@ -99,6 +99,23 @@ class NodeChanged(Message, frozen=True, kw_only=True, tag="node.changed.v1"):
     message: str
 
 
+class AuditDifference(Message, frozen=True, kw_only=True, tag="audit.difference.v1"):
+    """Ledger, cluster and nodes do not tell the same story, or no longer so (`lasts` false).
+
+    `promise` and `title` name what is broken (docs/guarantees.md), `subject` what it is about, the same in both events
+    of a difference; `evidence` is for people. `since_ms` is the unix time of the first look that showed it, `at_ms`
+    that of the look that made it certain, or no longer showed it.
+    """
+
+    promise: str
+    title: str
+    subject: str
+    evidence: str = ""
+    lasts: bool = True
+    since_ms: Integer = 0
+    at_ms: Integer = 0
+
+
 Event = (
     PlacementDecided
     | PlacementBound
@@ -109,4 +126,5 @@ Event = (
     | ReservationChanged
     | ObjectRefused
     | NodeChanged
+    | AuditDifference
 )

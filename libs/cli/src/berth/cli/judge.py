@@ -1,4 +1,4 @@
-"""Everything that was promised, checked from outside: the API server's objects and the ledger against each other."""
+"""Everything that was promised, checked from outside: API objects, ledger and STATE against each other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TRIES = 6
 PAUSE_S = 1.0
 
 
-class LedgerSink:
-    """The live keys of the ledger, with sequence and value."""
+class LiveSink:
+    """The live keys of a bucket, with sequence and value."""
 
     def __init__(self) -> None:
         self.live: dict[str, tuple[int, bytes]] = {}
@@ -38,17 +38,17 @@ class LedgerSink:
         """The end was reached."""
 
 
-async def read_ledger(bus: Bus) -> dict[str, tuple[int, bytes]]:
-    """All of the ledger as it is now. Raises CliError when the bus does not give it."""
-    sink = LedgerSink()
-    follower = bus.follow(buckets.LEDGER, sink)
+async def read_bucket(bus: Bus, bucket: str) -> dict[str, tuple[int, bytes]]:
+    """All of a bucket as it is now. Raises CliError when the bus does not give it."""
+    sink = LiveSink()
+    follower = bus.follow(bucket, sink)
     reading = asyncio.create_task(follower.run())
     try:
         async with asyncio.timeout(READ_TIMEOUT_S):
             await follower.ready.wait()
         return dict(sink.live)
     except TimeoutError as error:
-        raise CliError(f"the ledger cannot be read within {READ_TIMEOUT_S:.0f} s", EXIT_BAD) from error
+        raise CliError(f"{bucket} cannot be read within {READ_TIMEOUT_S:.0f} s", EXIT_BAD) from error
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
@@ -67,13 +67,15 @@ async def judge(api: Api, bus: Bus) -> Report:
 
 async def _look(api: Api, bus: Bus) -> Report:
     # The ledger first: a decision that is read as open and bound a moment later is then seen as bound.
-    ledger = await read_ledger(bus)
+    ledger = await read_bucket(bus, buckets.LEDGER)
+    believed = await read_bucket(bus, buckets.STATE)
 
     async def items(resource: resources.Resource) -> list[Any]:
         return await api.items(resource.path())
 
     world = World.of(
         ledger=ledger,
+        believed=believed,
         pods=await items(resources.PODS),
         nodes=await items(resources.NODES),
         devices=await items(resources.DEVICES),

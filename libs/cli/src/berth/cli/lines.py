@@ -104,6 +104,12 @@ def _node(message: event.NodeChanged) -> str:
     return f"{'node':<12}{message.node}  {message.message}"
 
 
+def _difference(message: event.AuditDifference) -> str:
+    if not message.lasts:
+        return f"{'no longer':<12}{message.promise} {message.title}  {message.subject}"
+    return f"{'difference':<12}{message.promise} {message.title}  {message.evidence or message.subject}"
+
+
 _LINES: dict[type, Any] = {
     event.PlacementDecided: _decided,
     event.PlacementBound: _bound,
@@ -114,4 +120,5 @@ _LINES: dict[type, Any] = {
     event.ReservationChanged: _reservation,
     event.ObjectRefused: _object,
     event.NodeChanged: _node,
+    event.AuditDifference: _difference,
 }

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from berth.contracts import names
 from berth.invariants.facts import BY_MINOR, Facts, amounts_of
+from berth.invariants.report import Finding
 
 SHRINKING = frozenset({names.BATCH_CPU, names.BATCH_MEMORY, names.MID_CPU, names.MID_MEMORY})
 """Reclaimed amounts: what a node offers of them may fall below what is held at any time."""
 
 
-def beyond_node(facts: Facts) -> Iterator[str]:
+def beyond_node(facts: Facts) -> Iterator[Finding]:
     """Nodes that hold more than they offer of something that a pod of Berth asks for."""
     offers = {node.metadata.name: amounts_of(node.status.allocatable) for node in facts.world.nodes}
     for name, holders in sorted(facts.on_node.items()):
@@ -28,7 +29,8 @@ def beyond_node(facts: Facts) -> Iterator[str]:
         for resource in sorted(ours - {names.PODS}):
             total = sum(holder.amounts.get(resource, 0) for holder in holders)
             if total > offered.get(resource, 0):
-                yield f"node {name}: {total} of {offered.get(resource, 0)} {resource} held by {len(holders)} pods"
+                text = f"node {name}: {total} of {offered.get(resource, 0)} {resource} held by {len(holders)} pods"
+                yield Finding(f"node {name}, {resource}", text)
         most = offered.get(names.PODS)
         if most is not None and len(holders) > most and any(holder.is_ours for holder in holders):
-            yield f"node {name}: {len(holders)} pods, at most {most}"
+            yield Finding(f"node {name}, pods", f"node {name}: {len(holders)} pods, at most {most}")

@@ -1,13 +1,14 @@
-"""The list of invariants, and the one function that checks them."""
+"""The promises that one moment can be judged by, and the function that judges it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from berth.invariants import amounts, decisions, devices, gangs, quotas, reservations
+from berth.invariants import amounts, decisions, devices, gangs, pictures, quotas, reservations
 from berth.invariants.facts import Facts
-from berth.invariants.report import Report, result_of
+from berth.invariants.promises import PROMISES
+from berth.invariants.report import Finding, Report, result_of
 from berth.invariants.world import World
 
 
@@ -15,30 +16,39 @@ class Invariant(NamedTuple):
     """A promise: `find` yields what breaks it."""
 
     name: str
+    title: str
     sentence: str
-    find: Callable[[Facts], Iterable[str]]
+    find: Callable[[Facts], Iterable[Finding]]
 
 
-def _unreadable(facts: Facts) -> Iterable[str]:
-    return facts.world.unreadable
+def _unreadable(facts: Facts) -> Iterable[Finding]:
+    return (Finding(text.partition(":")[0], text) for text in facts.world.unreadable)
 
 
-INVARIANTS: Final = (
-    Invariant("I0", "Everything that is checked could be read.", _unreadable),
-    Invariant("I1", "No device is given out beyond a whole.", devices.shared_beyond),
-    Invariant("I1b", "No node holds more than it offers.", amounts.beyond_node),
-    Invariant("I1c", "No node reports a device in use beyond a whole.", devices.reported_beyond),
-    Invariant("I2", "No quota group holds more than its max, at any level.", quotas.above_max),
-    Invariant("I2b", "Non-preemptible pods of a quota group hold no more than its min.", quotas.firm_above_min),
-    Invariant("I3", "A strict gang is on nodes with all members that it needs, or with none.", gangs.half_begun),
-    Invariant("I4", "Every decision has come to its end: bound, gone or withdrawn.", decisions.still_open),
-    Invariant("I5", "Every pod of Berth is bound as it was decided, and under a plan.", decisions.bound_otherwise),
-    Invariant("I10", "Reserved room is given to owners of the reservation only.", reservations.wrong_users),
-    Invariant("I10b", "What is reserved and not yet used stays free.", reservations.given_away),
-)
+_FINDERS: Final[dict[str, Callable[[Facts], Iterable[Finding]]]] = {
+    "I0": _unreadable,
+    "I1": devices.shared_beyond,
+    "I1b": amounts.beyond_node,
+    "I1c": devices.reported_beyond,
+    "I1d": devices.used_otherwise,
+    "I2": quotas.above_max,
+    "I2b": quotas.firm_above_min,
+    "I3": gangs.half_begun,
+    "I4": decisions.still_open,
+    "I5": decisions.bound_otherwise,
+    "I8": pictures.believed_otherwise,
+    "I10": reservations.wrong_users,
+    "I10b": reservations.given_away,
+}
+INVARIANTS: Final = tuple(Invariant(*PROMISES[name], find) for name, find in _FINDERS.items())
 
 
 def check(world: World) -> Report:
     """Check every invariant. Never raises for anything that the world contains."""
     facts = Facts(world)
-    return Report([result_of(each.name, each.sentence, list(each.find(facts))) for each in INVARIANTS])
+    return Report(
+        [
+            result_of(each.name, each.sentence, [finding.text for finding in each.find(facts)], each.title)
+            for each in INVARIANTS
+        ]
+    )

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from berth.contracts import names
 from berth.invariants.facts import Facts, Holder, amounts_of
+from berth.invariants.report import Finding
 
 PERCENT = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA)
 
 
-def shared_beyond(facts: Facts) -> Iterator[str]:
+def shared_beyond(facts: Facts) -> Iterator[Finding]:
     """Minors of which more than a whole is held, Berth being among the holders."""
     memory = {
         (device.metadata.name, info.type, info.minor): amounts_of(info.resources).get(names.GPU_MEMORY, 0)
@@ -28,10 +29,11 @@ def shared_beyond(facts: Facts) -> Iterator[str]:
             most = 100 if name in PERCENT else memory.get((node, kind, minor), 0) if name == names.GPU_MEMORY else 0
             if most and total > most and any(holder.is_ours for holder, _ in shares):
                 listed = ", ".join(f"{holder.text} {amount}" for holder, amount in shares)
-                yield f"node {node}, {kind} {minor}: {total} of {most} {name}: {listed}"
+                subject = f"node {node}, {kind} {minor}"
+                yield Finding(subject, f"{subject}: {total} of {most} {name}: {listed}")
 
 
-def reported_beyond(facts: Facts) -> Iterator[str]:
+def reported_beyond(facts: Facts) -> Iterator[Finding]:
     """Devices that the nodes themselves say are used beyond a whole."""
     sums: dict[tuple[str, str, int], int] = {}
     users: dict[tuple[str, str, int], list[str]] = {}
@@ -41,4 +43,20 @@ def reported_beyond(facts: Facts) -> Iterator[str]:
         users.setdefault(key, []).append(hold.pod_uid)
     for (node, kind, minor), percent in sorted(sums.items()):
         if percent > 100:
-            yield f"node {node} reports {kind} {minor} used to {percent} % by {', '.join(users[node, kind, minor])}"
+            listed = ", ".join(users[node, kind, minor])
+            text = f"node {node} reports {kind} {minor} used to {percent} % by {listed}"
+            yield Finding(f"node {node}, {kind} {minor}", text)
+
+
+def used_otherwise(facts: Facts) -> Iterator[Finding]:
+    """Devices that a node says are used by a pod of Berth which is there and was not given them."""
+    by_uid = {seen.uid: seen for seen in facts.pods.values()} if facts.world.holds else {}
+    for hold in facts.world.holds:
+        seen = by_uid.get(hold.pod_uid)
+        if seen is None or not (seen.is_ours and seen.is_live and seen.node == hold.node):
+            continue
+        given = {(grant.kind, grant.minor) for grant in seen.devices}
+        if (hold.kind, hold.minor) not in given:
+            listed = ", ".join(f"{kind} {minor}" for kind, minor in sorted(given)) or "none"
+            text = f"node {hold.node} reports {hold.kind} {hold.minor} used by {seen.text}, which was given {listed}"
+            yield Finding(f"node {hold.node}, {hold.kind} {hold.minor}, {seen.text}", text)

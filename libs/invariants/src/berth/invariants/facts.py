@@ -32,6 +32,10 @@ class _Reference(kube.View, frozen=True, kw_only=True):
     uid: str = ""
 
 
+_DEVICES = msgspec.json.Decoder(dict[str, list[_Device]])  # made once: that costs more than most annotations
+DEVICES_LENGTH_MAX = 1 << 18
+
+
 @dataclass(frozen=True)
 class Seen:
     """A pod with everything of it that is asked for more than once."""
@@ -88,8 +92,7 @@ class Seen:
     @property
     def reservation(self) -> str:
         """Uid of the reservation that it uses, or empty."""
-        read = read_annotation(self.annotations, names.ANNOTATION_RESERVATION_ALLOCATED, _Reference)
-        return read.uid if isinstance(read, _Reference) else ""
+        return read_reservation_uid(self.annotations)
 
     @cached_property
     def amounts(self) -> Amounts:
@@ -188,14 +191,24 @@ class Facts:
 
 def read_devices(annotations: Mapping[str, str]) -> list[DeviceGrant]:
     """The devices in the annotation of a bind; empty when it is absent or cannot be read."""
-    read = read_annotation(annotations, names.ANNOTATION_DEVICE_ALLOCATED, dict[str, list[_Device]], bytes_max=1 << 18)
-    if not isinstance(read, dict):
+    text = annotations.get(names.ANNOTATION_DEVICE_ALLOCATED)
+    if not text or len(text) > DEVICES_LENGTH_MAX:
+        return []
+    try:
+        read = _DEVICES.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return []
     return [
         DeviceGrant(kind=kind, minor=each.minor, amounts=parse_amounts(each.resources, "resources")[0])
         for kind, devices in sorted(read.items())
         for each in devices
     ]
+
+
+def read_reservation_uid(annotations: Mapping[str, str]) -> str:
+    """Uid of the reservation in the annotation of a bind; empty when there is none or it cannot be read."""
+    read = read_annotation(annotations, names.ANNOTATION_RESERVATION_ALLOCATED, _Reference)
+    return read.uid if isinstance(read, _Reference) else ""
 
 
 def amounts_of(mapping: Mapping[str, kube.Quantity] | None) -> Amounts:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.invariants.facts import Facts, Seen
+from berth.invariants.report import Finding
 from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod, gang_of_pod_group
 
 
-def half_begun(facts: Facts) -> Iterator[str]:
+def half_begun(facts: Facts) -> Iterator[Finding]:
     """Strict gangs below their minimum in a group of which members are bound. Only a quiet world can be judged."""
     if not facts.world.is_quiet:
         return
@@ -32,7 +33,8 @@ def half_begun(facts: Facts) -> Iterator[str]:
         for each, found in configs.items():
             minimum = (found.min_member if found else None) or 0
             if bound[each] < minimum and each not in facts.world.excused_gangs:
-                yield f"gang {each}: {bound[each]} of at least {minimum} members are bound"
+                text = f"gang {each}: {bound[each]} of at least {minimum} members are bound"
+                yield Finding(f"gang {each}", text)
 
 
 def _settings(facts: Facts, members: dict[str, list[Seen]]) -> dict[str, GangConfig]:

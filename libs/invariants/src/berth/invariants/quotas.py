@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from berth.contracts import names
 from berth.invariants.facts import Facts, Holder, amounts_of
+from berth.invariants.report import Finding
 from berth.resources.amounts import Amounts
 from berth.rules.quota_of_pod import QuotaClaim, QuotaMap, parse_namespaces
 
@@ -22,7 +23,7 @@ class Group(NamedTuple):
     max: Amounts
 
 
-def above_max(facts: Facts) -> Iterator[str]:
+def above_max(facts: Facts) -> Iterator[Finding]:
     """Groups whose subtree holds more than their max, a pod of Berth being among the holders."""
     groups = _groups(facts)
     used: dict[str, Amounts] = {}
@@ -35,10 +36,11 @@ def above_max(facts: Facts) -> Iterator[str]:
     for name in sorted(used):
         for resource, most in sorted(groups[name].max.items()):
             if name in ours and used[name].get(resource, 0) > most:
-                yield f"quota {name}: {used[name][resource]} of {most} {resource}"
+                text = f"quota {name}: {used[name][resource]} of {most} {resource}"
+                yield Finding(f"quota {name}, {resource}", text)
 
 
-def firm_above_min(facts: Facts) -> Iterator[str]:
+def firm_above_min(facts: Facts) -> Iterator[Finding]:
     """Groups whose own non-preemptible pods hold more than the min that the group names."""
     groups = _groups(facts)
     used: dict[str, Amounts] = {}
@@ -50,7 +52,8 @@ def firm_above_min(facts: Facts) -> Iterator[str]:
         for resource in sorted(group.min.keys() & group.max.keys()):
             if used[name].get(resource, 0) > group.min[resource]:
                 held, least = used[name][resource], group.min[resource]
-                yield f"quota {name}: non-preemptible pods hold {held} of {least} {resource}"
+                text = f"quota {name}: non-preemptible pods hold {held} of {least} {resource}"
+                yield Finding(f"quota {name}, {resource}", text)
 
 
 def _groups(facts: Facts) -> dict[str, Group]:

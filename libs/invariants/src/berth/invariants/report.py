@@ -7,6 +7,16 @@ from typing import NamedTuple
 EVIDENCE_MAX = 20
 
 
+class Finding(NamedTuple):
+    """One thing that breaks a promise.
+
+    `subject` says what it is about and stays the same while it lasts (`node n1, gpu 0`); `text` is the evidence.
+    """
+
+    subject: str
+    text: str
+
+
 class Result(NamedTuple):
     """One invariant. `evidence` names what breaks it, at most `EVIDENCE_MAX` cases and a count of the rest."""
 
@@ -14,6 +24,7 @@ class Result(NamedTuple):
     sentence: str
     ok: bool
     evidence: tuple[str, ...] = ()
+    title: str = ""
 
 
 class Report(NamedTuple):
@@ -40,9 +51,9 @@ class Report(NamedTuple):
         return lines
 
 
-def result_of(name: str, sentence: str, evidence: list[str]) -> Result:
+def result_of(name: str, sentence: str, evidence: list[str], title: str = "") -> Result:
     """A result from what was found; nothing found means that it holds."""
     shown = evidence[:EVIDENCE_MAX]
     if len(evidence) > EVIDENCE_MAX:
         shown.append(f"and {len(evidence) - EVIDENCE_MAX} more")
-    return Result(name, sentence, not evidence, tuple(shown))
+    return Result(name, sentence, not evidence, tuple(shown), title)

@@ -9,6 +9,7 @@ from berth.contracts import kube, names
 from berth.invariants.amounts import SHRINKING
 from berth.invariants.devices import PERCENT
 from berth.invariants.facts import BY_MINOR, Facts, Holder, amounts_of, read_devices
+from berth.invariants.report import Finding
 from berth.resources.amounts import Amounts
 from berth.rules.reservation_owners import PodIdentity, compile_owners
 
@@ -16,7 +17,7 @@ AVAILABLE = "Available"
 Shares: TypeAlias = dict[tuple[str, int, str], int]
 
 
-def wrong_users(facts: Facts) -> Iterator[str]:
+def wrong_users(facts: Facts) -> Iterator[Finding]:
     """Pods that use a reservation which is not for them, is elsewhere, or serves one pod only."""
     by_uid = {reservation.metadata.uid: reservation for reservation in facts.world.reservations}
     users: dict[str, list[Holder]] = {}
@@ -32,18 +33,21 @@ def wrong_users(facts: Facts) -> Iterator[str]:
         owners = compile_owners(reservation.spec.owners or [])
         for holder in holders:
             if holder.node != node:
-                yield f"{holder.text} on {holder.node} uses reservation {name} on {node or 'no node'}"
+                text = f"{holder.text} on {holder.node} uses reservation {name} on {node or 'no node'}"
+                yield Finding(f"reservation {name}, {holder.text}", text)
             pod = facts.pods[holder.key].pod
             identity = PodIdentity(
                 holder.key[0], holder.key[1], holder.uid, holder.labels, pod.metadata.owner_references or ()
             )
             if not owners.accept(identity):
-                yield f"{holder.text} uses reservation {name} and is no owner of it"
+                text = f"{holder.text} uses reservation {name} and is no owner of it"
+                yield Finding(f"reservation {name}, {holder.text}", text)
         if reservation.spec.allocate_once is not False and len(holders) > 1:
-            yield f"reservation {name} serves one pod and has {len(holders)}: {', '.join(h.text for h in holders)}"
+            listed = ", ".join(holder.text for holder in holders)
+            yield Finding(f"reservation {name}", f"reservation {name} serves one pod and has {len(holders)}: {listed}")
 
 
-def given_away(facts: Facts) -> Iterator[str]:
+def given_away(facts: Facts) -> Iterator[Finding]:
     """Nodes on which pods, and what available reservations have left, do not fit together."""
     offers = {node.metadata.name: amounts_of(node.status.allocatable) for node in facts.world.nodes}
     by_node: dict[str, list[kube.Reservation]] = {}
@@ -60,7 +64,7 @@ def given_away(facts: Facts) -> Iterator[str]:
 
 def _amounts_given_away(
     node: str, offered: Amounts, reservations: list[kube.Reservation], holders: list[Holder]
-) -> Iterator[str]:
+) -> Iterator[Finding]:
     uids = {reservation.metadata.uid for reservation in reservations}
     strangers = {
         name
@@ -76,10 +80,11 @@ def _amounts_given_away(
             used = sum(h.amounts.get(name, 0) for h in holders if h.reservation == reservation.metadata.uid)
             left += max(0, amounts_of(reservation.status.allocatable).get(name, 0) - used)
         if left and held + left > offered.get(name, 0):
-            yield f"node {node}: {held} held and {left} still reserved of {offered.get(name, 0)} {name}"
+            text = f"node {node}: {held} held and {left} still reserved of {offered.get(name, 0)} {name}"
+            yield Finding(f"node {node}, {name}", text)
 
 
-def _devices_given_away(node: str, reservations: list[kube.Reservation], holders: list[Holder]) -> Iterator[str]:
+def _devices_given_away(node: str, reservations: list[kube.Reservation], holders: list[Holder]) -> Iterator[Finding]:
     uids = {reservation.metadata.uid for reservation in reservations}
     held = _shares(holders)
     strange = _shares([holder for holder in holders if holder.is_ours and holder.reservation not in uids])
@@ -93,7 +98,8 @@ def _devices_given_away(node: str, reservations: list[kube.Reservation], holders
     for key in sorted(left):
         kind, minor, name = key
         if name in PERCENT and left[key] and key in strange and held[key] + left[key] > 100:
-            yield f"node {node}, {kind} {minor}: {held[key]} held and {left[key]} still reserved of 100 {name}"
+            subject = f"node {node}, {kind} {minor}"
+            yield Finding(subject, f"{subject}: {held[key]} held and {left[key]} still reserved of 100 {name}")
 
 
 def _shares(holders: list[Holder]) -> Shares:

@@ -1,4 +1,4 @@
-"""What is looked at: API objects, the ledger's live keys, and what nodes say of their devices."""
+"""What is looked at: API objects, the live keys of ledger and STATE, and what nodes say of their devices."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from berth.contracts import kube, names, subjects
+from berth.contracts import kube, names, state, subjects
+from berth.contracts.codec import decode
 from berth.contracts.errors import Broken
+from berth.invariants.pictures import Picture, picture_of_claims
+from berth.transaction.book import FINISHED_PHASES
+from berth.transaction.claims import Claim, of_pod, of_reservation
 from berth.transaction.ledger_view import LedgerView
 
 T = TypeVar("T")
@@ -32,6 +36,7 @@ class World:
 
     `schedulers` are the scheduler names whose pods are Berth's. `excused_gangs` (`namespace/name`) are gangs of which
     members were deleted after they had begun, which nothing can forbid. `unreadable` says what had to be left out.
+    `believed` is the picture that STATE gives of the same moment, where it was read.
     """
 
     pods: list[kube.Pod] = field(default_factory=list)
@@ -46,6 +51,7 @@ class World:
     excused_gangs: frozenset[str] = frozenset()
     is_quiet: bool = True
     unreadable: list[str] = field(default_factory=list)
+    believed: Picture | None = None
 
     @classmethod
     def of(
@@ -58,14 +64,17 @@ class World:
         pod_groups: Objects = (),
         reservations: Objects = (),
         ledger: Mapping[str, tuple[int, bytes]] | None = None,
+        ledger_view: LedgerView | None = None,
+        believed: Mapping[str, tuple[int, bytes]] | None = None,
         holds: Iterable[NodeHold] = (),
         schedulers: Iterable[str] = (names.SCHEDULER_NAME,),
         excused_gangs: Iterable[str] = (),
         is_quiet: bool = True,
     ) -> World:
-        """From raw objects (dictionaries or partial views) and the ledger's live keys with sequence and value.
+        """From raw objects (dictionaries or partial views), and the live keys of ledger and STATE with their values.
 
-        Nothing raises: what cannot be read is named in `unreadable`, and an invariant of its own fails for it.
+        A `ledger_view` is taken as it is. Nothing raises: what cannot be read is named in `unreadable`, and an
+        invariant of its own fails for it.
         """
         unreadable: list[str] = []
         return cls(
@@ -75,12 +84,13 @@ class World:
             quotas=_read(quotas, kube.ElasticQuota, unreadable),
             pod_groups=_read(pod_groups, kube.PodGroup, unreadable),
             reservations=_read(reservations, kube.Reservation, unreadable),
-            ledger=_fold(ledger or {}, unreadable),
+            ledger=ledger_view or _fold(ledger or {}, unreadable),
             holds=list(holds),
             schedulers=frozenset(schedulers),
             excused_gangs=frozenset(excused_gangs),
             is_quiet=is_quiet,
             unreadable=unreadable,
+            believed=None if believed is None else picture_of_claims(_believed(believed, unreadable)),
         )
 
 
@@ -107,3 +117,18 @@ def _fold(entries: Mapping[str, tuple[int, bytes]], unreadable: list[str]) -> Le
         except (Broken, ValueError) as error:
             unreadable.append(f"ledger key {key}: {error}")
     return view
+
+
+def _believed(entries: Mapping[str, tuple[int, bytes]], unreadable: list[str]) -> Iterable[Claim]:
+    for key, (_, value) in entries.items():
+        try:
+            if key.startswith("pod."):
+                pod = decode(value, state.Pod)
+                if pod.node and pod.phase not in FINISHED_PHASES:
+                    yield of_pod(pod, frozenset())
+            elif key.startswith("reservation."):
+                reservation = decode(value, state.Reservation)
+                if reservation.node and reservation.phase not in FINISHED_PHASES:
+                    yield of_reservation(reservation)
+        except Broken as error:
+            unreadable.append(f"STATE key {key}: {error}")

@@ -270,7 +270,7 @@ async def _connect(context: Context[Settings]) -> Kube:
     """Kubernetes' credentials may not be there yet when a pod starts."""
     while True:
         try:
-            return await Kube.connect(context.settings.kube())
+            return await context.kube(context.settings.kube())
         except KubeConfigError as error:
             context.log.error("cannot connect to Kubernetes, trying again", error=str(error))
         await context.clock.sleep(CONNECT_RETRY_S)

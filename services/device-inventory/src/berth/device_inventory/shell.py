@@ -143,7 +143,7 @@ class Shell:
             COUNTED.labels(kind, "healthy" if healthy else "unhealthy").set(count)
 
     def _mark_all(self) -> None:
-        self.changed.mark_all(self.desk.names())
+        self.changed.mark_all(sorted(self.desk.names()))
 
     def _mark_key(self, key: str) -> None:
         """A write was refused: another replica wrote this key."""

@@ -213,7 +213,7 @@ class Desk:
         groups = self.engine.forest.groups
         self._limits |= settled.limits
         seen, self.state.seen_again = self.state.seen_again, set()
-        for name in (settled.limits | settled.figures | seen) & groups.keys():
+        for name in sorted((settled.limits | settled.figures | seen) & groups.keys()):
             self.pace.want(name, now)
             group = groups[name]
             if not group.is_detached:
@@ -242,7 +242,7 @@ class Desk:
             if message is not None:
                 changes[key] = message
         if everything:
-            for key in set(present) - {quota_key(group.tree, group.name) for group in groups.values()}:
+            for key in sorted(set(present) - {quota_key(group.tree, group.name) for group in groups.values()}):
                 changes[key] = None
                 self.shelf.saw(key, None)
         self._limits.clear()

@@ -192,7 +192,7 @@ class Shell:
                 BY_PHASE.labels(phase).set(count)
 
     def _mark_all(self) -> None:
-        self.changed.mark_all([*self.view.reservations, *self.published.names])
+        self.changed.mark_all([*self.view.reservations, *sorted(self.published.names)])
 
     async def _status(self, _: bytes) -> bytes:
         return encode(

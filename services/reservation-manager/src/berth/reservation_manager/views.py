@@ -122,7 +122,7 @@ class StateView:
             if not self._users[old]:
                 del self._users[old]
         new = "" if entry.deleted else self._read_user(pod_name, entry.value)
-        for uid in {old or "", new} - {""}:
+        for uid in sorted({old or "", new} - {""}):
             if uid in self._name_of:
                 self._mark(self._name_of[uid])
 

@@ -39,5 +39,6 @@ SERVICES = (
     ServiceSpec("reservation-manager"),
     ServiceSpec("slo-manager"),
     ServiceSpec("placement-solver"),
+    ServiceSpec("auditor", needs_kube=True),
     ServiceSpec(NODE_AGENT, per_node=True, environment=MappingProxyType({"BERTH_NODE_NAME": "this-machine"})),
 )

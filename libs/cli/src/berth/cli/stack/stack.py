@@ -49,6 +49,10 @@ def _silent(text: str) -> None:
     pass
 
 
+def _straight(service: str, settings: dict[str, str]) -> dict[str, str]:
+    return settings
+
+
 class Stack:
     """One running control plane; an asynchronous context.
 
@@ -61,6 +65,8 @@ class Stack:
         environment: more settings for every service.
         sim_arguments: more arguments for the simulated API.
         keep: leave the folder with logs and store behind.
+        reroute: given a service's name and its settings, those that it is started with; for something between it and
+            its servers.
         say: told of progress and restarts, one short line each.
     """
 
@@ -74,6 +80,7 @@ class Stack:
         environment: Mapping[str, str] | None = None,
         sim_arguments: list[str] | None = None,
         keep: bool = False,
+        reroute: Callable[[str, dict[str, str]], dict[str, str]] = _straight,
         say: Callable[[str], None] = _silent,
     ) -> None:
         self.home = Path()
@@ -90,6 +97,7 @@ class Stack:
         self._environment = dict(environment or {})
         self._sim_arguments = list(sim_arguments or [])
         self._keep = keep
+        self._reroute = reroute
         self._say = say
         self._watchers: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -213,6 +221,7 @@ class Stack:
             "BERTH_LOG_FORMAT": "json",
             **(self._way_to_kube(spec.name) if spec.needs_kube else {}),
         }
+        environment = self._reroute(spec.name, environment)
         command = [sys.executable, "-m", spec.module]
         process = Process(name, command, self.home / "logs" / f"{name}.log", environment, watchman=self._watchman)
         self.processes[name] = process

@@ -124,6 +124,6 @@ class Book:
 def _difference(now: Amounts, before: Amounts) -> Amounts:
     return {
         name: now.get(name, 0) - before.get(name, 0)
-        for name in now.keys() | before.keys()
+        for name in dict.fromkeys((*now, *before))
         if now.get(name, 0) != before.get(name, 0)
     }

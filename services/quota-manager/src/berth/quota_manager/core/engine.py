@@ -160,7 +160,7 @@ class Engine:
 
     def _take_bookings(self) -> None:
         touched, self.book.touched = self.book.touched, set()
-        for key in touched:
+        for key in sorted(touched):
             group = self._group_of(key)
             pod_class = self.book.classes.get(key)
             if pod_class is None or group is None:
@@ -242,7 +242,7 @@ class Engine:
     def _descend(self) -> None:
         while self._sinking:
             for parent, keys in self._sinking.pop(min(self._sinking)).items():
-                for key in keys:
+                for key in sorted(keys):
                     self._share_out(parent, key)
 
     def _share_out(self, parent: Group, key: str) -> None:
@@ -283,6 +283,6 @@ def _move(total: Amounts, old: Amounts, new: Amounts) -> set[str]:
     if old == new:
         return set()
     changed = {key for key in old.keys() | new.keys() if old.get(key, 0) != new.get(key, 0)}
-    for key in changed:
+    for key in sorted(changed):
         total[key] = total.get(key, 0) + new.get(key, 0) - old.get(key, 0)
     return changed

@@ -288,7 +288,7 @@ def _find_sharers(forest: Forest) -> None:
         level = keys[parent.tree] if parent.is_root else parent.spec.max.keys()
         for child in sorted(parent.children, key=lambda child: child.name):
             if not child.is_built_in and not child.is_detached:
-                for key in child.spec.max.keys() & level:
+                for key in sorted(child.spec.max.keys() & level):
                     parent.sharers.setdefault(key, []).append(child)
                     parent.promised[key] = parent.promised.get(key, 0) + child.spec.min.get(key, 0)
     for group in forest.groups.values():

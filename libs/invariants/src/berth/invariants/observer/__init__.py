@@ -1,0 +1,6 @@
+"""Judging every moment: an observer is told of each ledger message and each change of the cluster, in true order."""
+
+from berth.invariants.observer.observer import Observer
+from berth.invariants.observer.verdicts import Violation
+
+__all__ = ["Observer", "Violation"]

@@ -1,0 +1,182 @@
+"""Gangs at every moment: a strict one begins whole, and is whole, or not there, again within the recovery limit.
+
+What nothing can forbid is excused: members that are deleted, or withdrawn since their node has gone, after the plan was
+committed, and a loss of the ledger while the gang was being bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from berth.contracts.ledger import Decision
+from berth.invariants.observer.pods import Watched
+from berth.invariants.observer.verdicts import Verdicts
+from berth.rules.gang_config import GangConfig, gang_of_pod_group
+from berth.transaction.ledger_view import LedgerView
+
+NEVER = float("inf")
+
+
+class GangWatch:
+    """Members by gang, and since when a gang is half there. `limit_s` is the recovery limit."""
+
+    def __init__(self, verdicts: Verdicts, *, limit_s: float, lag_s: float) -> None:
+        self.excused: set[str] = set()
+        self.due_s = NEVER
+        """When the next gang that is half there will have been so for too long."""
+        self._verdicts = verdicts
+        self._limit_s = limit_s
+        self._lag_s = lag_s
+        self._members: dict[str, dict[str, Watched]] = {}
+        self._groups: dict[str, GangConfig] = {}
+        self._half: dict[tuple[str, ...], float] = {}
+        self._lapsed: dict[str, float] = {}
+
+    def see_group(self, data: Mapping[str, Any], deleted: bool) -> None:
+        """A PodGroup was written or deleted."""
+        meta = data["metadata"]
+        namespace, name = meta["namespace"], meta["name"]
+        gang = f"{namespace}/{name}"
+        if deleted:
+            self._groups.pop(gang, None)
+            return
+        spec = data.get("spec") or {}
+        minimum, timeout_s = spec.get("minMember"), spec.get("scheduleTimeoutSeconds")
+        self._groups[gang] = gang_of_pod_group(
+            namespace,
+            name,
+            min_member=minimum if isinstance(minimum, int) else 0,
+            schedule_timeout_s=timeout_s if isinstance(timeout_s, int) else None,
+            annotations=meta.get("annotations") or {},
+        )
+
+    def see(self, pod: Watched) -> None:
+        """A member as it is now."""
+        self._members.setdefault(pod.gang, {})[pod.uid] = pod
+        self._judge(pod.gang)
+
+    def gone(self, pod: Watched) -> None:
+        """A member was deleted."""
+        members = self._members.get(pod.gang, {})
+        members.pop(pod.uid, None)
+        if pod.node or any(each.node for each in members.values()):
+            self._excuse(pod.gang)
+        if not members:
+            self._members.pop(pod.gang, None)
+            self.excused.discard(pod.gang)
+        self._judge(pod.gang)
+
+    def lapsed(self, pod: Watched, plans: Iterable[str]) -> None:
+        """A decided member was deleted, ended or withdrawn: plans that name it may not know yet."""
+        for plan in plans:
+            self._lapsed[plan] = self._verdicts.now_s
+        if any(each.node for each in self._members.get(pod.gang, {}).values()):
+            self._excuse(pod.gang)
+        if len(self._lapsed) > 10_000:
+            self._lapsed = {plan: at_s for plan, at_s in self._lapsed.items() if not self._is_old(at_s)}
+
+    def excuse_started(self, gangs: Iterable[str]) -> None:
+        """The ledger lost something while these were being bound."""
+        for gang in gangs:
+            self._excuse(gang)
+
+    def half_there(self) -> list[str]:
+        """Gangs of which some members are on nodes, and too few."""
+        return [gang for group in self._half for gang in group]
+
+    def begins(self, pod: Watched, decision: Decision, ledger: LedgerView) -> None:
+        """The first member of a strict gang is bound under its plan: all of them must have been decided by it."""
+        gang = decision.gang
+        if gang is None or not gang.strict or self._has_begun(pod, decision.plan):
+            return
+        members = [ledger.decisions[name].decision for name in ledger.members.get(decision.plan, ())]
+        ready = sum(
+            1 for each in members if each.gang is not None and each.gang.name == gang.name and self._is_here(each)
+        )
+        if ready >= gang.size or not self._is_old(self._lapsed.get(decision.plan, -NEVER)):
+            return
+        if any(each in self.excused for each in gang.name.split(",")):
+            return
+        text = f"gang {gang.name}: {pod.text} is bound under plan {decision.plan}, {ready} of {gang.size} are decided"
+        self._verdicts.add("I3", f"gang {gang.name}, plan {decision.plan}", text)
+
+    def check_due(self) -> None:
+        """Time has gone on: say what is half there for too long."""
+        now_s = self._verdicts.now_s
+        for group, since_s in list(self._half.items()):
+            if now_s - since_s > self._limit_s:
+                bound = {each: self._bound(each) for each in group}
+                listed = ", ".join(f"{gang}: {count} of {self._minimum(gang)}" for gang, count in bound.items())
+                text = f"half there for {now_s - since_s:.1f} s: {listed} bound"
+                self._verdicts.add("I3", f"gang {group[0]}", f"gang {text}")
+                del self._half[group]
+        self._schedule()
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _is_here(self, decision: Decision) -> bool:
+        gang = decision.gang.name.split(",") if decision.gang else []
+        for each in gang:
+            pod = self._members.get(each, {}).get(decision.uid)
+            if pod is not None:
+                return pod.is_live and pod.attempt == decision.attempt
+        return False
+
+    def _has_begun(self, pod: Watched, plan: str) -> bool:
+        config = self._config(pod.gang)
+        group = (config.group if config else ()) or (pod.gang,)
+        return any(
+            each.node and each.plan == plan and each.uid != pod.uid
+            for gang in group
+            for each in self._members.get(gang, {}).values()
+        )
+
+    def _is_old(self, at_s: float) -> bool:
+        return at_s < self._verdicts.now_s - self._lag_s
+
+    def _config(self, gang: str) -> GangConfig | None:
+        found = self._groups.get(gang)
+        if found is not None:
+            return found
+        members = sorted(self._members.get(gang, {}).values(), key=lambda each: each.name)
+        configs = (each.gang_config for each in members)
+        return next((each for each in configs if each is not None and each.min_member is not None), None)
+
+    def _minimum(self, gang: str) -> int:
+        config = self._config(gang)
+        return (config.min_member if config else 0) or 0
+
+    def _bound(self, gang: str) -> int:
+        return sum(1 for each in self._members.get(gang, {}).values() if each.node)
+
+    def _judge(self, gang: str) -> None:
+        config = self._config(gang)
+        if config is None:
+            return
+        group = config.group or (gang,)
+        configs = [self._config(each) for each in group]
+        bound = [self._bound(each) for each in group]
+        is_strict = any(each is not None and each.mode == "Strict" for each in configs)
+        is_half = (
+            is_strict
+            and any(bound)
+            and any(count < self._minimum(each) for each, count in zip(group, bound, strict=True))
+            and self.excused.isdisjoint(group)
+        )
+        if is_half and group not in self._half:
+            self._half[group] = self._verdicts.now_s
+            self._schedule()
+        elif not is_half and group in self._half:
+            del self._half[group]
+            self._schedule()
+
+    def _excuse(self, gang: str) -> None:
+        config = self._config(gang)
+        for each in (config.group if config else ()) or (gang,):
+            if each in self._members:
+                self.excused.add(each)
+        self._judge(gang)
+
+    def _schedule(self) -> None:
+        self.due_s = min(self._half.values(), default=NEVER) + self._limit_s

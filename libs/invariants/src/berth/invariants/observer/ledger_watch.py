@@ -1,0 +1,172 @@
+"""LEDGER as its server stores it: who is decided, and whether a decision ends as it should (I4, I6, I12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from berth.contracts.errors import Broken
+from berth.contracts.ledger import Decision, Plan, PlanStatus
+from berth.invariants.facts import dumped
+from berth.invariants.log import LogEntry
+from berth.invariants.observer.decided import Decided
+from berth.invariants.observer.gang_watch import GangWatch
+from berth.invariants.observer.pods import Watched
+from berth.invariants.observer.reserved import Reserved
+from berth.invariants.observer.room import Room
+from berth.invariants.observer.verdicts import Verdicts
+from berth.transaction.ledger_view import Change, Held, LedgerView
+
+Name = tuple[str, str]
+
+
+class LedgerWatch:
+    """The fold of the ledger, and a judgement of each message.
+
+    `seen` gives the object of a name as the API shows it, `claim` works out anew what a name holds.
+    """
+
+    def __init__(
+        self,
+        verdicts: Verdicts,
+        decided: Decided,
+        room: Room,
+        gangs: GangWatch,
+        reserved: Reserved,
+        *,
+        seen: Callable[[Name], Watched | None],
+        claim: Callable[[Name], None],
+        keep_log: bool,
+    ) -> None:
+        self.view = LedgerView()
+        self.held: dict[Name, Held] = {}
+        self.log: list[LogEntry] | None = [] if keep_log else None
+        self._verdicts = verdicts
+        self._decided = decided
+        self._room = room
+        self._gangs = gangs
+        self._reserved = reserved
+        self._seen = seen
+        self._claim = claim
+
+    def message(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
+        """The next message that LEDGER has stored."""
+        if self.log is not None:
+            self.log.append(LogEntry(sequence, key, value, deleted))
+        self._verdicts.sequence = sequence
+        if ".account." in key and key[0] == "e":
+            self._apply(key, value, deleted, sequence)
+            return
+        change = self._apply(key, value, deleted, sequence)
+        if change is None:
+            return
+        if change.name is not None:
+            self._decision_changed(change.name)
+        elif change.plan:
+            self._plan_changed(change.plan)
+        elif change.epoch:
+            self._epoch_changed()
+
+    def lost(self, survivors: Iterable[tuple[str, bytes, bool, int]] = ()) -> None:
+        """LEDGER lost its tail, or everything: `survivors` are the messages (key, value, deleted, sequence) left."""
+        begun = {
+            held.decision.gang.name
+            for held in self.held.values()
+            if held.decision.gang is not None and self._decided.may_have_begun(held.decision.plan)
+        }
+        self._gangs.excuse_started(gang for group in begun for gang in group.split(","))
+        self._gangs.excuse_started(self._gangs.half_there())
+        self._room.is_doubtful = True
+        before = set(self.held)
+        self.view.reset()
+        self.held.clear()
+        if self.log is not None:
+            self.log.clear()
+        for key, value, deleted, sequence in survivors:
+            if self.log is not None:
+                self.log.append(LogEntry(sequence, key, value, deleted))
+            self._apply(key, value, deleted, sequence)
+        self.held.update(self.view.decisions)
+        committed = {plan for plan, entry in self.view.plans.items() if entry.status is PlanStatus.COMMITTED}
+        self._decided.lost(committed)
+        for name in before | set(self.held):
+            self._claim(name)
+
+    def _apply(self, key: str, value: bytes, deleted: bool, sequence: int) -> Change | None:
+        try:
+            return self.view.apply(key, value, deleted, sequence)
+        except (Broken, ValueError) as error:
+            self._verdicts.add("I0", f"ledger {key}", f"ledger key {key} cannot be read: {error}")
+            return None
+
+    def _decision_changed(self, name: tuple[str, str]) -> None:
+        before = self.held.get(name)
+        now = self.view.decisions.get(name)
+        if before is not None and (now is None or not _says_the_same(before.decision, now.decision)):
+            self._judge_end(name, before.decision, now.decision if now else None)
+        if now is None:
+            self.held.pop(name, None)
+        else:
+            self.held[name] = now
+            self._decided.add(now.decision, self.view.epoch.epoch)
+            if now.decision.reservation_uid:
+                self._reserved.decided(now.decision)
+        if before is not None and (now is None or now.decision.uid != before.decision.uid):
+            self._forget_absent(before.decision.uid, name)
+        self._claim(name)
+
+    def _judge_end(self, name: tuple[str, str], decision: Decision, successor: Decision | None) -> None:
+        """A decision leaves LEDGER: only when it is settled (R3), and that is final, so the truth shows it, too."""
+        if self._room.is_doubtful or self.is_settled(name, decision):
+            return
+        what = f"replaced by plan {successor.plan} for {successor.node}" if successor else "deleted"
+        pod = self._seen(name)
+        how = f"its pod is bound to {pod.node}" if pod is not None and pod.node else "its pod is there, unbound"
+        text = f"{'/'.join(name)}: the decision of plan {decision.plan} for {decision.node} is {what}, and {how}"
+        self._verdicts.add("I6", f"{'/'.join(name)}, plan {decision.plan}", text)
+
+    def is_settled(self, name: tuple[str, str], decision: Decision) -> bool:
+        """Its pod is gone, has ended or shows a higher attempt, or its plan was given up: all of them are final."""
+        pod = self._seen(name)
+        if pod is None or pod.uid != decision.uid or pod.has_ended or pod.attempt > decision.attempt:
+            return True
+        return self.view.plan_status(decision.plan) is PlanStatus.ABORTED
+
+    def _plan_changed(self, plan: str) -> None:
+        entry: Plan | None = self.view.plans.get(plan)
+        if entry is None:
+            self._decided.plan_deleted(plan)
+            return
+        before = self._decided.plan(entry)
+        if before in (PlanStatus.COMMITTED, PlanStatus.ABORTED) and entry.status is not before:
+            text = f"plan {plan} was {before} and is {entry.status}"
+            self._verdicts.add("I12", f"plan {plan}", text)
+        if entry.status is PlanStatus.ABORTED:
+            for name in list(self.view.members.get(plan, ())):
+                self._claim(name)
+
+    def _epoch_changed(self) -> None:
+        epoch = self.view.epoch.epoch
+        if epoch < self._decided.newest_epoch and not self._room.is_doubtful:
+            text = f"the epoch goes back from {self._decided.newest_epoch} to {epoch}"
+            self._verdicts.add("I12", f"epoch {epoch}", text)
+        if epoch > self._decided.newest_epoch:
+            self._decided.newest_epoch = epoch
+            self._room.is_doubtful = False
+        names_before = list(self.held)
+        uids = {held.decision.uid: name for name, held in self.held.items()}
+        self.held.clear()
+        for uid, name in uids.items():
+            self._forget_absent(uid, name)
+        for name in names_before:
+            self._claim(name)
+
+    def _forget_absent(self, uid: str, name: tuple[str, str]) -> None:
+        seen = self._seen(name)
+        if seen is None or seen.uid != uid:
+            self._decided.forget(uid)
+
+
+def _says_the_same(one: Decision, other: Decision) -> bool:
+    return (one.plan, one.uid, one.attempt, one.node) == (other.plan, other.uid, other.attempt, other.node) and dumped(
+        one.allocation.devices
+    ) == dumped(other.allocation.devices)

@@ -1,0 +1,77 @@
+"""What limits room, as the API tells of it: nodes, devices, quota groups. And the writer's Lease."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from berth.contracts import names
+from berth.invariants.facts import amounts_of
+from berth.invariants.observer.decided import Decided
+from berth.invariants.observer.room import Group, Limit, Room
+from berth.invariants.observer.verdicts import Verdicts
+
+LEASE: Final = "cluster-writer"
+
+
+class Limits:
+    """Writes what objects say into the room's limits."""
+
+    def __init__(self, verdicts: Verdicts, room: Room, decided: Decided) -> None:
+        self._verdicts = verdicts
+        self._room = room
+        self._decided = decided
+        self._lease_epoch = 0
+
+    def see_node(self, data: Mapping[str, Any], deleted: bool) -> None:
+        """A node."""
+        name = data["metadata"]["name"]
+        if deleted:
+            self._room.nodes.pop(name, None)
+            return
+        offered = amounts_of((data.get("status") or {}).get("allocatable"))
+        limit = self._room.nodes.get(name)
+        if limit is None:
+            self._room.nodes[name] = Limit(offered)
+        else:
+            limit.change(offered, self._verdicts.now_s, self._room.lag_s)
+
+    def see_device(self, data: Mapping[str, Any], deleted: bool) -> None:
+        """The devices of a node. Memory counts with the most that a minor ever had."""
+        node = data["metadata"]["name"]
+        for each in () if deleted else (data.get("spec") or {}).get("devices") or ():
+            memory = amounts_of(each.get("resources")).get(names.GPU_MEMORY, 0)
+            if memory:
+                minor = (node, each.get("type", ""), each.get("minor", 0), names.GPU_MEMORY)
+                self._room.memory[minor] = max(memory, self._room.memory.get(minor, 0))
+
+    def see_quota(self, data: Mapping[str, Any], deleted: bool) -> None:
+        """An ElasticQuota."""
+        meta = data["metadata"]
+        name = meta["name"]
+        if deleted:
+            self._room.groups.pop(name, None)
+            return
+        spec = data.get("spec") or {}
+        parent = (meta.get("labels") or {}).get(names.LABEL_QUOTA_PARENT, "")
+        most, firm = amounts_of(spec.get("max")), amounts_of(spec.get("min"))
+        known = self._room.groups.get(name)
+        if known is None or known.parent != parent:
+            self._room.groups[name] = Group(parent, Limit(most), Limit(firm))
+        else:
+            known.most.change(most, self._verdicts.now_s, self._room.lag_s)
+            known.firm.change(firm, self._verdicts.now_s, self._room.lag_s)
+
+    def see_lease(self, data: Mapping[str, Any], deleted: bool) -> None:
+        """A Lease: the writer's says the epoch, and the newest plan that anybody may have acted on."""
+        meta = data["metadata"]
+        if meta.get("name") != LEASE or deleted:
+            return
+        notes = meta.get("annotations") or {}
+        text = notes.get(names.ANNOTATION_EPOCH, "")
+        epoch = int(text) if text.isdecimal() and len(text) < 16 else 0
+        if epoch < self._lease_epoch:
+            text = f"the Lease's epoch goes back from {self._lease_epoch} to {epoch}"
+            self._verdicts.add("I12", "lease", text)
+        self._lease_epoch = max(epoch, self._lease_epoch)
+        self._decided.acted_on(notes.get(names.ANNOTATION_PLAN, ""))

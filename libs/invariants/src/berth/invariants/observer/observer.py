@@ -1,0 +1,309 @@
+"""The fold that judges every moment: one call per ledger message, API change, or message of STATE.
+
+It has to be told in true order, as the server and the API server have stored things, not as some reader came to see
+them: then every rule is exact, and what is found was wrong at that very moment. A simulation, which owns both, can do
+that. Whoever sees them late (a program beside them) judges moments with `check` instead.
+
+Amounts of pods are those that they were bound with; a resize in place is seen by `finish` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from berth.contracts import names
+from berth.contracts.ledger import Decision
+from berth.invariants.checking import INVARIANTS
+from berth.invariants.facts import Facts
+from berth.invariants.log import LogEntry, folded_otherwise, state_hash
+from berth.invariants.observer.binds import judge_bind, judge_change
+from berth.invariants.observer.decided import Decided
+from berth.invariants.observer.gang_watch import GangWatch
+from berth.invariants.observer.ledger_watch import LedgerWatch
+from berth.invariants.observer.limits import Limits
+from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation
+from berth.invariants.observer.reserved import Reserved
+from berth.invariants.observer.room import Hold, Room, minors_of
+from berth.invariants.observer.state_fence import StateFence
+from berth.invariants.observer.verdicts import Verdicts, Violation
+from berth.invariants.promises import PROMISES
+from berth.invariants.report import Report, result_of
+from berth.invariants.world import NodeHold, World
+from berth.transaction.ledger_view import LedgerView
+
+Json = Mapping[str, Any]
+KINDS: Final = ("pods", "nodes", "devices", "elasticquotas", "podgroups", "reservations")
+LAG_S: Final = 10.0
+RECOVERY_S: Final = 30.0
+
+
+class Observer:
+    """One cluster from its first moment.
+
+    Args:
+        schedulers: the scheduler names whose pods are Berth's.
+        recovery_s: how long a gang may be half there (a fault, then its repair).
+        lag_s: how late the slowest view or answer may be; a limit lowered, a pod of another scheduler, or a member
+            deleted within this time is not held against anybody.
+        keep_log: keep every ledger message, for the replay check (I7) of `finish`.
+    """
+
+    def __init__(
+        self,
+        *,
+        schedulers: Iterable[str] = (names.SCHEDULER_NAME,),
+        recovery_s: float = RECOVERY_S,
+        lag_s: float = LAG_S,
+        keep_log: bool = False,
+    ) -> None:
+        self.verdicts = Verdicts()
+        self.room = Room(self.verdicts, lag_s)
+        self.gangs = GangWatch(self.verdicts, limit_s=recovery_s, lag_s=lag_s)
+        self.pods: dict[tuple[str, str], Watched] = {}
+        self._schedulers = frozenset(schedulers)
+        self._objects: dict[str, dict[tuple[str, str], Json]] = {kind: {} for kind in KINDS}
+        self._placeholders: dict[tuple[str, str], Watched] = {}
+        self._decided = Decided()
+        self._reserved = Reserved(self.verdicts, self.room, self.pods)
+        self._fence = StateFence(self.verdicts)
+        self._ledger = LedgerWatch(
+            self.verdicts,
+            self._decided,
+            self.room,
+            self.gangs,
+            self._reserved,
+            seen=self._seen,
+            claim=self._claim,
+            keep_log=keep_log,
+        )
+        self._unreadable = 0
+        limits = Limits(self.verdicts, self.room, self._decided)
+        self._readers = {
+            "pods": self._see_pod,
+            "reservations": self._see_reservation,
+            "nodes": limits.see_node,
+            "devices": limits.see_device,
+            "elasticquotas": limits.see_quota,
+            "podgroups": self.gangs.see_group,
+            "leases": limits.see_lease,
+        }
+
+    @property
+    def view(self) -> LedgerView:
+        """The ledger as folded so far."""
+        return self._ledger.view
+
+    @property
+    def log(self) -> list[LogEntry] | None:
+        """Its messages so far, if they are kept."""
+        return self._ledger.log
+
+    @property
+    def violations(self) -> list[Violation]:
+        """What was found so far, in order."""
+        return self.verdicts.found
+
+    @property
+    def ok(self) -> bool:
+        """Nothing was found so far."""
+        return not self.verdicts.found
+
+    def hash(self) -> str:
+        """Of the ledger as folded so far, the same on every machine."""
+        return state_hash(self.view)
+
+    # --- what is told ------------------------------------------------------------------------------------------------
+
+    def at(self, now_s: float) -> None:
+        """Time has gone on, in seconds from any start. Cheap; call it before each event."""
+        self.verdicts.now_s = now_s
+        if now_s >= self.gangs.due_s:
+            self.gangs.check_due()
+
+    def ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
+        """The next message that LEDGER has stored."""
+        self._ledger.message(key, value, deleted, sequence)
+
+    def ledger_lost(self, survivors: Iterable[tuple[str, bytes, bool, int]] = ()) -> None:
+        """LEDGER lost its tail, or everything: `survivors` are the messages (key, value, deleted, sequence) left."""
+        self._ledger.lost(survivors)
+
+    def state(self, key: str, value: bytes, deleted: bool) -> None:
+        """The next message that STATE has stored."""
+        self._fence.see(key, value, deleted)
+
+    def state_lost(self) -> None:
+        """STATE lost something, or was made anew."""
+        self._fence.reset()
+
+    def api(self, kind: str, data: Json | bytes, *, deleted: bool = False) -> None:
+        """An object was written, or (with its last state) deleted. `kind` is its plural; others are passed over.
+
+        `data` is kept, not copied: it must not be changed later.
+        """
+        reader = self._readers.get(kind)
+        if reader is None:
+            return
+        try:
+            read: Json = msgspec.json.decode(data) if isinstance(data, bytes) else data
+            reader(read, deleted)
+            self._keep(kind, read, deleted)
+        except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError) as error:
+            self._unreadable += 1
+            self.verdicts.add("I0", f"{kind} {self._unreadable}", f"an object of {kind} cannot be read: {error}")
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def world(self, *, quiet: bool = True, holds: Iterable[NodeHold] = ()) -> World:
+        """This moment."""
+        objects = self._objects
+        return World.of(
+            pods=objects["pods"].values(),
+            nodes=objects["nodes"].values(),
+            devices=objects["devices"].values(),
+            quotas=objects["elasticquotas"].values(),
+            pod_groups=objects["podgroups"].values(),
+            reservations=objects["reservations"].values(),
+            ledger_view=self.view,
+            holds=holds,
+            schedulers=self._schedulers,
+            excused_gangs=self.gangs.excused,
+            is_quiet=quiet,
+        )
+
+    def finish(self, *, quiet: bool = True, holds: Iterable[NodeHold] = ()) -> Report:
+        """Everything found on the way, and this moment from scratch. `quiet`: nothing is under way any more."""
+        self.gangs.check_due()
+        texts: dict[str, list[str]] = {name: [] for name in PROMISES}
+        for violation in self.verdicts.found:
+            texts[violation.promise].append(str(violation))
+        facts = Facts(self.world(quiet=quiet, holds=holds))
+        for invariant in INVARIANTS:
+            texts[invariant.name] += [f"at the end: {finding.text}" for finding in invariant.find(facts)]
+        if self.log is not None:
+            texts["I7"] += [finding.text for finding in folded_otherwise(self.log, self.view)]
+        return Report(
+            [
+                result_of(promise.name, promise.sentence, texts[promise.name], promise.title)
+                for promise in PROMISES.values()
+            ]
+        )
+
+    # --- the API -----------------------------------------------------------------------------------------------------
+
+    def _seen(self, name: tuple[str, str]) -> Watched | None:
+        return self.pods.get(name) if name[0] else self._placeholders.get(name)
+
+    def _see_pod(self, data: Json, deleted: bool) -> None:
+        name = name_of(data)
+        known = self.pods.get(name)
+        if deleted:
+            if known is not None:
+                del self.pods[name]
+                self._gone(known)
+            return
+        if known is not None and is_same(known, data):
+            return
+        pod = read_pod(data, self._schedulers, known)
+        if known is not None and known.uid != pod.uid:
+            self._gone(known)
+            known = None
+        self.pods[name] = pod
+        self._changed(known, pod)
+
+    def _changed(self, known: Watched | None, pod: Watched) -> None:
+        pod.was_bound = known.was_bound if known is not None else bool(pod.node)
+        pod.bound_s = known.bound_s if known is not None and known.node else self.verdicts.now_s
+        if known is not None:
+            judge_change(known, pod, self.verdicts)
+        if pod.node and pod.is_ours and not pod.was_bound:
+            pod.was_bound = True
+            decision = judge_bind(pod, self._decided, self.verdicts)
+            if decision is not None:
+                self.gangs.begins(pod, decision, self.view)
+        if pod.gang:
+            self.gangs.see(pod)
+            if known is not None and (pod.attempt > known.attempt or pod.has_ended > known.has_ended):
+                self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
+        self._claim(pod.name)
+
+    def _gone(self, pod: Watched) -> None:
+        if pod.gang:
+            self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
+            self.gangs.gone(pod)
+        self.room.put(pod.uid, None)
+        self._reserved.changed(pod.uid, pod, None)
+        held = self._ledger.held.get(pod.name)
+        if held is None or held.decision.uid != pod.uid:
+            self._decided.forget(pod.uid)
+        self._claim(pod.name)
+
+    def _see_reservation(self, data: Json, deleted: bool) -> None:
+        name = ("", data["metadata"]["name"])
+        if deleted:
+            self._placeholders.pop(name, None)
+            self._reserved.gone(data["metadata"].get("uid", ""))
+        else:
+            self._placeholders[name] = placeholder = read_reservation(data)
+            self._reserved.see(data, placeholder)
+            self._claim(name)
+
+    def _keep(self, kind: str, data: Json, deleted: bool) -> None:
+        """The newest version of every object, for the end."""
+        kept = self._objects.get(kind)
+        if kept is None:
+            return
+        if deleted:
+            kept.pop(name_of(data), None)
+        else:
+            kept[name_of(data)] = data
+
+    # --- who holds what ----------------------------------------------------------------------------------------------
+
+    def _claim(self, name: tuple[str, str]) -> None:
+        """What the pod of this name holds now: by its object when it is bound, else by its decision."""
+        held = self._ledger.held.get(name)
+        if not name[0]:
+            self._reserved.claim(name[1], held.decision if held else None)
+            return
+        pod = self.pods.get(name)
+        if pod is None:
+            return
+        if pod.node:
+            self.room.put(pod.uid, self._bound(pod) if pod.is_live else None)
+        elif held is not None and held.decision.uid == pod.uid and not self._ledger.is_settled(name, held.decision):
+            self.room.put(pod.uid, self._hold_of(held.decision, pod))
+        else:
+            self.room.put(pod.uid, None)
+        self._reserved.changed(pod.uid, pod, held.decision if held is not None else None)
+
+    def _bound(self, pod: Watched) -> Hold:
+        group = pod.annotations.get(names.ANNOTATION_QUOTA, "").rpartition("/")[2]
+        return Hold(
+            uid=pod.uid,
+            text=pod.text,
+            node=pod.node,
+            amounts=pod.amounts,
+            devices=minors_of(pod.node, pod.devices),
+            groups=self.room.line_of(group) if group else (),
+            is_firm=pod.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
+            is_ours=pod.is_ours,
+            is_bound=True,
+            since_s=pod.bound_s,
+        )
+
+    def _hold_of(self, decision: Decision, pod: Watched) -> Hold:
+        group = decision.quota.rpartition("/")[2]
+        return Hold(
+            uid=decision.uid,
+            text=pod.text,
+            node=decision.node,
+            amounts=decision.allocation.amounts,
+            devices=minors_of(decision.node, decision.allocation.devices),
+            groups=self.room.line_of(group) if group else (),
+            is_firm=decision.non_preemptible,
+            since_s=self.verdicts.now_s,
+        )

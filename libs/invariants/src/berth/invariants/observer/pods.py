@@ -1,0 +1,149 @@
+"""Pods and Reservations as an observer keeps them: read once, compared cheaply with the next version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from berth.contracts import kube, names
+from berth.contracts.ledger import DeviceGrant
+from berth.invariants.facts import ENDED, read_devices
+from berth.resources.amounts import Amounts, parse_amounts
+from berth.resources.pod_request import request_of
+from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod
+
+NO_TEXTS: Mapping[str, str] = {}
+KNOWN_MAX = 4096
+
+
+class Watched:
+    """What of a pod, or of a Reservation (with an empty namespace), matters to the promises."""
+
+    __slots__ = (
+        "amounts",
+        "annotations",
+        "attempt",
+        "attempt_text",
+        "bound_s",
+        "device_text",
+        "gang",
+        "gang_config",
+        "has_ended",
+        "is_ours",
+        "labels",
+        "name",
+        "node",
+        "owners",
+        "plan",
+        "uid",
+        "was_bound",
+    )
+
+    def __init__(self, name: tuple[str, str], uid: str, node: str, annotations: Mapping[str, str]) -> None:
+        self.name = name
+        self.uid = uid
+        self.node = node
+        self.annotations = annotations
+        self.labels: Mapping[str, str] = NO_TEXTS
+        self.attempt_text = annotations.get(names.ANNOTATION_ATTEMPT, "0")
+        self.attempt = _attempt(self.attempt_text)
+        self.plan = annotations.get(names.ANNOTATION_PLAN, "")
+        self.device_text = annotations.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
+        self.has_ended = False
+        self.is_ours = False
+        self.amounts: Amounts = {}
+        self.gang = ""
+        self.gang_config: GangConfig | None = None
+        self.bound_s = 0.0
+        self.was_bound = False
+        self.owners: tuple[kube.OwnerReference, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """How evidence names it."""
+        return "/".join(self.name) if self.name[0] else f"reservation {self.name[1]}"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it holds room once it has a node."""
+        return not self.has_ended
+
+    @property
+    def devices(self) -> list[DeviceGrant]:
+        """The devices it was given."""
+        return read_devices(self.annotations)
+
+
+def name_of(data: Mapping[str, Any]) -> tuple[str, str]:
+    """Namespace and name. Raises KeyError or TypeError for what is no object."""
+    meta = data["metadata"]
+    return (meta.get("namespace") or "", meta["name"])
+
+
+def is_same(known: Watched, data: Mapping[str, Any]) -> bool:
+    """Nothing has changed that matters: what most updates of a pod are."""
+    meta = data["metadata"]
+    notes = meta.get("annotations") or NO_TEXTS
+    return (
+        known.uid == meta.get("uid")
+        and known.node == ((data.get("spec") or {}).get("nodeName") or "")
+        and known.has_ended == ((data.get("status") or {}).get("phase") in ENDED)
+        and known.attempt_text == notes.get(names.ANNOTATION_ATTEMPT, "0")
+        and known.plan == notes.get(names.ANNOTATION_PLAN, "")
+        and known.device_text == notes.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
+    )
+
+
+def read_pod(data: Mapping[str, Any], schedulers: frozenset[str], known: Watched | None) -> Watched:
+    """A pod from its object; its amounts stay those that are `known`. Raises msgspec.ValidationError."""
+    meta = data["metadata"]
+    spec = data.get("spec") or {}
+    pod = Watched(name_of(data), meta["uid"], spec.get("nodeName") or "", meta.get("annotations") or NO_TEXTS)
+    pod.labels = meta.get("labels") or NO_TEXTS
+    pod.has_ended = (data.get("status") or {}).get("phase") in ENDED
+    pod.is_ours = spec.get("schedulerName") in schedulers
+    if known is not None and known.uid == pod.uid:
+        pod.amounts = known.amounts
+    else:
+        pod.amounts = _amounts(spec)
+    owners = meta.get("ownerReferences")
+    pod.owners = tuple(msgspec.convert(owners, list[kube.OwnerReference])) if owners else ()
+    pod.gang = gang_name_of_pod(pod.labels, pod.annotations) if pod.is_ours else ""
+    if pod.gang:
+        pod.gang = f"{pod.name[0]}/{pod.gang}"
+        pod.gang_config = gang_of_pod(pod.name[0], pod.labels, pod.annotations)
+    return pod
+
+
+_encode = msgspec.json.Encoder().encode
+_known_amounts: dict[bytes, Amounts] = {}
+
+
+def _amounts(spec: Mapping[str, Any]) -> Amounts:
+    """The request; most pods are replicas of each other, so that what their containers say has been read before."""
+    if spec.get("initContainers") or spec.get("overhead") or spec.get("resources"):
+        return request_of(msgspec.convert(spec, kube.PodSpec))[0]
+    key = _encode([each.get("resources") for each in spec.get("containers") or ()])
+    found = _known_amounts.get(key)
+    if found is None:
+        if len(_known_amounts) >= KNOWN_MAX:
+            _known_amounts.clear()
+        found = _known_amounts[key] = request_of(msgspec.convert(spec, kube.PodSpec))[0]
+    return found
+
+
+def read_reservation(data: Mapping[str, Any]) -> Watched:
+    """A Reservation as a holder of room."""
+    meta = data["metadata"]
+    status = data.get("status") or {}
+    found = Watched(("", meta["name"]), meta["uid"], status.get("nodeName") or "", meta.get("annotations") or NO_TEXTS)
+    found.has_ended = status.get("phase") in ENDED
+    found.is_ours = True
+    found.amounts = parse_amounts(status.get("allocatable"), "")[0]
+    return found
+
+
+def _attempt(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 16 else 0

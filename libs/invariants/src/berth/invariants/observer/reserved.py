@@ -1,0 +1,196 @@
+"""Reservations at every moment: who may draw on one, and whether strangers leave free what it holds (I10, I10b)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from berth.contracts import kube, names
+from berth.contracts.ledger import Decision
+from berth.invariants.devices import PERCENT
+from berth.invariants.facts import read_reservation_uid
+from berth.invariants.observer.pods import Watched
+from berth.invariants.observer.room import NOT_OF_NODES, Hold, Minor, Room, minors_of
+from berth.invariants.observer.verdicts import Verdicts
+from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
+
+
+@dataclass(slots=True)
+class Kept:
+    """One Reservation that holds room, from its decision to its end."""
+
+    name: str
+    uid: str
+    node: str
+    amounts: Mapping[str, int]
+    devices: tuple[tuple[Minor, int], ...] = ()
+    is_placed: bool = False
+    is_for_one: bool = True
+    owners: CompiledOwners | None = None
+    owners_since_s: float = field(default=0.0)
+
+
+class Reserved:
+    """Reservations that hold room, by uid and by node, and their users."""
+
+    def __init__(self, verdicts: Verdicts, room: Room, pods: Mapping[tuple[str, str], Watched]) -> None:
+        self._verdicts = verdicts
+        self._room = room
+        self._pods = pods
+        self._by_uid: dict[str, Kept] = {}
+        self._on_node: dict[str, set[str]] = {}
+        self._users: dict[str, str] = {}
+        self._specs: dict[str, tuple[Any, float, CompiledOwners, bool]] = {}
+        self._seen: dict[str, Watched] = {}
+
+    def see(self, data: Mapping[str, Any], now: Watched) -> None:
+        """A Reservation as it is now."""
+        spec = data.get("spec") or {}
+        owners = spec.get("owners")
+        known = self._specs.get(now.uid)
+        if known is None or known[0] != owners:
+            read = msgspec.convert(owners or [], list[kube.ReservationOwner])
+            since_s = self._verdicts.now_s if known is not None else -1e18
+            self._specs[now.uid] = (owners, since_s, compile_owners(read), spec.get("allocateOnce") is not False)
+        self._seen[now.name[1]] = now
+        if now.node and now.is_live and now.plan:
+            devices = minors_of(now.node, now.devices)
+            self._hold(Kept(now.name[1], now.uid, now.node, now.amounts, devices, is_placed=True))
+        elif now.has_ended or (now.uid in self._by_uid and self._by_uid[now.uid].is_placed):
+            self._drop(now.uid)
+
+    def gone(self, uid: str) -> None:
+        """A Reservation was deleted."""
+        self._drop(uid)
+        self._specs.pop(uid, None)
+        self._seen = {name: each for name, each in self._seen.items() if each.uid != uid}
+
+    def claim(self, name: str, decision: Decision | None) -> None:
+        """The decision on a Reservation, as LEDGER holds it now."""
+        seen = self._seen.get(name)
+        if seen is None:
+            return
+        known = self._by_uid.get(seen.uid)
+        if known is not None and known.is_placed:
+            return
+        is_current = decision is not None and decision.uid == seen.uid and decision.attempt == seen.attempt
+        if decision is not None and is_current and seen.is_live and not seen.node:
+            grants = minors_of(decision.node, decision.allocation.devices)
+            self._hold(Kept(name, seen.uid, decision.node, decision.allocation.amounts, grants))
+        elif known is not None:
+            self._drop(seen.uid)
+
+    def decided(self, decision: Decision) -> None:
+        """A pod was decided to draw on a reservation."""
+        reserved = self._by_uid.get(decision.reservation_uid)
+        if reserved is None or not reserved.is_placed:
+            return
+        text = f"{decision.namespace}/{decision.name}"
+        subject = f"reservation {reserved.name}, {text}"
+        if decision.node != reserved.node:
+            told = f"{text} is decided for {decision.node} out of reservation {reserved.name} on {reserved.node}"
+            self._verdicts.add("I10", subject, told)
+        self._judge_owner(decision, reserved, subject)
+
+    def changed(self, uid: str, pod: Watched, decision: Decision | None) -> None:
+        """What this pod holds may have changed."""
+        hold = self._room.holds.get(uid)
+        if hold is None:
+            self._users.pop(uid, None)
+            return
+        used = read_reservation_uid(pod.annotations) if hold.is_bound else decision.reservation_uid if decision else ""
+        if used:
+            is_new = self._users.get(uid) != used
+            self._users[uid] = used
+            if is_new:
+                self._judge_single_use(used, hold)
+        else:
+            self._users.pop(uid, None)
+        if hold.is_ours and self._on_node.get(hold.node) and used not in self._on_node[hold.node]:
+            self._judge_room(hold.node, hold.amounts, hold.devices)
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _hold(self, reserved: Kept) -> None:
+        spec = self._specs.get(reserved.uid)
+        if spec is not None:
+            reserved.owners_since_s, reserved.owners, reserved.is_for_one = spec[1], spec[2], spec[3]
+        known = self._by_uid.get(reserved.uid)
+        if known is not None and known.node != reserved.node:
+            self._on_node[known.node].discard(reserved.uid)
+        self._by_uid[reserved.uid] = reserved
+        self._on_node.setdefault(reserved.node, set()).add(reserved.uid)
+        if known is None:
+            self._judge_room(reserved.node, reserved.amounts, reserved.devices)
+
+    def _drop(self, uid: str) -> None:
+        known = self._by_uid.pop(uid, None)
+        if known is not None:
+            on_node = self._on_node[known.node]
+            on_node.discard(uid)
+            if not on_node:
+                del self._on_node[known.node]
+
+    def _judge_owner(self, decision: Decision, reserved: Kept, subject: str) -> None:
+        pod = self._pods.get((decision.namespace, decision.name))
+        lag_s = self._room.lag_s
+        if pod is None or reserved.owners is None or reserved.owners_since_s > self._verdicts.now_s - lag_s:
+            return
+        identity = PodIdentity(decision.namespace, decision.name, decision.uid, dict(pod.labels), pod.owners)
+        if pod.uid == decision.uid and not reserved.owners.accept(identity):
+            self._verdicts.add("I10", subject, f"{pod.text} draws on reservation {reserved.name} and is no owner of it")
+
+    def _judge_single_use(self, used: str, hold: Hold) -> None:
+        reserved = self._by_uid.get(used)
+        if reserved is None or not reserved.is_for_one or self._room.is_doubtful:
+            return
+        others = [self._room.holds[uid].text for uid, each in self._users.items() if each == used and uid != hold.uid]
+        if others:
+            listed = ", ".join((hold.text, *others))
+            text = f"reservation {reserved.name} serves one pod and has {len(others) + 1}: {listed}"
+            self._verdicts.add("I10", f"reservation {reserved.name}", text)
+
+    def _judge_room(self, node: str, wanted: Mapping[str, int], minors: tuple[tuple[Minor, int], ...]) -> None:
+        """Holders of the node, and what its reservations have left, fit together in what was just taken."""
+        limit = self._room.nodes.get(node)
+        if self._room.is_doubtful or limit is None:
+            return
+        holds = list(self._room.on_node.get(node, {}).values())
+        here = [self._by_uid[uid] for uid in sorted(self._on_node.get(node, ()))]
+        for name, amount in wanted.items():
+            if amount <= 0 or name in NOT_OF_NODES or name == names.PODS:
+                continue
+            held = sum(hold.amounts.get(name, 0) for hold in holds)
+            left = sum(max(0, each.amounts.get(name, 0) - self._used(each, holds, name)) for each in here)
+            most = limit.most(name, self._verdicts.now_s - self._room.lag_s)
+            if left and most is not None and held + left > most:
+                text = f"node {node}: {held} held and {left} still reserved of {most} {name}"
+                self._verdicts.add("I10b", f"node {node}, {name}", text)
+        for minor, amount in minors:
+            if amount and minor[3] in PERCENT:
+                self._judge_minor(minor, holds, here)
+
+    def _judge_minor(self, minor: Minor, holds: list[Hold], here: list[Kept]) -> None:
+        held = sum(_of(hold, minor) for hold in holds)
+        left = 0
+        for each in here:
+            reserved = sum(amount for at, amount in each.devices if at == minor)
+            used = sum(_of(hold, minor) for hold in self._users_of(each, holds))
+            left += max(0, reserved - used)
+        if left and held + left > 100:
+            subject = f"node {minor[0]}, {minor[1]} {minor[2]}"
+            text = f"{subject}: {held} held and {left} still reserved of 100 {minor[3]}"
+            self._verdicts.add("I10b", f"{subject}, {minor[3]}", text)
+
+    def _used(self, reserved: Kept, holds: list[Hold], name: str) -> int:
+        return sum(hold.amounts.get(name, 0) for hold in self._users_of(reserved, holds))
+
+    def _users_of(self, reserved: Kept, holds: list[Hold]) -> Iterator[Hold]:
+        return (hold for hold in holds if self._users.get(hold.uid) == reserved.uid)
+
+
+def _of(hold: Hold, minor: Minor) -> int:
+    return sum(amount for at, amount in hold.devices if at == minor)

@@ -1,0 +1,232 @@
+"""Room at every moment: sums of what is held, kept up to date claim by claim, compared when something is taken.
+
+Capacity can be lowered after a decision was taken in good faith; so a limit counts with the largest value that it had
+within the last `lag_s`. Pods of other schedulers count once they were there for so long, since nobody can know earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from berth.contracts import names
+from berth.contracts.ledger import DeviceGrant
+from berth.invariants.amounts import SHRINKING
+from berth.invariants.devices import PERCENT
+from berth.invariants.facts import BY_MINOR
+from berth.invariants.observer.verdicts import Verdicts
+from berth.resources.amounts import Amounts
+
+NOT_OF_NODES = BY_MINOR | SHRINKING
+Minor = tuple[str, str, int, str]
+"""Node, kind, minor, resource."""
+
+
+class Hold(NamedTuple):
+    """What one pod takes: by its object once it is bound, by its decision before."""
+
+    uid: str
+    text: str
+    node: str
+    amounts: Mapping[str, int]
+    devices: tuple[tuple[Minor, int], ...] = ()
+    groups: tuple[str, ...] = ()
+    is_firm: bool = False
+    is_ours: bool = True
+    is_bound: bool = False
+    since_s: float = 0.0
+
+
+def minors_of(node: str, grants: list[DeviceGrant]) -> tuple[tuple[Minor, int], ...]:
+    """Grants in the form of a hold."""
+    return tuple(
+        ((node, grant.kind, grant.minor, name), amount) for grant in grants for name, amount in grant.amounts.items()
+    )
+
+
+class Limit:
+    """A limit that changes. Former values count until everybody can have seen their successor."""
+
+    __slots__ = ("amounts", "former")
+
+    def __init__(self, amounts: Amounts) -> None:
+        self.amounts = amounts
+        self.former: list[tuple[float, Amounts]] = []
+
+    def change(self, amounts: Amounts, now_s: float, lag_s: float) -> None:
+        """Another value from now on."""
+        if amounts != self.amounts:
+            self.former = [each for each in self.former if each[0] >= now_s - lag_s]
+            self.former.append((now_s, self.amounts))
+            self.amounts = amounts
+
+    def most(self, name: str, since_s: float) -> int | None:
+        """The largest value in force since then; None: no limit was."""
+        values = [self.amounts.get(name)]
+        values += [amounts.get(name) for replaced_s, amounts in self.former if replaced_s >= since_s]
+        known = [value for value in values if value is not None]
+        return max(known) if len(known) == len(values) else None
+
+
+class Group(NamedTuple):
+    """A quota group: its parent and what it may hold."""
+
+    parent: str
+    most: Limit
+    firm: Limit
+
+
+class Room:
+    """Who holds what, summed."""
+
+    def __init__(self, verdicts: Verdicts, lag_s: float) -> None:
+        self.holds: dict[str, Hold] = {}
+        self.nodes: dict[str, Limit] = {}
+        self.memory: dict[Minor, int] = {}
+        self.groups: dict[str, Group] = {}
+        self.on_node: dict[str, dict[str, Hold]] = {}
+        self.is_doubtful = False
+        """LEDGER has lost something: until the next epoch decisions may overlap, and only bound pods count."""
+        self._verdicts = verdicts
+        self.lag_s = lag_s
+        self._minors: dict[Minor, int] = {}
+        self._amounts: dict[tuple[str, str], int] = {}
+        self._charged: dict[tuple[str, str], int] = {}
+        self._firm: dict[tuple[str, str], int] = {}
+
+    def put(self, uid: str, hold: Hold | None) -> None:
+        """What this uid holds from now on. Whoever newly holds something is compared with what there is."""
+        old = self.holds.get(uid)
+        if old == hold:
+            return
+        if old is not None:
+            self._sum(old, -1)
+            del self.on_node[old.node][uid]
+            del self.holds[uid]
+        if hold is not None:
+            self.holds[uid] = hold
+            self.on_node.setdefault(hold.node, {})[uid] = hold
+            self._sum(hold, 1)
+            if hold.is_ours:
+                self._compare(hold)
+
+    def line_of(self, group: str) -> tuple[str, ...]:
+        """A group and those above it, as far as they are known."""
+        line: list[str] = []
+        while group in self.groups and group not in line:
+            line.append(group)
+            group = self.groups[group].parent
+        return tuple(line)
+
+    def _sum(self, hold: Hold, sign: int) -> None:
+        for minor, amount in hold.devices:
+            _add(self._minors, minor, sign * amount)
+        node = hold.node
+        for name, amount in hold.amounts.items():
+            if name not in NOT_OF_NODES:
+                _add(self._amounts, (node, name), sign * amount)
+        _add(self._amounts, (node, names.PODS), sign)
+        for group in hold.groups:
+            for name, amount in hold.amounts.items():
+                _add(self._charged, (group, name), sign * amount)
+        if hold.is_firm and hold.groups:
+            for name, amount in hold.amounts.items():
+                _add(self._firm, (hold.groups[0], name), sign * amount)
+
+    # --- comparing: sums first, holders only when a sum is too large ------------------------------------------------
+
+    def _compare(self, hold: Hold) -> None:
+        for minor, amount in hold.devices:
+            most = 100 if minor[3] in PERCENT else self.memory.get(minor, 0) if minor[3] == names.GPU_MEMORY else 0
+            if amount and most and self._minors[minor] > most:
+                self._beyond("I1", f"node {minor[0]}, {minor[1]} {minor[2]}", minor[3], most, self._of_minor(minor))
+        limit = self.nodes.get(hold.node)
+        if limit is not None:
+            self._compare_node(hold, limit)
+        for position, group in enumerate(hold.groups):
+            self._compare_group(hold, group, is_own=position == 0)
+
+    def _compare_node(self, hold: Hold, limit: Limit) -> None:
+        node = hold.node
+        for name, amount in (*hold.amounts.items(), (names.PODS, 1)):
+            if amount <= 0 or name in NOT_OF_NODES:
+                continue
+            total = self._amounts[node, name]
+            if total > limit.amounts.get(name, 0):
+                most = limit.most(name, self._verdicts.now_s - self.lag_s)
+                if most is None:
+                    # A node that does not say how many pods it takes takes any number, but nothing of what it lacks.
+                    most = total if name == names.PODS else max(_every(limit, name, self._verdicts.now_s - self.lag_s))
+                if total > most:
+                    self._beyond("I1b", f"node {node}", name, most, self._of_node(node, name))
+
+    def _compare_group(self, hold: Hold, group: str, *, is_own: bool) -> None:
+        known = self.groups.get(group)
+        if known is None:
+            return
+        since_s = self._verdicts.now_s - self.lag_s
+        for name, amount in hold.amounts.items():
+            if amount <= 0:
+                continue
+            if self._charged[group, name] > known.most.amounts.get(name, _NO_LIMIT):
+                most = known.most.most(name, since_s)
+                if most is not None and self._charged[group, name] > most:
+                    self._beyond("I2", f"quota {group}", name, most, self._of_group(group, name, firm=False))
+            if is_own and hold.is_firm and name in known.most.amounts:
+                most = known.firm.most(name, since_s)
+                if most is not None and self._firm[group, name] > most:
+                    self._beyond("I2b", f"quota {group}", name, most, self._of_group(group, name, firm=True))
+
+    def _beyond(
+        self, promise: str, subject: str, resource: str, most: int, holders: Callable[[], Iterator[tuple[Hold, int]]]
+    ) -> None:
+        counted = [(hold, amount) for hold, amount in holders() if amount and self._counts(hold)]
+        total = sum(amount for _, amount in counted)
+        if total > most:
+            listed = ", ".join(
+                f"{hold.text}{'' if hold.is_bound else ' (decided)'} {amount}" for hold, amount in counted[:20]
+            )
+            self._verdicts.add(promise, f"{subject}, {resource}", f"{subject}: {total} of {most} {resource}: {listed}")
+
+    def _counts(self, hold: Hold) -> bool:
+        if not hold.is_ours:
+            return hold.since_s <= self._verdicts.now_s - self.lag_s
+        return hold.is_bound or not self.is_doubtful
+
+    def _of_minor(self, minor: Minor) -> Callable[[], Iterator[tuple[Hold, int]]]:
+        def holders() -> Iterator[tuple[Hold, int]]:
+            for hold in self.on_node.get(minor[0], {}).values():
+                yield hold, sum(amount for each, amount in hold.devices if each == minor)
+
+        return holders
+
+    def _of_node(self, node: str, name: str) -> Callable[[], Iterator[tuple[Hold, int]]]:
+        def holders() -> Iterator[tuple[Hold, int]]:
+            for hold in self.on_node.get(node, {}).values():
+                yield hold, 1 if name == names.PODS else hold.amounts.get(name, 0)
+
+        return holders
+
+    def _of_group(self, group: str, name: str, *, firm: bool) -> Callable[[], Iterator[tuple[Hold, int]]]:
+        def holders() -> Iterator[tuple[Hold, int]]:
+            for hold in self.holds.values():
+                if group in hold.groups and (not firm or (hold.is_firm and hold.groups[0] == group)):
+                    yield hold, hold.amounts.get(name, 0)
+
+        return holders
+
+
+_NO_LIMIT = 1 << 63
+
+
+def _every(limit: Limit, name: str, since_s: float) -> list[int]:
+    former = [amounts.get(name, 0) for replaced_s, amounts in limit.former if replaced_s >= since_s]
+    return [limit.amounts.get(name, 0), *former]
+
+
+def _add(sums: dict[Minor, int] | dict[tuple[str, str], int], key: object, amount: int) -> None:
+    total = sums.get(key, 0) + amount  # type: ignore[call-overload]
+    if total:
+        sums[key] = total  # type: ignore[index]
+    else:
+        sums.pop(key, None)  # type: ignore[call-overload]

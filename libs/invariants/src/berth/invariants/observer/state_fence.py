@@ -1,0 +1,45 @@
+"""STATE's fence: no key's resource version ever goes down, whoever writes (I12)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from berth.invariants.observer.verdicts import Verdicts
+
+
+class _Versioned(msgspec.Struct):
+    version: int = 0
+
+
+_DECODER: Final = msgspec.json.Decoder(_Versioned)
+
+
+class StateFence:
+    """The newest version of each key."""
+
+    def __init__(self, verdicts: Verdicts) -> None:
+        self._verdicts = verdicts
+        self._versions: dict[str, int] = {}
+
+    def reset(self) -> None:
+        """The bucket begins anew; resource versions do not, but what it holds is written again from any of them."""
+        self._versions.clear()
+
+    def see(self, key: str, value: bytes, deleted: bool) -> None:
+        """The next message of STATE. A deletion carries its version as payload; an expired marker carries none."""
+        if deleted:
+            version = int(value) if value.isdigit() and len(value) <= 20 else 0
+        else:
+            try:
+                version = _DECODER.decode(value).version
+            except msgspec.MsgspecError:
+                return
+        if not version:
+            return
+        newest = self._versions.get(key, 0)
+        if version < newest:
+            self._verdicts.add("I12", f"STATE {key}", f"STATE {key} goes back from version {newest} to {version}")
+        else:
+            self._versions[key] = version

@@ -1,0 +1,36 @@
+"""The promises by name: what is judged anywhere in this package, and what a violation of it is called."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Promise(NamedTuple):
+    """`name` as in docs/guarantees.md, `title` for people and file names, `sentence` what must hold."""
+
+    name: str
+    title: str
+    sentence: str
+
+
+_ALL: Final = (
+    Promise("I0", "all-readable", "Everything that is checked could be read."),
+    Promise("I1", "device-given-once", "No device is given out beyond a whole."),
+    Promise("I1b", "node-not-overfull", "No node holds more than it offers."),
+    Promise("I1c", "device-used-once", "No node reports a device in use beyond a whole."),
+    Promise("I1d", "device-used-as-given", "No node reports a device in use by a pod that was not given it."),
+    Promise("I2", "quota-within-max", "No quota group holds more than its max, at any level."),
+    Promise("I2b", "firm-within-min", "Non-preemptible pods of a quota group hold no more than its min."),
+    Promise("I3", "gang-whole-or-absent", "A strict gang is on nodes with all members that it needs, or with none."),
+    Promise("I4", "decision-ends-once", "Every decision comes to one end: bound, gone or withdrawn."),
+    Promise("I5", "bound-as-decided", "Every pod of Berth is bound once, as it was decided, and under a plan."),
+    Promise("I6", "room-freed-on-proof", "A decision leaves the ledger only when its pod is gone or it was given up."),
+    Promise("I7", "same-log-same-state", "The ledger folds to one state, read twice, anew, or compacted."),
+    Promise("I8", "rebuilt-equals", "Rebuilt state shows the placements, charges and reservations of the cluster."),
+    Promise("I10", "reserved-for-owners", "Reserved room is given to owners of the reservation only."),
+    Promise("I10b", "reserved-stays-free", "What is reserved and not yet used stays free."),
+    Promise(
+        "I12", "stale-writes-refused", "What a superseded writer writes is never acted upon, and nothing goes back."
+    ),
+)
+PROMISES: Final = {promise.name: promise for promise in _ALL}

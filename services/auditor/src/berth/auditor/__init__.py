@@ -1,0 +1,1 @@
+"""Do ledger, cluster and nodes tell the same story?"""

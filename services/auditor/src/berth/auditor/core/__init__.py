@@ -1,0 +1,1 @@
+"""What counts as a difference, without I/O."""

@@ -1,0 +1,100 @@
+"""From what a look saw to what has to be told. Reads nothing, sends nothing, waits for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from berth.auditor.core.book import Book, Difference
+from berth.auditor.core.confirm import confirmed
+from berth.auditor.core.gangs import GangMemory
+from berth.auditor.core.leftovers import left_behind
+from berth.auditor.core.reports import holds_of
+from berth.auditor.lists import Lists
+from berth.contracts.codec import encode
+from berth.contracts.event import AuditDifference
+from berth.contracts.subjects import event_subject
+from berth.invariants import INVARIANTS, Finding, World
+from berth.invariants.facts import Facts
+
+TEXT_MAX = 2000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Announcement:
+    """An event on its way. The id is the same whoever tells it."""
+
+    subject: str
+    payload: bytes
+    id: str
+    verb: str
+    difference: Difference
+
+
+class Desk:
+    """Judges look after look."""
+
+    def __init__(self, *, schedulers: frozenset[str], settle_s: float) -> None:
+        self.book = Book(settle_s)
+        self.looks = 0
+        self._schedulers = schedulers
+        self._gangs = GangMemory()
+        self._before: World | None = None
+
+    @property
+    def wants_another(self) -> bool:
+        """Something was seen once that a second look would make certain."""
+        return self.book.doubts()
+
+    def look(self, lists: Lists, ledger: Mapping[str, tuple[int, bytes]], now_s: float) -> list[Announcement]:
+        """A complete look at everything; what it brings to light. `now_s` is unix time."""
+        self._gangs.look(lists.pods, self._schedulers)
+        world = World.of(
+            pods=lists.pods,
+            nodes=lists.nodes,
+            devices=lists.devices,
+            quotas=lists.quotas,
+            pod_groups=lists.pod_groups,
+            reservations=lists.reservations,
+            ledger=ledger,
+            holds=holds_of(lists.metrics, lists.pods),
+            schedulers=self._schedulers,
+            excused_gangs=self._gangs.excused,
+        )
+        world.unreadable.extend(lists.unreadable)
+        shown = list(_findings(world))
+        certain = list(_findings(confirmed(self._before, world))) if shown and self._before is not None else []
+        self._before = world if shown else None
+        self.looks += 1
+        news = self.book.settle(shown, certain, now_s)
+        told = [_announce("found", difference, now_s) for difference in news.found]
+        return told + [_announce("gone", difference, now_s) for difference in news.gone]
+
+
+def _findings(world: World) -> Iterator[tuple[str, Finding]]:
+    facts = Facts(world)
+    for invariant in INVARIANTS:
+        for finding in invariant.find(facts):
+            yield invariant.name, finding
+    for finding in left_behind(world):
+        yield "I4", finding
+
+
+def _announce(verb: str, difference: Difference, now_s: float) -> Announcement:
+    since_ms = int(difference.since_s * 1000)
+    event = AuditDifference(
+        promise=difference.promise,
+        title=difference.title,
+        subject=difference.subject[:TEXT_MAX],
+        evidence=difference.text[:TEXT_MAX],
+        lasts=verb == "found",
+        since_ms=since_ms,
+        at_ms=int(now_s * 1000),
+    )
+    return Announcement(
+        subject=event_subject("audit", verb, difference.promise, difference.id),
+        payload=encode(event),
+        id=f"auditor.{verb}.{difference.promise}.{difference.id}.{since_ms}",
+        verb=verb,
+        difference=difference,
+    )

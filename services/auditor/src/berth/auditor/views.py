@@ -1,0 +1,42 @@
+"""The ledger as it is, kept as bytes: a look decodes what it needs, a burst of plans costs next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from berth.bus.port import Entry
+
+KEYS: Final = ("epoch", "*.decision.>", "*.plan.>")
+"""What is read of LEDGER: all but the stamps of accounts."""
+
+
+class LedgerShelf:
+    """Live keys with sequence and value."""
+
+    def __init__(self, on_end: Callable[[], None]) -> None:
+        self.live: dict[str, tuple[int, bytes]] = {}
+        self.is_known = False
+        """The end was reached since the view was last empty."""
+        self._on_end = on_end
+
+    def reset(self) -> None:
+        """The bucket begins anew."""
+        self.live.clear()
+        self.is_known = False
+
+    def apply(self, entry: Entry) -> None:
+        """The next message."""
+        if entry.deleted:
+            self.live.pop(entry.key, None)
+        else:
+            self.live[entry.key] = (entry.sequence, entry.value)
+
+    def end(self, sequence: int) -> None:
+        """The end: what is here is all there is."""
+        self.is_known = True
+        self._on_end()
+
+    def copy(self) -> Mapping[str, tuple[int, bytes]]:
+        """As it is now."""
+        return dict(self.live)
