@@ -1,8 +1,8 @@
 """One seed from its first moment to its verdict.
 
-Users and faults act until `END_S`; then nothing goes wrong any more, and within `SETTLE_S` every pod has to be bound or
-told why not, every decision has to have ended, and what the services believe has to be what is. The observer judges
-every moment on the way.
+Users and faults act until the temper's end; then nothing goes wrong any more, and within its time to settle every pod
+has to be bound or told why not, every decision has to have ended, and what the services believe has to be what is. The
+observer judges every moment on the way.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from contextlib import ExitStack
 from typing import Any, Final
 
 import msgspec
-from tests.simulation import faults as fault_plan
-from tests.simulation import workload
 from tests.simulation.planted import PLANTED
+from tests.simulation.services import SPECS
 from tests.simulation.settled import held_by_nodes, unsettled
 from tests.simulation.stand import Stand, build
 from tests.simulation.striking import Striker
+from tests.simulation.temper import ORDINARY, Temper
 from tests.simulation.users import Users
 
-END_S: Final = 220.0
-WHOLE_S: Final = 300.0
-SETTLE_S: Final = 200.0
+from berth.telemetry.logs import Level
+
 TRACE_LINES: Final = 60
 _NAMES: Final = re.compile(r"(?:pod|gang|kept|node)-\d+(?:-(?:user-)?\d+)?")
 
@@ -51,13 +50,19 @@ class Outcome(msgspec.Struct, kw_only=True):
         return f"seed {self.seed}: {verdict}; {self.simulated_s:.0f} s at {speed:.0f}x; {told}; {self.digest}"
 
 
-def run_seed(seed: int, *, planted: str = "", verbose: bool = False, size: workload.Size | None = None) -> Outcome:
-    """Run it. Raises KeyError for an unknown bug to plant."""
+def run_seed(seed: int, *, planted: str = "", verbose: bool = False, temper: Temper | None = None) -> Outcome:
+    """Run it. With a bug planted it has that bug's temper, and ends when a promise is broken.
+
+    Raises KeyError for an unknown bug to plant.
+    """
     began = time.process_time()
     with ExitStack() as stack:
-        if planted:
-            stack.enter_context(PLANTED[planted].plant())
-        return _run(stack, seed, began, verbose, size or workload.Size(end_s=END_S))
+        if not planted:
+            return _run(stack, seed, began, verbose, temper or ORDINARY)
+        bug = PLANTED[planted]
+        stack.enter_context(bug.plant())
+        found = _run(stack, seed, began, verbose, temper or bug.temper, in_haste=True)
+        return bug.judged(found)
 
 
 def run_task(task: tuple[int, str]) -> Outcome:
@@ -65,24 +70,33 @@ def run_task(task: tuple[int, str]) -> Outcome:
     return run_seed(task[0], planted=task[1])
 
 
-def _run(stack: ExitStack, seed: int, began: float, verbose: bool, size: workload.Size) -> Outcome:
+def _run(
+    stack: ExitStack, seed: int, began: float, verbose: bool, temper: Temper, *, in_haste: bool = False
+) -> Outcome:
+    stack.enter_context(temper.in_force())
     plan_rng = _chance(seed, "plan")
-    manifests = workload.cluster(plan_rng, size)
-    actions = workload.actions(plan_rng, size)
-    strikes = fault_plan.schedule(_chance(seed, "faults"), END_S)
-    replicas = fault_plan.replicas(_chance(seed, "replicas"))
-    stand = build(seed, manifests, replicas, log_level="debug" if verbose else "info")
+    size = temper.size._replace(end_s=temper.end_s)
+    manifests = temper.cluster(plan_rng, size)
+    actions = temper.actions(plan_rng, size)
+    strikes = temper.faults(_chance(seed, "faults"), temper.end_s)
+    replicas = temper.replicas(_chance(seed, "replicas"))
+    level: Level = "debug" if verbose else "info"
+    stand = build(seed, manifests, replicas, log_level=level, specs=temper.specs(SPECS))
     stack.callback(stand.world.close)
     stack.enter_context(stand.journal)
-    users, striker = Users(stand.world, stand.kube), Striker(stand)
+    users, striker = Users(stand.world, stand.kube), temper.striker(stand)
     users.plan(actions)
     striker.plan(strikes)
-    stand.world.later(END_S, None, striker.calm)
-    stand.world.run(WHOLE_S)
-    left: list[str] = []
-    stand.world.run_until(lambda: not unsettled(stand), SETTLE_S, every_s=2.0)
-    left = unsettled(stand)
-    report = stand.observer.finish(quiet=not left, holds=held_by_nodes(stand.kube))
+    stand.world.later(temper.end_s, None, striker.calm)
+    is_over = False
+    if in_haste:
+        is_over = stand.world.run_until(lambda: not stand.observer.ok, temper.whole_s, every_s=1.0)
+    else:
+        stand.world.run(temper.whole_s)
+    if not is_over:
+        stand.world.run_until(lambda: not unsettled(stand), temper.settle_s, every_s=2.0)
+    left = [] if is_over else unsettled(stand)
+    report = stand.observer.finish(quiet=not left and not is_over, holds=held_by_nodes(stand.kube))
     violations = [f"{result.name} {result.title}: {text}" for result in report.broken for text in result.evidence]
     violations += [f"L1 settles: {text}" for text in left]
     violations += [f"failed: {each.process} at {each.at_s:.3f} s: {each.error!r}" for each in stand.host.failures]

@@ -96,7 +96,14 @@ class Stand:
     down: set[str] = field(default_factory=set)
 
 
-def build(seed: int, manifests: Iterable[Mapping[str, Any]], replicas: Mapping[str, int], *, log_level: Level) -> Stand:
+def build(
+    seed: int,
+    manifests: Iterable[Mapping[str, Any]],
+    replicas: Mapping[str, int],
+    *,
+    log_level: Level,
+    specs: Iterable[ServiceSpec] = SPECS,
+) -> Stand:
     """Everything in place, the services started; nothing has run yet."""
     world = World(seed)
     journal = Journal(world, log_level)
@@ -123,7 +130,7 @@ def build(seed: int, manifests: Iterable[Mapping[str, Any]], replicas: Mapping[s
 
     host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
     stand = Stand(world, journal, kube, nats, host, observer)
-    for spec in SPECS:
+    for spec in specs:
         host.run(spec, replicas=replicas.get(spec.name, 1))
     return stand
 

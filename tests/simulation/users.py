@@ -17,6 +17,7 @@ PATHS: Final = {
     "PodGroup": Path("scheduling.sigs.k8s.io", "v1alpha1", "podgroups", NAMESPACE, ""),
     "Reservation": Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", ""),
     "Device": Path("scheduling.koordinator.sh", "v1alpha1", "devices", "", ""),
+    "ElasticQuota": Path("scheduling.sigs.k8s.io", "v1alpha1", "elasticquotas", NAMESPACE, ""),
 }
 
 

@@ -228,7 +228,7 @@ class Follower:
         was not replaced meanwhile is compared; if all of them were replaced, a server that has not been restarted is
         trusted.
         """
-        for known in reversed(self._recent):
+        for known in list(reversed(self._recent)):  # what is still on its way may add to it meanwhile
             raw = await jetstream.message_at(self._link, self.stream, known.sequence)
             if raw is not None:
                 if known.time:

@@ -258,9 +258,10 @@ class OwnedBucket(OwnedBook):
             if not state.busy:
                 self._show(key, mark)
             if foreign:
-                if not state.busy:
+                costs = state.busy
+                if not costs:
                     self._open += 1
-                self._conflict(key, state, self._follower.sequence)
+                self._conflict(key, state, self._follower.sequence, costs=costs)
         if self._conflicted:
             self._report(self._follower.sequence)
 

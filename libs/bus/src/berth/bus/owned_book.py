@@ -138,10 +138,12 @@ class OwnedBook:
 
     # --- somebody else writes -----------------------------------------------------------------------------------------
 
-    def _conflict(self, key: str, state: Key, shown: int) -> None:
-        """Somebody else wrote the key: drop what was wanted, let the owner decide again."""
+    def _conflict(self, key: str, state: Key, shown: int, *, costs: bool = True) -> None:
+        """Somebody else wrote the key: drop what was wanted, let the owner decide again. `costs`: a write of ours."""
         self.conflicts += 1
-        log.warning("somebody else wrote %s of %s (sequence %d)", key, self.bucket, state.sequence)
+        # A stand-by reads what the active replica writes; only what costs a write of ours is worth a line.
+        level = logging.WARNING if costs else logging.DEBUG
+        log.log(level, "somebody else wrote %s of %s (sequence %d)", key, self.bucket, state.sequence)
         state.waiting = None
         self._show(key, state.mark)
         self._conflicted[key] = state.sequence

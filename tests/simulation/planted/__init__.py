@@ -1,0 +1,84 @@
+"""Bugs that can be planted, to see that the simulation finds them: each rule dropped, and mistakes that others made.
+
+A bug is a patch of functions of the code under test, in force for the length of a `with` block. The code itself knows
+nothing of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.planted import in_solver as solver
+from tests.simulation.planted import in_writer as writer
+from tests.simulation.planted import tempers
+from tests.simulation.planted.bug import Bug
+
+if TYPE_CHECKING:
+    from tests.simulation.run import Outcome
+
+
+def raised_for_nothing(outcome: Outcome) -> list[str]:
+    """An epoch was raised although nothing was lost: what a rule that only saves work is missed by."""
+    epochs = outcome.facts.get("epochs", 0)
+    return [f"epochs: {epochs - 1} raised without a loss"] if epochs > 1 else []
+
+
+PLANTED: Final[dict[str, Bug]] = {
+    "R1 accounts": Bug(
+        "a batch expects nothing of its accounts", lambda: solver.unexpected("account"), tempers.LATE_LEDGER
+    ),
+    "R1 decisions": Bug(
+        "a batch expects nothing of its decisions", lambda: solver.unexpected("decision"), tempers.SOLVERS_COME_AND_GO
+    ),
+    "R1 stages": Bug(
+        "a later stage of a plan expects what was read after it was planned",
+        solver.stages_expect_what_is_read,
+        tempers.STAGES_CONTENDED,
+    ),
+    "R2": Bug("accounts come before decisions", solver.accounts_first, tempers.HALVES),
+    "R3 bound": Bug("a decision is deleted once its pod is bound", solver.deleted_when_bound, tempers.QUIET),
+    "R3 uid": Bug(
+        "a decision for another uid of the name is replaced before it is settled",
+        solver.replaced_by_another_uid,
+        tempers.SUCCESSORS,
+    ),
+    "R4": Bug("what a view does not show is gone", solver.absent_is_gone, tempers.LATE_STATE),
+    "R5 version": Bug("a bind names no resource version", writer.bind_without_version, tempers.BINDS_AND_LOSS),
+    "R5 uid": Bug("a bind names no uid, its decision is judged by name", writer.bind_by_name, tempers.SUCCESSORS_LATE),
+    "R6": Bug("a bind without an answer is taken for failed", writer.no_answer_is_failure, tempers.LOST_BINDS),
+    "R7": Bug("a decision counts as soon as it is read", writer.begun_before_the_last_word, tempers.STAGES_CONTENDED),
+    "R8 chain": Bug(
+        "a plan entry is written whatever was there", lambda: solver.unexpected("plan"), tempers.STAGES_STOPPED
+    ),
+    "R8 abort": Bug(
+        "a plan is given up by dropping its decisions", solver.given_up_by_deleting, tempers.STAGES_STOPPED
+    ),
+    "R9": Bug("members of a strict gang are begun as they come", writer.gangs_as_they_come, tempers.SHRUNK_GANGS),
+    "R10 record": Bug("the Lease remembers no plan, no loss is noticed", writer.nothing_recorded, tempers.LOSSES),
+    "R10 leader": Bug("no look at the leader before a wave", writer.leader_not_asked, tempers.LOSSES_LATER),
+    "R11": Bug("no last check before a bind", writer.no_last_check, tempers.STRANGERS),
+    "R12": Bug("a new epoch is planned in on any view", solver.planned_on_any_view, tempers.LOSSES_ALONE),
+    "R13": Bug(
+        "a decision is judged on a view older than its solver's",
+        writer.judged_on_any_view,
+        tempers.LATE_WRITER,
+        raised_for_nothing,
+    ),
+    "R14 ancestors": Bug("a pod charges its own group alone", solver.own_group_alone, tempers.TWO_GROUPS),
+    "R14 revisions": Bug("an account's revision is not compared", solver.no_revisions, tempers.LOWERED),
+    "ack first": Bug("a message is acknowledged before its effect", writer.acked_before_effect, tempers.API_TROUBLE),
+    "timer": Bug("a decision lapses after 2.5 s without a bind", solver.released_on_a_timer, tempers.SLOW_WRITER),
+    "standby": Bug(
+        "a solver passes over updates of other solvers' bound pods",
+        solver.standby_forgets_updates,
+        tempers.LOSSES_OF_TWO,
+    ),
+    "follower read": Bug(
+        "a replica that still holds what was lost is read in place of the leader",
+        writer.follower_read_trusted,
+        tempers.LOSSES,
+    ),
+    "terminating": Bug("a pod that is terminating holds nothing", solver.terminating_holds_nothing, tempers.QUIET),
+    "staged gang": Bug("a staged gang is begun while its plan is open", writer.open_gang_begun, tempers.STAGES),
+    "fence": Bug("an epoch is raised without raising attempts", writer.no_fence, tempers.BINDS_AND_LOSS),
+}

@@ -1,0 +1,183 @@
+"""Bugs of the solver, and of the batches and books that it works with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+from berth.bus import headers as h
+from berth.bus import ledger
+from berth.bus.port import Write
+from berth.contracts import subjects
+from berth.contracts.codec import decode
+from berth.contracts.ledger import Decision
+from berth.contracts.state import Pod
+from berth.placement_solver import committing
+from berth.placement_solver.committing import Committer, Outcome
+from berth.placement_solver.core.quotas import Quotas
+from berth.placement_solver.handlers import Handlers
+from berth.placement_solver.picture import Picture
+from berth.placement_solver.tidying import Tidying
+from berth.transaction.book import Book
+from berth.transaction.claims import Claim, Name
+
+RELEASED_AFTER_MS = 2_500
+Planted = AbstractContextManager[object]
+
+
+def unexpected(family: str) -> Planted:
+    """Keys of this family are written whatever was there before."""
+    real = ledger._headers
+
+    def headers(write: Write, batch: str, number: int, *, commit: bool) -> dict[str, str]:
+        made = real(write, batch, number, commit=commit)
+        if write.key.split(".")[1:2] == [family]:
+            del made[h.EXPECTED]
+        return made
+
+    return patch.object(ledger, "_headers", headers)
+
+
+def stages_expect_what_is_read() -> Planted:
+    """A later stage is written down when it is sent."""
+
+    async def staged(
+        self: Committer, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int]
+    ) -> Outcome:
+        key = subjects.plan_key(self._view.epoch.epoch, plan)
+        outcome = Outcome("lost")
+        for number, (entry, part) in enumerate(zip(self._entries(plan, parts), parts, strict=True), 1):
+            outcome = await self._send(plan, committing.plan_batch(self._view, entry, part, revisions))
+            if outcome.status != "committed":
+                if number > 1:
+                    await self.abort(plan)
+                return outcome
+            self._view.learn(key, outcome.sequence)
+        return outcome
+
+    return patch.object(Committer, "_staged", staged)
+
+
+def accounts_first() -> Planted:
+    """Accounts stand before the decisions that they were stamped for."""
+    real = committing.plan_batch
+
+    def plan_batch(*args: Any, **kwargs: Any) -> list[Any]:
+        *writes, entry = real(*args, **kwargs)
+        return [*sorted(writes, key=lambda write: ".account." not in write.key), entry]
+
+    return patch.object(committing, "plan_batch", plan_batch)
+
+
+def deleted_when_bound() -> Planted:
+    """A decision is tidied away once its pod is seen bound."""
+    real = Book.is_settled
+
+    def is_settled(self: Book, decision: Decision) -> bool:
+        return real(self, decision) or self.is_bound(decision)
+
+    return patch.object(Book, "is_settled", is_settled)
+
+
+def replaced_by_another_uid() -> Planted:
+    """A decision for another uid of the same name is no reason to wait."""
+    real = Book.open_decision
+
+    def open_decision(self: Book, name: Name) -> Decision | None:
+        found, seen = real(self, name), self.seen(name)
+        return None if found is None or seen is None or seen.uid != found.uid else found
+
+    return patch.object(Book, "open_decision", open_decision)
+
+
+def absent_is_gone() -> Planted:
+    """What a view does not show is gone, however late it is."""
+    real = Book._settles
+
+    def settles(self: Book, decision: Decision, seen: Any) -> bool:
+        return seen is None or seen.uid != decision.uid or real(self, decision, seen)
+
+    return patch.object(Book, "_settles", settles)
+
+
+def given_up_by_deleting() -> Planted:
+    """A plan is given up by dropping its decisions; its entry is left as it is."""
+
+    async def abort(self: Committer, plan: str) -> Outcome:
+        await self.delete(sorted(self._view.members.get(plan, ())))
+        return Outcome("refused")
+
+    return patch.object(Committer, "abort", abort)
+
+
+def planned_on_any_view() -> Planted:
+    """A new epoch is planned in at once."""
+
+    def may_plan(self: Handlers) -> bool:
+        book = self.picture.book
+        return book.ledger.epoch.epoch > 0 and not self._unread and book.complete["pods"].is_known
+
+    return patch.object(Handlers, "may_plan", may_plan)
+
+
+def own_group_alone() -> Planted:
+    """A pod charges no group above its own."""
+    real = Quotas.accounts
+
+    def accounts(self: Quotas, key: tuple[str, str]) -> dict[str, int]:
+        own = subjects.quota_account(*key)
+        return {account: revision for account, revision in real(self, key).items() if account == own}
+
+    return patch.object(Quotas, "accounts", accounts)
+
+
+def no_revisions() -> Planted:
+    """Nobody compares the revision that an account names with their own."""
+    return patch.object(Handlers, "_is_behind", lambda self, revisions: False)
+
+
+def released_on_a_timer() -> Planted:
+    """A decision that is not bound after a while makes room for others."""
+    real = Tidying.tidy
+
+    async def tidy(self: Tidying) -> None:
+        book, now_ms = self.picture.book, self.picture.now_ms
+        late = [
+            name
+            for name, held in book.ledger.decisions.items()
+            if now_ms - held.decision.decided_ms > RELEASED_AFTER_MS and not book.is_bound(held.decision)
+        ]
+        await self._committer.delete(late)
+        await real(self)
+
+    return patch.object(Tidying, "tidy", tidy)
+
+
+def terminating_holds_nothing() -> Planted:
+    """A pod with a deletion timestamp holds no room, although its containers still run."""
+    real = Book._work_out
+
+    def work_out(self: Book, name: Name) -> tuple[Claim, ...]:
+        seen = self.seen(name)
+        return () if seen is not None and getattr(seen, "deleting", False) else real(self, name)
+
+    return patch.object(Book, "_work_out", work_out)
+
+
+def standby_forgets_updates() -> Planted:
+    """A solver passes over updates that show other solvers' pods bound: they are not its own."""
+    real = Picture._read_pod
+
+    def read_pod(self: Picture, rest: str, value: bytes, deleted: bool, trace: str | None) -> None:
+        if not deleted:
+            pod = decode(value, Pod)
+            seen = self.book.pods.get((pod.namespace, pod.name))
+            is_news = seen is not None and seen.uid == pod.uid and not seen.node and pod.node
+            if is_news and pod.phase in ("Pending", "Running") and not self.is_mine(pod.uid):
+                self.book.complete["pods"].seen(pod.version)
+                return
+        real(self, rest, value, deleted, trace)
+
+    return patch.object(Picture, "_read_pod", read_pod)

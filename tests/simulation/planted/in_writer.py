@@ -1,0 +1,247 @@
+"""Bugs of cluster-writer, and of the consumer that brings it its commands."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from berth.bus import consumer
+from berth.bus.port import Entry, Stored, Write
+from berth.cluster_writer import acting, binds, shell
+from berth.cluster_writer.acting import Acting
+from berth.cluster_writer.binds import Binds
+from berth.cluster_writer.core import gangs, judge
+from berth.cluster_writer.core.answers import Next, after_bind
+from berth.cluster_writer.epochs import Epochs
+from berth.contracts import subjects
+from berth.contracts.ledger import Decision, PlanStatus
+from berth.kube import bodies
+from berth.kube.lease import Outcome as LeaseOutcome
+from berth.transaction.book import Book
+from berth.transaction.ledger_view import LedgerView
+
+Planted = AbstractContextManager[object]
+
+
+@contextmanager
+def together(*plants: Planted) -> Iterator[None]:
+    """Several patches that make one bug."""
+    with ExitStack() as stack:
+        for each in plants:
+            stack.enter_context(each)
+        yield
+
+
+def _binding_without(*fields: str) -> Planted:
+    real = bodies.binding
+
+    def binding(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        body = real(*args, **kwargs)
+        for field in fields:
+            del body["metadata"][field]
+        return body
+
+    return patch.object(bodies, "binding", binding)
+
+
+def bind_without_version() -> Planted:
+    """A bind names the uid alone."""
+    return _binding_without("resourceVersion")
+
+
+def bind_by_name() -> Planted:
+    """A decision is judged, and bound, by the name of its pod."""
+    real = binds.judge
+
+    def by_name(decision: Decision, book: Book, *args: Any, **kwargs: Any) -> Any:
+        seen = book.seen((decision.namespace, decision.name))
+        meant = decision if seen is None else msgspec.structs.replace(decision, uid=seen.uid)
+        return real(meant, book, *args, **kwargs)
+
+    return together(patch.object(binds, "judge", by_name), _binding_without("uid"))
+
+
+def no_answer_is_failure() -> Planted:
+    """A bind without an answer has failed: its decision is dropped at once."""
+    began = Acting.__init__
+
+    def init(self: Acting, picture: Any, ledger: Any, lease: Any, made: Binds, *args: Any, **kwargs: Any) -> None:
+        began(self, picture, ledger, lease, made, *args, **kwargs)
+        made.ledger_of_test = ledger  # type: ignore[attr-defined]
+
+    async def bind(self: Binds, decision: Decision, version: int) -> Next:
+        answer = await self._send(decision, version)
+        following = after_bind(answer)
+        if following is Next.REPEAT:
+            view = self._picture.book.ledger
+            key = subjects.decision_key(view.epoch.epoch, decision.namespace, decision.name)
+            await self.ledger_of_test.commit([Write(key, None, view.expected(key))])  # type: ignore[attr-defined]
+            return Next.DONE
+        return following
+
+    return together(patch.object(Acting, "__init__", init), patch.object(Binds, "_bind", bind))
+
+
+def _acts_on(*statuses: PlanStatus | None) -> Planted:
+    """Plans of these statuses are begun like committed ones; the Lease still names committed ones only."""
+    to_begin, to_record, judged = acting.to_begin, acting.to_record, binds.judge
+
+    def begins(view: LedgerView, fresh: Iterable[str]) -> list[str]:
+        early = [plan for plan in view.members if view.plan_status(plan) in statuses]
+        return [*to_begin(view, fresh), *sorted(early)]
+
+    def records(view: LedgerView, recorded: str, plans: list[str]) -> str:
+        return to_record(view, recorded, [plan for plan in plans if view.plan_status(plan) is PlanStatus.COMMITTED])
+
+    def judges(decision: Decision, book: Book, *args: Any, **kwargs: Any) -> Any:
+        if book.ledger.plan_status(decision.plan) not in statuses:
+            return judged(decision, book, *args, **kwargs)
+        with patch.object(book.ledger, "plan_status", lambda plan: PlanStatus.COMMITTED):
+            return judged(decision, book, *args, **kwargs)
+
+    return together(
+        patch.object(acting, "to_begin", begins),
+        patch.object(acting, "to_record", records),
+        patch.object(binds, "judge", judges),
+    )
+
+
+def begun_before_the_last_word() -> Planted:
+    """A decision counts as soon as it is read."""
+    return _acts_on(PlanStatus.OPEN, None)
+
+
+def open_gang_begun() -> Planted:
+    """A gang is as large as what has been read of it, and a stage is as good as a plan."""
+    return together(_acts_on(PlanStatus.OPEN), gangs_as_they_come())
+
+
+def gangs_as_they_come() -> Planted:
+    """Members of a strict gang are begun one by one."""
+    return patch.object(acting, "check_plan", lambda plan, book: gangs.GO)
+
+
+def _compares(real: Any) -> Any:
+    async def compare(self: Acting) -> None:
+        self.comparing = True  # type: ignore[attr-defined]
+        try:
+            await real(self)
+        finally:
+            self.comparing = False  # type: ignore[attr-defined]
+
+    return compare
+
+
+def _silent_leader() -> Planted:
+    """Before a wave nobody asks the leader, nor after a reconnect; a start or a take-over still compares."""
+    says = Acting._leader_says
+
+    async def leader_says(self: Acting, epoch: int | None, plans: Any) -> str:
+        return await says(self, epoch, plans) if getattr(self, "comparing", False) else ""
+
+    def reset(self: shell.LedgerSink) -> None:
+        self._picture.book.reset_ledger()
+
+    async def is_abreast(self: Acting) -> bool:
+        return True
+
+    return together(
+        patch.object(Acting, "_compare", _compares(Acting._compare)),
+        patch.object(Acting, "_leader_says", leader_says),
+        patch.object(Acting, "_is_abreast", is_abreast),
+        patch.object(shell.LedgerSink, "reset", reset),
+    )
+
+
+def leader_not_asked() -> Planted:
+    """A plan goes into the Lease without a look at the leader."""
+    return _silent_leader()
+
+
+def nothing_recorded() -> Planted:
+    """The Lease says who acts, and remembers nothing: no loss is noticed."""
+    real = Acting._compare
+
+    async def compare(self: Acting) -> None:
+        record = self._lease.record
+        if record is None or record.epoch is None:
+            await real(self)
+        self.suspected_loss = ""
+        self._is_checked = True
+
+    async def record(self: Acting, plans: Any) -> bool:
+        return await self._lease.renew() is LeaseOutcome.DONE
+
+    return together(
+        _silent_leader(), patch.object(Acting, "_compare", compare), patch.object(Acting, "_record", record)
+    )
+
+
+def follower_read_trusted() -> Planted:
+    """The leader is asked in vain: another replica answers, which still holds what the leader has lost."""
+    kept: dict[str, Stored] = {}
+    applied, read = shell.LedgerSink.apply, Acting._read
+
+    def apply(self: shell.LedgerSink, entry: Entry) -> None:
+        if not entry.deleted:
+            kept[entry.key] = Stored(entry.sequence, entry.value, False)
+        applied(self, entry)
+
+    async def reads(self: Acting, key: str) -> Stored | None:
+        found = await read(self, key)
+        if found is None or found.deleted:
+            return kept.get(key, found)
+        kept[key] = found
+        return found
+
+    return together(patch.object(shell.LedgerSink, "apply", apply), patch.object(Acting, "_read", reads))
+
+
+def no_last_check() -> Planted:
+    """A decision is bound whoever else holds its room."""
+    return patch.object(judge, "clash", lambda *args: None)
+
+
+def judged_on_any_view() -> Planted:
+    """A decision is judged, and a clash believed, on a view that still shows a former holder."""
+    judged, checked = binds.judge, gangs._check_gang
+
+    def judges(decision: Decision, *args: Any, **kwargs: Any) -> Any:
+        return judged(msgspec.structs.replace(decision, basis=0), *args, **kwargs)
+
+    def checks(name: str, members: list[Decision], *args: Any) -> Any:
+        return checked(name, [msgspec.structs.replace(member, basis=0) for member in members], *args)
+
+    return together(
+        patch.object(binds, "judge", judges),
+        patch.object(gangs, "_check_gang", checks),
+        patch.object(Binds, "_is_doubted", lambda self, key: False),
+    )
+
+
+def no_fence() -> Planted:
+    """A new epoch begins without raising the attempt of pods that are not bound yet."""
+
+    async def fence_all(self: Epochs) -> None:
+        pass
+
+    return patch.object(Epochs, "_fence_all", fence_all)
+
+
+def acked_before_effect() -> Planted:
+    """A message is acknowledged when it is taken, not when it has had its effect."""
+
+    async def handle(self: consumer.Consumer, held: Any) -> str:
+        await self._settle(held, b"+ACK")
+        with contextlib.suppress(Exception):
+            await self._handler(held.message)
+        return "handled"
+
+    return patch.object(consumer.Consumer, "_handle", handle)
+
+
