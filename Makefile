@@ -81,6 +81,11 @@ chaos: ## faults under load on real processes: kills, old and empty stores, part
 model: ## the model of the placement transaction: each rule taken away, all rules under faults (ARGS="-v --seconds 20 R5")
 	$(RUN) python -m tests.model $(ARGS)
 
+SEEDS ?= 100
+.PHONY: simulate
+simulate: ## so many more seeds of the whole control plane under faults, in one process each (SEEDS=1000; may be stopped)
+	$(RUN) python -m tests.simulation --seeds $(SEEDS) $(ARGS)
+
 .PHONY: images
 images: ## container images of everything, and their sizes (needs Docker; ARGS="nats cli" for some)
 	@python3 tools/images/build.py $(ARGS)

@@ -243,5 +243,3 @@ def acked_before_effect() -> Planted:
         return "handled"
 
     return patch.object(consumer.Consumer, "_handle", handle)
-
-

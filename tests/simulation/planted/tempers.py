@@ -175,9 +175,7 @@ def quota_users(rng: random.Random, size: Size) -> list[Timed]:
         wave = 10.0 * rng.randrange(max(1, int(size.end_s / 10.0))) + (5.0 if group == "b" else 0.0)
         at_s = 3.0 + wave + rng.uniform(0.0, 1.5)
         notes = {DURATION: f"{rng.uniform(2, 8):.1f}s"}
-        pod = pod_manifest(
-            f"pod-{number}", CARD, namespace=NAMESPACE, labels={QUOTA_LABEL: group}, annotations=notes
-        )
+        pod = pod_manifest(f"pod-{number}", CARD, namespace=NAMESPACE, labels={QUOTA_LABEL: group}, annotations=notes)
         done.append(Timed(at_s, Create(pod)))
     return sorted(done, key=lambda timed: timed.at_s)
 
@@ -394,4 +392,3 @@ LOWERED: Final = replace(
 )
 API_TROUBLE: Final = replace(SHORT, size=Size(nodes=1, singles=60), faults=every(6.0, api_trouble))
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, paused(WRITER, 2.0, 6.0)))
-
