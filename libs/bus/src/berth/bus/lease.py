@@ -58,6 +58,7 @@ class BusLease:
         if ttl_s < 1:
             raise ValueError(f"ttl_s: {ttl_s} is less than 1")
         self._held = False
+        self._is_told = False  # that the bus does not answer
         self.name = name
         self._link = link
         self._bucket = bucket
@@ -102,8 +103,11 @@ class BusLease:
                 if not await self._write(self._value, self._ttl_s, timeout_s=self._ttl_s / RENEWALS):
                     return
         except BusError as error:
-            log.log(logging.WARNING if self._held else logging.DEBUG, "lease %s: %s", self.name, describe(error))
+            level = logging.WARNING if self._held and not self._is_told else logging.DEBUG
+            log.log(level, "lease %s: %s", self.name, describe(error))
+            self._is_told = True
             return
+        self._is_told = False
         self._until = started + self._ttl_s * SAFETY
         self._set(True)
 
