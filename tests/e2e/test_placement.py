@@ -29,6 +29,7 @@ from tests.e2e.whole import (
     until,
 )
 
+from berth.cli.judge import judge
 from berth.contracts import names
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -50,9 +51,11 @@ async def corner(whole: Whole) -> AsyncIterator[Corner]:
 
 
 async def check_room(whole: Whole) -> None:
-    """Nothing is given out beyond what there is."""
+    """Nothing is given out beyond what there is: counted here once more, and every promise by name."""
     pods = await whole.items("/api/v1/pods")
     assert over_capacity(await whole.items(NODES), await whole.items(DEVICES), pods) == []
+    report = await judge(whole, whole.bus)
+    assert report.ok, "\n".join(report.lines())
 
 
 # --- single pods -----------------------------------------------------------------------------------------------------

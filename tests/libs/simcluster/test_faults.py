@@ -19,6 +19,13 @@ async def test_errors_for_matching_requests_only(start, new_pod):
     assert (await client.call("POST", "/api/v1/nodes", {"metadata": {"name": "n"}}))[0] == 201
 
 
+async def test_a_fault_may_strike_one_kind_of_client(start):
+    client = await start(faults=(Fault(kind="error", status=500, agent_prefix="berth-"),))
+    assert (await client.call("GET", PODS))[0] == 200
+    async with client.session.get(PODS, headers={"User-Agent": "berth-cluster-writer"}) as response:
+        assert response.status == 500
+
+
 async def test_a_limited_fault_ends(start, new_pod):
     client = await start(faults=(Fault(kind="error", status=500, limit=2),))
     answers = [(await client.call("GET", PODS))[0] for _ in range(4)]

@@ -79,6 +79,8 @@ PLANTED: Final[dict[str, Bug]] = {
         tempers.LOSSES,
     ),
     "terminating": Bug("a pod that is terminating holds nothing", solver.terminating_holds_nothing, tempers.QUIET),
-    "staged gang": Bug("a staged gang is begun while its plan is open", writer.open_gang_begun, tempers.STAGES),
+    "staged gang": Bug(
+        "a staged gang is begun while its plan is open", writer.open_gang_begun, tempers.STAGES_CONTENDED
+    ),
     "fence": Bug("an epoch is raised without raising attempts", writer.no_fence, tempers.BINDS_AND_LOSS),
 }

@@ -96,12 +96,15 @@ def successors(rng: random.Random, size: Size) -> list[Timed]:
     return sorted(done, key=lambda timed: timed.at_s)
 
 
+BURST_EVERY_S: Final = 30.0
+
+
 def bursts(rng: random.Random, size: Size) -> list[Timed]:
-    """All pods of a burst at once; whoever finds a card keeps it for a while."""
+    """All pods of a burst at once; whoever finds a card keeps it until the next burst is near."""
     done: list[Timed] = []
     for number in range(size.singles):
-        at_s = 4.0 + 15.0 * rng.randrange(max(1, int(size.end_s / 15.0))) + rng.uniform(0.0, 0.2)
-        notes = {DURATION: f"{rng.uniform(20, 40):.1f}s"}
+        at_s = 4.0 + BURST_EVERY_S * (number % int(size.end_s / BURST_EVERY_S)) + rng.uniform(0.0, 2.5)
+        notes = {DURATION: f"{rng.uniform(13, 16):.1f}s"}
         pod = pod_manifest(f"pod-{number}", CARD, namespace=NAMESPACE, annotations=notes)
         done.append(Timed(at_s, Create(pod)))
     return sorted(done, key=lambda timed: timed.at_s)
@@ -180,29 +183,43 @@ def quota_users(rng: random.Random, size: Size) -> list[Timed]:
     return sorted(done, key=lambda timed: timed.at_s)
 
 
+LOWERED_S: Final = (8.0, 38.0, 68.0)
+LOWERED_FOR_S: Final = 26.0
+
+
 def lowered_quota(rng: random.Random, size: Size) -> list[Timed]:
-    """A steady stream into one group, whose max is lowered now and then, and raised again."""
+    """A group that may use less for a while. Pods come when everybody can have heard of it, and are gone before the
+    group may use more again."""
     done: list[Timed] = []
-    at_s = 3.0
-    for number in range(size.singles):
-        at_s += rng.expovariate(size.singles / size.end_s)
-        notes = {DURATION: f"{rng.uniform(6, 14):.1f}s"}
-        pod = pod_manifest(f"pod-{number}", CARD, namespace=NAMESPACE, labels={QUOTA_LABEL: "a"}, annotations=notes)
-        done.append(Timed(at_s, Create(pod)))
-    at_s = 10.0
-    while at_s < size.end_s:
-        for cards_allowed, pause_s in ((4, 22.0), (14, 8.0)):
-            amounts = {"cpu": "100", "memory": "400Gi", "koordinator.sh/gpu-core": str(100 * cards_allowed)}
-            done.append(Timed(at_s, Change("ElasticQuota", "a", {"spec": {"max": amounts}})))
-            at_s += pause_s
+    for cycle, at_s in enumerate(LOWERED_S):
+        done.append(Timed(at_s, Change("ElasticQuota", "a", {"spec": _cards_allowed(8)})))
+        done.append(Timed(at_s + LOWERED_FOR_S, Change("ElasticQuota", "a", {"spec": _cards_allowed(20)})))
+        for number in range(size.singles // len(LOWERED_S)):
+            name = f"pod-{cycle}-{number}"
+            pod = pod_manifest(name, CARD, namespace=NAMESPACE, labels={QUOTA_LABEL: "a"})
+            done.append(Timed(at_s + 11.0 + rng.uniform(0.0, 7.0), Create(pod)))
+            done.append(Timed(at_s + LOWERED_FOR_S - 2.0, Delete("Pod", name, 0)))
     return sorted(done, key=lambda timed: timed.at_s)
 
 
+def _cards_allowed(count: int) -> dict[str, dict[str, str]]:
+    amounts = {"cpu": "100", "memory": "400Gi", "koordinator.sh/gpu-core": str(100 * count)}
+    return {"min": amounts, "max": amounts}
+
+
 def one_quota(rng: random.Random, size: Size) -> list[Json]:
-    """Many cards, and a group that may use fourteen of them."""
-    most = {"cpu": "100", "memory": "400Gi", "koordinator.sh/gpu-core": "1400"}
-    least = {"cpu": "1", "memory": "1Gi", "koordinator.sh/gpu-core": "100"}
-    return [*cards(rng, size), _quota("a", "", least, most)]
+    """A group that may use twenty cards, and lends none of them."""
+    allowed = _cards_allowed(20)
+    made = _quota("a", "", allowed["min"], allowed["max"])
+    made["metadata"]["labels"]["quota.scheduling.koordinator.sh/is-parent"] = "false"
+    made["metadata"]["labels"]["quota.scheduling.koordinator.sh/allow-lent-resource"] = "false"
+    return [*cards(rng, size), made]
+
+
+def queuers(rng: random.Random, size: Size) -> list[Timed]:
+    """Pods that stay for good, more than there is room for: most of them have to be told so."""
+    made = [pod_manifest(f"pod-{number}", CARD, namespace=NAMESPACE) for number in range(size.singles)]
+    return sorted((Timed(rng.uniform(3.0, size.end_s), Create(pod)) for pod in made), key=lambda timed: timed.at_s)
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------
@@ -252,20 +269,39 @@ def halves(rng: random.Random, at_s: float) -> list[Fault]:
     return [Fault(at_s, "half batches", f"{SOLVER}:berth_ledger", 0.5, 8.0)]
 
 
-def loss(*, kill_after_s: tuple[float, float] | None) -> Draw:
-    """STATE stands still; meanwhile the ledger loses its tail, and the writer may be killed soon after."""
+def losses(*, kill_after_s: tuple[float, float] | None) -> Callable[[random.Random, float], list[Fault]]:
+    """While the pods of a burst are being bound STATE stands still, and the ledger loses its tail; the writer may be
+    killed soon after."""
 
-    def draw(rng: random.Random, at_s: float) -> list[Fault]:
-        lost_s = at_s + rng.uniform(0.3, 4.0)
-        found = [
-            Fault(at_s, "pause", WATCHER, for_s=rng.uniform(12.0, 18.0)),
-            Fault(lost_s, "tail lost", "berth_ledger", rng.choice((3, 6, 12, 24))),
-        ]
-        if kill_after_s is not None:
-            found.append(Fault(lost_s + rng.uniform(*kill_after_s), "kill", WRITER, rng.choice((0, 0, 10, 60))))
-        return found
+    def schedule(rng: random.Random, end_s: float) -> list[Fault]:
+        found: list[Fault] = []
+        burst_s = 4.0
+        while burst_s < end_s:
+            at_s = burst_s + rng.uniform(1.0, 3.0)
+            lost_s = at_s + rng.uniform(0.7, 2.0)
+            # Plans follow each other slowly, so that many pods wait while some are bound.
+            found.append(Fault(burst_s, "bus slow", amount=0.4, for_s=9.0))
+            found.append(Fault(at_s, "pause", WATCHER, for_s=rng.uniform(10.0, 14.0)))
+            found.append(Fault(lost_s, "tail lost", "berth_ledger", rng.choice((3, 6, 9, 12))))
+            if kill_after_s is not None:
+                found.append(Fault(lost_s + rng.uniform(*kill_after_s), "all killed", WRITER, rng.choice((0, 10, 60))))
+            burst_s += BURST_EVERY_S
+        return sorted(found)
 
-    return draw
+    return schedule
+
+
+def alone(rng: random.Random, at_s: float) -> list[Fault]:
+    """A solver comes back, believes itself alone, and the other learns late of what it decides."""
+    return [
+        Fault(at_s, "kill", SOLVER),
+        *(Fault(at_s + 0.1 * number, "late view", f"{SOLVER}:berth_ledger", 2.0, 7.0) for number in range(2)),
+    ]
+
+
+def quota_late(rng: random.Random, end_s: float) -> list[Fault]:
+    """One solver does not hear that the group may use less."""
+    return [Fault(at_s - 1.0, "late view", f"{SOLVER}:berth_quota", 60.0, LOWERED_FOR_S - 3.0) for at_s in LOWERED_S]
 
 
 def leases_fail(rng: random.Random, at_s: float) -> list[Fault]:
@@ -320,8 +356,9 @@ LATE_STATE: Final = replace(
 )
 SOLVERS_COME_AND_GO: Final = replace(
     SHORT,
+    size=Size(nodes=6, singles=140),
     replicas=two_solvers,
-    faults=every(6.0, killed(SOLVER), late(f"{SOLVER}:berth_ledger", 2.0), paused(SOLVER, 7.0, 9.0)),
+    faults=every(7.0, alone, alone, paused(SOLVER, 7.0, 9.0)),
 )
 SUCCESSORS: Final = replace(
     LATE_STATE,
@@ -347,7 +384,9 @@ STAGES: Final = replace(
 )
 STAGES_CONTENDED: Final = replace(STAGES, faults=every(6.0, slow_bus(0.4, 6.0)))
 STAGES_STOPPED: Final = replace(
-    STAGES, faults=every(5.0, slow_bus(1.0, 6.0), paused(SOLVER, 9.0, 12.0), killed(SOLVER)), end_s=90.0, whole_s=100.0
+    STAGES,
+    faults=every(6.0, slow_bus(1.0, 6.0), slow_bus(1.5, 6.0), paused(SOLVER, 2.0, 8.0), killed(SOLVER)),
+    constants={"berth.placement_solver.tidying.ABANDONED_AFTER_S": 1.0},
 )
 SHRUNK_GANGS: Final = replace(
     SHORT,
@@ -355,40 +394,43 @@ SHRUNK_GANGS: Final = replace(
     actions=shrunk_gangs,
     faults=every(25.0, leases_fail),
 )
-LOSSES: Final = replace(
+LOSSES_ALONE: Final = replace(
     SHORT,
-    size=Size(nodes=4, singles=90),
+    size=Size(nodes=6, singles=105),
     actions=bursts,
-    environ={SOLVER: {"BERTH_BATCH_PODS_MAX": "1", "BERTH_BATCH_GAP_S": "0.5"}},
-    faults=every(15.0, loss(kill_after_s=(0.0, 0.5)), start_s=-5.0),
-    end_s=80.0,
+    replicas=two_solvers,
+    environ={SOLVER: {"BERTH_BATCH_PODS_MAX": "1"}},
+    faults=losses(kill_after_s=None),
+    end_s=95.0,
+    whole_s=100.0,
 )
-LOSSES_LATER: Final = replace(LOSSES, faults=every(15.0, loss(kill_after_s=(1.5, 6.0)), start_s=-5.0))
-LOSSES_ALONE: Final = replace(LOSSES, faults=every(15.0, loss(kill_after_s=None), start_s=-5.0))
-LOSSES_OF_TWO: Final = replace(
-    LOSSES_ALONE, replicas=two_solvers, environ={}, faults=every(15.0, loss(kill_after_s=None))
-)
+LOSSES_OF_TWO: Final = LOSSES_ALONE
+LOSSES_ALONE = replace(LOSSES_ALONE, replicas=one_each)
+LOSSES: Final = replace(LOSSES_ALONE, faults=losses(kill_after_s=(0.0, 0.3)))
+LOSSES_LATER: Final = replace(LOSSES_ALONE, faults=losses(kill_after_s=(1.3, 2.6)))
 STRANGERS: Final = replace(
     SHORT, size=Size(nodes=3, singles=60), actions=strangers, faults=every(26.0, leases_fail), end_s=90.0, whole_s=100.0
 )
 LATE_WRITER: Final = replace(SHORT, faults=every(4.0, late(f"{WRITER}:berth_state", 2.5)))
 TWO_GROUPS: Final = replace(
     SHORT,
-    size=Size(nodes=6, singles=110),
+    size=Size(nodes=6, singles=150),
     cluster=shared_quota,
     actions=quota_users,
     replicas=two_solvers,
-    faults=every(4.0, late(f"{SOLVER}:berth_ledger", 1.0), nothing),
+    faults=every(4.0, late(f"{SOLVER}:berth_quota", 4.0), late(f"{SOLVER}:berth_ledger", 1.5)),
 )
 LOWERED: Final = replace(
     SHORT,
-    size=Size(nodes=6, singles=130),
+    size=Size(nodes=6, singles=84),
     cluster=one_quota,
     actions=lowered_quota,
     replicas=two_solvers,
-    faults=every(12.0, late(f"{SOLVER}:berth_quota", 60.0, 25.0)),
-    end_s=90.0,
-    whole_s=100.0,
+    faults=quota_late,
+    end_s=100.0,
+    whole_s=105.0,
 )
-API_TROUBLE: Final = replace(SHORT, size=Size(nodes=1, singles=60), faults=every(6.0, api_trouble))
+API_TROUBLE: Final = replace(
+    SHORT, size=Size(nodes=1, singles=40), actions=queuers, faults=every(5.0, api_trouble), end_s=40.0, whole_s=45.0
+)
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, paused(WRITER, 2.0, 6.0)))

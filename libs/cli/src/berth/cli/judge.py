@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Protocol
 
 from berth.bus import Bus, Entry
 from berth.cli.errors import EXIT_BAD, CliError
-from berth.cli.load.api import Api
 from berth.contracts import buckets
 from berth.invariants import Report, World, check
 from berth.kube import resources
@@ -54,7 +53,14 @@ async def read_bucket(bus: Bus, bucket: str) -> dict[str, tuple[int, bytes]]:
         await asyncio.gather(reading, return_exceptions=True)
 
 
-async def judge(api: Api, bus: Bus) -> Report:
+class Objects(Protocol):
+    """Where the API's objects are read."""
+
+    async def items(self, path: str) -> list[Any]:
+        """Those of a list."""
+
+
+async def judge(api: Objects, bus: Bus) -> Report:
     """The invariants, once nothing is under way: what is broken is looked at again for a few seconds."""
     report = await _look(api, bus)
     for _ in range(TRIES):
@@ -65,7 +71,7 @@ async def judge(api: Api, bus: Bus) -> Report:
     return report
 
 
-async def _look(api: Api, bus: Bus) -> Report:
+async def _look(api: Objects, bus: Bus) -> Report:
     # The ledger first: a decision that is read as open and bound a moment later is then seen as bound.
     ledger = await read_bucket(bus, buckets.LEDGER)
     believed = await read_bucket(bus, buckets.STATE)

@@ -8,6 +8,7 @@ with NatsCluster(config) as cluster:        # config(name) -> lines for the conf
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from types import TracebackType
 
@@ -24,11 +25,20 @@ class NatsCluster:
         config: lines for the configuration of each server. `$ROUTES` and `$ROUTE_PORT` stand for what only this class
             knows: the addresses of all routes, and the port of this server's own.
         scheme: of the clients' addresses.
+        between: the port by which one server is to reach another's route, given the names of both and the port itself;
+            for something between the two.
     """
 
-    def __init__(self, config: str, *, scheme: str = "tls") -> None:
+    def __init__(
+        self,
+        config: str,
+        *,
+        scheme: str = "tls",
+        between: Callable[[str, str, int], int] = lambda one, other, port: port,
+    ) -> None:
         self._config = config
         self._scheme = scheme
+        self._between = between
         self._servers: dict[str, NatsServer] = {}
         self._stack = ExitStack()
 
@@ -42,8 +52,9 @@ class NatsCluster:
 
     def _try_start(self) -> None:
         ports = dict(zip(NAMES, _free_ports(len(NAMES)), strict=True))
-        routes = ", ".join(f"nats-route://127.0.0.1:{port}" for port in ports.values())
         for name, port in ports.items():
+            ways = [self._between(name, other, its) for other, its in ports.items()]
+            routes = ", ".join(f"nats-route://127.0.0.1:{way}" for way in ways)
             config = self._config.replace("$ROUTES", routes).replace("$ROUTE_PORT", str(port))
             self._servers[name] = server = NatsServer(name=name, config=config)
             self._stack.callback(server.close)

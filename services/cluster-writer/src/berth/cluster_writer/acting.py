@@ -193,7 +193,7 @@ class Acting:
             raise LostLeaseError
         if not loss(self._picture.book.ledger, record.epoch, record.plan):
             return True
-        self.suspected_loss = await self._leader_says(record.epoch, [record.plan])
+        await self._ask_leader(record.epoch, [record.plan])
         if self.suspected_loss:
             self.wake.set()
         return False
@@ -204,8 +204,14 @@ class Acting:
         if record is None or now - self._looked_at < LOOK_EVERY_S:
             return False
         self._looked_at = now
-        self.suspected_loss = await self._leader_says(record.epoch, [record.plan])
+        await self._ask_leader(record.epoch, [record.plan])
         return bool(self.suspected_loss)
+
+    async def _ask_leader(self, epoch: int | None, plans: Sequence[str]) -> None:
+        """Suspect a loss if the leader's word is a reason to. What a bind has come to suspect meanwhile stays: its
+        decision is not looked at again before the next epoch."""
+        reason = await self._leader_says(epoch, plans)
+        self.suspected_loss = self.suspected_loss or reason
 
     async def _leader_says(self, epoch: int | None, plans: Sequence[str]) -> str:
         """What the leader holds against acting: another epoch, or a plan that is not committed there."""
@@ -256,7 +262,7 @@ class Acting:
             await self._wait()
             if self._clock.monotonic() - self._looked_at >= LOOK_EVERY_S:
                 self._looked_at = self._clock.monotonic()
-                self.suspected_loss = await self._leader_says(epoch, [])
+                await self._ask_leader(epoch, [])
                 if self.suspected_loss:
                     return
 

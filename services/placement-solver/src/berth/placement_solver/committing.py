@@ -34,17 +34,21 @@ class Outcome(NamedTuple):
 class Committer:
     """Writes plans into the ledger. `view` is the follower's: it is read, and told sequences that the leader knows."""
 
-    def __init__(self, ledger: LedgerPort, view: LedgerView, clock: Clock, solver: str) -> None:
+    def __init__(
+        self, ledger: LedgerPort, view: LedgerView, clock: Clock, solver: str, *, messages_max: int = MESSAGES_MAX
+    ) -> None:
+        """`messages_max`: a plan of more messages is staged."""
         self._ledger = ledger
         self._view = view
         self._clock = clock
         self._solver = solver
+        self._messages_max = messages_max
 
     async def commit(
         self, plan: str, decisions: Sequence[Decision], revisions: Mapping[str, int], tidy: Iterable[Name] = ()
     ) -> Outcome:
         """Commit the plan whole; refused or lost, nothing of it will ever be acted on."""
-        parts = stages(decisions, MESSAGES_MAX)
+        parts = stages(decisions, self._messages_max)
         if len(parts) <= 1:
             entry = Plan(id=plan, status=PlanStatus.COMMITTED, decisions=len(decisions), solver=self._solver)
             return await self._send(plan, plan_batch(self._view, entry, decisions, revisions, tidy))

@@ -29,6 +29,7 @@ from berth.placement_solver.picture import Picture
 from berth.placement_solver.telling import Telling
 from berth.placement_solver.tidying import Tidying
 from berth.telemetry import get_logger
+from berth.transaction.batch import MESSAGES_MAX
 
 log = get_logger(__name__)
 
@@ -58,6 +59,7 @@ class Handlers:
         *,
         batch_pods_max: int,
         tell_after_s: float,
+        batch_messages_max: int = MESSAGES_MAX,
         optimiser: Optimiser | None = None,
         optimiser_budget_s: float = 0.0,
     ) -> None:
@@ -70,7 +72,7 @@ class Handlers:
         self._limit = batch_pods_max
         self._optimiser = optimiser
         self._optimiser_budget_s = optimiser_budget_s
-        self._committer = Committer(ledger, picture.book.ledger, clock, picture.me)
+        self._committer = Committer(ledger, picture.book.ledger, clock, picture.me, messages_max=batch_messages_max)
         self._telling = Telling(picture, events, commands, tell_after_s=tell_after_s)
         self._tidying = Tidying(picture, self._committer, clock)
         self._needs_sequence = 0

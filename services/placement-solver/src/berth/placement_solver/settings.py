@@ -23,6 +23,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         float, Meta(ge=0, le=1, description="least time from one plan to the next while less than a full batch waits")
     ] = 0.04
     batch_pods_max: Annotated[int, Meta(ge=1, le=400, description="most pods in one plan, gangs aside")] = 80
+    batch_messages_max: Annotated[
+        int, Meta(ge=8, le=1000, description="most messages in one batch of the ledger; a larger plan goes in stages")
+    ] = 1000
     optimiser_budget_s: Annotated[
         float, Meta(ge=0, le=60, description="time for the optimiser on a contended batch; 0 switches it off")
     ] = 2.0

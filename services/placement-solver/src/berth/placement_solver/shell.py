@@ -92,6 +92,7 @@ async def main(ctx: Context[Settings]) -> None:
         ctx.random,
         batch_pods_max=settings.batch_pods_max,
         tell_after_s=settings.tell_after_s,
+        batch_messages_max=settings.batch_messages_max,
         optimiser=optimiser,
         optimiser_budget_s=settings.optimiser_budget_s,
     )
