@@ -98,7 +98,11 @@ def schedule(rng: random.Random, end_s: float) -> list[Fault]:
 
 
 def replicas(rng: random.Random) -> dict[str, int]:
-    """How many of each service run: mostly one, sometimes a second solver, or a stand-by of those that lead."""
-    return {
+    """How many of each service run: mostly one, sometimes a second solver, or a stand-by of those that lead.
+
+    Now and then the auditor looks on.
+    """
+    found = {
         service: 2 if rng.random() < (0.35 if service == "placement-solver" else 0.15) else 1 for service in SERVICES
     }
+    return found | {"auditor": int(rng.random() < 0.15)}

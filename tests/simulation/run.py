@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from tests.simulation.planted import PLANTED
 from tests.simulation.services import SPECS
-from tests.simulation.settled import held_by_nodes, unsettled
+from tests.simulation.settled import alarms, held_by_nodes, unsettled
 from tests.simulation.stand import Stand, build
 from tests.simulation.striking import Striker
 from tests.simulation.temper import ORDINARY, Temper
@@ -101,6 +101,7 @@ def _run(
     violations += [f"L1 settles: {text}" for text in left]
     violations += [f"failed: {each.process} at {each.at_s:.3f} s: {each.error!r}" for each in stand.host.failures]
     violations += [f"complaint: {text}" for text in stand.host.complaints()]
+    violations += [f"false alarm: {subject}" for subject in alarms(stand)] if not violations else []
     return Outcome(
         seed=seed,
         digest=_digest(stand),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from berth.auditor.settings import Settings as AuditorSettings
+from berth.auditor.shell import main as auditor
 from berth.cluster_watcher.settings import Settings as WatcherSettings
 from berth.cluster_watcher.shell import main as watcher
 from berth.cluster_writer.settings import Settings as WriterSettings
@@ -18,6 +20,8 @@ from berth.reservation_manager.settings import Settings as ReservationSettings
 from berth.reservation_manager.shell import main as reservation
 from berth.testing.simulation.services import ServiceSpec
 
+AUDITOR: Final = "auditor"
+"""It takes no part: it looks on in some runs, and must raise no false alarm."""
 _ANYWHERE: Final = {"BERTH_KUBE_URL": "http://simulated"}
 
 SPECS: Final = (
@@ -32,5 +36,11 @@ SPECS: Final = (
         settings_type=SolverSettings,
         main=solver,
         environ={"BERTH_OPTIMISER_BUDGET_S": "0"},
+    ),
+    ServiceSpec(
+        name=AUDITOR,
+        settings_type=AuditorSettings,
+        main=auditor,
+        environ={**_ANYWHERE, "BERTH_AUDIT_INTERVAL_S": "10"},
     ),
 )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from tests.simulation.stand import Stand
 
-from berth.contracts import names
+from berth.contracts import buckets, names
 from berth.contracts.ledger import PlanStatus
 from berth.invariants import NodeHold
 from berth.simcluster.store.resource import PODS
@@ -47,6 +47,13 @@ def _decisions(stand: Stand) -> Iterator[str]:
             continue
         if observer.view.plan_status(decision.plan) is not PlanStatus.ABORTED:
             yield f"the decision for {'/'.join(name)} (plan {decision.plan}) is open"
+
+
+def alarms(stand: Stand) -> list[str]:
+    """Differences that the auditor has raised. A gang caught by a loss may be half there for long, and is one (I3)."""
+    events = stand.nats.streams.get(buckets.EVENTS)
+    subjects = [each.subject for each in events.messages.values()] if events is not None else []
+    return [each for each in subjects if ".audit.found." in each and ".I3." not in each]
 
 
 def held_by_nodes(kube: SimKube) -> list[NodeHold]:
