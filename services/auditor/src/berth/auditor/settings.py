@@ -16,7 +16,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
 
     nats_read_pause_s: Annotated[
         float, Meta(ge=0, le=1, description="pause after each read from the bus, to wake up less often under load")
-    ] = 0.25
+    ] = 0.05
 
     kube_url: Annotated[str, Meta(description="API server; empty: kubeconfig, or the pod's service account")] = ""
     kube_token_file: Annotated[str, Meta(description="file with the bearer token for kube_url")] = ""

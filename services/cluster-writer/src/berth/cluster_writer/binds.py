@@ -35,6 +35,8 @@ Key = tuple[str, int]
 _META = msgspec.json.Decoder(kube.AnyObject)
 GONE = -1
 REPEAT_ALARM_AFTER = 5
+REPEAT_PAUSE_MAX_S = 5.0
+"""A server that has come to itself again is not kept waiting for long: nobody else sends this request."""
 LOOK_PAUSE_S = 0.02
 LOOK_PAUSE_MAX_S = 5.0
 """A conflict that the view cannot explain yet is no reason for a hot loop."""
@@ -230,7 +232,7 @@ class Binds:
 
     async def _repeated(self, send: Callable[[], Any], meaning: Callable[[Answer], Next], decision: Decision) -> Answer:
         """The same request until its outcome is known. Unknown is never taken for failed."""
-        backoff = Backoff(self._random)
+        backoff = Backoff(self._random, cap_s=REPEAT_PAUSE_MAX_S)
         tries = 0
         while True:
             answer: Answer = await send()

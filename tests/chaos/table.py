@@ -1,0 +1,84 @@
+"""The one table of a session: a row per fault; printed at its end and written as JSON after every row."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+FILE = Path(os.environ.get("BERTH_CHAOS_FILE", Path(__file__).parents[2] / "build" / "chaos.json"))
+SLACK = 3.0
+"""The bars for recovery are for a machine with nothing else to do; three times as much is a hang on any."""
+HANG_S = 60.0
+"""Where no bar is given."""
+
+
+class Row(msgspec.Struct, kw_only=True):
+    """One fault. `recovered_s` None: never; `doubled`: given out, bound or decided twice; times None: no probe then."""
+
+    group: str
+    fault: str
+    violations: int = 0
+    lost: int = 0
+    doubled: int = 0
+    recovered_s: float | None = None
+    bar_s: float | None = None
+    p99_before_ms: float | None = None
+    p99_during_ms: float | None = None
+    p99_after_ms: float | None = None
+    evidence: list[str] = []
+
+    def wrong(self) -> list[str]:
+        """What must not be."""
+        found = [f"{name}: {count}" for name in ("violations", "lost", "doubled") if (count := getattr(self, name))]
+        limit_s = SLACK * self.bar_s if self.bar_s else HANG_S
+        if self.recovered_s is None or self.recovered_s > limit_s:
+            found.append(f"recovered after {_seconds(self.recovered_s)}, the limit is {limit_s:g} s")
+        return found + self.evidence if found else []
+
+
+class Table:
+    """Rows in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        """Keep a row, and write all of them."""
+        self.rows.append(row)
+        FILE.parent.mkdir(parents=True, exist_ok=True)
+        FILE.write_bytes(msgspec.json.format(msgspec.json.encode(self.rows)) + b"\n")
+
+    def lines(self) -> list[str]:
+        """For people."""
+        head = f"{'':3} {'fault':<58} {'viol.':>5} {'lost':>4} {'doubl.':>6} {'recovered':>9} {'bar':>4}"
+        lines = [f"{head}   p99 before/during/after"]
+        for row in self.rows:
+            bar = f"{row.bar_s:.0f} s" if row.bar_s else ""
+            times = "/".join(_ms(ms) for ms in (row.p99_before_ms, row.p99_during_ms, row.p99_after_ms))
+            lines.append(
+                f"{row.group:3} {row.fault:<58} {row.violations:>5} {row.lost:>4} {row.doubled:>6} "
+                f"{_seconds(row.recovered_s):>9} {bar:>4}   {times} ms"
+            )
+        return [*lines, self._sum()]
+
+    def _sum(self) -> str:
+        rows = self.rows
+        over = sum(1 for row in rows if row.bar_s and (row.recovered_s or HANG_S) > row.bar_s)
+        violations, lost, doubled = (sum(getattr(r, name) for r in rows) for name in ("violations", "lost", "doubled"))
+        return (
+            f"{len(rows)} faults: {violations} violations, {lost} lost, {doubled} doubled, "
+            f"{over} above the bar for recovery"
+        )
+
+
+TABLE = Table()
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.1f} s"
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"

@@ -1,0 +1,42 @@
+"""kill -9 of every service at every step of a pod's way, under load."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from tests.chaos import points
+from tests.chaos.experiment import run
+from tests.chaos.field import BUS_CONFIG, Field, open_field
+
+from berth.testing.nats_server import NatsServer
+
+pytestmark = [pytest.mark.chaos, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+
+BAR_S = 10.0
+ON_THE_WAY = ("cluster-watcher", "placement-solver", "cluster-writer")
+"""Each pod goes through these."""
+AUDITOR = "auditor"
+BESIDE = ("device-inventory", "quota-manager", "reservation-manager", "slo-manager", "node-qos-enforcer", AUDITOR)
+AT = (points.SEEN, points.DECIDED, points.BOUND)
+CASES = [
+    *((service, step) for step in points.STEPS for service in ON_THE_WAY),
+    *((service, AT[number % len(AT)]) for number, service in enumerate((*BESIDE, *BESIDE[1:3]))),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def field() -> AsyncIterator[Field]:
+    with NatsServer(config=BUS_CONFIG) as bus:
+        async with open_field(bus) as opened:
+            yield opened
+
+
+@pytest.mark.parametrize(("service", "step"), CASES)
+async def test_killed(field: Field, service: str, step: str) -> None:
+    async def fault() -> float:
+        return await points.at(field, step, lambda: field.kill(service))
+
+    bar_s = None if service == AUDITOR else BAR_S  # nothing waits for what it says
+    await run(field, "F1", f"kill {service} when {step}", fault, bar_s=bar_s, killed=service)
