@@ -86,6 +86,10 @@ SEEDS ?= 100
 simulate: ## so many more seeds of the whole control plane under faults, in one process each (SEEDS=1000; may be stopped)
 	$(RUN) python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
+.PHONY: simulate-planted
+simulate-planted: ## in how many seeds each planted bug is found (SEEDS=40; ARGS='"R5 uid" --held 5' for one, and without it)
+	$(RUN) python -m tests.simulation.planted --seeds $(SEEDS) $(ARGS)
+
 .PHONY: images
 images: ## container images of everything, and their sizes (needs Docker; ARGS="nats cli" for some)
 	@python3 tools/images/build.py $(ARGS)

@@ -7,11 +7,13 @@ observer judges every moment on the way.
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import random
 import re
 import time
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from tests.simulation.planted import PLANTED
@@ -67,6 +69,8 @@ def run_seed(seed: int, *, planted: str = "", verbose: bool = False, temper: Tem
 
 def run_task(task: tuple[int, str]) -> Outcome:
     """For a pool of processes: a seed and the bug to plant."""
+    if not gc.get_freeze_count():
+        gc.freeze()  # the modules, which would be looked through at the end of every run
     return run_seed(task[0], planted=task[1])
 
 
@@ -116,9 +120,7 @@ def _run(
     )
 
 
-def _chance(seed: int, what: str) -> Any:
-    import random
-
+def _chance(seed: int, what: str) -> random.Random:
     return random.Random(f"{seed}/{what}")
 
 

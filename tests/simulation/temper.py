@@ -23,14 +23,14 @@ Environ = Mapping[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Temper:
-    """`end_s`: users and faults act until then. `whole_s`: looked at whether all is settled only after it; `settle_s`:
-    how long that may take. `environ`: of services, by name. `constants`: by dotted name, for pauses that no setting has.
+    """`end_s`: users and faults act until then. `whole_s`: only after it is it asked whether all is settled, which may
+    take `settle_s`. `environ`: of services, by name. `constants`: by dotted name, for pauses that no setting has.
     """
 
     end_s: float = 220.0
     whole_s: float = 300.0
     settle_s: float = 200.0
-    size: workload.Size = workload.Size()
+    size: workload.Size = field(default_factory=workload.Size)
     cluster: Callable[[random.Random, workload.Size], list[workload.Json]] = workload.cluster
     actions: Callable[[random.Random, workload.Size], list[workload.Timed]] = workload.actions
     faults: Callable[[random.Random, float], list[fault_plan.Fault]] = fault_plan.schedule

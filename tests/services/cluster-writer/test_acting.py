@@ -197,6 +197,22 @@ async def test_an_idle_writer_notices_that_the_bucket_is_gone(bench):
     assert bench.raised == [1, 2]
 
 
+async def test_what_a_bind_suspects_while_the_leader_is_asked_is_not_forgotten(bench):
+    """A clash ends its decision: only a new epoch brings the pod back."""
+    asked = bench.leader.read
+
+    async def read(key):
+        bench.acting.suspected_loss = "minor 0 is claimed twice"
+        return await asked(key)
+
+    bench.leader.read = read
+    bench.acting._looked_at = float("-inf")
+    await bench.turn(1)
+    bench.leader.read = asked
+    await bench.turn(1)
+    assert (bench.raised, bench.epochs.reasons[-1]) == ([1, 2], "minor 0 is claimed twice")
+
+
 async def test_a_bus_that_does_not_answer_is_no_loss(bench):
     bench.plan("p1", "a")
     bench.leader.error = Disconnected("gone")

@@ -36,7 +36,7 @@ PLANTED: Final[dict[str, Bug]] = {
         tempers.STAGES_CONTENDED,
     ),
     "R2": Bug("accounts come before decisions", solver.accounts_first, tempers.HALVES),
-    "R3 bound": Bug("a decision is deleted once its pod is bound", solver.deleted_when_bound, tempers.QUIET),
+    "R3 bound": Bug("a decision is deleted once its pod is bound", solver.deleted_when_bound, tempers.SHORT),
     "R3 uid": Bug(
         "a decision for another uid of the name is replaced before it is settled",
         solver.replaced_by_another_uid,
@@ -57,7 +57,7 @@ PLANTED: Final[dict[str, Bug]] = {
     "R10 record": Bug("the Lease remembers no plan, no loss is noticed", writer.nothing_recorded, tempers.LOSSES),
     "R10 leader": Bug("no look at the leader before a wave", writer.leader_not_asked, tempers.LOSSES_LATER),
     "R11": Bug("no last check before a bind", writer.no_last_check, tempers.STRANGERS),
-    "R12": Bug("a new epoch is planned in on any view", solver.planned_on_any_view, tempers.LOSSES_ALONE),
+    "R12": Bug("a new epoch is planned in on any view", solver.planned_on_any_view, tempers.HALVES_AND_LOSS),
     "R13": Bug(
         "a decision is judged on a view older than its solver's",
         writer.judged_on_any_view,
@@ -78,7 +78,7 @@ PLANTED: Final[dict[str, Bug]] = {
         writer.follower_read_trusted,
         tempers.LOSSES,
     ),
-    "terminating": Bug("a pod that is terminating holds nothing", solver.terminating_holds_nothing, tempers.QUIET),
+    "terminating": Bug("a pod that is terminating holds nothing", solver.terminating_holds_nothing, tempers.SHORT),
     "staged gang": Bug(
         "a staged gang is begun while its plan is open", writer.open_gang_begun, tempers.STAGES_CONTENDED
     ),

@@ -9,6 +9,7 @@ from tests.simulation.faults import Fault
 from tests.simulation.stand import no_faults
 from tests.simulation.striking import Striker
 
+from berth.bus.client import Delivery
 from berth.testing.simulation.nats.push import PushConsumer
 from berth.testing.simulation.process import Process
 
@@ -32,18 +33,27 @@ class Saboteur(Striker):
         self._on_bus(fault, down_s=down_s)
 
     def _half_batches(self, fault: Fault) -> None:
-        """Target as above: with chance `amount` a burst arrives in part, and then nothing for a moment."""
+        """Target as above: with chance `amount` a burst comes in part, and the rest, with what follows it, later."""
         process, is_meant = self._aim(fault.target)
         if process is None:
             return
         rng, nats = self._delays, self._stand.nats
+        behind: dict[Subscription, list[Delivery]] = {}
+
+        def comes(subscription: Subscription) -> None:
+            for delivery in behind.pop(subscription):
+                subscription.push(delivery)
 
         def chunk(subscription: Subscription) -> int:
-            come = len(subscription._way)
-            if come < 2 or not is_meant(subscription) or rng.random() > fault.amount:
-                return 0
-            nats.stall(process, rng.uniform(0.05, 0.6))
-            return rng.randrange(1, come)
+            way = subscription._way
+            if subscription in behind:
+                behind[subscription] += way
+                way.clear()
+            elif len(way) > 1 and is_meant(subscription) and rng.random() < fault.amount:
+                come = rng.randrange(1, len(way))
+                behind[subscription] = [way.pop() for _ in range(len(way) - come)][::-1]
+                nats.later(rng.uniform(0.2, 2.0), comes, subscription)
+            return 0
 
         self._on_bus(fault, chunk=chunk)
 

@@ -1,0 +1,133 @@
+"""Groups of faults, each around one moment, and when they come."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from tests.simulation.faults import Fault
+from tests.simulation.planted.users import BURST_EVERY_S, LOWERED_FOR_S, LOWERED_S
+
+Draw = Callable[[random.Random, float], list[Fault]]
+Schedule = Callable[[random.Random, float], list[Fault]]
+
+WRITER, SOLVER, WATCHER = "cluster-writer", "placement-solver", "cluster-watcher"
+
+
+def every(seconds: float, *draws: Draw, start_s: float = 6.0) -> Schedule:
+    """One of these groups about every so many seconds."""
+
+    def schedule(rng: random.Random, end_s: float) -> list[Fault]:
+        found: list[Fault] = []
+        at_s = start_s + rng.uniform(0.0, seconds)
+        while at_s < end_s:
+            found += rng.choice(draws)(rng, at_s)
+            at_s += seconds * rng.uniform(0.6, 1.4)
+        return sorted(found)
+
+    return schedule
+
+
+def nothing(rng: random.Random, at_s: float) -> list[Fault]:
+    """All is well."""
+    return []
+
+
+def late(target: str, most_s: float, for_s: float = 6.0) -> Draw:
+    """A view that lags for a while."""
+    return lambda rng, at_s: [Fault(at_s, "late view", target, most_s, for_s * rng.uniform(0.5, 1.5))]
+
+
+def killed(service: str) -> Draw:
+    """A process, at any step."""
+    return lambda rng, at_s: [Fault(at_s, "kill", service, rng.choice((0, 3, 30, 100)))]
+
+
+def paused(service: str, *seconds: float) -> Draw:
+    """A process stands still."""
+    return lambda rng, at_s: [Fault(at_s, "pause", service, for_s=rng.choice(seconds) * rng.uniform(0.8, 1.2))]
+
+
+def slow_bus(most_s: float, for_s: float) -> Draw:
+    """Every message takes its time."""
+    return lambda rng, at_s: [Fault(at_s, "bus slow", amount=most_s, for_s=for_s)]
+
+
+def halves(rng: random.Random, at_s: float) -> list[Fault]:
+    """A solver reads batches by halves, and binds take their time, so that STATE does not show what it misses."""
+    return [
+        Fault(at_s, "half batches", f"{SOLVER}:berth_ledger", 0.4, 6.0),
+        Fault(at_s, "binds slow", amount=4.0, for_s=6.0),
+    ]
+
+
+def losses(*, kill_after_s: tuple[float, float] | None) -> Schedule:
+    """While the pods of a burst are being bound STATE stands still, and the ledger loses its tail; the writer may be
+    killed soon after."""
+
+    def schedule(rng: random.Random, end_s: float) -> list[Fault]:
+        found: list[Fault] = []
+        burst_s = 4.0
+        while burst_s < end_s:
+            at_s = burst_s + rng.uniform(1.0, 3.0)
+            lost_s = at_s + rng.uniform(0.7, 2.0)
+            # Plans follow each other slowly, so that many pods wait while some are bound.
+            found.append(Fault(burst_s, "bus slow", amount=0.4, for_s=9.0))
+            found.append(Fault(at_s, "pause", WATCHER, for_s=rng.uniform(10.0, 14.0)))
+            found.append(Fault(lost_s, "tail lost", "berth_ledger", rng.choice((3, 6, 9, 12))))
+            if kill_after_s is not None:
+                found.append(Fault(lost_s + rng.uniform(*kill_after_s), "all killed", WRITER, rng.choice((0, 10, 60))))
+            burst_s += BURST_EVERY_S
+        return sorted(found)
+
+    return schedule
+
+
+def alone(rng: random.Random, at_s: float) -> list[Fault]:
+    """A solver comes back, believes itself alone, and the other learns late of what it decides."""
+    return [
+        Fault(at_s, "kill", SOLVER),
+        *(Fault(at_s + 0.1 * number, "late view", f"{SOLVER}:berth_ledger", 2.0, 7.0) for number in range(2)),
+    ]
+
+
+def read_by_halves_after_a_loss(rng: random.Random, at_s: float) -> list[Fault]:
+    """A solver is cut off; meanwhile pods are bound, the ledger loses its tail, and pods change once more. What it
+    reads then skips what is superseded, and comes by halves."""
+    return [
+        Fault(at_s - 3.0, "binds slow", amount=4.0, for_s=6.0),
+        Fault(at_s, "cut", SOLVER, for_s=rng.uniform(4.5, 6.0)),
+        Fault(at_s + 0.1, "half batches", f"{SOLVER}:berth_state", 1.0, 12.0),
+        Fault(at_s + rng.uniform(0.2, 1.5), "tail lost", "berth_ledger", rng.choice((3, 9, 24))),
+    ]
+
+
+def quota_late(rng: random.Random, end_s: float) -> list[Fault]:
+    """One solver does not hear that the group may use less."""
+    return [Fault(at_s - 1.0, "late view", f"{SOLVER}:berth_quota", 60.0, LOWERED_FOR_S - 3.0) for at_s in LOWERED_S]
+
+
+def leases_fail(rng: random.Random, at_s: float) -> list[Fault]:
+    """No wave can begin for a while, and everything else goes on."""
+    return [Fault(at_s, "leases fail", for_s=rng.uniform(14.0, 20.0))]
+
+
+def slow_binds_and_loss(rng: random.Random, at_s: float) -> list[Fault]:
+    """Binds are on their way while the ledger loses its tail."""
+    return [
+        Fault(at_s, "binds slow", amount=8.0, for_s=6.0),
+        Fault(at_s + rng.uniform(0.5, 6.0), "tail lost", "berth_ledger", rng.choice((3, 12, 40))),
+    ]
+
+
+def lost_binds(rng: random.Random, at_s: float) -> list[Fault]:
+    """Binds without an answer."""
+    return [Fault(at_s, "binds lost", amount=0.6, for_s=4.0)]
+
+
+def api_trouble(rng: random.Random, at_s: float) -> list[Fault]:
+    """The API server fails, and the writer is killed."""
+    return [
+        Fault(at_s, "api errors", "503", 1.0, rng.uniform(2.0, 5.0)),
+        Fault(at_s + rng.uniform(0.0, 3.0), "kill", WRITER, rng.choice((0, 10, 60))),
+    ]

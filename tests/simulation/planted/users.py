@@ -1,0 +1,193 @@
+"""Small clusters and their users, each for one kind of situation: what is there, and what happens, as plain data."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from tests.simulation.workload import (
+    GANG_LABEL,
+    NAMESPACE,
+    QUOTA_LABEL,
+    Change,
+    Create,
+    Delete,
+    Json,
+    Size,
+    Timed,
+    _quota,
+    node,
+)
+
+from berth.simcluster.generate.build import PodRequest, pod_manifest
+from berth.simcluster.kubelet import DURATION
+
+CARDS: Final = 4
+HOME: Final[Json] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+CARD: Final = PodRequest(500, 512, 1)
+
+
+def cards(rng: random.Random, size: Size) -> list[Json]:
+    """A few nodes of four cards."""
+    return [dict(HOME), *(each for number in range(size.nodes) for each in node(f"node-{number}", CARDS, number))]
+
+
+def crowd(rng: random.Random, size: Size) -> list[Timed]:
+    """Pods of one card, more than there is room for; they end, or are deleted, and others take their cards."""
+    done: list[Timed] = []
+    for number in range(size.singles):
+        at_s = rng.uniform(3.0, size.end_s)
+        request = CARD if rng.random() < 0.8 else PodRequest(500, 512, 1, 500)
+        notes = {DURATION: f"{rng.uniform(3, 12):.1f}s"} if rng.random() < 0.7 else {}
+        name = f"pod-{number}"
+        done.append(Timed(at_s, Create(pod_manifest(name, request, namespace=NAMESPACE, annotations=notes))))
+        if not notes:
+            done.append(Timed(at_s + rng.uniform(2.0, 20.0), Delete("Pod", name, rng.choice((0, 30)))))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def successors(rng: random.Random, size: Size) -> list[Timed]:
+    """Pods that are deleted soon and made again under their names, over and over; some wait for room meanwhile."""
+    done: list[Timed] = []
+    for number in range(size.singles):
+        at_s, name = rng.uniform(3.0, size.end_s / 2), f"pod-{number}"
+        while at_s < size.end_s:
+            done.append(Timed(at_s, Create(pod_manifest(name, CARD, namespace=NAMESPACE))))
+            at_s += rng.choice((0.01, 0.05, 0.3, 2.0, 6.0)) * rng.uniform(0.5, 1.5)
+            done.append(Timed(at_s, Delete("Pod", name, 0)))
+            at_s += rng.choice((0.001, 0.02, 0.5))
+        done.append(Timed(at_s, Create(pod_manifest(name, CARD, namespace=NAMESPACE))))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+BURST_EVERY_S: Final = 30.0
+
+
+def bursts(rng: random.Random, size: Size) -> list[Timed]:
+    """All pods of a burst at once; whoever finds a card keeps it until the next burst is near."""
+    done: list[Timed] = []
+    for number in range(size.singles):
+        at_s = 4.0 + BURST_EVERY_S * (number % int(size.end_s / BURST_EVERY_S)) + rng.uniform(0.0, 2.5)
+        notes = {DURATION: f"{rng.uniform(13, 16):.1f}s"}
+        pod = pod_manifest(f"pod-{number}", CARD, namespace=NAMESPACE, annotations=notes)
+        done.append(Timed(at_s, Create(pod)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def _members(name: str, count: int, request: PodRequest, at_s: float, rng: random.Random) -> list[Timed]:
+    group: Json = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"minMember": count, "scheduleTimeoutSeconds": 600},
+    }
+    done = [Timed(at_s, Create(group))]
+    for member in range(count):
+        pod = pod_manifest(f"{name}-{member}", request, namespace=NAMESPACE, labels={GANG_LABEL: name})
+        done.append(Timed(at_s + rng.uniform(0.0, 0.5), Create(pod)))
+    return done
+
+
+def large_gangs(rng: random.Random, size: Size) -> list[Timed]:
+    """Gangs larger than a batch, deleted after a while; pods that want the same cards."""
+    done = crowd(rng, size)
+    for number in range(size.gangs):
+        at_s, name, count = rng.uniform(3.0, size.end_s), f"gang-{number}", rng.choice((6, 8, 12))
+        done += _members(name, count, PodRequest(200, 128, 1, 200), at_s, rng)
+        gone_s = at_s + rng.uniform(8.0, 25.0)
+        done += [Timed(gone_s, Delete("Pod", f"{name}-{member}", 0)) for member in range(count)]
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def larger_gangs(rng: random.Random, size: Size) -> list[Timed]:
+    """Gangs of many stages, deleted after a while."""
+    done: list[Timed] = []
+    for number in range(size.gangs):
+        at_s, name, count = rng.uniform(3.0, size.end_s), f"gang-{number}", rng.choice((18, 24))
+        done += _members(name, count, PodRequest(100, 128), at_s, rng)
+        gone_s = at_s + rng.uniform(12.0, 25.0)
+        done += [Timed(gone_s, Delete("Pod", f"{name}-{member}", 0)) for member in range(count)]
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def shrunk_gangs(rng: random.Random, size: Size) -> list[Timed]:
+    """Gangs that lose a member for good just after all of them have come."""
+    done: list[Timed] = []
+    for number in range(size.gangs):
+        at_s, name, count = rng.uniform(3.0, size.end_s), f"gang-{number}", rng.choice((2, 3, 4))
+        done += _members(name, count, PodRequest(200, 128), at_s, rng)
+        done.append(Timed(at_s + rng.uniform(0.5, 3.0), Delete("Pod", f"{name}-{rng.randrange(count)}", 0)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def strangers(rng: random.Random, size: Size) -> list[Timed]:
+    """Pods by processor time; and pods that somebody else puts on the nodes."""
+    done: list[Timed] = []
+    for number in range(size.singles):
+        at_s, name = rng.uniform(3.0, size.end_s), f"pod-{number}"
+        notes = {DURATION: f"{rng.uniform(5, 20):.1f}s"}
+        request = PodRequest(4_000, 512)
+        done.append(Timed(at_s, Create(pod_manifest(name, request, namespace=NAMESPACE, annotations=notes))))
+    for number in range(size.singles // 2):
+        at_s, name = rng.uniform(3.0, size.end_s), f"foreign-{number}"
+        notes = {DURATION: f"{rng.uniform(10, 30):.1f}s"}
+        pod = pod_manifest(name, PodRequest(4_000, 512), namespace=NAMESPACE, annotations=notes, scheduler="other")
+        pod["spec"]["nodeName"] = f"node-{rng.randrange(size.nodes)}"
+        done.append(Timed(at_s, Create(pod)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def shared_quota(rng: random.Random, size: Size) -> list[Json]:
+    """Many cards. Two groups say nothing of cards; their parent may use six."""
+    plain = {"cpu": "100", "memory": "400Gi"}
+    most = {**plain, "koordinator.sh/gpu-core": "600"}
+    return [*cards(rng, size), _quota("all", "", most, most), *(_quota(name, "all", plain, plain) for name in "ab")]
+
+
+def quota_users(rng: random.Random, size: Size) -> list[Timed]:
+    """Pods of both groups, more than there is quota for."""
+    done: list[Timed] = []
+    for number in range(size.singles):
+        labels, notes = {QUOTA_LABEL: rng.choice("ab")}, {DURATION: f"{rng.uniform(1.5, 4):.1f}s"}
+        pod = pod_manifest(f"pod-{number}", CARD, namespace=NAMESPACE, labels=labels, annotations=notes)
+        done.append(Timed(rng.uniform(3.0, size.end_s), Create(pod)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+LOWERED_S: Final = (8.0, 38.0, 68.0)
+LOWERED_FOR_S: Final = 26.0
+
+
+def lowered_quota(rng: random.Random, size: Size) -> list[Timed]:
+    """A group that may use less for a while. Pods come when everybody can have heard of it, and are gone before the
+    group may use more again."""
+    done: list[Timed] = []
+    for cycle, at_s in enumerate(LOWERED_S):
+        done.append(Timed(at_s, Change("ElasticQuota", "a", {"spec": _cards_allowed(8)})))
+        done.append(Timed(at_s + LOWERED_FOR_S, Change("ElasticQuota", "a", {"spec": _cards_allowed(20)})))
+        for number in range(size.singles // len(LOWERED_S)):
+            name = f"pod-{cycle}-{number}"
+            pod = pod_manifest(name, CARD, namespace=NAMESPACE, labels={QUOTA_LABEL: "a"})
+            done.append(Timed(at_s + 11.0 + rng.uniform(0.0, 7.0), Create(pod)))
+            done.append(Timed(at_s + LOWERED_FOR_S - 2.0, Delete("Pod", name, 0)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def _cards_allowed(count: int) -> dict[str, dict[str, str]]:
+    amounts = {"cpu": "100", "memory": "400Gi", "koordinator.sh/gpu-core": str(100 * count)}
+    return {"min": amounts, "max": amounts}
+
+
+def one_quota(rng: random.Random, size: Size) -> list[Json]:
+    """A group that may use twenty cards, and lends none of them."""
+    allowed = _cards_allowed(20)
+    made = _quota("a", "", allowed["min"], allowed["max"])
+    made["metadata"]["labels"]["quota.scheduling.koordinator.sh/is-parent"] = "false"
+    made["metadata"]["labels"]["quota.scheduling.koordinator.sh/allow-lent-resource"] = "false"
+    return [*cards(rng, size), made]
+
+
+def queuers(rng: random.Random, size: Size) -> list[Timed]:
+    """Pods that stay for good, more than there is room for: most of them have to be told so."""
+    made = [pod_manifest(f"pod-{number}", CARD, namespace=NAMESPACE) for number in range(size.singles)]
+    return sorted((Timed(rng.uniform(3.0, size.end_s), Create(pod)) for pod in made), key=lambda timed: timed.at_s)
