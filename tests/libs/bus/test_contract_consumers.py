@@ -159,6 +159,8 @@ async def test_pull_requests_end_with_a_status(raw: Any, bus: Any) -> None:
     await ask(batch=2, expires=NANO // 2, idle_heartbeat=int(0.4 * NANO))
     assert await next_ones(1) == [b"NATS/1.0 400 Bad Request - heartbeat value too large\r\n\r\n"]
     await ask(batch=2, expires=9 * NANO)
+    while (await raw.api("CONSUMER.INFO.BERTH_CMD.d"))["num_waiting"] != 1:
+        await asyncio.sleep(0.01)  # the server takes requests of pull consumers and of its API from different queues
     await raw.api("CONSUMER.DELETE.BERTH_CMD.d")
     assert await next_ones(1) == [b"NATS/1.0 409 Consumer Deleted\r\n\r\n"]
     await ask(batch=2, expires=9 * NANO)
