@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SettingsT = TypeVar("SettingsT")
 
+KUBE_RETRY_S = 5.0
+
 
 async def _connect_kube(settings: KubeSettings, clock: Clock) -> Kube:
     from berth.kube import Kube  # most services have nothing to do with it, and their images do without
@@ -44,6 +46,17 @@ class Context(Generic[SettingsT]):
     async def kube(self, settings: KubeSettings) -> Kube:
         """A client of the API server; closing it is the caller's. Raises KubeConfigError."""
         return await self.connect_kube(settings, self.clock)
+
+    async def kube_patiently(self, settings: KubeSettings) -> Kube:
+        """The same, for as long as it takes: Kubernetes' credentials may not be there yet when a pod starts."""
+        from berth.kube import KubeConfigError
+
+        while True:
+            try:
+                return await self.kube(settings)
+            except KubeConfigError as error:
+                self.log.error("cannot connect to Kubernetes, trying again", error=str(error))
+            await self.clock.sleep(KUBE_RETRY_S)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run a supervised task: if it raises, the process logs why and ends with exit code 1.

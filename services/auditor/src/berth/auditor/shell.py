@@ -18,12 +18,11 @@ from berth.contracts import buckets
 from berth.contracts.codec import encode
 from berth.contracts.question import StatusAnswer
 from berth.invariants import PROMISES
-from berth.kube import Kube, KubeApi, KubeConfigError
+from berth.kube import KubeApi
 from berth.runtime import ActiveStandby, Context
 from berth.telemetry import counter, gauge, histogram
 
 SERVICE: Final = "auditor"
-CONNECT_RETRY_S: Final = 5.0
 LEDGER_WAIT_S: Final = 10.0
 """How long a look waits for the ledger's end; the follower reaches it every second while the bus is there."""
 
@@ -149,21 +148,11 @@ class Shell:
 
 async def main(context: Context[Settings]) -> None:
     """The service: runs until it is cancelled."""
-    kube = await _connect(context)
+    kube = await context.kube_patiently(context.settings.kube())
     try:
         await Shell(context, kube).run()
     finally:
         await kube.close()
-
-
-async def _connect(context: Context[Settings]) -> Kube:
-    """Kubernetes' credentials may not be there yet when a pod starts."""
-    while True:
-        try:
-            return await context.kube(context.settings.kube())
-        except KubeConfigError as error:
-            context.log.error("cannot connect to Kubernetes, trying again", error=str(error))
-        await context.clock.sleep(CONNECT_RETRY_S)
 
 
 def _version() -> str:

@@ -27,12 +27,11 @@ from berth.contracts import buckets
 from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.question import StatusAnswer
-from berth.kube import Kube, KubeApi, KubeConfigError, Reflector, WatchSettings
+from berth.kube import KubeApi, Reflector, WatchSettings
 from berth.runtime import ActiveStandby, Context, Periodic
 
 SERVICE: Final = "cluster-watcher"
 TICK_S: Final = 1.0
-CONNECT_RETRY_S: Final = 5.0
 ENSURE_S: Final = 30.0
 """How often a bucket that somebody deleted is noticed in a cluster where nothing happens."""
 ENSURE_RETRY_S: Final = 2.0
@@ -259,21 +258,11 @@ async def _end(tasks: list[asyncio.Task[Any]]) -> None:
 
 async def main(context: Context[Settings]) -> None:
     """The service: runs until it is cancelled."""
-    kube = await _connect(context)
+    kube = await context.kube_patiently(context.settings.kube())
     try:
         await Shell(context, kube).run()
     finally:
         await kube.close()
-
-
-async def _connect(context: Context[Settings]) -> Kube:
-    """Kubernetes' credentials may not be there yet when a pod starts."""
-    while True:
-        try:
-            return await context.kube(context.settings.kube())
-        except KubeConfigError as error:
-            context.log.error("cannot connect to Kubernetes, trying again", error=str(error))
-        await context.clock.sleep(CONNECT_RETRY_S)
 
 
 def _version() -> str:
