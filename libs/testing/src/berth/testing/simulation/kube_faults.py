@@ -59,31 +59,6 @@ class KubeFaults:
     """Of watches: everything comes `watch_lag_s` late."""
     watch_lag_s: tuple[float, float] = (1.0, 20.0)
 
-    @classmethod
-    def drawn(cls, rng: random.Random) -> KubeFaults:
-        """Some kinds of trouble, some heavy, some absent."""
-
-        def share(most: float) -> float:
-            return rng.uniform(0.0, most) if rng.random() < 0.6 else 0.0
-
-        return cls(
-            delay_s=(0.001, rng.choice((0.005, 0.02, 0.2))),
-            throttled=share(0.1),
-            failed=share(0.1),
-            failed_after=share(0.05),
-            lost=share(0.1),
-            lost_after=share(0.1),
-            slow=share(0.02),
-            conflicts=share(0.1),
-            tokens_expired=share(0.3),
-            stale_lists=share(0.3),
-            watches_gone=share(0.2),
-            watches_cut=share(0.3),
-            watches_ended=share(0.2),
-            watches_silent=share(0.1),
-            watches_late=share(0.2),
-        )
-
 
 class Fate(NamedTuple):
     """What becomes of one request."""

@@ -54,5 +54,7 @@ class LoopScheduler:
         return self._loop.time()
 
     def later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Cancellable:
-        """asyncio's `call_later`."""
+        """asyncio's `call_later`, or `call_soon`."""
+        if delay_s <= 0:
+            return self._loop.call_soon(callback, *args)
         return self._loop.call_later(delay_s, callback, *args)
