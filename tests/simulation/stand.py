@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.simulation.services import AUDITOR, SPECS
@@ -93,7 +93,6 @@ class Stand:
     nats: Nats
     host: Host
     observer: Observer
-    down: set[str] = field(default_factory=set)
 
 
 def build(
@@ -133,11 +132,6 @@ def build(
     for spec in specs:
         host.run(spec, replicas=replicas.get(spec.name, int(spec.name != AUDITOR)))
     return stand
-
-
-def specs() -> dict[str, ServiceSpec]:
-    """By name."""
-    return {spec.name: spec for spec in SPECS}
 
 
 def _show_api(kube: SimKube, observer: Observer, world: World) -> None:

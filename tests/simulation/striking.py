@@ -7,12 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.faults import Fault
-from tests.simulation.stand import QUIET, Nats, Stand, no_faults
+from tests.simulation.stand import QUIET, Stand, no_faults
 
 from berth.testing.simulation.process import Process
 from berth.testing.simulation.services import Replica
 
 DOWNTIME_S = 1.0
+WATCHED_ONLY = ("nodes", "devices", "podgroups", "elasticquotas", "namespaces")
+"""Kinds that only cluster-watcher lists. Of pods and Reservations cluster-writer needs the consistent list to raise an
+epoch: with a stale one there is no promise to keep."""
 
 
 class Striker:
@@ -121,7 +124,7 @@ class Striker:
         def broken(server: Any) -> None:
             if damage is not None:
                 damage(server)
-                _lost(nats)
+                nats.lost()
 
         nats.restart(for_s, broken)
 
@@ -166,11 +169,19 @@ class Striker:
         self._stand.kube.cut_watches()
 
     def _history_gone(self, fault: Fault) -> None:
-        self._on_api(fault._replace(for_s=1.0), watches_gone=0.8)
+        self._stand.kube.forget_history()
         self._stand.kube.cut_watches()
 
     def _stale_lists(self, fault: Fault) -> None:
-        self._on_api(fault, stale_lists=0.7, stale_s=(fault.amount / 2, fault.amount), watches_gone=0.3)
+        # Our lists ask for a consistent read, which Kubernetes keeps. The watcher has to come through even so.
+        self._on_api(
+            fault,
+            stale_lists=0.7,
+            stale_s=(fault.amount / 2, fault.amount),
+            stale_anyway=True,
+            resources=WATCHED_ONLY,
+            watches_gone=0.3,
+        )
         self._stand.kube.cut_watches()
 
     def _conflicts(self, fault: Fault) -> None:
@@ -200,7 +211,3 @@ class Striker:
             settle()
 
         self._later(for_s, over)
-
-
-def _lost(nats: Nats) -> None:
-    nats.lost()
