@@ -1,4 +1,4 @@
-"""Prints the table of the session."""
+"""Prints the table of the run."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Load:
         )
 
     def forget(self) -> None:
-        """Drop what has ended, so that a long session stays small."""
+        """Drop what has ended, so that a long run stays small."""
         lives = self._eyes.lives
         for uid in [uid for uid, life in lives.items() if life.gone]:
             del lives[uid]

@@ -1,4 +1,4 @@
-"""The one table of a session: a row per fault; printed at its end and written as JSON after every row."""
+"""The one table of a run: a row per fault; printed at its end and written as JSON after every row."""
 
 from __future__ import annotations
 
