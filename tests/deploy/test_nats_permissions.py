@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from tests.deploy.manifests import ROOT, tool, users_conf
 
-from berth.auditor.views import KEYS as AUDITED
 from berth.bus import Bus, BusSettings, Write
 from berth.bus.errors import BusError
 from berth.bus.port import Committed
@@ -98,9 +97,9 @@ async def test_a_service_can_do_its_work(service: str, server: NatsServer, tmp_p
         if part.makes_topology:
             await bus.ensure()
         for bucket in part.follows:
-            keys = {"auditor": AUDITED}.get(
-                service, (subjects.named_key("node", "n1") if part.owned_keys != ">" else ">",)
-            )
+            keys: tuple[str, ...] = (subjects.named_key("node", "n1") if part.owned_keys != ">" else ">",)
+            if bucket == buckets.LEDGER and service != "placement-solver":
+                keys = subjects.DECISIONS_AND_PLANS
             follower = bus.follow(bucket, Nothing(), keys=keys)
             task = asyncio.create_task(follower.run())
             await follower.ready.wait()

@@ -97,6 +97,8 @@ def quota_key(tree: str, group: str) -> str:
 # --- LEDGER ----------------------------------------------------------------------------------------------------------
 
 EPOCH_KEY = "epoch"
+DECISIONS_AND_PLANS = (EPOCH_KEY, "*.decision.>", "*.plan.>")
+"""LEDGER: patterns of all keys but the stamps of accounts, which say something to solvers alone."""
 
 
 def epoch_prefix(epoch: int) -> str:

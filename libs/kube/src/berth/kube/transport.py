@@ -164,7 +164,7 @@ async def _rest(response: aiohttp.ClientResponse, pause_s: float) -> None:
     """Leave the socket alone for a moment; what comes meanwhile waits in the kernel and is read at once."""
     connection = response.connection
     transport = connection.transport if connection is not None else None
-    if not isinstance(transport, asyncio.ReadTransport) or transport.is_closing():
+    if transport is None or transport.is_closing():
         return
     transport.pause_reading()
     try:

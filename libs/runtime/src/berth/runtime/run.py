@@ -18,6 +18,8 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar, cast
 
+import uvloop
+
 from berth import telemetry
 from berth.runtime import process
 from berth.runtime.clock import SystemClock
@@ -301,7 +303,7 @@ async def _connect_bus(service: str, settings: ServiceSettings, clock: SystemClo
 
 def _on_a_loop(life: Coroutine[Any, Any, tuple[int, list[str]]]) -> tuple[int, list[str]]:
     """Like `asyncio.run`, but what refuses to be cancelled is named and left behind instead of waited for."""
-    loop = asyncio.new_event_loop()
+    loop = uvloop.new_event_loop()
     asyncio.set_event_loop(loop)
     code, hung = loop.run_until_complete(life)
     left = {task for task in asyncio.all_tasks(loop) if task.get_name() not in hung}

@@ -99,7 +99,10 @@ class Book:
         self.refresh(name)
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> set[Name]:
-        """Take in one message of LEDGER; the names whose decisions it touched. Raises Broken when malformed."""
+        """Take in one message of LEDGER; the names whose decisions it touched. Raises Broken when malformed.
+
+        A plan that is committed touches none: its decisions have held their room since they were read.
+        """
         before = self.ledger.decisions.copy() if key == "epoch" else {}
         change = self.ledger.apply(key, value, deleted, sequence)
         touched: set[Name] = set()
@@ -111,8 +114,11 @@ class Book:
             touched = set(before) | set(self._claims) | self._waiting
         elif change.name:
             touched = {change.name}
-        elif change.plan:
+        elif change.settles:
             touched = set(self.ledger.members.get(change.plan, ()))
+        elif change.plan and self._remember:
+            held = map(self.ledger.decisions.__getitem__, self.ledger.members.get(change.plan, ()))
+            self._keep(each.decision for each in held if not self.is_settled(each.decision))
         for name in sorted(touched):
             self._refresh(name)
         return touched

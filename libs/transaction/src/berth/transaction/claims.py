@@ -90,7 +90,8 @@ def of_pod(pod: Pod, device_names: frozenset[str]) -> Claim:
     """The claim of a bound pod; `device_names` are the resources that are given out by minor."""
     notes = pod.template.annotations
     devices, readable = _read_devices(notes.get(names.ANNOTATION_DEVICE_ALLOCATED, ""))
-    wants_devices = any(amount > 0 and name in device_names for name, amount in pod.template.requests.items())
+    requests = pod.template.requests
+    wants_devices = not device_names.isdisjoint(requests) and any(requests.get(name, 0) > 0 for name in device_names)
     return Claim(
         name=(pod.namespace, pod.name),
         uid=pod.uid,

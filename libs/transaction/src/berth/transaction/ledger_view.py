@@ -22,11 +22,15 @@ class Held(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What one message changed: the name whose decision changed, the plan whose entry changed, or the epoch."""
+    """What one message changed: the name whose decision changed, the plan whose entry changed, or the epoch.
+
+    `settles`: the plan was aborted, or is no longer, so that its decisions hold no room, or hold it again.
+    """
 
     name: Name | None = None
     plan: str = ""
     epoch: bool = False
+    settles: bool = False
 
 
 NOTHING = Change()
@@ -124,8 +128,9 @@ class LedgerView:
 
     def _apply_plan(self, rest: str, value: bytes, deleted: bool) -> Change:
         plan = subjects.unescape(rest)
+        was = self.plan_status(plan)
         if deleted:
             self.plans.pop(plan, None)
         else:
             self.plans[plan] = decode(value, Plan)
-        return Change(plan=plan)
+        return Change(plan=plan, settles=PlanStatus.ABORTED in (was, self.plan_status(plan)))

@@ -13,8 +13,8 @@ from typing import Final
 from berth.auditor.handlers import Announcement, Desk
 from berth.auditor.lists import IncompleteError, Lister
 from berth.auditor.settings import Settings
-from berth.auditor.views import KEYS, LedgerShelf
-from berth.contracts import buckets
+from berth.auditor.views import LedgerShelf
+from berth.contracts import buckets, subjects
 from berth.contracts.codec import encode
 from berth.contracts.question import StatusAnswer
 from berth.invariants import PROMISES
@@ -60,7 +60,7 @@ class Shell:
         context = self.context
         context.health.add("ledger", lambda: (self.shelf.is_known, "read" if self.shelf.is_known else "reading"))
         context.health.add("lease", self.standby.check)
-        follower = context.bus.follow(buckets.LEDGER, self.shelf, keys=KEYS)
+        follower = context.bus.follow(buckets.LEDGER, self.shelf, keys=subjects.DECISIONS_AND_PLANS)
         context.spawn(follower.run(), name="follow-ledger")
         for promise in PROMISES:
             DIFFERENCES.labels(promise).set(0)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from berth.bus.port import Entry
-
-KEYS: Final = ("epoch", "*.decision.>", "*.plan.>")
-"""What is read of LEDGER: all but the stamps of accounts."""
 
 
 class LedgerShelf:

@@ -129,7 +129,8 @@ async def main(ctx: Context[Settings]) -> None:
     acting = Acting(picture, bus.ledger(), lease, binds, epochs, ctx.clock, on_raised=telling.raised)
     ctx.health.add("views", lambda: (acting.state_ready.is_set() and acting.ledger_ready.is_set(), "read to the end"))
     ctx.spawn(bus.follow(buckets.STATE, StateSink(picture, binds, acting, ctx.log)).run(), name="follow STATE")
-    ctx.spawn(bus.follow(buckets.LEDGER, LedgerSink(picture, acting, ctx.log)).run(), name="follow LEDGER")
+    ledger = bus.follow(buckets.LEDGER, LedgerSink(picture, acting, ctx.log), keys=subjects.DECISIONS_AND_PLANS)
+    ctx.spawn(ledger.run(), name="follow LEDGER")
     callers = [
         ctx.spawn(lease.run(), name="lease"),
         ctx.spawn(binds.run(), name="binds"),

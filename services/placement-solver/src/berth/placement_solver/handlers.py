@@ -338,6 +338,10 @@ class Handlers:
         is_new = waiting.tries == 0 and self.picture.now - waiting.since < QUOTA_LAG_S
         return is_new and bool(reasons) and all(reason.code == "quota" for reason in reasons)
 
+    def is_idle(self) -> bool:
+        """Fewer wait for their turn than one batch takes."""
+        return self.picture.queue.ready_about() < self._batch_max
+
     async def tidy(self) -> None:
         """Tidy our part of the ledger, from a view that may be planned on."""
         if self.may_plan():

@@ -1,8 +1,8 @@
 """The optimiser as a child process: problems out, counts back, killed when it is late.
 
 cvxpy and HiGHS live in the child alone: a solve cannot be interrupted from within, and its memory goes with it. The
-child is started when it is first needed and kept; one that is late, crashes or talks nonsense is killed, and the plan
-at hand is taken.
+child is started when the cluster has its first gang, and kept; one that is late, crashes or talks nonsense is killed,
+and the plan at hand is taken.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Optimiser:
         return self._child is not None and self._child.returncode is None and self._starting is None
 
     def warm_up(self) -> None:
-        """Start the child in the background: no batch waits for its imports."""
+        """Start the child in the background, unless it is up: no batch waits for its imports."""
         if self._starting is None and not self.is_ready:
             self._starting = asyncio.create_task(self._start(), name="start the optimiser")
 

@@ -28,6 +28,8 @@ from berth.runtime.context import Context
 
 SERVICE = "placement-solver"
 TIDY_EVERY_S = 1.0
+TIDY_BUSY_S = 5.0
+"""While pods wait for their turn, what only tidies gives way to them for so long."""
 MEMBER_TTL_S = 6
 IDLE_S = 0.25
 GAP_PER_ROUND = 2.0
@@ -102,9 +104,7 @@ async def main(ctx: Context[Settings]) -> None:
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
     await _answer(bus, ctx, picture, handlers)
     reports = GangReports(picture, bus.commands(), ctx.clock)
-    ctx.spawn(_tidy(ctx, handlers, members, reports), name="tidy")
-    if optimiser is not None:
-        optimiser.warm_up()
+    ctx.spawn(_tidy(ctx, handlers, members, reports, optimiser), name="tidy")
     try:
         await _rounds(ctx, handlers)
     finally:
@@ -117,7 +117,11 @@ def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, member
         pass
 
     def sink(
-        bucket: str, apply: Callable[[Entry], None], reset: Callable[[], None], end: Callable[[], None] = nothing
+        bucket: str,
+        apply: Callable[[Entry], None],
+        reset: Callable[[], None],
+        end: Callable[[], None] = nothing,
+        wake: Callable[[], None] = handlers.changed.set,
     ) -> ViewSink:
         def starts_over() -> None:
             handlers.starts_over(bucket)
@@ -127,35 +131,38 @@ def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, member
             end()
             handlers.read_to_end(bucket)
 
-        return ViewSink(bucket, apply, starts_over, ends, handlers.changed.set, ctx.log.warning)
+        return ViewSink(bucket, apply, starts_over, ends, wake, ctx.log.warning)
 
-    sinks = [
-        sink(
+    sinks = {
+        buckets.STATE: sink(
             buckets.STATE,
             lambda e: picture.read_state(e.key, e.value, deleted=e.deleted, gap=e.gap, trace=e.traceparent),
             picture.reset_state,
             picture.end_of_state,
         ),
-        sink(
+        buckets.INVENTORY: sink(
             buckets.INVENTORY,
             lambda e: picture.read_inventory(e.key, e.value, e.deleted),
             picture.reset_inventory,
         ),
-        sink(buckets.QUOTA, lambda e: picture.read_quota(e.key, e.value, e.deleted), picture.quotas.reset),
-        sink(
+        buckets.QUOTA: sink(
+            buckets.QUOTA, lambda e: picture.read_quota(e.key, e.value, e.deleted), picture.quotas.reset
+        ),
+        buckets.RESERVATION: sink(
             buckets.RESERVATION, lambda e: picture.read_reserved(e.key, e.value, e.deleted), picture.reservations.reset
         ),
-        sink(
+        buckets.LEDGER: sink(
             buckets.LEDGER,
             lambda e: picture.read_ledger(e.key, e.value, e.deleted, e.sequence),
             picture.reset_ledger,
         ),
-        sink(buckets.LEASE, lambda e: members.seen(e.key, e.deleted), members.reset),
-    ]
-    names = [buckets.STATE, buckets.INVENTORY, buckets.QUOTA, buckets.RESERVATION, buckets.LEDGER, buckets.LEASE]
-    for bucket, each in zip(names, sinks, strict=True):
+        # Who is alive is looked at now and then: a renewal is no reason to wake up.
+        buckets.LEASE: sink(buckets.LEASE, lambda e: members.seen(e.key, e.deleted), members.reset, wake=nothing),
+    }
+    keys = {buckets.LEASE: f"{FAMILY}.>"}
+    for bucket, each in sinks.items():
         handlers.starts_over(bucket)
-        ctx.spawn(ctx.bus.follow(bucket, each).run(), name=f"follow {bucket}")
+        ctx.spawn(ctx.bus.follow(bucket, each, keys=keys.get(bucket, ">")).run(), name=f"follow {bucket}")
 
 
 async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
@@ -189,8 +196,11 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
         await asyncio.sleep(0)
 
 
-async def _tidy(ctx: Context[Settings], handlers: Handlers, members: Members, reports: GangReports) -> None:
+async def _tidy(
+    ctx: Context[Settings], handlers: Handlers, members: Members, reports: GangReports, optimiser: Optimiser | None
+) -> None:
     picture = handlers.picture
+    tidied_at = float("-inf")
     while True:
         await ctx.clock.sleep(TIDY_EVERY_S)
         alive = members.alive()
@@ -199,7 +209,12 @@ async def _tidy(ctx: Context[Settings], handlers: Handlers, members: Members, re
             picture.resharded(alive)
             handlers.changed.set()
         metrics.NODES.set(int(picture.nodes.alive.sum()))
-        await handlers.tidy()
+        if optimiser is not None and picture.gangs.gangs:
+            optimiser.warm_up()
+        now = ctx.clock.monotonic()
+        if handlers.is_idle() or now - tidied_at >= TIDY_BUSY_S:
+            tidied_at = now
+            await handlers.tidy()
         if handlers.may_plan():
             await reports.tell()
 

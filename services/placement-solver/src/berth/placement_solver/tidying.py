@@ -15,7 +15,7 @@ from berth.telemetry import get_logger
 log = get_logger(__name__)
 
 ABANDONED_AFTER_S = 30.0
-TIDY_MAX = 200
+TIDY_MAX = 400
 
 
 class Tidying:

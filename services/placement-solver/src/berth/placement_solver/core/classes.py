@@ -61,6 +61,8 @@ class PodClass:
     preference: NodePreference
     tolerations: Tolerations
     refusals: list[Reason]
+    wants: tuple[tuple[int, int], ...] = ()
+    """Columns with amounts once more, as plain numbers: for one row they are faster than arrays."""
     suitable: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     suitable_at: int = 0
     liked: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
@@ -137,12 +139,14 @@ class ClassTable:
         elif "gpu" in devices:
             want = gpu_want(devices["gpu"])
         self._made += 1
+        wants = tuple((self._nodes.column(resource), min(amount, 1 << 62)) for resource, amount in plain.items())
         return PodClass(
             index=self._made,
             template=template,
             requests=template.requests,
-            columns=np.array([self._nodes.column(resource) for resource in plain], np.intp),
-            amounts=np.array([min(amount, 1 << 62) for amount in plain.values()], np.int64),
+            columns=np.array([column for column, _ in wants], np.intp),
+            amounts=np.array([amount for _, amount in wants], np.int64),
+            wants=wants,
             want=want,
             rule=rule,
             preference=compile_preference(template.affinity),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from berth.contracts import names
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.devices import GPU
-from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.nodes import CPU, MEMORY, PODS, Nodes
 from berth.placement_solver.core.policy import SHARE_PRICES, Policy
 from berth.rules.gpu_partitions import only_partitions
 
@@ -74,10 +74,10 @@ class Costs:
     def idle_whole(self) -> Mask:
         """Largest GPU nodes on which nothing holds a GPU; `NONE` where no node has several."""
         nodes, count = self._nodes, len(self._nodes)
-        gpus = nodes.gpu_count[:count]
-        most = gpus.max(initial=0)
+        most = nodes.most_gpus
         if most < 2:
             return NONE
+        gpus = nodes.gpu_count[:count]
         idle: Mask = (gpus == most) & nodes.alive[:count] & (nodes.fleet.whole(slice(0, count)) == gpus)
         return idle
 
@@ -143,7 +143,7 @@ class Costs:
         times faster than arrays of one element."""
         if len(changed) <= FEW and cls.want is None:
             gpus = self._nodes.gpu_count
-            plain = [row for row in changed if not gpus[row]]
+            plain = [row for row in changed if not gpus[row]] if self._nodes.most_gpus else changed
             for row in plain:
                 cls.cost[row] = self._plain_one(cls, row)
             if len(plain) == len(changed):
@@ -156,15 +156,15 @@ class Costs:
         """What `_work_out` says of one row without GPUs for a class that wants no device, to the last bit."""
         nodes = self._nodes
         free = nodes.free[:, row].tolist()
-        if not cls.suitable[row] or free[nodes.columns[names.PODS]] < 1:
+        if not cls.suitable[row] or free[PODS] < 1:
             return np.inf
-        for column, amount in zip(cls.columns, cls.amounts, strict=True):
+        for column, amount in cls.wants:
             if free[column] < amount:
                 return np.inf
-        allocatable = nodes.allocatable[:2, row].tolist()
+        offered = nodes.allocatable[:2, row].tolist()
         used = 0.0
-        for column, name in enumerate((names.CPU, names.MEMORY)):
-            whole = max(allocatable[column], 1)
+        for column, name in ((CPU, names.CPU), (MEMORY, names.MEMORY)):
+            whole = max(offered[column], 1)
             used += (whole - free[column] + cls.requests.get(name, 0)) / whole
         filled = used * 50.0
         price = filled if self._policy.cpu_strategy == "LeastAllocated" else 100.0 - filled

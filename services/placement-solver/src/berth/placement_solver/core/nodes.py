@@ -32,7 +32,8 @@ DEVICE_NAMES: Final = frozenset(FAMILY) | {names.RDMA, names.FPGA}
 AMOUNT_MAX: Final = 1 << 53
 """Larger amounts count as this much, so that no sum over a node's holders leaves int64. Nothing real comes near."""
 
-_CPU, _MEMORY, _PODS = 0, 1, 2
+CPU, MEMORY, PODS = 0, 1, 2
+"""Columns of what every node offers."""
 
 
 class Nodes:
@@ -45,7 +46,7 @@ class Nodes:
         self.inventories: list[NodeInventory | None] = []
         self.slots: list[tuple[Slot, ...]] = []
         self.ports: list[UsedPorts] = []
-        self.columns: dict[str, int] = {names.CPU: _CPU, names.MEMORY: _MEMORY, names.PODS: _PODS}
+        self.columns: dict[str, int] = {names.CPU: CPU, names.MEMORY: MEMORY, names.PODS: PODS}
         self.allocatable: Ints = np.zeros((8, capacity), np.int64)
         self.free: Ints = np.zeros((8, capacity), np.int64)
         self.alive: Mask = np.zeros(capacity, np.bool_)
@@ -53,6 +54,8 @@ class Nodes:
         """Tainted, unschedulable or with partitions only: whether a pod may go there depends on the pod."""
         self.unread: Ints = np.zeros(capacity, np.int64)
         self.gpu_count: Ints = np.zeros(capacity, np.int64)
+        self.most_gpus = 0
+        """GPUs of the node that has most of them."""
         self._fleet = Fleet(GPU, capacity)
         self._unwritten: set[int] = set()
         self.touched = ChangeLog()
@@ -125,6 +128,7 @@ class Nodes:
         fresh = slots_of_inventory(inventory).get(GPU.name, ()) if inventory else ()
         self.slots[row] = charge(fresh, [Grant(minor, amounts) for minor, amounts in used])
         self.gpu_count[row] = sum(1 for slot in fresh if any(slot.total))
+        self.most_gpus = int(self.gpu_count.max())
         self._write_devices(row)
 
     def take(self, row: int, amounts: Mapping[str, int], sign: int, slots: int = 1) -> None:
@@ -132,7 +136,7 @@ class Nodes:
         for resource, amount in amounts.items():
             if amount and resource not in DEVICE_NAMES and resource != names.PODS:
                 self.free[self.column(resource), row] -= sign * min(amount, AMOUNT_MAX)
-        self.free[_PODS, row] -= sign * slots
+        self.free[PODS, row] -= sign * slots
         self.touched.add(row)
 
     def take_devices(self, row: int, grants: Iterable[DeviceGrant], sign: int) -> None:

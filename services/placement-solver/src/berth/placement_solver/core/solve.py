@@ -145,9 +145,9 @@ class Solver:
         policy = self.policy
         want = candidate.cls.want
         idle = self.costs.idle_whole()
-        whole = int(np.count_nonzero(idle))
+        whole = int(np.count_nonzero(idle)) if idle.size else 0
         if whole:
-            largest = int(self.nodes.gpu_count[: cost.size].max())
+            largest = self.nodes.most_gpus
             biggest = int(np.count_nonzero(self.nodes.gpu_count[: cost.size] == largest))
             if whole <= max(1, policy.whole_reserve * biggest) and (want is None or want.instances < largest):
                 cost[idle] += policy.whole_reserve_cost
