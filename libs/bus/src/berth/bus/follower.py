@@ -17,7 +17,7 @@ import logging
 import random as randomness
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
@@ -45,22 +45,9 @@ BURST = 256
 HISTORY = 16
 
 
-class _Position(NamedTuple):
-    """What the reply subject of a delivery says."""
-
-    stream: int
-    consumer: int
-    time: int
-    pending: int
-
-
-class _Known(NamedTuple):
-    """A message that the stream held: seen here (`time` is when it was stored), or acknowledged to this process (0)."""
-
-    sequence: int
-    time: int
-    subject: str
-    data: bytes
+_Known: TypeAlias = tuple[int, int, str, bytes]
+"""A message that the stream held: sequence, when it was stored (0: acknowledged to this process, not seen here yet),
+subject, and what was written. Plain, since one is made for every delivery."""
 
 
 class _Stale(Exception):  # noqa: N818 - a reason to begin again, caught here
@@ -131,8 +118,8 @@ class Follower:
 
     def witness(self, sequence: int, subject: str, data: bytes) -> None:
         """Note a message that the stream acknowledged to this process, so that its loss is noticed too."""
-        if not self._recent or sequence > self._recent[-1].sequence:
-            self._recent.append(_Known(sequence, 0, subject, data))
+        if not self._recent or sequence > self._recent[-1][0]:
+            self._recent.append((sequence, 0, subject, data))
 
     def _disconnected(self) -> None:
         self.attached.clear()
@@ -214,7 +201,7 @@ class Follower:
             return
         if info.created != self._created:
             self._reset("another stream")
-        elif info.state.last_seq < max(self.sequence, self._recent[-1].sequence if self._recent else 0):
+        elif info.state.last_seq < max(self.sequence, self._recent[-1][0] if self._recent else 0):
             self._reset("the stream lost its tail")
         elif self._absence_s() > ABSENCE_MAX_S:
             self._reset("away for too long")
@@ -228,12 +215,12 @@ class Follower:
         was not replaced meanwhile is compared; if all of them were replaced, a server that has not been restarted is
         trusted.
         """
-        for known in list(reversed(self._recent)):  # what is still on its way may add to it meanwhile
-            raw = await jetstream.message_at(self._link, self.stream, known.sequence)
+        for sequence, time, subject, data in list(reversed(self._recent)):  # what is on its way may add to it meanwhile
+            raw = await jetstream.message_at(self._link, self.stream, sequence)
             if raw is not None:
-                if known.time:
-                    return jetstream.nanoseconds(raw.time) == known.time
-                return (raw.subject, jetstream.payload(raw)) == (known.subject, known.data)
+                if time:
+                    return jetstream.nanoseconds(raw.time) == time
+                return (raw.subject, jetstream.payload(raw)) == (subject, data)
         return not self._recent or self._server == self._link.server_id
 
     def _absence_s(self) -> float:
@@ -255,7 +242,10 @@ class Follower:
         handled = 0
         while True:
             while self._queue:
-                problem = await self._take(self._queue.popleft())
+                msg = self._queue.popleft()
+                raw = msg.raw_headers
+                is_control = bool(raw) and h.has_status(raw)
+                problem = await self._control(msg, msg.headers) if is_control else self._take(msg)
                 if problem:
                     return problem
                 handled += 1
@@ -293,31 +283,27 @@ class Follower:
         rest_s = max(SILENCE_MAX_S - self._silence_s(), ALARM_MIN_S)  # a difference of floats may be next to nothing
         self._alarm = asyncio.get_running_loop().call_later(rest_s, self._ring)
 
-    async def _take(self, msg: Delivery) -> str:
-        """One delivery; returns a reason to start over, or nothing."""
-        raw = msg.raw_headers
-        if raw and h.has_status(raw):
-            return await self._control(msg, msg.headers)
+    def _take(self, msg: Delivery) -> str:
+        """One entry; returns a reason to start over, or nothing."""
         try:
-            at = _position(msg.reply)
+            at, number, time, pending = _position(msg.reply)
         except (ValueError, IndexError):
             return "unreadable delivery"
-        if at.consumer != self._delivered + 1:
+        if number != self._delivered + 1:
             return "delivery lost"
-        if at.stream <= self.sequence:
+        if at <= self.sequence:
             self._reset("sequences went back")
             return "sequences went back"
-        self._delivered = at.consumer
-        gap = at.stream != self.sequence + 1
-        self.sequence = at.stream
-        if not self._recent or at.stream > self._recent[-1].sequence:
-            self._recent.append(_Known(at.stream, at.time, msg.subject, b""))
-        key = msg.subject[len(self._prefix) :]
-        deleted = bool(raw) and h.marks_deletion(raw)
-        trace = h.trace_of(raw) if raw else None
-        self._sink.apply(Entry(key, msg.data, deleted, at.stream, at.pending, gap, trace))
+        self._delivered = number
+        gap = at != self.sequence + 1
+        self.sequence = at
+        recent, raw = self._recent, msg.raw_headers
+        if not recent or at > recent[-1][0]:
+            recent.append((at, time, msg.subject, b""))
+        deleted, trace = (h.marks_deletion(raw), h.trace_of(raw)) if raw else (False, None)
+        self._sink.apply(Entry(msg.subject[len(self._prefix) :], msg.data, deleted, at, pending, gap, trace))
         self._applied += 1
-        if at.pending == 0:
+        if pending == 0:
             self._end()
         return ""
 
@@ -345,8 +331,11 @@ class Follower:
         self._sink.end(self.sequence)
 
 
-def _position(reply: str) -> _Position:
-    """`$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>`, or with a domain."""
+def _position(reply: str) -> tuple[int, int, int, int]:
+    """Sequence in the stream, number of the delivery, when it was stored, and how many are still to come.
+
+    `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>`, or with a domain.
+    """
     tokens = reply.split(".")
     at = 5 if len(tokens) == 9 else 7
-    return _Position(int(tokens[at]), int(tokens[at + 1]), int(tokens[at + 2]), int(tokens[at + 3]))
+    return int(tokens[at]), int(tokens[at + 1]), int(tokens[at + 2]), int(tokens[at + 3])

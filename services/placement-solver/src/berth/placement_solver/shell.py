@@ -18,7 +18,7 @@ from berth.contracts.question import StatusAnswer, WhyQuestion
 from berth.placement_solver import metrics
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.gang_reports import GangReports
-from berth.placement_solver.handlers import Handlers
+from berth.placement_solver.handlers import WAKE_EVERY_S, Handlers
 from berth.placement_solver.members import FAMILY, Members
 from berth.placement_solver.optimiser import Optimiser
 from berth.placement_solver.picture import Picture
@@ -31,7 +31,7 @@ TIDY_EVERY_S = 1.0
 TIDY_BUSY_S = 5.0
 """While pods wait for their turn, what only tidies gives way to them for so long."""
 MEMBER_TTL_S = 6
-IDLE_S = 0.25
+IDLE_S = 1.0
 GAP_PER_ROUND = 2.0
 GAP_MAX_S = 0.25
 """Pause after a round while less than a full batch waits: this many times what it took. A round takes long where the
@@ -175,6 +175,8 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
         if not handlers.may_plan() or not picture.queue.has_ready(picture.now):
             handlers.changed.clear()
             pause = min(IDLE_S, max(0.0, picture.queue.next_retry() - picture.now))
+            if picture.room_came_back or picture.quota_changed:
+                pause = min(pause, WAKE_EVERY_S)
             try:
                 async with asyncio.timeout(pause or 0.001):
                     await handlers.changed.wait()

@@ -23,7 +23,7 @@ from berth.telemetry import counter, gauge, histogram
 SERVICE = "quota-manager"
 REST = 4.0
 """Rounds of a busy tree are spaced by this many times their length, so that a flood of pods costs a fifth of a core."""
-TICK_S = 0.25
+TICK_S = 0.5
 """How often time alone is a reason to look: write-backs and alarms that became due."""
 
 GROUPS = gauge("berth_quota_groups", "Quota groups, the built-in ones included.")
