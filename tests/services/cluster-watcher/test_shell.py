@@ -15,7 +15,7 @@ from berth.contracts import buckets, names, state
 from berth.contracts.codec import decode, encode
 from berth.contracts.question import StatusAnswer
 from berth.contracts.subjects import question_subject
-from berth.kube import CONFIG_MAPS, PODS, RESERVATIONS
+from berth.kube import CONFIG_MAPS, PODS, RESERVATIONS, Outages, Reflector
 from berth.simcluster import Fault
 from berth.testing.views import eventually
 
@@ -168,6 +168,21 @@ async def test_bookmarks_move_the_version_in_a_quiet_cluster(world: Any) -> None
     version = await world.create_node("n1")  # a version that no pod has
     await eventually(lambda: world.cluster.complete["pods"].version >= version)
     await eventually(lambda: world.cluster.complete["reservations"].version >= version)
+
+
+async def test_all_watches_share_the_end_of_an_outage(world: Any, monkeypatch: Any) -> None:
+    shared: list[object] = []
+
+    class Noted(Reflector[Any]):
+        def __init__(self, *args: Any, outages: Outages | None = None, **more: Any) -> None:
+            shared.append(outages)
+            super().__init__(*args, outages=outages, **more)
+
+    monkeypatch.setattr(watcher, "Reflector", Noted)
+    shell, _ = await world.watcher()
+    await eventually(lambda: shell.term is not None and len(shared) >= len(shell.term.sources))
+    assert isinstance(shared[0], Outages)
+    assert all(each is shared[0] for each in shared)
 
 
 async def test_an_expired_watch_leads_to_a_list_and_a_difference(world: Any) -> None:

@@ -1,4 +1,4 @@
-"""A pod that names a quota which is not known yet: it waits a moment, not for ever, and is charged to the right one."""
+"""A pod that names a quota which is not known yet: it waits while it may be there, and is charged to the right one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from berth.placement_solver.picture import QUOTA_UNREAD_S
-from berth.testing.builders import pod
+from berth.contracts import subjects
+from berth.contracts.codec import encode
+from berth.contracts.state import ElasticQuota, Synced
+from berth.placement_solver.core.quota_unread import UNPROVEN_S, WORKED_OUT_S
+from berth.testing.builders import PodBuilder, pod
 
 DEFAULT = "koordinator-default-quota"
+KEY = subjects.namespaced_key("elasticquota", "shop", "team")
 
 
 @pytest.fixture
@@ -17,31 +21,157 @@ def run(solving: type[Any]) -> Any:
     made = solving()
     made.node("n1", cpu=10_000)
     made.quota(DEFAULT)
+    made.picture.now = 1000.0
     return made
 
 
-def charged(run: Any) -> list[str]:
+def asking(name: str = "p") -> PodBuilder:
+    return pod(name).requests(cpu=1000).quota("team")
+
+
+def elastic_quota(run: Any) -> None:
+    """Shown by STATE, and not yet by QUOTA."""
+    run.version += 1
+    run.state(KEY, ElasticQuota(namespace="shop", name="team", uid="u", version=run.version))
+
+
+def another_elastic_quota(run: Any, *, gap: bool = False) -> None:
+    run.version += 1
+    quota = ElasticQuota(namespace="shop", name="other", uid="v", version=run.version)
+    key = subjects.namespaced_key("elasticquota", "shop", "other")
+    run.picture.read_state(key, encode(quota), deleted=False, gap=gap, trace=None)
+
+
+def elastic_quotas_are_complete(run: Any, *, complete: bool = True) -> None:
+    marker = Synced(kind="elasticquotas", version=run.version, complete=complete)
+    run.state(subjects.synced_key("elasticquotas"), marker)
+    run.picture.end_of_state()
+
+
+def charged(run: Any, after_s: float = 0.0) -> list[str]:
+    """Who pays for what the next round places, so many seconds later; waiting pods are woken as in `Handlers.tick`."""
+    run.picture.now += after_s
+    if run.picture.quota_changed:
+        run.picture.quota_changed = False
+        run.picture.queue.wake(run.picture.now)
     return [placement.claim.quota for placement in run.round().placements]
 
 
-def test_a_quota_that_comes_right_after_its_pod_is_charged(run: Any) -> None:
-    run.pod(pod("p").requests(cpu=1000).quota("team"))
-    assert charged(run) == []
+def message(run: Any) -> str:
     (waiting,) = run.picture.queue.waiting.values()
-    assert waiting.message == "quota team is not known yet"
+    return str(waiting.message)
+
+
+def test_a_quota_that_comes_right_after_its_pod_is_charged(run: Any) -> None:
+    run.pod(asking())
+    assert charged(run) == []
+    assert message(run) == "quota team is not known yet"
     run.quota("team", max={"cpu": 4000})
-    run.picture.queue.wake(run.picture.now)
     assert charged(run) == ["/team"]
 
 
 def test_a_quota_that_never_comes_holds_nobody_up_for_long(run: Any) -> None:
-    run.pod(pod("p").requests(cpu=1000).quota("nowhere"))
-    assert charged(run) == []
-    run.picture.now += QUOTA_UNREAD_S
-    assert charged(run) == [f"/{DEFAULT}"]
+    run.pod(asking())
+    assert charged(run, UNPROVEN_S - 0.01) == []
+    assert charged(run, 0.01) == [f"/{DEFAULT}"]
 
 
 def test_a_known_quota_costs_no_time(run: Any) -> None:
     run.quota("team", max={"cpu": 4000})
-    run.pod(pod("p").requests(cpu=1000).quota("team"))
+    run.pod(asking())
     assert charged(run) == ["/team"]
+
+
+def test_a_quota_that_is_proven_not_to_be_there_costs_no_time(run: Any) -> None:
+    elastic_quotas_are_complete(run)
+    run.pod(asking())
+    run.version += 1
+    elastic_quotas_are_complete(run)
+    assert charged(run) == [f"/{DEFAULT}"]
+
+
+def test_a_proof_ends_the_wait_at_once(run: Any) -> None:
+    elastic_quotas_are_complete(run)
+    run.pod(asking())
+    assert charged(run, 1.0) == []
+    elastic_quotas_are_complete(run)
+    assert charged(run, 0.1) == [f"/{DEFAULT}"]
+
+
+def test_a_change_of_the_pod_asks_for_no_newer_proof(run: Any) -> None:
+    run.pod(asking())
+    version = run.version
+    run.pod(asking().annotation("a", "b"))
+    marker = Synced(kind="elasticquotas", version=version, complete=True)
+    run.state(subjects.synced_key("elasticquotas"), marker)
+    run.picture.end_of_state()
+    assert charged(run) == [f"/{DEFAULT}"]
+
+
+def test_another_label_asks_for_proof_and_time_of_its_own(run: Any) -> None:
+    run.pod(pod("p").requests(cpu=90_000).quota("other"))
+    elastic_quotas_are_complete(run)
+    assert charged(run, 60.0) == []
+    run.pod(asking())
+    assert charged(run, UNPROVEN_S - 0.01) == []
+    run.quota("team", max={"cpu": 4000})
+    assert charged(run) == ["/team"]
+
+
+def test_a_list_under_way_is_no_proof(run: Any) -> None:
+    elastic_quotas_are_complete(run)
+    run.pod(asking())
+    elastic_quotas_are_complete(run, complete=False)
+    another_elastic_quota(run)
+    run.picture.end_of_state()
+    assert charged(run, 1.0) == []
+    elastic_quotas_are_complete(run)
+    assert charged(run) == [f"/{DEFAULT}"]
+
+
+def test_a_message_behind_a_gap_is_no_proof_before_the_end(run: Any) -> None:
+    elastic_quotas_are_complete(run)
+    run.pod(asking())
+    another_elastic_quota(run, gap=True)
+    assert charged(run, 1.0) == []
+    run.picture.end_of_state()
+    assert charged(run) == [f"/{DEFAULT}"]
+
+
+def test_a_quota_that_state_shows_is_waited_for_longer(run: Any) -> None:
+    run.pod(asking())
+    assert charged(run, 4.0) == []
+    elastic_quota(run)
+    elastic_quotas_are_complete(run)
+    assert charged(run, WORKED_OUT_S - 0.01) == []
+    assert message(run) == "quota team is new, its limits are not known yet"
+    run.quota("team", max={"cpu": 4000})
+    assert charged(run) == ["/team"]
+
+
+def test_a_quota_that_never_becomes_a_group_holds_nobody_up_for_ever(run: Any) -> None:
+    elastic_quota(run)
+    run.pod(asking())
+    assert charged(run, WORKED_OUT_S - 0.01) == []
+    assert charged(run, 0.01) == [f"/{DEFAULT}"]
+
+
+def test_a_quota_that_was_deleted_is_not_waited_for(run: Any) -> None:
+    elastic_quota(run)
+    run.pod(asking())
+    assert charged(run) == []
+    run.delete(KEY)
+    elastic_quotas_are_complete(run)
+    assert charged(run) == [f"/{DEFAULT}"]
+
+
+def test_a_state_that_starts_over_proves_nothing(run: Any) -> None:
+    run.pod(asking())
+    elastic_quotas_are_complete(run)
+    run.picture.reset_state()
+    assert not run.picture.elastic_quotas
+    run.node("n1", cpu=10_000)
+    run.pod(asking())
+    run.picture.end_of_state()
+    assert charged(run, UNPROVEN_S - 0.01) == []
+    assert charged(run, 0.01) == [f"/{DEFAULT}"]

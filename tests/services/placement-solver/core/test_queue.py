@@ -154,6 +154,16 @@ def test_a_group_comes_out_whole() -> None:
     assert drain(queue) == ["b"]
 
 
+def test_a_rest_that_a_change_cut_short_brings_nothing_out_twice() -> None:
+    queue = Queue()
+    waiting = put(queue, "a")
+    queue.take(0.0)
+    queue.refuse(waiting, WHY, 0.0)
+    put(queue, "a", priority=2)
+    assert queue.take(1.0) is waiting
+    assert queue.take(2 * FLUSH_S) is None
+
+
 STEPS = st.lists(
     st.tuples(st.sampled_from(["put", "change", "take", "refuse", "hold", "wake", "drop", "ready"]), st.integers(0, 3)),
     max_size=40,

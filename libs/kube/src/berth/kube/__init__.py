@@ -16,6 +16,7 @@ from berth.kube.happenings import ChangeKind
 from berth.kube.lease import KubeLease, Outcome
 from berth.kube.lease_record import LeaseRecord
 from berth.kube.listing import Listing, list_all
+from berth.kube.outages import Outages
 from berth.kube.port import Transport
 from berth.kube.reflector import Handler, Reflector
 from berth.kube.resources import (
@@ -73,6 +74,7 @@ __all__ = [
     "Listing",
     "Malformed",
     "ObjectRef",
+    "Outages",
     "Outcome",
     "Patch",
     "Reflector",

@@ -53,7 +53,7 @@ class Bookmark(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A list or watch came to nothing; it is tried again after `wait_s`."""
+    """A list or watch came to nothing; it is tried again after `wait_s`, or before when an outage ends."""
 
     answer: Answer
     wait_s: float

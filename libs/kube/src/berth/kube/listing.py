@@ -19,6 +19,8 @@ T = TypeVar("T", bound=HasMeta)
 
 RESTARTS_MAX = 3
 """How often a list starts over by itself; then its caller waits and decides."""
+NOT_A_LIST = "NotAList"
+"""Reason of an Answer that was none to a list: a proxy's page, perhaps."""
 
 
 class Listing(NamedTuple, Generic[T]):
@@ -57,7 +59,7 @@ async def pages(api: KubeApi, selection: Selection, size: PageSize) -> AsyncGene
             return
         page = read_page(answer.body)
         if page is None:
-            yield Answer(0, answer.body[:200], "NotAList")
+            yield Answer(0, answer.body[:200], NOT_A_LIST)
             return
         yield page
         token = page.metadata.token

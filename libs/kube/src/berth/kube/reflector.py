@@ -27,6 +27,7 @@ from berth.kube.happenings import (
     Refused,
     Seen,
 )
+from berth.kube.outages import Outages
 from berth.kube.watching import Watching, WatchSettings
 
 T = TypeVar("T", bound=HasMeta)
@@ -61,7 +62,10 @@ class Handler(Generic[T_contra]):
         """
 
     def refused(self, answer: Answer, wait_s: float) -> None:
-        """A list or a watch came to nothing and is tried again in a while. 404 to a list: the kind does not exist."""
+        """A list or a watch came to nothing and is tried again after `wait_s`, or before when an outage ends.
+
+        404 to a list: the kind does not exist.
+        """
 
     async def room(self) -> None:
         """Return when the next call may come."""
@@ -80,8 +84,10 @@ class Reflector(Generic[T]):
         clock: Clock,
         rng: random.Random,
         settings: WatchSettings | None = None,
+        outages: Outages | None = None,
     ) -> None:
-        self._watching = Watching(api, selection, item_type, clock=clock, rng=rng, settings=settings)
+        """`outages` is shared by reflectors that come back together after an outage of their API server."""
+        self._watching = Watching(api, selection, item_type, clock=clock, rng=rng, settings=settings, outages=outages)
         self._handler = handler
         self.version = 0
         """Resource version through which the handler knows everything."""

@@ -33,13 +33,14 @@ from berth.kube.decoding import (
     read_identity,
 )
 from berth.kube.happenings import Began, Bookmark, Changed, Deleted, Ended, Finished, Happening, Refused, Seen
-from berth.kube.listing import PageSize, earliest, pages
+from berth.kube.listing import NOT_A_LIST, PageSize, earliest, pages
+from berth.kube.outages import Outages, Reach
 
 T = TypeVar("T", bound=HasMeta)
 
 EVENT_KINDS = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "UNREADABLE", "UNKNOWN")
 UNREADABLE = "Unreadable"
-"""Reason of a stream given up because of a line without even a name."""
+"""Reason of a stream given up because of a line without even a name; begins that of a list without a version."""
 WENT_BACK = "VersionWentBack"
 """Reason of a stream given up because the server's versions are lower than before: another history."""
 
@@ -71,6 +72,7 @@ class Watching(Generic[T]):
         clock: Clock,
         rng: random.Random,
         settings: WatchSettings | None = None,
+        outages: Outages | None = None,
     ) -> None:
         self._api = api
         self._selection = selection
@@ -80,6 +82,7 @@ class Watching(Generic[T]):
         self._settings = settings or WatchSettings()
         self._size = PageSize(self._settings.limit)
         self._backoff = Backoff(rng)
+        self._reach = Reach(outages or Outages(), clock)
         self._label = selection.resource.label
         self._counts = {kind: metrics.WATCH_EVENTS.labels(self._label, kind) for kind in EVENT_KINDS}
 
@@ -111,6 +114,7 @@ class Watching(Generic[T]):
                         ended = Answer(0, b"", WENT_BACK)
                         break
                     else:
+                        self._reach.through()
                         version = max(version, event.version)
                         yield event
             lasted_s = self._clock.monotonic() - began
@@ -123,7 +127,7 @@ class Watching(Generic[T]):
                 failures += 1  # no answer at all says nothing about the version
             refused = self._refused(ended)
             yield refused
-            await self._clock.sleep(refused.wait_s)
+            await self._pause(refused)
             if _needs_list(ended):
                 return
 
@@ -131,6 +135,7 @@ class Watching(Generic[T]):
         self, version: int
     ) -> AsyncGenerator[Changed[T] | Deleted[T] | Bookmark | Malformed | Ended, None]:
         """What one HTTP stream brings after `version`; its last item is `Ended`."""
+        self._reach.trying()
         stream_s = self._rng.randint(*self._settings.stream_s)
         watch = self._api.watch(self._selection, version=version, stream_s=stream_s, idle_s=self._settings.idle_s)
         async with aclosing(watch) as lines:
@@ -147,6 +152,7 @@ class Watching(Generic[T]):
     async def _list(self) -> AsyncGenerator[Began | Seen[T] | Finished | Malformed | Refused, None]:
         metrics.LISTS.labels(self._label).inc()
         yield Began()
+        self._reach.trying()
         keys: set[str] = set()
         version: int | None = None
         problem: Answer | None = None
@@ -155,10 +161,11 @@ class Watching(Generic[T]):
                 if isinstance(page, Answer):
                     problem = page
                     break
+                self._reach.through()
                 try:
                     version = earliest(version, page)
                 except VersionError as error:
-                    problem = Answer(0, b"", str(error))
+                    problem = Answer(0, b"", f"{UNREADABLE}: {error}")
                     break
                 for raw in page.items or ():
                     decoded = self._decoder.read(raw)
@@ -174,7 +181,7 @@ class Watching(Generic[T]):
             return
         refused = self._refused(problem)
         yield refused
-        await self._clock.sleep(refused.wait_s)
+        await self._pause(refused)
 
     def _event(self, line: bytes) -> Changed[T] | Deleted[T] | Bookmark | Malformed | Ended:
         envelope = read_envelope(line)
@@ -209,7 +216,13 @@ class Watching(Generic[T]):
         return problem
 
     def _refused(self, answer: Answer) -> Refused:
+        if self._reach.refused(answer):
+            self._backoff.reset()
         return Refused(answer, self._backoff.next(answer.retry_after_s))
+
+    async def _pause(self, refused: Refused) -> None:
+        pause = self._reach.pause if _is_unanswered(refused.answer) else self._clock.sleep
+        await pause(refused.wait_s)
 
 
 def _answer_of(status: Status, body: bytes) -> Answer:
@@ -220,6 +233,15 @@ def _answer_of(status: Status, body: bytes) -> Answer:
 
 def _nameless(event: object) -> bool:
     return isinstance(event, Malformed) and not event.key
+
+
+def _is_unanswered(answer: Answer) -> bool:
+    """No answer, or one of a server that could not do better: a matter of the server, not of the kind.
+
+    Not when it says itself for how long it wants to be left alone.
+    """
+    is_ours = answer.reason.startswith((UNREADABLE, WENT_BACK, TOO_LARGE, NOT_A_LIST))
+    return answer.unknown and not is_ours and answer.retry_after_s is None
 
 
 def _needs_list(ended: Answer) -> bool:

@@ -27,7 +27,7 @@ from berth.contracts import buckets
 from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.question import StatusAnswer
-from berth.kube import KubeApi, Reflector, WatchSettings
+from berth.kube import KubeApi, Outages, Reflector, WatchSettings
 from berth.runtime import ActiveStandby, Context, Periodic
 
 SERVICE: Final = "cluster-watcher"
@@ -128,6 +128,7 @@ class Term:
         self.required = [source for source in self.sources if source.scope.kind.required]
         self._context = context
         self._api = api
+        self._outages = Outages()
         self._shelf = Shelf()
         self._outbox = Outbox(context.clock)
         self._intakes: dict[str, Intake] = {}
@@ -201,6 +202,7 @@ class Term:
                 clock=context.clock,
                 rng=context.random,
                 settings=WatchSettings(limit=context.settings.list_page),
+                outages=self._outages,
             )
             await _until(reflector.run(), source.relist)
             intake.close()

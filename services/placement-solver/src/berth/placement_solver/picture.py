@@ -15,13 +15,14 @@ from berth.contracts.errors import Broken
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedRoom
-from berth.contracts.state import Node, Pod, PodGroup, Reservation, Synced
+from berth.contracts.state import ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.groups import Gangs, pods_of
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.queue import Queue, Waiting
+from berth.placement_solver.core.quota_unread import ElasticQuotas
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.reserved import Reservations, wish_of
 from berth.placement_solver.core.room import Room
@@ -32,7 +33,6 @@ from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
 
 NAMESPACED_KEY_PARTS = 3
-QUOTA_UNREAD_S = 1.0
 
 
 class Picture:
@@ -52,13 +52,15 @@ class Picture:
         self.gangs = Gangs()
         self.queue = Queue()
         self.pod_groups: dict[str, PodGroup] = {}
-        self.elastic_quotas: set[str] = set()
+        self.elastic_quotas = ElasticQuotas()
         self.ledger_starts = 0
         self.changed_gangs: set[str] = set()
         self.now = 0.0
         self.now_ms = 0
         self.room_came_back = False
         self.quota_changed = False
+        self._some_quota_unread = False
+        self._trackers = {**self.book.complete, "elasticquotas": self.elastic_quotas.complete}
         self._traces: dict[Name, str] = {}
         self._observers: list[Callable[[Claim, bool], None]] = []
         self._foreign_for: tuple[tuple[str, ...], int] = ((), 0)
@@ -74,19 +76,20 @@ class Picture:
             self.queue.drop(waiting)
         self.gangs = Gangs()
         self.pod_groups.clear()
-        self.elastic_quotas.clear()
+        self.elastic_quotas.reset()
         self.changed_gangs.clear()
 
     def end_of_state(self) -> None:
         """The end of STATE was reached."""
-        for tracker in self.book.complete.values():
+        for tracker in self._trackers.values():
             tracker.end()
         self._settle()
+        self._look_at_unread_quotas()
 
     def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool, trace: str | None) -> None:
         """Take in one message of STATE. Raises Broken for a malformed one."""
         if gap:
-            for tracker in self.book.complete.values():
+            for tracker in self._trackers.values():
                 tracker.gap()
         kind, _, rest = key.partition(".")
         if kind == "pod":
@@ -98,13 +101,13 @@ class Picture:
         elif kind == "podgroup":
             self._read_pod_group(rest, value, deleted)
         elif kind == "elasticquota":
-            # Only whether there are any: QUOTA says what they allow.
-            (self.elastic_quotas.discard if deleted else self.elastic_quotas.add)(key)
+            self._read_elastic_quota(rest, value, deleted)
         elif kind == "synced" and not deleted:
             marker = decode(value, Synced)
-            if marker.kind in self.book.complete:
-                self.book.complete[marker.kind].marked(marker.version, marker.complete)
+            if marker.kind in self._trackers:
+                self._trackers[marker.kind].marked(marker.version, marker.complete)
                 self._settle()
+                self._look_at_unread_quotas()
 
     def read_inventory(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of INVENTORY."""
@@ -177,19 +180,23 @@ class Picture:
         return units, held_back
 
     def _waits_for_its_quota(self, waiting: Waiting) -> bool:
-        """A quota that was made just before its first pod may not have been read yet: the pod waits a moment instead
-        of being charged to the default group for good."""
+        """It names a quota group that QUOTA does not have, and it is too early to charge the default group."""
         label = waiting.template.labels.get(names.LABEL_QUOTA_NAME)
         if not label or not self.quotas.groups or self.quotas.knows(label):
             return False
-        until = waiting.since + QUOTA_UNREAD_S
-        if self.now >= until:
+        wait = self.elastic_quotas.wait_of(label, waiting.named_at, waiting.named_version)
+        if wait is None or self.now >= wait.until:
             return False
-        reason = Reason(code="quota", message=f"quota {label} is not known yet", repair=f"create ElasticQuota {label}")
-        waiting.message = reason.message
-        self.queue.hold(waiting, (reason,), self.now)
-        self.queue.rest_until(waiting, until)
+        waiting.message = wait.reason.message
+        self.queue.hold(waiting, (wait.reason,), self.now)
+        self.queue.rest_until(waiting, wait.until)
+        self._some_quota_unread = True
         return True
+
+    def _look_at_unread_quotas(self) -> None:
+        """More may be proven of ElasticQuotas: who waits for that is tried again."""
+        if self._some_quota_unread:
+            self._some_quota_unread, self.quota_changed = False, True
 
     def _group_unit(self, first: Waiting) -> Unit:
         gangs = self.gangs.members_of_group(first.group)
@@ -344,6 +351,17 @@ class Picture:
     def _read_node(self, name: str, value: bytes, deleted: bool) -> None:
         if self.nodes.see_node(name, None if deleted else decode(value, Node)):
             self.room_came_back = True
+
+    def _read_elastic_quota(self, rest: str, value: bytes, deleted: bool) -> None:
+        """Only which there are: QUOTA says what they allow."""
+        namespace, name = _pair(rest)
+        if deleted:
+            self.elastic_quotas.forget(namespace, name)
+            self.elastic_quotas.complete.seen(_version(value))
+        else:
+            self.elastic_quotas.see(namespace, name, self.now)
+            self.elastic_quotas.complete.seen(decode(value, ElasticQuota).version)
+        self._look_at_unread_quotas()
 
     def _read_pod_group(self, rest: str, value: bytes, deleted: bool) -> None:
         namespace, name = _pair(rest)

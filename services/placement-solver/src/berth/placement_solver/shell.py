@@ -99,6 +99,7 @@ async def main(ctx: Context[Settings]) -> None:
         optimiser_budget_s=settings.optimiser_budget_s,
     )
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
+    handlers.tick()  # what is read first is not to be as old as the clock
     _follow(ctx, picture, handlers, members)
     ctx.health.add("views", lambda: (handlers.may_plan(), "complete" if handlers.may_plan() else "still reading"))
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
@@ -212,7 +213,9 @@ async def _tidy(
             handlers.changed.set()
         metrics.NODES.set(int(picture.nodes.alive.sum()))
         if optimiser is not None and picture.gangs.gangs:
+            # Once: one that does not come up is tried again when a batch asks for it.
             optimiser.warm_up()
+            optimiser = None
         now = ctx.clock.monotonic()
         if handlers.is_idle() or now - tidied_at >= TIDY_BUSY_S:
             tidied_at = now

@@ -26,7 +26,10 @@ FLUSH_S: Final = 60.0
 
 @dataclass(eq=False)
 class Waiting:
-    """Something that waits for a node. Times are monotonic seconds; `retry_at` infinite means until woken."""
+    """Something that waits for a node. Times are monotonic seconds; `retry_at` infinite means until woken.
+
+    `named_at` and `named_version` are of the moment when it was first seen with the quota label that it has.
+    """
 
     name: Name
     object: Pod | Reservation
@@ -40,6 +43,8 @@ class Waiting:
     ready: bool = False
     reasons: tuple[Reason, ...] = ()
     message: str = ""
+    named_at: float = 0.0
+    named_version: int = 0
     told: str = ""
     told_at: float = float("-inf")
     order: OrderKey = field(default_factory=lambda: order_key(QueueEntry("")))
@@ -66,12 +71,16 @@ class Queue:
         known = self.waiting.get(name)
         if known is not None and known.object.uid == obj.uid:
             changed = known.object.template != obj.template or known.object.attempt != obj.attempt
+            if _quota_of(known.object) != _quota_of(obj):
+                known.named_at, known.named_version = now, obj.version
             known.object, known.group = obj, group
             if changed:
                 known.tries = 0
                 self.make_ready(known)
             return known
-        waiting = Waiting(name, obj, since=now, seen_ms=now_ms, trace=trace, group=group)
+        waiting = Waiting(
+            name, obj, since=now, seen_ms=now_ms, trace=trace, group=group, named_at=now, named_version=obj.version
+        )
         self.waiting[name] = waiting
         self.make_ready(waiting)
         return waiting
@@ -147,7 +156,7 @@ class Queue:
             return None
         _, name = heapq.heappop(self._heap)
         waiting = self.waiting[name]
-        waiting.ready = False
+        waiting.ready, waiting.retry_at = False, 0.0  # a rest that a change cut short is over
         return waiting
 
     def pull(self, members: Iterable[Name]) -> list[Waiting]:
@@ -163,6 +172,10 @@ class Queue:
             waiting = self.waiting.get(name)
             if waiting is not None and not waiting.ready and waiting.retry_at == at:
                 self.make_ready(waiting)
+
+
+def _quota_of(obj: Pod | Reservation) -> str:
+    return obj.template.labels.get(names.LABEL_QUOTA_NAME, "")
 
 
 def _order(waiting: Waiting) -> OrderKey:
