@@ -22,6 +22,7 @@ from tests.simulation.settled import alarms, held_by_nodes, unsettled
 from tests.simulation.stand import Stand, build
 from tests.simulation.striking import Striker
 from tests.simulation.temper import ORDINARY, Temper
+from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 
 from berth.telemetry.logs import Level
@@ -88,6 +89,7 @@ def _run(
     stand = build(seed, manifests, replicas, log_level=level, specs=temper.specs(SPECS))
     stack.callback(stand.world.close)
     stack.enter_context(stand.journal)
+    stack.enter_context(unmetered())
     users, striker = Users(stand.world, stand.kube), temper.striker(stand)
     users.plan(actions)
     striker.plan(strikes)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
+import msgspec
 from tests.simulation.workload import NAMESPACE, Action, Change, Create, Delete, Timed
 
 from berth.simcluster.store import Path
@@ -43,8 +43,8 @@ class Users:
     def _perform(self, action: Action) -> Any:
         match action:
             case Create(manifest):
-                return self._kube.perform("create", PATHS[manifest["kind"]], json.dumps(manifest).encode())
+                return self._kube.perform("create", PATHS[manifest["kind"]], msgspec.json.encode(manifest))
             case Delete(kind, name, grace_s):
                 return self._kube.perform("delete", PATHS[kind]._replace(name=name), gracePeriodSeconds=str(grace_s))
             case Change(kind, name, patch):
-                return self._kube.perform("patch", PATHS[kind]._replace(name=name), json.dumps(patch).encode())
+                return self._kube.perform("patch", PATHS[kind]._replace(name=name), msgspec.json.encode(patch))

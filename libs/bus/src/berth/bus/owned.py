@@ -138,9 +138,10 @@ class OwnedBucket(OwnedBook):
     async def _write(self) -> None:
         await self._window.open()
         while True:
-            await self._wake.wait()
-            await self._complete.wait()
-            await self._follower.attached.wait()  # writes into a stream that lost its tail would hide the loss
+            # Writes into a stream that lost its tail would hide the loss.
+            for needed in (self._wake, self._complete, self._follower.attached):
+                if not needed.is_set():
+                    await needed.wait()
             await self._window.room()
             if self._doubts:
                 # A newer write must not overtake an older one whose outcome is unknown.

@@ -56,9 +56,11 @@ class ViewSink:
         self._end = end
         self._wake = wake
         self._log = log
+        self._ended_at: int | None = None
 
     def reset(self) -> None:
         """The bucket starts over."""
+        self._ended_at = None
         self._reset()
 
     def apply(self, entry: Entry) -> None:
@@ -71,9 +73,11 @@ class ViewSink:
         self._wake()
 
     def end(self, sequence: int) -> None:
-        """The end was reached."""
-        self._end()
-        self._wake()
+        """The end was reached; told again and again while nothing comes, which is no news."""
+        if sequence != self._ended_at:
+            self._ended_at = sequence
+            self._end()
+            self._wake()
 
 
 async def main(ctx: Context[Settings]) -> None:

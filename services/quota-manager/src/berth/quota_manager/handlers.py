@@ -92,9 +92,10 @@ class StateSink:
             self._on_news()
 
     def end(self, sequence: int) -> None:
-        """The end of the bucket."""
-        self._is_at_end = True
-        self._on_news()
+        """The end of the bucket; from then on every message is news of its own."""
+        if not self._is_at_end:
+            self._is_at_end = True
+            self._on_news()
 
     def _pod(self, key: str, value: bytes) -> None:
         booked = read_pod(decode(value, PodView), ignores_deleting=self._ignores_deleting)

@@ -33,9 +33,9 @@ EPOCH_S: Final = 1_750_000_000.0
 TURNS_MAX: Final = 1000
 """Turns of one loop at one instant before it uses up time."""
 BUSY_S: Final = 0.001
-COLLECT_S: Final = 120.0
+COLLECT_S: Final = 240.0
 """Garbage is collected at fixed virtual times: collected whenever it suits the interpreter, it could move a run."""
-_HEAP_MIN: Final = 10_000
+_HEAP_MIN: Final = 400  # of a few hundred timers most are time-outs that were called off
 
 
 class World:
@@ -59,6 +59,7 @@ class World:
         self._runnable: list[SimLoop] = []
         self._hash = hashlib.blake2b(digest_size=16)
         self._trail = 0
+        self._entered: SimLoop | None = None
         self._stopped = False
         self._closed = False
         self._collect_at_s = COLLECT_S
@@ -196,6 +197,8 @@ class World:
         if callback is None:
             return
         if loop is None:
+            if self._entered is not None:
+                self._enter(None)
             callback(*timer.args)
         elif not loop.dead:
             loop.ready.append(timer)
@@ -217,31 +220,35 @@ class World:
             loop.runnable = False
             return
         heap, runnable, ready, now = self._heap, self._runnable, loop.ready, self.now
-        _set_running_loop(loop)
-        sys.set_asyncgen_hooks(None, loop.finalize)
-        try:
-            while True:
-                count = len(ready)
-                if 0 <= loop.fuse < count:
-                    count = loop.fuse
-                self._trail = hash((self._trail, now, loop.number, count))
-                self.callbacks += count
-                _run_ready(loop, ready, count)
-                if (not ready or loop.fuse >= 0 or loop.dead or loop.paused) and not self._goes_on(loop, count):
-                    break
-                if loop.busy_since_s != now:
-                    loop.busy_since_s, loop.turns = now, 0
-                loop.turns += 1
-                if loop.turns > TURNS_MAX:
-                    loop.turns = 0
-                    self.later(BUSY_S, None, self._rested, loop)  # until then it counts as runnable: nobody wakes it
-                    return
-                if runnable or (heap and heap[0][0] <= now) or self._stopped:
-                    runnable.append(loop)
-                    return
-        finally:
-            _set_running_loop(None)
+        if self._entered is not loop:
+            self._enter(loop)
+        while True:
+            count = len(ready)
+            if 0 <= loop.fuse < count:
+                count = loop.fuse
+            self._trail = hash((self._trail, now, loop.number, count))
+            self.callbacks += count
+            _run_ready(loop, ready, count)
+            if (not ready or loop.fuse >= 0 or loop.dead or loop.paused) and not self._goes_on(loop, count):
+                break
+            if loop.busy_since_s != now:
+                loop.busy_since_s, loop.turns = now, 0
+            loop.turns += 1
+            if loop.turns > TURNS_MAX:
+                loop.turns = 0
+                self.later(BUSY_S, None, self._rested, loop)  # until then it counts as runnable: nobody wakes it
+                return
+            if runnable or (heap and heap[0][0] <= now) or self._stopped:
+                runnable.append(loop)
+                return
         loop.runnable = False
+
+    def _enter(self, loop: SimLoop | None) -> None:
+        """Tell asyncio who is running: a system call in some versions of Python, so only when it changes."""
+        self._entered = loop
+        _set_running_loop(loop)
+        if loop is not None:
+            sys.set_asyncgen_hooks(None, loop.finalize)
 
     def _goes_on(self, loop: SimLoop, count: int) -> bool:
         """Whether a loop has more to do, after so many callbacks; its fuse may have burnt down."""
@@ -267,6 +274,7 @@ class World:
         try:
             yield
         finally:
+            self._enter(None)
             sys.set_asyncgen_hooks(*hooks)
             if collecting:
                 gc.enable()

@@ -60,8 +60,10 @@ class SimClient:
         """Nothing gets through, in either direction; see `hold`."""
         self.accepted = False
         """The server's side of the connection is open."""
-        self._connected = False
-        self._closed = False
+        self.is_connected = False
+        """The client believes that there is a connection."""
+        self.is_closed = False
+        """It was closed, by itself or by a loss."""
         self._up: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._up_due = False
         self._numbers = 0
@@ -73,16 +75,6 @@ class SimClient:
         self._tasks: list[asyncio.Task[None]] = []
 
     # --- state --------------------------------------------------------------------------------------------------------
-
-    @property
-    def is_connected(self) -> bool:
-        """The client believes that there is a connection."""
-        return self._connected
-
-    @property
-    def is_closed(self) -> bool:
-        """It was closed, by itself or by a loss."""
-        return self._closed
 
     @property
     def max_payload(self) -> int:
@@ -116,14 +108,14 @@ class SimClient:
             return
         if server_id:
             self.server_id = server_id
-            self._connected = True
+            self.is_connected = True
             waiting.set_result(None)
         else:
             waiting.set_exception(ConnectionRefusedError("nobody takes the connection"))
 
     async def close(self) -> None:
         """Disconnect; what was published before still arrives."""
-        if self._connected:
+        if self.is_connected:
             self._send(self.server.forget, self)
         elif not self.held:  # else the server does not hear of it before what was sent has come through
             self.server.forget(self)
@@ -131,7 +123,7 @@ class SimClient:
 
     def lost(self, text: str) -> None:
         """In the client's process: the connection is found to be broken."""
-        if not self._connected:
+        if not self.is_connected:
             return
         self.last_error = ConnectionResetError(text)
         self._end()
@@ -144,7 +136,7 @@ class SimClient:
             await self._on_error(error)
 
     def _end(self) -> None:
-        self._connected, self._closed = False, True
+        self.is_connected, self.is_closed = False, True
         for subscription in self.subscriptions.values():
             subscription.stop()
         self.subscriptions.clear()
@@ -204,7 +196,7 @@ class SimClient:
 
     def post(self, subject: str, payload: bytes, reply: str, headers: Mapping[str, str] | None) -> bool:
         """Publish without waiting."""
-        if not self._connected:
+        if not self.is_connected:
             raise ConnectionResetError("connection closed")
         check_publish(subject, payload, reply, self.server.max_payload)
         raw = wire_headers(headers) if headers else b""
@@ -221,7 +213,7 @@ class SimClient:
 
     async def flush(self, timeout: int = 10) -> None:  # noqa: ASYNC109 - as nats-py has it
         """Return once everything so far has arrived. Raises OSError, TimeoutError."""
-        if not self._connected:
+        if not self.is_connected:
             raise ConnectionResetError("connection closed")
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._flushes.append(waiting)
@@ -237,7 +229,7 @@ class SimClient:
 
     async def subscribe(self, subject: str, queue: str = "", cb: Callback | None = None) -> Subscription:
         """A subscription whose messages go to the callback, one after the other."""
-        if not self._connected:
+        if not self.is_connected:
             raise ConnectionResetError("connection closed")
         self._numbers += 1
         subscription = Subscription(self, self._numbers, subject, queue, cb)
@@ -262,5 +254,5 @@ class SimClient:
     def drop(self, subscription: Subscription) -> None:
         """End a subscription without waiting."""
         self.takers.pop(subscription._id, None)
-        if self.subscriptions.pop(subscription._id, None) is not None and self._connected:
+        if self.subscriptions.pop(subscription._id, None) is not None and self.is_connected:
             self._send(self.server.unsubscribed, subscription)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from berth.testing.simulation.nats.message import NANO, Stored
-from berth.testing.simulation.nats.subjects import fits
+from berth.testing.simulation.nats.subjects import CACHED_MAX, fits
 
 if TYPE_CHECKING:
     from berth.testing.simulation.nats.scheduler import Timer
@@ -47,6 +47,7 @@ class Consumer:
         self.in_memory: bool = bool(config.get("mem_storage")) and not config.get("durable_name")
         self.filters: list[str] = config.get("filter_subjects") or [config.get("filter_subject") or ">"]
         self._all = any(all(fits(each, subject) for subject in stream.config["subjects"]) for each in self.filters)
+        self._wanted: dict[str, bool] = {}
         self.explicit: bool = config.get("ack_policy", "none") == "explicit"
         self.delivered = 0
         """Deliveries so far: the consumer's own sequence."""
@@ -75,7 +76,14 @@ class Consumer:
 
     def wants(self, subject: str) -> bool:
         """Whether a message on this subject is for this consumer."""
-        return self._all or any(fits(each, subject) for each in self.filters)
+        if self._all:
+            return True
+        wanted = self._wanted.get(subject)
+        if wanted is None:
+            if len(self._wanted) >= CACHED_MAX:
+                self._wanted.clear()
+            wanted = self._wanted[subject] = any(fits(each, subject) for each in self.filters)
+        return wanted
 
     def arrived(self, stored: Iterable[Stored]) -> None:
         """New messages in the stream."""
@@ -123,8 +131,7 @@ class Consumer:
                 if 0 < limit <= self.unacked[sequence].deliveries:
                     continue  # it stays unacknowledged, and is not given any more
                 return stored
-        limit = self.config.get("max_ack_pending", 1000)
-        if self.explicit and 0 < limit <= len(self.unacked):
+        if self.explicit and 0 < self.config.get("max_ack_pending", 1000) <= len(self.unacked):
             return None
         backlog = self._backlog
         while backlog:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from berth.testing.simulation import scheduling
+from berth.testing.simulation.process import Process
 from berth.testing.simulation.scheduling import Cancellable as Timer
 
 if TYPE_CHECKING:
@@ -39,4 +40,7 @@ class WorldScheduler(scheduling.WorldScheduler):
 
     def deliver(self, client: SimClient, delay_s: float, callback: Callable[..., None], *args: Any) -> Timer:
         """See `Scheduler.deliver`."""
-        return self._world.later(delay_s, client.owner, callback, *args)
+        world, owner = self._world, client.owner
+        if not isinstance(owner, Process):
+            return world.later(delay_s, None, callback, *args)
+        return owner.loop.deliver(callback, args, world.now + delay_s if delay_s > 0 else world.now)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random as randomness
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from berth.bus.client import Delivery
@@ -89,7 +90,7 @@ class SimNats:
     def timestamp(time_ns: int) -> str:
         """As the API writes it."""
         seconds, rest = divmod(time_ns, NANO)
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+        return f"{_second(seconds)}.{rest:09d}Z"
 
     def next_name(self) -> str:
         """A name that no other thing has."""
@@ -198,7 +199,10 @@ class SimNats:
     def listeners(self, subject: str) -> list[Subscription]:
         """Who gets a message on this subject: everybody, and one of each queue group."""
         found = self._interest.match(subject)
-        if not any(each.queue for each in found):
+        for each in found:
+            if each.queue:
+                break
+        else:
             return found
         groups: dict[str, list[Subscription]] = {}
         for each in found:
@@ -368,3 +372,8 @@ class SimNats:
 def _resolve(waiting: Any) -> None:
     if not waiting.done():
         waiting.set_result(None)
+
+
+@lru_cache(256)  # of the same few seconds it is asked again and again: when a stream was made, and now
+def _second(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"

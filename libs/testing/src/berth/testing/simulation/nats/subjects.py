@@ -23,8 +23,6 @@ class SubjectIndex(Generic[Value]):
     def __init__(self) -> None:
         self._root: _Node[Value] = _Node()
         self._cache: dict[str, list[Value]] = {}
-        self.changes = 0
-        """Grows whenever a match may have another result than before."""
 
     def add(self, pattern: str, value: Value) -> None:
         """A value for every subject that matches."""
@@ -32,7 +30,7 @@ class SubjectIndex(Generic[Value]):
         for token in pattern.split("."):
             node = node.children.setdefault(token, _Node())
         node.values[value] = None
-        self._changed()
+        self._changed(pattern)
 
     def remove(self, pattern: str, value: Value) -> None:
         """Take the value back."""
@@ -47,7 +45,7 @@ class SubjectIndex(Generic[Value]):
         while tokens and not path[-1].values and not path[-1].children:
             path.pop()
             del path[-1].children[tokens.pop()]
-        self._changed()
+        self._changed(pattern)
 
     def match(self, subject: str) -> list[Value]:
         """All values whose pattern matches this subject, which has no wildcards."""
@@ -60,9 +58,11 @@ class SubjectIndex(Generic[Value]):
             self._cache[subject] = found
         return found
 
-    def _changed(self) -> None:
-        self.changes += 1
-        self._cache.clear()
+    def _changed(self, pattern: str) -> None:
+        if "*" in pattern or ">" in pattern:
+            self._cache.clear()
+        else:
+            self._cache.pop(pattern, None)  # nobody else is concerned: a server has a thousand inboxes come and go
 
 
 def _collect(node: _Node[Value], tokens: list[str], at: int, found: list[Value]) -> None:

@@ -81,15 +81,12 @@ class Subscription:
             self._due = True
             return
         server = client.server
-        count = server.faults.chunk(self) or len(way)
-        if count < len(way):
+        count, waiting = server.faults.chunk(self), len(way)
+        if 0 < count < waiting:
             server.scheduler.deliver(client, 0.0, self._arrive)
-            arrived = [way.popleft() for _ in range(count)]
-        else:
-            self._way = deque()
-            arrived = list(way)
+            waiting = count
         takers = client.takers
-        for delivery in arrived:
+        for delivery in [way.popleft() for _ in range(waiting)]:
             taker = takers.get(self._id) or self._take
             try:
                 taker(delivery)
