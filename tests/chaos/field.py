@@ -33,7 +33,7 @@ from berth.testing.tcp_proxy import TcpProxy
 
 BUS_CONFIG = "max_payload: 2MB"
 GPU = "koordinator.sh/gpu-core"
-SETTINGS = {"BERTH_AUDIT_INTERVAL_S": "4"}
+SETTINGS = {"BERTH_AUDIT_INTERVAL_S": "4", "BERTH_AUDIT_PATIENCE_S": "0"}
 """The auditor looks more often than anybody needs elsewhere: each fault lasts some seconds."""
 IN_TIME = ("I3", "I4")
 """What is under way for long in an outage may look like a breach of these; once all is quiet they are checked."""

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from berth.auditor.settings import Settings
-from berth.auditor.shell import Shell
+from berth.auditor.shell import BUSY_MESSAGES, Shell
 from berth.bus import Bus, BusSettings, Write
 from berth.bus.port import Committed, Message
 from berth.contracts import names, subjects
@@ -25,7 +25,14 @@ from berth.testing.nats_server import NatsServer
 from berth.testing.views import eventually
 
 Json = dict[str, Any]
-FAST = {"audit_interval_s": 0.3, "audit_confirm_s": 0.1, "audit_settle_s": 0.5, "audit_share": 1.0, "lease_ttl_s": 2}
+FAST = {
+    "audit_patience_s": 0.0,
+    "audit_interval_s": 0.3,
+    "audit_confirm_s": 0.1,
+    "audit_settle_s": 0.5,
+    "audit_share": 1.0,
+    "lease_ttl_s": 2,
+}
 
 
 class World:
@@ -246,6 +253,24 @@ async def test_a_standby_goes_on(world: World) -> None:
     await world.place("ours", 0)
     await world.bind(await world.pod("theirs", "default-scheduler"), 0)
     await eventually(lambda: world.told == ["found I1 node n1, gpu 0"], what="its word")
+
+
+async def test_a_look_gives_way_while_many_decisions_are_made(world: World) -> None:
+    shell = await world.auditor(audit_patience_s=3600.0)
+
+    async def write_on() -> None:
+        number = 0
+        while True:
+            for _ in range(BUSY_MESSAGES // 8):
+                number += 1
+                await world.write(subjects.plan_key(1, f"p{number % 7}"), encode(Plan(id="p", status=PlanStatus.OPEN)))
+            await asyncio.sleep(0.02)
+
+    writing = asyncio.create_task(write_on())
+    await eventually(lambda: shell.shelf.read > 4 * BUSY_MESSAGES, what="a busy ledger")
+    assert shell.desk.looks == 0
+    writing.cancel()
+    await world.looks(1)
 
 
 async def test_too_many_objects_are_refused_by_the_name_of_the_setting(world: World) -> None:

@@ -36,6 +36,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     audit_share: Annotated[
         float, Meta(gt=0, le=1, description="most of a CPU that looks may take; longer looks are further apart")
     ] = 0.02
+    audit_patience_s: Annotated[
+        float, Meta(ge=0, le=3600, description="how long a look gives way while many decisions are being made")
+    ] = 60.0
     audit_objects_max: Annotated[
         int, Meta(ge=1, description="most objects of a kind that a look takes in; with more of them it is given up")
     ] = 100_000

@@ -25,6 +25,10 @@ from berth.telemetry import counter, gauge, histogram
 SERVICE: Final = "auditor"
 LEDGER_WAIT_S: Final = 10.0
 """How long a look waits for the ledger's end; the follower reaches it every second while the bus is there."""
+CALM_S: Final = 1.0
+BUSY_MESSAGES: Final = 40
+"""So many messages of the ledger in `CALM_S` say that pods are being placed in numbers: a look costs those who place
+them, and what it saw in the middle of that would have to be looked at again."""
 
 DIFFERENCES = gauge("berth_auditor_differences", "Differences there are now, certain ones only.", ["promise"])
 TOLD = counter("berth_auditor_told_total", "Differences that were told.", ["promise", "verb"])
@@ -72,12 +76,22 @@ class Shell:
         context, settings = self.context, self.context.settings
         context.log.info("active: comparing ledger, cluster and nodes")
         while True:
+            await self._until_calm()
             await self.look()
             if self.desk.wants_another:
                 pause_s = max(settings.audit_confirm_s, self._took_s)
             else:
                 pause_s = max(settings.audit_interval_s, self._took_s * (1 / settings.audit_share - 1))
             await context.clock.sleep(pause_s)
+
+    async def _until_calm(self) -> None:
+        clock = self.context.clock
+        until = clock.monotonic() + self.context.settings.audit_patience_s
+        while clock.monotonic() < until:
+            before = self.shelf.read
+            await clock.sleep(CALM_S)
+            if self.shelf.read - before < BUSY_MESSAGES:
+                return
 
     async def look(self) -> None:
         """One look. One that is not complete changes nothing."""

@@ -14,6 +14,8 @@ class LedgerShelf:
         self.live: dict[str, tuple[int, bytes]] = {}
         self.is_known = False
         """The end was reached since the view was last empty."""
+        self.read = 0
+        """Messages read since the start."""
         self._on_end = on_end
 
     def reset(self) -> None:
@@ -23,6 +25,7 @@ class LedgerShelf:
 
     def apply(self, entry: Entry) -> None:
         """The next message."""
+        self.read += 1
         if entry.deleted:
             self.live.pop(entry.key, None)
         else:
