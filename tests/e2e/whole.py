@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import aiohttp
@@ -29,6 +30,7 @@ from berth.contracts import buckets, names, subjects
 from berth.contracts.codec import decode
 from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.contracts.question import WhyAnswer
+from berth.contracts.reservation import ReservedRoom
 from berth.testing.views import View, eventually
 
 Json = dict[str, Any]
@@ -116,12 +118,26 @@ class Whole:
 
     async def until_in_state(self, namespace: str, *pods: str) -> None:
         """Return once STATE shows these pods, so that whoever reads it next sees all of them."""
-        view = View()
-        follower = self.bus.follow(buckets.STATE, view, keys=f"pod.{subjects.escape(namespace)}.>")
-        task = asyncio.create_task(follower.run())
         keys = {subjects.pod_key(namespace, pod) for pod in pods}
-        try:
+        async with self._viewed(buckets.STATE, f"pod.{subjects.escape(namespace)}.>") as view:
             await eventually(lambda: keys <= set(view.values), what=f"pods {pods} in STATE")
+
+    async def until_in_reserved(self, reservation: str) -> None:
+        """Return once RESERVATION shows its room on a node: a pod that is created now can draw on it."""
+        key = subjects.named_key("reservation", reservation)
+        async with self._viewed(buckets.RESERVATION, key) as view:
+
+            def is_there() -> bool:
+                return key in view.values and bool(decode(view.values[key], ReservedRoom).node)
+
+            await eventually(is_there, what=f"the room of {reservation}")
+
+    @asynccontextmanager
+    async def _viewed(self, bucket: str, keys: str) -> AsyncIterator[View]:
+        view = View()
+        task = asyncio.create_task(self.bus.follow(bucket, view, keys=keys).run())
+        try:
+            yield view
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -147,8 +163,9 @@ class Whole:
         found: dict[str, float] = {}
         for spec in SERVICES:
             if spec.needs_kube:
+                asked = partial(self.counted, spec.name, "berth_kube_requests_total{")
+                await until(asked, f"{spec.name} to have asked the API server")
                 samples = await self.metrics(spec.name)
-                assert any(sample.startswith("berth_kube_requests_total{") for sample in samples), spec.name
                 found |= {f"{spec.name} {sample}": n for sample, n in samples.items() if 'code="403"' in sample}
         return found
 
@@ -387,7 +404,10 @@ class Corner:
             found = await self.whole.call("GET", f"{RESERVATIONS}/{reservation}")
             return found if found.get("status", {}).get("phase") == phase else None
 
-        return await until(look, f"{reservation} to be {phase}")
+        found = await until(look, f"{reservation} to be {phase}")
+        if phase == "Available":
+            await self.whole.until_in_reserved(reservation)
+        return found
 
     async def create(self, path: str, manifest: Json) -> None:
         """Create an object; it is deleted with the corner."""
