@@ -26,6 +26,7 @@ class Decided:
         self.newest_epoch = 0
         self._members: dict[str, int] = {}
         self._committed: dict[str, int] = {}
+        self._lapsed: dict[str, int] = {}
         self._acted = 0
         self._count = 0
         self._status: dict[str, PlanStatus] = {}
@@ -65,14 +66,27 @@ class Decided:
             self._committed.pop(plan, None)
 
     def acted_on(self, plan: str) -> None:
-        """The writer's Lease names this plan: it, and every one before it, may have been acted on."""
-        self._acted = max(self._acted, self._committed.get(plan, 0))
+        """The writer's Lease names this plan: it, and every one before it, may have been acted on.
+
+        Also where LEDGER lost it a moment ago: the leader was asked before that, and the API server took its time. As
+        long as no new epoch has begun nobody can have planned on its room.
+        """
+        position = self._committed.get(plan, 0) or self._lapsed.get(plan, 0)
+        for each in [each for each, at in self._lapsed.items() if at <= position]:
+            self._committed[each] = self._lapsed.pop(each)
+        self._acted = max(self._acted, position)
+
+    def epoch_begins(self, epoch: int) -> None:
+        """What was lost before is over."""
+        self.newest_epoch = epoch
+        self._lapsed.clear()
 
     def lost(self, committed_still: set[str]) -> None:
-        """LEDGER lost something. A plan whose entry is gone, and that nobody had acted on, was never committed."""
+        """LEDGER lost something. A plan whose entry is gone, and that nobody had acted on, was never committed, unless
+        the Lease names it still."""
         for plan, position in list(self._committed.items()):
             if position > self._acted and plan not in committed_still:
-                del self._committed[plan]
+                self._lapsed[plan] = self._committed.pop(plan)
         self._status = {plan: status for plan, status in self._status.items() if plan in self._committed}
 
     def was_committed(self, plan: str) -> bool:

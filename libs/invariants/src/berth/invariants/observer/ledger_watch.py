@@ -150,7 +150,7 @@ class LedgerWatch:
             text = f"the epoch goes back from {self._decided.newest_epoch} to {epoch}"
             self._verdicts.add("I12", f"epoch {epoch}", text)
         if epoch > self._decided.newest_epoch:
-            self._decided.newest_epoch = epoch
+            self._decided.epoch_begins(epoch)
             self._room.is_doubtful = False
         names_before = list(self.held)
         uids = {held.decision.uid: name for name, held in self.held.items()}

@@ -1,0 +1,47 @@
+"""What LEDGER has held: which plans somebody may bind under when the ledger lost them."""
+
+from __future__ import annotations
+
+from berth.contracts.ledger import Plan, PlanStatus
+from berth.invariants.observer.decided import Decided
+
+
+def committed(*plans: str) -> Decided:
+    decided = Decided()
+    decided.epoch_begins(1)
+    for plan in plans:
+        decided.plan(Plan(id=plan, status=PlanStatus.COMMITTED))
+    return decided
+
+
+def test_a_plan_that_the_lease_named_outlives_the_loss() -> None:
+    decided = committed("a", "b", "c")
+    decided.acted_on("b")
+    decided.lost(set())
+    assert [decided.was_committed(plan) for plan in "abc"] == [True, True, False]
+
+
+def test_the_lease_may_name_a_plan_just_behind_its_loss() -> None:
+    decided = committed("a", "b", "c")
+    decided.lost(set())
+    assert not decided.was_committed("a")
+    decided.acted_on("b")
+    assert [decided.was_committed(plan) for plan in "abc"] == [True, True, False]
+    assert decided.may_have_begun("a")
+    assert decided.may_have_begun("b")
+
+
+def test_a_new_epoch_ends_what_was_lost_before_it() -> None:
+    decided = committed("a")
+    decided.lost(set())
+    decided.epoch_begins(2)
+    decided.acted_on("a")
+    assert not decided.was_committed("a")
+
+
+def test_a_name_that_nobody_knows_says_nothing() -> None:
+    decided = committed("a")
+    decided.lost(set())
+    decided.acted_on("")
+    decided.acted_on("unheard-of")
+    assert not decided.was_committed("a")
