@@ -45,3 +45,11 @@ def test_a_name_that_nobody_knows_says_nothing() -> None:
     decided.acted_on("")
     decided.acted_on("unheard-of")
     assert not decided.was_committed("a")
+
+
+def test_a_plan_whose_entry_was_lost_may_be_given_up() -> None:
+    decided = committed("a", "b")
+    decided.acted_on("b")
+    decided.lost({"a"})
+    assert decided.plan(Plan(id="a", status=PlanStatus.ABORTED)) is PlanStatus.COMMITTED
+    assert decided.plan(Plan(id="b", status=PlanStatus.ABORTED)) is None

@@ -270,6 +270,25 @@ async def test_an_end_while_the_next_try_is_under_way_counts(slow: Clock) -> Non
     assert waiting.done()
 
 
+async def test_nobody_hurries_on_its_own_word(slow: Clock) -> None:
+    """A server that answers the first page and never the second is asked no more often than one that is down."""
+    reach = Reach(Outages(), slow)
+    tries = 0
+
+    async def list_in_vain() -> None:
+        nonlocal tries
+        while True:
+            tries += 1
+            reach.trying()
+            reach.through()
+            await reach.pause(10.0)
+
+    task = asyncio.create_task(list_in_vain())
+    await slow.go_on(100.0)
+    task.cancel()
+    assert tries == 11
+
+
 async def test_after_a_few_hurries_in_vain_a_pause_lasts_its_time(slow: Clock) -> None:
     outages = Outages()
     reach = Reach(outages, slow)

@@ -185,6 +185,18 @@ def test_a_gang_waits_for_the_view_and_a_loose_one_for_nobody():
     assert check_plan("p", loose.book).start is Start.GO
 
 
+def test_a_gang_waits_for_a_member_that_the_view_is_still_to_show():
+    """Its solver may have seen it in a message that is newer than what its view was complete through."""
+    views = Views()
+    gang(views, members=2, size=3)
+    views.decision("m2", gang=GangRef(name="g", size=3, strict=True), pod_version=1000, attempt=1)
+    assert check_plan("p", views.book).start is Start.WAIT
+    views.pod("m2", attempt=0)
+    assert check_plan("p", views.book).start is Start.WAIT
+    views.pod("m2", attempt=1)
+    assert check_plan("p", views.book).start is Start.GO
+
+
 def test_waves_go_by_the_order_of_the_ledger():
     views = Views()
     for plan in ("c", "a", "b"):

@@ -94,3 +94,4 @@ class Reach:
         if self._is_cut_off:
             self._is_cut_off, self._hurries = False, 0
             self._outages.end()
+            self._seen = self._outages.ended  # its own word is no news to itself

@@ -114,11 +114,15 @@ class Handlers:
         if bucket in MUST_BE_READ:
             self._unread.add(bucket)
 
+    def tell_time(self) -> None:
+        """Tell the picture the time."""
+        self.picture.now, self.picture.now_ms = self._clock.monotonic(), int(self._clock.now() * 1000)
+
     def tick(self) -> None:
         """Tell the picture the time, and wake what room or quota that came back may help."""
         picture = self.picture
         picture.settle_payers()
-        picture.now, picture.now_ms = self._clock.monotonic(), int(self._clock.now() * 1000)
+        self.tell_time()
         if picture.now - self._woken_at < WAKE_EVERY_S:
             return
         if picture.room_came_back:

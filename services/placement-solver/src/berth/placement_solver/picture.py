@@ -53,6 +53,7 @@ class Picture:
         self.queue = Queue()
         self.pod_groups: dict[str, PodGroup] = {}
         self.elastic_quotas = ElasticQuotas()
+        self._proven = 0
         self.ledger_starts = 0
         self.changed_gangs: set[str] = set()
         self.now = 0.0
@@ -193,9 +194,11 @@ class Picture:
         self._some_quota_unread = True
         return True
 
-    def _look_at_unread_quotas(self) -> None:
-        """More may be proven of ElasticQuotas: who waits for that is tried again."""
-        if self._some_quota_unread:
+    def _look_at_unread_quotas(self, *, is_news: bool = False) -> None:
+        """Who waits for a quota is tried again when there is news of one, or more is proven of all."""
+        proven, before = self.elastic_quotas.complete.version, self._proven
+        self._proven = proven
+        if self._some_quota_unread and (is_news or proven != before):
             self._some_quota_unread, self.quota_changed = False, True
 
     def _group_unit(self, first: Waiting) -> Unit:
@@ -361,7 +364,7 @@ class Picture:
         else:
             self.elastic_quotas.see(namespace, name, self.now)
             self.elastic_quotas.complete.seen(decode(value, ElasticQuota).version)
-        self._look_at_unread_quotas()
+        self._look_at_unread_quotas(is_news=True)
 
     def _read_pod_group(self, rest: str, value: bytes, deleted: bool) -> None:
         namespace, name = _pair(rest)

@@ -28,7 +28,7 @@ from berth.runtime.context import Context
 
 SERVICE = "placement-solver"
 TIDY_EVERY_S = 1.0
-TIDY_BUSY_S = 5.0
+TIDY_BUSY_S = 2.0
 """While pods wait for their turn, what only tidies gives way to them for so long."""
 MEMBER_TTL_S = 6
 IDLE_S = 1.0
@@ -103,7 +103,6 @@ async def main(ctx: Context[Settings]) -> None:
         optimiser_budget_s=settings.optimiser_budget_s,
     )
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
-    handlers.tick()  # what is read first is not to be as old as the clock
     _follow(ctx, picture, handlers, members)
     ctx.health.add("views", lambda: (handlers.may_plan(), "complete" if handlers.may_plan() else "still reading"))
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
@@ -138,10 +137,14 @@ def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, member
 
         return ViewSink(bucket, apply, starts_over, ends, wake, ctx.log.warning)
 
+    def read_state(entry: Entry) -> None:
+        handlers.tell_time()  # a pod's age counts from when it is read
+        picture.read_state(entry.key, entry.value, deleted=entry.deleted, gap=entry.gap, trace=entry.traceparent)
+
     sinks = {
         buckets.STATE: sink(
             buckets.STATE,
-            lambda e: picture.read_state(e.key, e.value, deleted=e.deleted, gap=e.gap, trace=e.traceparent),
+            read_state,
             picture.reset_state,
             picture.end_of_state,
         ),
@@ -179,7 +182,9 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
         handlers.tick()
         if not handlers.may_plan() or not picture.queue.has_ready(picture.now):
             handlers.changed.clear()
-            pause = min(IDLE_S, max(0.0, picture.queue.next_retry() - picture.now))
+            pause = IDLE_S
+            if handlers.may_plan():
+                pause = min(pause, max(0.0, picture.queue.next_retry() - picture.now))
             if picture.room_came_back or picture.quota_changed:
                 pause = min(pause, WAKE_EVERY_S)
             try:

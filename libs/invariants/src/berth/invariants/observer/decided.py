@@ -87,7 +87,8 @@ class Decided:
         for plan, position in list(self._committed.items()):
             if position > self._acted and plan not in committed_still:
                 self._lapsed[plan] = self._committed.pop(plan)
-        self._status = {plan: status for plan, status in self._status.items() if plan in self._committed}
+        # A plan whose entry is lost may be given up by whoever finds decisions without one: nobody acts on either.
+        self._status = {plan: status for plan, status in self._status.items() if plan in committed_still}
 
     def was_committed(self, plan: str) -> bool:
         """Whether somebody may bind under this plan."""

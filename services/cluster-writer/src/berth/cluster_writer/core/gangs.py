@@ -10,6 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from berth.contracts.ledger import Decision
+from berth.contracts.state import Pod, Reservation
 from berth.transaction.book import Book
 
 
@@ -63,6 +64,8 @@ def _check_gang(name: str, members: list[Decision], plan: str, book: Book) -> Ga
         return GO
     if any(book.through((member.namespace, member.name)) < member.basis for member in members):
         return GangCheck(Start.WAIT, reason="the view is older than the solver's")
+    if any(_is_to_come(member, obj, book) for member, obj in zip(members, seen, strict=True)):
+        return GangCheck(Start.WAIT, reason="the view does not show what the solver saw of a member yet")
     current = tuple(
         member
         for member, obj in zip(members, seen, strict=True)
@@ -73,3 +76,10 @@ def _check_gang(name: str, members: list[Decision], plan: str, book: Book) -> Ga
         return GO
     reason = f"strict gang {name}: {len(current)} of {size} members are there"
     return GangCheck(Start.WITHDRAW, current, reason, tuple(members))
+
+
+def _is_to_come(member: Decision, obj: Pod | Reservation | None, book: Book) -> bool:
+    """The view is late for this member alone: a pod may be decided from a message that is newer than the basis."""
+    if obj is None or obj.uid != member.uid:
+        return not book.is_gone(member)
+    return obj.attempt < member.attempt
