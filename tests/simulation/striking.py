@@ -13,6 +13,10 @@ from berth.testing.simulation.process import Process
 from berth.testing.simulation.services import Replica
 
 DOWNTIME_S = 1.0
+AFTERMATH_S = 12.0
+"""What a fault costs when it is over: a start, a Lease to be waited for, and a pause between two tries."""
+BYSTANDERS = ("cluster-watcher", "device-inventory", "quota-manager", "reservation-manager", "placement-solver")
+"""What befalls them keeps nobody from carrying out what is decided."""
 WATCHED_ONLY = ("nodes", "devices", "podgroups", "elasticquotas", "namespaces")
 """Kinds that only cluster-watcher lists. Of pods and Reservations cluster-writer needs the consistent list to raise an
 epoch: with a stale one there is no promise to keep."""
@@ -54,6 +58,9 @@ class Striker:
     def _strike(self, fault: Fault) -> None:
         self._stand.journal.note("fault", what=str(fault))
         self.struck += 1
+        if fault.target not in BYSTANDERS:
+            self._stand.observer.at(self._stand.world.now)
+            self._stand.observer.trouble(fault.for_s + AFTERMATH_S)
         getattr(self, "_" + fault.kind.replace(" ", "_"))(fault)
 
     def _replica(self, fault: Fault) -> Replica:

@@ -364,6 +364,21 @@ def test_a_gang_that_lost_a_member_may_stay_half() -> None:
     assert story.broken == []
 
 
+def test_a_gang_has_its_time_to_recover_after_the_last_fault() -> None:
+    story = stage()
+    gang(story, 2)
+    story.gang("g1", "g2")
+    story.bind("g1")
+    story.wait(10)
+    story.observer.trouble(20)
+    story.wait(10)
+    story.observer.trouble(15)  # five seconds longer
+    story.wait(34)
+    assert story.broken == []
+    story.wait(2)
+    assert story.broken == ["I3"]
+
+
 def test_a_gang_whose_member_leaves_while_it_is_bound() -> None:
     story = stage()
     gang(story, 2)

@@ -86,6 +86,16 @@ class Replies:
         return reply
 
     @staticmethod
+    def silence() -> Reply:
+        """Take the request and say nothing."""
+
+        async def reply(_: web.Request) -> web.StreamResponse:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        return reply
+
+    @staticmethod
     def drop(effect: Callable[[], None] = lambda: None) -> Reply:
         """Do it, then lose the connection before a byte of the answer."""
 

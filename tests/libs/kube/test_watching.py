@@ -273,6 +273,17 @@ async def test_a_silent_stream_is_replaced(server: Any, replies: Any, make_pod: 
     assert ("refused", 0, "Timeout") in diary.lines
 
 
+async def test_a_watch_that_never_begins_is_asked_for_again_long_before_silence_would_count(
+    server: Any, replies: Any, make_pod: Any, follow: Any, diary: Diary
+) -> None:
+    server.on("GET", PATH, replies.page([], 10))
+    server.on(
+        "WATCH", PATH, replies.silence(), replies.watch(event("ADDED", make_pod("a", 11)), bookmark(12), then="hang")
+    )
+    await follow(4, WatchSettings(idle_s=60.0), timeout_s=0.2)
+    assert diary.lines[:4] == [("began",), ("finished", 10), ("refused", 0, "Timeout"), ("ADDED", "a")]
+
+
 async def test_large_lines_pass_and_larger_ones_lead_to_a_list(
     server: Any, replies: Any, make_pod: Any, follow: Any, diary: Diary
 ) -> None:

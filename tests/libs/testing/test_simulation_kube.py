@@ -26,8 +26,8 @@ from berth.kube import (
 )
 from berth.simcluster import KubeletSettings, Path
 from berth.testing.simulation.kube_faults import KubeFaults
-from berth.testing.simulation.kube_server import SimKube
-from berth.testing.simulation.kube_transport import connector
+from berth.testing.simulation.kube_server import How, SimKube
+from berth.testing.simulation.kube_transport import TIMED_OUT, connector
 from berth.testing.simulation.process import Process
 from berth.testing.simulation.scheduling import WorldScheduler
 from berth.testing.simulation.world import World
@@ -252,6 +252,19 @@ def test_a_client_that_dies_leaves_no_watch_behind(world: World, server: SimKube
     process.kill()
     world.run(6)
     assert len(server.hub) == 0
+
+
+@pytest.mark.parametrize("how", ["silent", "answers"])
+def test_a_watch_that_never_begins_ends_like_a_request(world: World, server: SimKube, how: How) -> None:
+    async def watch(kube: Kube, process: Process) -> tuple[Any, float]:
+        selection = Selection(PODS)
+        lines = [each async for each in kube.watch(selection, version=1, stream_s=300, idle_s=150.0)]
+        return lines[-1], process.clock.monotonic()
+
+    began_s = world.now
+    server.go_away(100.0, how)
+    end, ended_s = use(world, server, watch, timeout_s=30.0)
+    assert (end, round(ended_s - began_s)) == (TIMED_OUT, 30)
 
 
 def test_what_was_sent_has_its_effect_though_its_sender_is_dead(world: World, server: SimKube) -> None:

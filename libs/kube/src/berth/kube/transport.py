@@ -7,8 +7,11 @@ binds never waits for a stream that stays open for minutes. Cancellation is the 
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -21,6 +24,8 @@ from berth.kube.settings import KubeSettings
 
 _ERROR_BODY_BYTES_MAX = 1 << 20
 _CONNECT_TIMEOUT_S = 10.0
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""A peer that is gone without a word is noticed after 30 s of silence, where the kernel has these options."""
 
 
 class HttpTransport:
@@ -42,7 +47,9 @@ class HttpTransport:
         self._streams = self._session(0, headers)
 
     def _session(self, connections: int, headers: Mapping[str, str]) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=connections, ssl=self._endpoint.tls or False, keepalive_timeout=60.0)
+        connector = aiohttp.TCPConnector(
+            limit=connections, ssl=self._endpoint.tls or False, keepalive_timeout=60.0, socket_factory=_socket
+        )
         session = aiohttp.ClientSession(
             connector=connector, headers=headers, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
         )
@@ -122,14 +129,7 @@ class HttpTransport:
         """A watch: its lines, then one Answer that says how it ended."""
         end = Answer(200, b"", "EndOfStream")
         try:
-            async with self._streams.get(
-                self._url(path, params),
-                headers=await self._stream_headers(),
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=idle_s),
-                proxy=self._endpoint.proxy,
-                server_hostname=self._endpoint.tls_server_name,
-            ) as response:
+            async with self._opened(self._url(path, params), idle_s) as response:
                 metrics.REQUESTS.labels("watch", label, str(response.status)).inc()
                 if response.status != 200:
                     if response.status == 401:
@@ -151,6 +151,23 @@ class HttpTransport:
             end = Answer(0, b"", _what(error))
         yield end
 
+    @asynccontextmanager
+    async def _opened(self, url: URL, idle_s: float) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The server says at once that a watch has begun, long before its first line: waiting for that has a request's
+        limit, so that a watch asked for during an outage is not taken for a quiet one."""
+        asked = self._streams.get(
+            url,
+            headers=await self._stream_headers(),
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=idle_s),
+            proxy=self._endpoint.proxy,
+            server_hostname=self._endpoint.tls_server_name,
+        )
+        async with asyncio.timeout(self._settings.timeout_s):
+            response = await asked
+        async with response:
+            yield response
+
     async def _stream_headers(self) -> dict[str, str]:
         authorization = await self._endpoint.credentials.authorization()
         return {} if authorization is None else {"Authorization": authorization}
@@ -158,6 +175,17 @@ class HttpTransport:
     def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
         url = URL(self._endpoint.server + path, encoded=True)
         return url.with_query(params) if params else url
+
+
+def _socket(info: tuple[Any, ...]) -> socket.socket:
+    """A socket for an address (`aiohttp.TCPConnector.socket_factory`) that asks its peer now and then."""
+    family, kind, protocol = info[:3]
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if (option := getattr(socket, name, None)) is not None:
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
 
 
 async def _rest(response: aiohttp.ClientResponse, pause_s: float) -> None:

@@ -1,5 +1,7 @@
 """Gangs at every moment: a strict one begins whole, and is whole, or not there, again within the recovery limit.
 
+The limit counts from the last fault: time in which something is known to go wrong is not counted.
+
 What nothing can forbid is excused: members that are deleted, or withdrawn since their node has gone, after the plan was
 committed, and a loss of the ledger while the gang was being bound.
 """
@@ -19,7 +21,7 @@ NEVER = float("inf")
 
 
 class GangWatch:
-    """Members by gang, and since when a gang is half there. `limit_s` is the recovery limit."""
+    """Members by gang, and since when (undisturbed) a gang is half there. `limit_s` is the recovery limit."""
 
     def __init__(self, verdicts: Verdicts, *, limit_s: float, lag_s: float) -> None:
         self.excused: set[str] = set()
@@ -31,7 +33,17 @@ class GangWatch:
         self._members: dict[str, dict[str, Watched]] = {}
         self._groups: dict[str, GangConfig] = {}
         self._half: dict[tuple[str, ...], float] = {}
+        self._troubled_until_s = -NEVER
+        self._troubled_s = 0.0
         self._lapsed: dict[str, float] = {}
+
+    def trouble(self, for_s: float) -> None:
+        """From now on for so long, things go wrong from outside."""
+        now_s = self._verdicts.now_s
+        until_s = max(self._troubled_until_s, now_s + for_s)
+        self._troubled_s += until_s - max(self._troubled_until_s, now_s)
+        self._troubled_until_s = until_s
+        self._schedule()
 
     def see_group(self, data: Mapping[str, Any], deleted: bool) -> None:
         """A PodGroup was written or deleted."""
@@ -103,12 +115,12 @@ class GangWatch:
 
     def check_due(self) -> None:
         """Time has gone on: say what is half there for too long."""
-        now_s = self._verdicts.now_s
+        now_s = self._undisturbed_s()
         for group, since_s in list(self._half.items()):
             if now_s - since_s > self._limit_s:
                 bound = {each: self._bound(each) for each in group}
                 listed = ", ".join(f"{gang}: {count} of {self._minimum(gang)}" for gang, count in bound.items())
-                text = f"half there for {now_s - since_s:.1f} s: {listed} bound"
+                text = f"half there for {now_s - since_s:.1f} s without a fault: {listed} bound"
                 self._verdicts.add("I3", f"gang {group[0]}", f"gang {text}")
                 del self._half[group]
         self._schedule()
@@ -165,7 +177,7 @@ class GangWatch:
             and self.excused.isdisjoint(group)
         )
         if is_half and group not in self._half:
-            self._half[group] = self._verdicts.now_s
+            self._half[group] = self._undisturbed_s()
             self._schedule()
         elif not is_half and group in self._half:
             del self._half[group]
@@ -178,5 +190,10 @@ class GangWatch:
                 self.excused.add(each)
         self._judge(gang)
 
+    def _undisturbed_s(self) -> float:
+        """A clock that stands still in times of trouble."""
+        now_s = self._verdicts.now_s
+        return now_s - self._troubled_s + max(0.0, self._troubled_until_s - now_s)
+
     def _schedule(self) -> None:
-        self.due_s = min(self._half.values(), default=NEVER) + self._limit_s
+        self.due_s = min(self._half.values(), default=NEVER) + self._limit_s + self._troubled_s

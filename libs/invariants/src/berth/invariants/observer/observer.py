@@ -45,7 +45,7 @@ class Observer:
 
     Args:
         schedulers: the scheduler names whose pods are Berth's.
-        recovery_s: how long a gang may be half there (a fault, then its repair).
+        recovery_s: how long a gang may be half there after the last fault that was told of (`trouble`).
         lag_s: how late the slowest view or answer may be; a limit lowered, a pod of another scheduler, or a member
             deleted within this time is not held against anybody.
         keep_log: keep every ledger message, for the replay check (I7) of `finish`.
@@ -122,6 +122,10 @@ class Observer:
         self.verdicts.now_s = now_s
         if now_s >= self.gangs.due_s:
             self.gangs.check_due()
+
+    def trouble(self, for_s: float) -> None:
+        """From now on for so long something goes wrong from outside: time to recover is not counted before its end."""
+        self.gangs.trouble(for_s)
 
     def ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
         """The next message that LEDGER has stored."""

@@ -141,7 +141,7 @@ class SimTransport:
         try:
             flow.start()
             while end is None:
-                await flow.something(idle_s)
+                await flow.something(idle_s if flow.began else self.settings.timeout_s)
                 while flow.lines:
                     line = flow.lines.popleft()
                     if len(line) > self.settings.line_bytes_max:
@@ -166,6 +166,8 @@ class _Flow:
     def __init__(self, transport: SimTransport, target: Target) -> None:
         self.lines: deque[bytes] = deque()
         self.end: Answer | None = None
+        self.began = False
+        """Whether the server's word that the watch has begun has come."""
         self._transport = transport
         self._server = transport.server
         self._target = target
@@ -189,7 +191,7 @@ class _Flow:
             server.scheduler.later(server.delay(), self._open)
 
     async def something(self, idle_s: float) -> None:
-        """Return when there are lines or the end; silence for `idle_s` is the end."""
+        """Return when it began, or there are lines or the end; silence for `idle_s` is the end."""
         if self.lines or self.end is not None:
             return
         self._waiter = asyncio.get_running_loop().create_future()
@@ -224,6 +226,7 @@ class _Flow:
     def _arrive(self) -> None:
         """A burst of lines has come, inside the client's process."""
         self._on_way = False
+        self.began = True
         watcher = self._watcher
         if watcher is None or self._silent or self.end is not None:
             return
@@ -252,6 +255,9 @@ class _Flow:
         if isinstance(opened, Answer):
             transport.inside.later(server.delay(), self.finish, opened)
             return
+        away = server.away(transport.name)
+        late_s = 0.0 if away is None else away.until_s - server.scheduler.now()
+        transport.inside.later(server.delay() + late_s, self._begin)
         self._watcher = opened
         opened.on_lines = self._lines_wait
         later = server.scheduler.later
@@ -261,6 +267,10 @@ class _Flow:
             ending = {"cut": self._cut, "ended": opened.close, "silent": self._fall_silent}[fate.ends]
             self._timers.append(later(fate.life_s, ending))
         self._lines_wait()
+
+    def _begin(self) -> None:
+        self.began = True
+        self._wake()
 
     def _gone(self, line: bytes) -> None:
         self.lines.append(line)
