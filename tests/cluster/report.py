@@ -56,8 +56,9 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def write(self, path: Path) -> None:
-        """Put it into a document that has the marks. Raises ValueError when it has not."""
-        before, begin, rest = path.read_text().partition(BEGIN)
+        """Put it into a document that has the marks, or into a new one. Raises ValueError for one without them."""
+        text = path.read_text() if path.exists() else f"{BEGIN}\n{END}\n"
+        before, begin, rest = text.partition(BEGIN)
         _, end, after = rest.partition(END)
         if not begin or not end:
             raise ValueError(f"{path} has no lines {BEGIN} and {END}")

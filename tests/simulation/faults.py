@@ -100,9 +100,9 @@ def schedule(rng: random.Random, end_s: float) -> list[Fault]:
 def replicas(rng: random.Random) -> dict[str, int]:
     """How many of each service run: mostly one, sometimes a second solver, or a stand-by of those that lead.
 
-    Now and then the auditor looks on.
+    Now and then the auditor looks on, or slo-manager sees to the strategies of nodes.
     """
     found = {
         service: 2 if rng.random() < (0.35 if service == "placement-solver" else 0.15) else 1 for service in SERVICES
     }
-    return found | {"auditor": int(rng.random() < 0.15)}
+    return found | {"auditor": int(rng.random() < 0.15), "slo-manager": int(rng.random() < 0.15)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.simulation.optimiser import main as solver
+
 from berth.auditor.settings import Settings as AuditorSettings
 from berth.auditor.shell import main as auditor
 from berth.cluster_watcher.settings import Settings as WatcherSettings
@@ -13,15 +15,20 @@ from berth.cluster_writer.shell import main as writer
 from berth.device_inventory.settings import Settings as InventorySettings
 from berth.device_inventory.shell import main as inventory
 from berth.placement_solver.settings import Settings as SolverSettings
-from berth.placement_solver.shell import main as solver
 from berth.quota_manager.settings import Settings as QuotaSettings
 from berth.quota_manager.shell import main as quota
 from berth.reservation_manager.settings import Settings as ReservationSettings
 from berth.reservation_manager.shell import main as reservation
+from berth.slo_manager.settings import Settings as SloSettings
+from berth.slo_manager.shell import main as slo
 from berth.testing.simulation.services import ServiceSpec
 
 AUDITOR: Final = "auditor"
 """It takes no part: it looks on in some runs, and must raise no false alarm."""
+SLO_MANAGER: Final = "slo-manager"
+"""Places nothing; in some runs it writes the strategies of nodes beside everything else."""
+BESIDE: Final = (AUDITOR, SLO_MANAGER)
+"""Not in every run."""
 _ANYWHERE: Final = {"BERTH_KUBE_URL": "http://simulated"}
 
 SPECS: Final = (
@@ -30,17 +37,12 @@ SPECS: Final = (
     ServiceSpec(name="device-inventory", settings_type=InventorySettings, main=inventory),
     ServiceSpec(name="quota-manager", settings_type=QuotaSettings, main=quota),
     ServiceSpec(name="reservation-manager", settings_type=ReservationSettings, main=reservation),
-    # The optimiser is a child process with a time limit of its own; what it proposes goes the same way as any plan.
-    ServiceSpec(
-        name="placement-solver",
-        settings_type=SolverSettings,
-        main=solver,
-        environ={"BERTH_OPTIMISER_BUDGET_S": "0"},
-    ),
+    ServiceSpec(name="placement-solver", settings_type=SolverSettings, main=solver),
     ServiceSpec(
         name=AUDITOR,
         settings_type=AuditorSettings,
         main=auditor,
         environ={**_ANYWHERE, "BERTH_AUDIT_INTERVAL_S": "10"},
     ),
+    ServiceSpec(name=SLO_MANAGER, settings_type=SloSettings, main=slo),
 )

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from tests.simulation.services import SLO_MANAGER
 from tests.simulation.stand import Stand
+from tests.simulation.workload import STRATEGY
 
 from berth.contracts import buckets, names
 from berth.contracts.ledger import PlanStatus
+from berth.contracts.slo import CONFIG_MAP
 from berth.invariants import NodeHold
-from berth.simcluster.store.resource import PODS
+from berth.simcluster.store.resource import CONFIGMAPS, NODES, PODS
 from berth.testing.simulation.kube_server import SimKube
 
 SHOWN = 8
@@ -22,6 +25,7 @@ def unsettled(stand: Stand) -> list[str]:
     found = [f"{replica.instance} is not ready" for replica in stand.host.replicas if not replica.ready]
     found += list(_pods(stand.kube))
     found += list(_decisions(stand))
+    found += list(_strategies(stand))
     return found if len(found) <= SHOWN else [*found[:SHOWN], f"and {len(found) - SHOWN} more"]
 
 
@@ -47,6 +51,20 @@ def _decisions(stand: Stand) -> Iterator[str]:
             continue
         if observer.view.plan_status(decision.plan) is not PlanStatus.ABORTED:
             yield f"the decision for {'/'.join(name)} (plan {decision.plan}) is open"
+
+
+def _strategies(stand: Stand) -> Iterator[str]:
+    """NodeSLO objects that do not show what the ConfigMap says."""
+    items = stand.kube.store.state.of(CONFIGMAPS).items
+    if CONFIG_MAP not in items or not stand.host.of(SLO_MANAGER):
+        return
+    wanted = msgspec.json.decode(items[CONFIG_MAP].data["data"][STRATEGY])["clusterStrategy"]
+    objects = stand.kube.store.state.collections["slo.koordinator.sh", "nodeslos"].items
+    for name in stand.kube.store.state.of(NODES).items:
+        found = objects.get(name)
+        shown = found.data["spec"].get("resourceUsedThresholdWithBE", {}) if found is not None else {}
+        if {key: shown.get(key) for key in wanted} != wanted:
+            yield f"the NodeSLO of {name} shows {shown}, not {wanted}"
 
 
 def alarms(stand: Stand) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.simulation.services import AUDITOR, SPECS
+from tests.simulation.services import BESIDE, SPECS
 
 from berth.bus import Bus
 from berth.bus import headers as h
@@ -131,7 +131,7 @@ def build(
     host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
     stand = Stand(world, journal, kube, nats, host, observer)
     for spec in specs:
-        host.run(spec, replicas=replicas.get(spec.name, int(spec.name != AUDITOR)))
+        host.run(spec, replicas=replicas.get(spec.name, int(spec.name not in BESIDE)))
     return stand
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
-from tests.simulation.workload import NAMESPACE, Action, Change, Create, Delete, Timed
+from tests.simulation.workload import HOME, NAMESPACE, Action, Change, Create, Delete, Put, Timed
 
 from berth.simcluster.store import Path
 from berth.testing.simulation.kube_server import SimKube
@@ -17,6 +17,7 @@ PATHS: Final = {
     "PodGroup": Path("scheduling.sigs.k8s.io", "v1alpha1", "podgroups", NAMESPACE, ""),
     "Reservation": Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", ""),
     "Device": Path("scheduling.koordinator.sh", "v1alpha1", "devices", "", ""),
+    "ConfigMap": Path("", "v1", "configmaps", HOME, ""),
     "ElasticQuota": Path("scheduling.sigs.k8s.io", "v1alpha1", "elasticquotas", NAMESPACE, ""),
 }
 
@@ -44,6 +45,12 @@ class Users:
         match action:
             case Create(manifest):
                 return self._kube.perform("create", PATHS[manifest["kind"]], msgspec.json.encode(manifest))
+            case Put(manifest):
+                path, body = PATHS[manifest["kind"]], msgspec.json.encode(manifest)
+                made = self._kube.perform("create", path, body)
+                if made.status != 409:
+                    return made
+                return self._kube.perform("patch", path._replace(name=manifest["metadata"]["name"]), body)
             case Delete(kind, name, grace_s):
                 return self._kube.perform("delete", PATHS[kind]._replace(name=name), gracePeriodSeconds=str(grace_s))
             case Change(kind, name, patch):

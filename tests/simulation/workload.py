@@ -11,16 +11,19 @@ import json
 import random
 from typing import Any, Final, NamedTuple
 
+from berth.contracts.slo import CONFIG_MAP
 from berth.simcluster.generate.build import PodRequest, device_manifest, node_manifest, pod_manifest
 from berth.simcluster.kubelet import DURATION
 
 Json = dict[str, Any]
 
+HOME: Final = CONFIG_MAP.partition("/")[0]
 NAMESPACE: Final = "team"
 MODEL: Final = "T4"
 GANG_LABEL: Final = "pod-group.scheduling.sigs.k8s.io"
 OWNER_LABEL: Final = "app"
 QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
+STRATEGY: Final = "resource-threshold-config"
 GROUPS: Final = ("a", "b", "c")
 CPU_MILLI: Final = 16_000
 MEMORY_MIB: Final = 65_536
@@ -28,6 +31,12 @@ MEMORY_MIB: Final = 65_536
 
 class Create(NamedTuple):
     """Make an object."""
+
+    manifest: Json
+
+
+class Put(NamedTuple):
+    """Make an object, or give it this content when it is there."""
 
     manifest: Json
 
@@ -48,7 +57,7 @@ class Change(NamedTuple):
     patch: Json
 
 
-Action = Create | Delete | Change
+Action = Create | Put | Delete | Change
 
 
 class Timed(NamedTuple):
@@ -93,6 +102,7 @@ def actions(rng: random.Random, size: Size) -> list[Timed]:
     for number in range(size.reservations):
         done += _reservation(rng, size, number)
     done += _nodes(rng, size)
+    done += _strategies(rng, size)
     return sorted(done, key=lambda timed: timed.at_s)
 
 
@@ -242,4 +252,19 @@ def _nodes(rng: random.Random, size: Size) -> list[Timed]:
         elif kind < 0.4:
             done.append(Timed(at_s, Change("Node", name, {"spec": {"unschedulable": True}})))
             done.append(Timed(back_s, Change("Node", name, {"spec": {"unschedulable": None}})))
+    return done
+
+
+def _strategies(rng: random.Random, size: Size) -> list[Timed]:
+    """What best-effort pods may use of a node, set by somebody and thought over now and then."""
+    done: list[Timed] = []
+    for _ in range(rng.choice((0, 1, 3))):
+        strategy = {"enable": rng.random() < 0.7, "cpuSuppressThresholdPercent": rng.randrange(40, 90)}
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": CONFIG_MAP.partition("/")[2], "namespace": HOME},
+            "data": {STRATEGY: json.dumps({"clusterStrategy": strategy})},
+        }
+        done.append(Timed(rng.uniform(0.0, size.end_s), Put(manifest)))
     return done

@@ -24,7 +24,7 @@ from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
-from berth.placement_solver.optimiser import Optimiser
+from berth.placement_solver.optimiser import JointSolver
 from berth.placement_solver.picture import Picture
 from berth.placement_solver.telling import Telling
 from berth.placement_solver.tidying import Tidying
@@ -60,7 +60,7 @@ class Handlers:
         batch_pods_max: int,
         tell_after_s: float,
         batch_messages_max: int = MESSAGES_MAX,
-        optimiser: Optimiser | None = None,
+        optimiser: JointSolver | None = None,
         optimiser_budget_s: float = 0.0,
     ) -> None:
         self.picture = picture

@@ -12,6 +12,7 @@ import struct
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Protocol
 
 import msgspec
 
@@ -39,8 +40,24 @@ class Answer(msgspec.Struct, frozen=True):
     gap: float = -1.0
 
 
+class JointSolver(Protocol):
+    """Whoever answers problems in its own time. Not for concurrent use."""
+
+    def warm_up(self) -> None:
+        """There will be problems soon."""
+        ...
+
+    async def solve(self, problem: JointProblem) -> Answer | None:
+        """An answer with counts; None when there is none in time."""
+        ...
+
+    async def stop(self) -> None:
+        """No more problems."""
+        ...
+
+
 class Optimiser:
-    """One child, started with `command`. Not for concurrent use."""
+    """A `JointSolver`: one child, started with `command`. Not for concurrent use."""
 
     def __init__(self, command: Sequence[str] = CHILD) -> None:
         self._command = command

@@ -20,7 +20,7 @@ from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.handlers import WAKE_EVERY_S, Handlers
 from berth.placement_solver.members import FAMILY, Members
-from berth.placement_solver.optimiser import Optimiser
+from berth.placement_solver.optimiser import JointSolver, Optimiser
 from berth.placement_solver.picture import Picture
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.why import answer
@@ -80,14 +80,14 @@ class ViewSink:
             self._wake()
 
 
-async def main(ctx: Context[Settings]) -> None:
+async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver] = Optimiser) -> None:
     """Run until cancelled."""
     settings = ctx.settings
     picture = Picture(settings.scheduler_names, ctx.instance)
     verifier = Verifier(picture)
     bus = ctx.bus
     await bus.ensure()
-    optimiser = Optimiser() if settings.optimiser_budget_s > 0 else None
+    optimiser = make_optimiser() if settings.optimiser_budget_s > 0 else None
     handlers = Handlers(
         picture,
         verifier,
@@ -209,7 +209,7 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
 
 
 async def _tidy(
-    ctx: Context[Settings], handlers: Handlers, members: Members, reports: GangReports, optimiser: Optimiser | None
+    ctx: Context[Settings], handlers: Handlers, members: Members, reports: GangReports, optimiser: JointSolver | None
 ) -> None:
     picture = handlers.picture
     tidied_at = float("-inf")
