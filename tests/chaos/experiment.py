@@ -74,7 +74,8 @@ async def run(
     load.forget()
     TABLE.add(row)
     print("\n" + TABLE.lines()[-2], flush=True)
-    assert row.wrong() == []
+    wrong = row.wrong()
+    assert not wrong, "\n".join(wrong)
 
 
 async def _steady(field: Field) -> None:

@@ -24,6 +24,7 @@ GANG_LABEL: Final = "pod-group.scheduling.sigs.k8s.io"
 OWNER_LABEL: Final = "app"
 QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
 STRATEGY: Final = "resource-threshold-config"
+PARENT: Final = "together"
 GROUPS: Final = ("a", "b", "c")
 CPU_MILLI: Final = 16_000
 MEMORY_MIB: Final = 65_536
@@ -107,13 +108,18 @@ def actions(rng: random.Random, size: Size) -> list[Timed]:
 
 
 def _quotas(rng: random.Random, size: Size) -> list[Json]:
-    """A parent with most of the cluster; leaves that may use more than their min, together more than the parent."""
-    cpu, gpus = size.nodes * CPU_MILLI, size.nodes * 400
-    total = {"cpu": f"{cpu}m", "memory": f"{size.nodes * MEMORY_MIB}Mi", "koordinator.sh/gpu-core": str(gpus)}
-    made = [_quota("all", "", total, total)]
+    """A parent with a part of the cluster; leaves that may use more than their min, together more than the parent."""
+    share = rng.choice((0.15, 0.4, 1.0))
+    cpu, gpus = int(size.nodes * CPU_MILLI * share), int(size.nodes * 400 * share)
+    total = {
+        "cpu": f"{cpu}m",
+        "memory": f"{int(size.nodes * MEMORY_MIB * share)}Mi",
+        "koordinator.sh/gpu-core": f"{gpus}",
+    }
+    made = [_quota(PARENT, "", total, total)]
     for group in GROUPS:
         least, most = rng.uniform(0.05, 0.2), rng.uniform(0.2, 0.6)
-        made.append(_quota(group, "all", _part(total, least), _part(total, most)))
+        made.append(_quota(group, PARENT, _part(total, least), _part(total, most)))
     return made
 
 

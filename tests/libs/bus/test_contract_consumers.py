@@ -189,7 +189,7 @@ async def test_what_is_not_acknowledged_comes_again(raw: Any, bus: Any) -> None:
     ]
     await settle(0, b"-NAK")
     await settle(1, b"+TERM")
-    await settle(2, b'-NAK {"delay": 300000000}')
+    await settle(2, b'-NAK {"delay": 1000000000}')
     found.clear()
     assert await ask(2) == [(f"{COMMANDS}x0", "2.1.4.1", b"0"), (f"{COMMANDS}x3", "1.4.5.0", b"3")]
     await settle(0, b"+ACK")

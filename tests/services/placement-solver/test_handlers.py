@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from berth.bus.port import Committed, Refused, Stored, Unknown, Write
-from berth.contracts import names
+from berth.contracts import names, subjects
 from berth.contracts.codec import decode, encode
 from berth.contracts.command import RefusePod
 from berth.contracts.ledger import Epoch, Plan, PlanStatus
+from berth.contracts.state import ElasticQuota
 from berth.placement_solver.handlers import Handlers
 from berth.placement_solver.optimiser import Answer
 from berth.placement_solver.telling import TELL_AGAIN_S
 from berth.placement_solver.tidying import ABANDONED_AFTER_S
+from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.telemetry import recorded_spans
 from berth.testing.builders import gpu_slots, pod
 from berth.transaction.batch import plan_batch
@@ -231,6 +233,18 @@ async def test_nothing_is_planned_before_the_views_are_complete(solving: type[An
     run.epoch(3)  # demands a version that the view has not reached
     assert not rounds.handlers.may_plan()
     run.complete()
+    assert rounds.handlers.may_plan()
+
+
+async def test_nothing_is_planned_while_quotas_are_published_anew(solving: type[Any]) -> None:
+    run = solving()
+    rounds = Rounds(run)
+    key = subjects.namespaced_key("elasticquota", "shop", "team")
+    run.state(key, ElasticQuota(namespace="shop", name="team", uid="u", version=run.version))
+    assert not rounds.handlers.may_plan()
+    run.quota("team", max={names.CPU: 1000})
+    assert not rounds.handlers.may_plan()
+    run.quota(DEFAULT_GROUP)
     assert rounds.handlers.may_plan()
 
 

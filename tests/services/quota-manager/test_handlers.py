@@ -175,6 +175,20 @@ def test_a_lost_bucket_is_filled_again_with_higher_revisions():
     assert written(feed.desk, 10)[quota_key("", "a")].revision == 7001
 
 
+def test_groups_are_written_behind_those_above_them_and_the_default_group_last():
+    feed = Feed()
+    feed.quota("z", is_parent="true")
+    feed.quota("y", parent="z", is_parent="true")
+    feed.quota("a", parent="y")
+    feed.quota("b", parent="z")
+    feed.complete()
+    order = [message.name for message in written(feed.desk, 1000).values()]
+    assert order == [SYSTEM_GROUP, "z", "b", "y", "a", DEFAULT_GROUP]
+    feed.desk.own.reset()
+    feed.desk.reconsider()
+    assert [message.name for message in written(feed.desk, 2000).values()] == order
+
+
 def test_namespaces_are_published_with_their_group():
     feed = Feed()
     feed.quota("a", annotations={names.ANNOTATION_QUOTA_NAMESPACES: '["x","y"]'})

@@ -86,8 +86,22 @@ def test_what_a_group_does_not_limit_is_free_and_what_it_does_not_grant_is_nothi
     assert made.refusal(("", "g"), {CPU: 0}, firm=False) is None
 
 
+def test_a_group_is_not_charged_before_all_above_it_are_known() -> None:
+    made = quotas(group("leaf", ancestors=["blue", "company"]), BLUE)
+    reason = made.refusal(("", "leaf"), {CPU: 1}, firm=False)
+    assert reason is not None
+    assert (reason.code, reason.message) == (
+        "quota",
+        "quota leaf: the limits of quota company above it are not known yet",
+    )
+    made.see("", "company", COMPANY)
+    assert made.refusal(("", "leaf"), {CPU: 1}, firm=False) is None
+    made.see("", "blue", None)
+    assert made.refusal(("", "leaf"), {CPU: 1}, firm=False) is not None
+
+
 def test_a_group_above_its_runtime_gets_nothing_more() -> None:
-    made = quotas(BLUE)
+    made = quotas(COMPANY, BLUE)
     made.charge("/blue", {CPU: 20}, 1, firm=False)
     assert made.refusal(("", "blue"), {CPU: 1}, firm=False) is not None
     assert made.refusal(("", "blue"), {names.MEMORY: 1}, firm=False) is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from berth.contracts import names
+from berth.contracts import names, subjects
 from berth.contracts.kube import ReservationOwner, Taint
 from berth.contracts.ledger import DeviceGrant
 from berth.contracts.reservation import ReservedRoom
@@ -270,3 +270,15 @@ def test_rejects_a_plan_that_exceeds_a_quota(solving: type[Any], bound: str) -> 
     else:
         run.quota("team", ancestors=["top"], max={names.CPU: 9_000}, min={names.CPU: 8_999})
     assert any(bound in text for text in run.verifier.check(claims))
+
+
+def test_rejects_a_charge_below_a_group_that_is_not_known(solving: type[Any]) -> None:
+    run = solving()
+    run.node("n0")
+    run.quota("top", is_parent=True, max={names.CPU: 10_000})
+    run.quota("team", ancestors=["top"], max={names.CPU: 9_000})
+    run.pods([pod("p").requests(cpu=3000).quota("team")])
+    claims = solved(run)
+    assert run.verifier.check(claims) == []
+    run.picture.read_quota(subjects.quota_key("", "top"), b"", True)
+    assert ["quota top above it" in text for text in run.verifier.check(claims)] == [True]

@@ -28,6 +28,7 @@ from berth.placement_solver.optimiser import JointSolver
 from berth.placement_solver.picture import Picture
 from berth.placement_solver.telling import Telling
 from berth.placement_solver.tidying import Tidying
+from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.telemetry import get_logger
 from berth.transaction.batch import MESSAGES_MAX
 
@@ -86,7 +87,8 @@ class Handlers:
     def may_plan(self) -> bool:
         """Rule R12, and views that have been read to their end: who has not read QUOTA would charge nobody.
 
-        A cluster without Reservations has no marker of theirs, and nothing to wait for.
+        A QUOTA that begins anew shows the default group last: with it, every group is there. A cluster without
+        Reservations has no marker of theirs, and nothing to wait for.
         """
         picture = self.picture
         book = picture.book
@@ -98,7 +100,7 @@ class Handlers:
         return (
             epoch.epoch > 0
             and not self._unread
-            and not (picture.elastic_quotas and not picture.quotas.groups)
+            and not (picture.elastic_quotas and not picture.quotas.knows(DEFAULT_GROUP))
             and pods.is_known
             and pods.version >= epoch.pods_version
             and reservations.version >= epoch.reservations_version

@@ -27,6 +27,7 @@ from berth.quota_manager.core.limits import Shelf, group_message
 from berth.quota_manager.core.objects import NodeView, PodView, read_pod, read_quota
 from berth.quota_manager.core.writeback import Pace, Shown, figures_of, patch, shown_by
 from berth.resources.amounts import format_amounts
+from berth.rules.quota_of_pod import DEFAULT_GROUP
 
 REQUIRED_KINDS: Final = frozenset(("pods", "nodes", "elasticquotas"))
 """Without a complete view of these, totals or demand would be too low, or groups would seem to be gone."""
@@ -223,15 +224,19 @@ class Desk:
                 self.alarms.measure(name, {}, {}, now)
 
     def writes(self, now_ms: int, present: Iterable[str]) -> dict[str, QuotaGroup | None]:
-        """What to put under which key of QUOTA (None: delete). `present` are the keys that are there."""
+        """What to put under which key of QUOTA (None: delete), in order. `present` are the keys that are there.
+
+        Groups come behind those above them, and the default group behind all: who reads a QUOTA that begins anew, and
+        sees the default group, sees every group.
+        """
         groups = self.engine.forest.groups
         everything, self._everything = self._everything, False
         names = groups.keys() if everything else (self._limits | self._demand) & groups.keys()
         problems = self._problems_by_object()
         revision = self.shelf.next_revision(now_ms)
         changes: dict[str, QuotaGroup | None] = {}
-        for name in sorted(names):
-            group = groups[name]
+        for group in sorted((groups[name] for name in names), key=_place):
+            name = group.name
             wanted = group_message(
                 group,
                 self._served.get(name, []),
@@ -314,6 +319,11 @@ class Desk:
     def _patch(self, group: Group, shown: Shown) -> PatchObject | None:
         figures = figures_of(group, group.runtime, guarantees_use=self._rules.guarantees_use)
         return patch(shown, figures, group.used)
+
+
+def _place(group: Group) -> tuple[bool, int, str]:
+    """Its place among the groups that are written at once."""
+    return group.name == DEFAULT_GROUP, sum(1 for _ in group.ancestors()), group.name
 
 
 def encode_group(message: QuotaGroup) -> bytes:

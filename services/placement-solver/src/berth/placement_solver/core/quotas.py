@@ -82,7 +82,17 @@ class Quotas:
             _add(self._used.setdefault(each, {}), amounts, sign)
 
     def refusal(self, key: tuple[str, str], amounts: Mapping[str, int], *, firm: bool) -> Reason | None:
-        """Why these amounts cannot be charged to the group now; None when they can."""
+        """Why these amounts cannot be charged to the group now; None when they can.
+
+        A group whose ancestors are not all known is not charged: what is published anew comes one by one.
+        """
+        group = self.groups.get(key)
+        for name in group.ancestors if group is not None else ():
+            if (key[0], name) not in self.groups:
+                message = f"quota {key[1]}: the limits of quota {name} above it are not known yet"
+                return Reason(
+                    code="quota", message=message, repair="none needed; if this lasts, see whether quota-manager works"
+                )
         first = next(self._over(key, amounts, firm), None)
         if first is None:
             return None

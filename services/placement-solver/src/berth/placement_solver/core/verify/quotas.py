@@ -67,9 +67,12 @@ class QuotaTallies:
             yield from _over(group, "min", group.min, promised, self._firm.get(key, {}), added.firm.get(key, {}))
         yield from _over(group, "runtime", group.runtime, asked, self._subtree.get(key, {}), added.subtree.get(key, {}))
         for each in above:
-            if (ancestor := groups.get(each)) is not None:
-                used, more = self._subtree.get(each, {}), added.subtree.get(each, {})
-                yield from _over(ancestor, "max", ancestor.max, asked, used, more)
+            ancestor = groups.get(each)
+            if ancestor is None:
+                yield f"quota {group.name}: the limits of quota {each[1]} above it are not known"
+                continue
+            used, more = self._subtree.get(each, {}), added.subtree.get(each, {})
+            yield from _over(ancestor, "max", ancestor.max, asked, used, more)
 
     def _keep_shape(self, groups: Groups) -> None:
         """Sum up the subtrees again when a group came, went or moved."""
