@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -240,6 +241,31 @@ async def test_an_object_that_could_not_be_made_comes_again(desk, api):
         await desk.send(strategy(60, revision=2))
     await desk.send(strategy(60, revision=2))
     assert applied(api)["spec"]
+
+
+@pytest.mark.parametrize("order", [(60, 70), (70, 60)], ids=["older first", "newer first"])
+async def test_of_two_requests_under_way_at_once_the_newer_one_stays(desk, api, order):
+    """Both were read against the same object; the answer to either may come last."""
+    await desk.send(strategy(50, revision=1))
+    revision = {60: 2, 70: 3}
+    patch, waiting, go = api.patch, [], asyncio.Event()
+
+    async def slow(*args, **options):
+        waiting.append(1)
+        if len(waiting) == 2:
+            go.set()
+        await go.wait()
+        return await patch(*args, **options)
+
+    api.patch = slow
+    found = await asyncio.gather(
+        *(desk.send(strategy(percent, revision=revision[percent])) for percent in order), return_exceptions=True
+    )
+    assert sorted(type(each).__name__ for each in found) == ["NoneType", "NotNowError"]
+    late = order[next(n for n, each in enumerate(found) if each is not None)]
+    api.patch = patch
+    await desk.send(strategy(late, revision=revision[late]))
+    assert applied(api)["spec"]["resourceUsedThresholdWithBE"]["cpuSuppressThresholdPercent"] == 70
 
 
 async def test_other_kinds_may_not_be_made(desk):

@@ -134,7 +134,10 @@ class Commands:
         return self._judge(answer)
 
     async def apply_object(self, command: ApplyObject) -> str:
-        """Make an object say this spec: created when it is missing, taken over when others wrote what we decide."""
+        """Make an object say this spec: created when it is missing, taken over when others wrote what we decide.
+
+        The object is read, and the request guarded by its version, so that an older one never lands on a newer one.
+        """
         if command.api not in APPLICABLE:
             raise Broken("api", f"{command.api!r} is none of {', '.join(sorted(APPLICABLE))}")
         known = (command.api, command.name)
@@ -145,22 +148,27 @@ class Commands:
         if owner is not None and node is not None and node.uid != owner.uid:
             return "overtaken"
         resource, kind = APPLICABLE[command.api]
-        body = {
-            "apiVersion": resource.api_version,
-            "kind": kind,
-            "metadata": {
-                "name": command.name,
-                "ownerReferences": [] if owner is None else [msgspec.to_builtins(owner)],
-            },
-            "spec": command.spec,
+        found = await self._api.get(resource, "", command.name)
+        if not found.ok and not found.missing:
+            return self._judge(found)
+        if command.revision < self._applied.get(known, command.revision):
+            return "overtaken"
+        meta: dict[str, Any] = {
+            "name": command.name,
+            "ownerReferences": [] if owner is None else [msgspec.to_builtins(owner)],
         }
+        if found.ok:
+            # Two requests for one object, or two tries of one, may be on their way at once: the last to begin holds.
+            meta["resourceVersion"] = _OBJECT.decode(found.body).metadata.resource_version
+        body = {"apiVersion": resource.api_version, "kind": kind, "metadata": meta, "spec": command.spec}
         answer = await self._api.patch(
             resource, "", command.name, body, content_type=Patch.APPLY, field_manager=FIELD_MANAGER, force=True
         )
+        if answer.conflict:
+            raise NotNowError("the object has changed meanwhile")
         outcome = self._judge(answer)
         if outcome == "done":
-            self._applied.pop(known, None)
-            self._applied[known] = command.revision
+            self._applied[known] = max(command.revision, self._applied.pop(known, 0))
             if len(self._applied) > REMEMBERED_MAX:
                 del self._applied[next(iter(self._applied))]
         return outcome
