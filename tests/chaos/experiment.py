@@ -130,5 +130,6 @@ def _decided_twice(field: Field) -> list[str]:
     for (_, attempt), decided in field.log.committed().items():
         plans = sorted({each.plan for each in decided})
         if len(plans) > 1:
-            found.append(f"{decided[0].namespace}/{decided[0].name} (attempt {attempt}) is decided by plans {plans}")
+            told = "; ".join(f"{plan}: {', '.join(field.log.story[plan])}" for plan in plans)
+            found.append(f"{decided[0].namespace}/{decided[0].name} (attempt {attempt}) is decided by plans {told}")
     return found

@@ -432,6 +432,8 @@ class LedgerLog:
         self.decisions: dict[tuple[str, int], list[Decision]] = {}
         self.plans: dict[str, Plan] = {}
         self.epochs: set[str] = set()
+        self.story: dict[str, list[str]] = {}
+        """What was said of each plan: sequence, epoch, status."""
         self.resets = 0
 
     def reset(self) -> None:
@@ -450,6 +452,7 @@ class LedgerLog:
         elif rest.startswith("plan."):
             plan = decode(entry.value, Plan)
             self.plans[plan.id] = plan
+            self.story.setdefault(plan.id, []).append(f"{entry.sequence} {epoch} {plan.status.value}")
 
     def end(self, sequence: int) -> None:
         """The end of the bucket."""
