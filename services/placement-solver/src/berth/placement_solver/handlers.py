@@ -14,6 +14,7 @@ from contextlib import suppress
 from berth.bus.port import Clock, LedgerPort, PublisherPort
 from berth.contracts import buckets
 from berth.contracts.base import Reason
+from berth.contracts.state import Reservation
 from berth.placement_solver import metrics
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.decide import Basis, decisions_of
@@ -28,7 +29,6 @@ from berth.placement_solver.optimiser import JointSolver
 from berth.placement_solver.picture import Picture
 from berth.placement_solver.telling import Telling
 from berth.placement_solver.tidying import Tidying
-from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.telemetry import get_logger
 from berth.transaction.batch import MESSAGES_MAX
 
@@ -87,8 +87,7 @@ class Handlers:
     def may_plan(self) -> bool:
         """Rule R12, and views that have been read to their end: who has not read QUOTA would charge nobody.
 
-        A QUOTA that begins anew shows the default group last: with it, every group is there. A cluster without
-        Reservations has no marker of theirs, and nothing to wait for.
+        A cluster without Reservations has no marker of theirs, and nothing to wait for.
         """
         picture = self.picture
         book = picture.book
@@ -100,7 +99,7 @@ class Handlers:
         return (
             epoch.epoch > 0
             and not self._unread
-            and not (picture.elastic_quotas and not picture.quotas.knows(DEFAULT_GROUP))
+            and picture.knows_quotas()
             and pods.is_known
             and pods.version >= epoch.pods_version
             and reservations.version >= epoch.reservations_version
@@ -152,6 +151,10 @@ class Handlers:
         solution = self._verified(units, trial, plan)
         if self._optimiser is not None and is_contended(units, solution):
             solution = await self._improved(units, solution, trial, plan)
+            if not self.may_plan():
+                trial.undo()
+                await self._try_again(units, Outcome("behind", reason="the views have to be read again"))
+                return True
         metrics.SOLVE_SECONDS.observe(self._clock.monotonic() - started)
         if solution.placements:
             outcome = await self._commit(plan, solution, trial)
@@ -205,6 +208,8 @@ class Handlers:
             return self._verified(units, trial, plan)
         # Followers read on while the child works: the room may have changed, and the expansion sees it as it is then.
         answer = await self._optimiser.solve(written[0])
+        if not self.may_plan():
+            return Solution((), ())
         metrics.GAP.set(answer.gap if answer else -1.0)
         current = [unit for unit in units if self._is_current(unit)]
         if len(current) < len(units):
@@ -230,9 +235,14 @@ class Handlers:
 
     def _is_current(self, unit: Unit) -> bool:
         """Nothing of the unit has changed since the batch was taken; else what still waits is tried in the next one."""
-        queue = self.picture.queue
+        picture, queue = self.picture, self.picture.queue
         waiting = [queue.waiting.get(candidate.name) for candidate in unit.candidates]
-        if all(w is not None and w.object is c.object for w, c in zip(waiting, unit.candidates, strict=True)):
+        if all(
+            w is not None
+            and w.object is c.object
+            and (isinstance(c.object, Reservation) or picture.payer_of(c.object) == c.quota)
+            for w, c in zip(waiting, unit.candidates, strict=True)
+        ):
             return True
         for each in waiting:
             if each is not None:

@@ -130,6 +130,15 @@ class Picture:
             self.quotas.see(tree, name, None if deleted else decode(value, QuotaGroup))
             self.quota_changed = True
 
+    def reset_quota(self) -> None:
+        """QUOTA starts over."""
+        self.quotas.reset()
+        self.elastic_quotas.anew_at = self.now
+
+    def knows_quotas(self) -> bool:
+        """Whether QUOTA has what STATE shows of ElasticQuotas, as far as who pays depends on it."""
+        return self.elastic_quotas.are_in(self.quotas.knows, self.now)
+
     def read_reserved(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of RESERVATION."""
         kind, _, rest = key.partition(".")
@@ -183,7 +192,7 @@ class Picture:
     def _waits_for_its_quota(self, waiting: Waiting) -> bool:
         """It names a quota group that QUOTA does not have, and it is too early to charge the default group."""
         label = waiting.template.labels.get(names.LABEL_QUOTA_NAME)
-        if not label or not self.quotas.groups or self.quotas.knows(label):
+        if not label or self.quotas.knows(label):
             return False
         wait = self.elastic_quotas.wait_of(label, waiting.named_at, waiting.named_version)
         if wait is None or self.now >= wait.until:
@@ -229,7 +238,7 @@ class Picture:
             waiting.name,
             obj,
             cls,
-            quota=self.quotas.group_of(template.labels.get(names.LABEL_QUOTA_NAME), obj.namespace),
+            quota=self.payer_of(obj),
             firm=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
             wish=wish_of(obj),
             seen_ms=waiting.seen_ms,
@@ -311,8 +320,12 @@ class Picture:
             if pod.node and names.ANNOTATION_QUOTA not in pod.template.annotations:
                 self.book.refresh(name)
 
+    def payer_of(self, pod: Pod) -> tuple[str, str] | None:
+        """Tree and name of the group that pays for a pod, as QUOTA is now."""
+        return self.quotas.group_of(pod.template.labels.get(names.LABEL_QUOTA_NAME), pod.namespace)
+
     def _payer(self, pod: Pod) -> str:
-        group = self.quotas.group_of(pod.template.labels.get(names.LABEL_QUOTA_NAME), pod.namespace)
+        group = self.payer_of(pod)
         return "/".join(group) if group else ""
 
     def _on_claim(self, claim: Claim, added: bool) -> None:

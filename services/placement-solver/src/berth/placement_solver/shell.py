@@ -154,7 +154,7 @@ def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, member
             picture.reset_inventory,
         ),
         buckets.QUOTA: sink(
-            buckets.QUOTA, lambda e: picture.read_quota(e.key, e.value, e.deleted), picture.quotas.reset
+            buckets.QUOTA, lambda e: picture.read_quota(e.key, e.value, e.deleted), picture.reset_quota
         ),
         buckets.RESERVATION: sink(
             buckets.RESERVATION, lambda e: picture.read_reserved(e.key, e.value, e.deleted), picture.reservations.reset

@@ -136,12 +136,14 @@ class StateSink:
 class ShelfSink:
     """Our own bucket, as it really is: after a restart, beside another replica, after a loss."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: Shelf, on_reset: Callable[[], None]) -> None:
         self._shelf = shelf
+        self._on_reset = on_reset
 
     def reset(self) -> None:
         """The bucket begins anew. Revisions do not."""
         self._shelf.messages.clear()
+        self._on_reset()
 
     def apply(self, entry: Entry) -> None:
         """A group as published, by us or by the other replica. An unreadable one will be written again."""
@@ -182,7 +184,7 @@ class Desk:
         self.engine = Engine(rules)
         self.shelf = Shelf()
         self.state = StateSink(self.engine, on_news=on_news, ignores_deleting=ignores_deleting)
-        self.own = ShelfSink(self.shelf)
+        self.own = ShelfSink(self.shelf, self.reconsider)
         self.pace = Pace(interval_s)
         self.alarms = Alarms(grace_s)
         self.problems: list[Problem] = []
@@ -323,7 +325,7 @@ class Desk:
 
 def _place(group: Group) -> tuple[bool, int, str]:
     """Its place among the groups that are written at once."""
-    return group.name == DEFAULT_GROUP, sum(1 for _ in group.ancestors()), group.name
+    return group.name == DEFAULT_GROUP, group.depth, group.name
 
 
 def encode_group(message: QuotaGroup) -> bytes:

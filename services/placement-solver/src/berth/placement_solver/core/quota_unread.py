@@ -12,14 +12,16 @@ It does not say which group pays then; that is `berth.rules.quota_of_pod`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from berth.contracts.base import Reason
+from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.transaction.completeness import Completeness
 
 WORKED_OUT_S: Final = 10.0
 """For a quota that STATE shows, from when it or the pod was seen, whichever came later. quota-manager takes a moment
-for it, but one that it cannot use never becomes a group."""
+for it, but one that it cannot use never becomes a group. Also from when QUOTA began anew."""
 UNPROVEN_S: Final = 5.0
 """For a quota that STATE does not show: as long as a watch may come back later than that of pods."""
 
@@ -36,6 +38,8 @@ class ElasticQuotas:
 
     def __init__(self) -> None:
         self.complete = Completeness()
+        self.anew_at = float("-inf")
+        """When QUOTA began anew, if it did: its groups come again then."""
         self._seen_at: dict[str, dict[str, float]] = {}
 
     def __len__(self) -> int:
@@ -57,6 +61,18 @@ class ElasticQuotas:
         if not known:
             self._seen_at.pop(name, None)
 
+    def are_in(self, knows: Callable[[str], bool], now: float) -> bool:
+        """Whether they are all known as groups; `knows` says it of a name.
+
+        A QUOTA that begins anew shows the default group last: with it, every group is there. One that lost its tail may
+        show it all the time: then each of them is waited for a while.
+        """
+        if not self._seen_at or not self.complete.is_known:
+            return self.complete.is_known
+        if not knows(DEFAULT_GROUP):
+            return False
+        return now >= self.anew_at + WORKED_OUT_S or all(knows(name) for name in self._seen_at)
+
     def wait_of(self, name: str, named_at: float, named_version: int) -> Wait | None:
         """The wait of a pod that names this quota, while QUOTA has no such group; None: it need not wait.
 
@@ -69,7 +85,7 @@ class ElasticQuotas:
                 message=f"quota {name} is new, its limits are not known yet",
                 repair="none needed; if this lasts, see whether quota-manager works",
             )
-            return Wait(max(named_at, *shown.values()) + WORKED_OUT_S, reason)
+            return Wait(max(named_at, self.anew_at, *shown.values()) + WORKED_OUT_S, reason)
         if self.complete.version >= named_version:
             return None
         reason = Reason(code="quota", message=f"quota {name} is not known yet", repair=f"create ElasticQuota {name}")
