@@ -24,11 +24,13 @@ from berth.testing.kube_server import KubeServer
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 Json = Any
-MERGE, STRATEGIC, JSON = (
+MERGE, STRATEGIC, JSON, APPLY = (
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
     "application/json-patch+json",
+    "application/apply-patch+yaml",
 )
+ME = "?fieldManager=me&force=true"
 PODS, BUDGETS = "/api/v1/namespaces/$ns/pods", "/apis/policy/v1/namespaces/$ns/poddisruptionbudgets"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/$ns/leases"
 GROUPS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/$ns/podgroups"
@@ -244,6 +246,11 @@ SCENARIOS: dict[str, list[Step]] = {
         patch(f"{GROUPS}/g", {"spec": {"nobodyKnows": 1}}, "spec"),
         patch(f"{GROUPS}/g", {"spec": {"minMember": 5}}, "spec", "metadata.generation"),
         patch(f"{GROUPS}/g", {"spec": {"minMember": 6}}, kind=STRATEGIC),
+    ],
+    "server-side apply, guarded by a version": [
+        patch(f"{GROUPS}/g{ME}", group(metadata={"name": "g", "resourceVersion": "1"}), kind=APPLY),
+        patch(f"{GROUPS}/g{ME}", group(metadata={"name": "g", "resourceVersion": "1"}), kind=APPLY),
+        patch(f"{GROUPS}/g{ME}", group(metadata={"name": "g", "resourceVersion": "$version"}), kind=APPLY),
     ],
     "a custom resource with a status of its own": [
         post(RESERVATIONS, reservation(status={"phase": "Pending"}), "status.phase", "metadata.generation"),

@@ -52,28 +52,71 @@ def _nonsense(problem: JointProblem, rng: random.Random) -> list[list[int]]:
 
 
 def _packed(problem: JointProblem, rng: random.Random) -> list[list[int]]:
-    """Items in any order onto nodes in any order, as long as amounts and cards seem to suffice; gangs as it comes."""
+    """Gangs and single items in any order, most worth first, onto nodes in any order; a gang whole or not at all."""
     counts = [[0] * len(problem.whole) for _ in problem.counts]
-    free = [list(row) for row in problem.free]
-    whole, gpu = list(problem.whole), list(problem.gpu)
-    for item in rng.sample(range(len(counts)), len(counts)):
-        needs, cards, share = problem.needs[item], problem.cards[item], problem.share[item]
-        left = problem.counts[item]
-        for node in rng.sample(range(len(whole)), len(whole)):
-            while (
-                left
-                and counts[item][node] < problem.most[item][node]
-                and all(row[node] >= need for row, need in zip(free, needs, strict=True))
-                and whole[node] >= cards
-                and gpu[node] >= cards + share
-            ):
-                counts[item][node] += 1
-                left -= 1
-                for row, need in zip(free, needs, strict=True):
-                    row[node] -= need
-                whole[node] -= cards
-                gpu[node] -= cards + share
+    left = _Left(problem)
+    units: dict[tuple[bool, int], list[int]] = {}
+    for item, gang in enumerate(problem.gang):
+        units.setdefault((gang >= 0, problem.group[gang] if gang >= 0 else item), []).append(item)
+    order = sorted(units, key=lambda unit: (-max(problem.worth[item] for item in units[unit]), rng.random()))
+    for unit in order:
+        before = left.copy()
+        wanted: dict[int, int] = {}
+        for item in units[unit]:
+            row = counts[item]
+            for node in rng.sample(range(len(row)), len(row)):
+                while (
+                    sum(row) < problem.counts[item] and row[node] < problem.most[item][node] and left.take(item, node)
+                ):
+                    row[node] += 1
+            wanted[problem.gang[item]] = wanted.get(problem.gang[item], 0) + sum(row)
+        if unit[0] and any(count < problem.minimum[gang] for gang, count in wanted.items()):
+            left = before
+            for item in units[unit]:
+                counts[item] = [0] * len(counts[item])
     return counts
+
+
+class _Left:
+    """What the nodes and quotas still have."""
+
+    def __init__(self, problem: JointProblem) -> None:
+        self._problem = problem
+        self._free = [list(row) for row in problem.free]
+        self._whole, self._gpu = list(problem.whole), list(problem.gpu)
+        self._quotas = [list(room) for room in problem.quota_room]
+
+    def copy(self) -> _Left:
+        """As it is now."""
+        twin = _Left(self._problem)
+        twin._free = [list(row) for row in self._free]
+        twin._whole, twin._gpu = list(self._whole), list(self._gpu)
+        twin._quotas = [list(room) for room in self._quotas]
+        return twin
+
+    def take(self, item: int, node: int) -> bool:
+        """Room for one pod of an item on a node, if it seems to be there."""
+        problem = self._problem
+        needs, cards, share = problem.needs[item], problem.cards[item], problem.share[item]
+        charged = [
+            (room, dimension, needed[item])
+            for room, needs_of in zip(self._quotas, problem.quota_needs, strict=True)
+            for dimension, needed in enumerate(needs_of)
+        ]
+        if (
+            any(row[node] < need for row, need in zip(self._free, needs, strict=True))
+            or self._whole[node] < cards
+            or self._gpu[node] < cards + share
+            or any(room[dimension] < need for room, dimension, need in charged)
+        ):
+            return False
+        for row, need in zip(self._free, needs, strict=True):
+            row[node] -= need
+        for room, dimension, need in charged:
+            room[dimension] -= need
+        self._whole[node] -= cards
+        self._gpu[node] -= cards + share
+        return True
 
 
 async def main(context: Context[Settings]) -> None:

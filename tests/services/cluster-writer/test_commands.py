@@ -243,10 +243,12 @@ async def test_an_object_that_could_not_be_made_comes_again(desk, api):
     assert applied(api)["spec"]
 
 
+@pytest.mark.parametrize("is_there", [True, False], ids=["there", "missing"])
 @pytest.mark.parametrize("order", [(60, 70), (70, 60)], ids=["older first", "newer first"])
-async def test_of_two_requests_under_way_at_once_the_newer_one_stays(desk, api, order):
+async def test_of_two_requests_under_way_at_once_the_newer_one_stays(desk, api, order, is_there):
     """Both were read against the same object; the answer to either may come last."""
-    await desk.send(strategy(50, revision=1))
+    if is_there:
+        await desk.send(strategy(50, revision=1))
     revision = {60: 2, 70: 3}
     patch, waiting, go = api.patch, [], asyncio.Event()
 

@@ -288,6 +288,39 @@ class SlowOptimiser:
         return None
 
 
+@pytest.mark.parametrize("change", ["another group pays", "QUOTA begins anew"])
+async def test_who_pays_is_asked_again_when_the_optimiser_has_thought(solving: Any, change: str) -> None:
+    run = solving()
+    run.node("n0", cpu=4000)
+    run.devices("n0", gpu_slots(4))
+    run.quota(DEFAULT_GROUP)
+    key = subjects.namespaced_key("elasticquota", "default", "team")
+    run.state(key, ElasticQuota(namespace="default", name="team", uid="u", version=run.version))
+
+    def meanwhile() -> None:
+        if change == "QUOTA begins anew":
+            run.picture.reset_quota()
+        else:
+            run.quota("team", max={names.CPU: 50}, namespaces=["default"])
+
+    optimiser = SlowOptimiser(meanwhile)
+    rounds = Rounds(run, optimiser=optimiser, optimiser_budget_s=1.0)
+    run.pods(pod(name).share(60).requests(cpu=100) for name in ("a", "b"))
+    run.pods(pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4))
+    await rounds.handlers.round()
+    assert optimiser.asked == 1
+    assert rounds.placed() == {}
+    assert rounds.commands.refusals() == {}
+    optimiser.meanwhile = lambda: None
+    run.quota(DEFAULT_GROUP)
+    run.quota("team", max={names.CPU: 50}, namespaces=["default"])
+    await rounds.until_idle()
+    assert rounds.placed() == {}
+    told = rounds.commands.refusals()
+    assert told
+    assert all("quota team" in message for message in told.values())
+
+
 @pytest.mark.parametrize("change", ["delete", "touch"])
 async def test_what_changes_while_the_optimiser_thinks_is_not_placed_as_it_was(solving: Any, change: str) -> None:
     run = solving()

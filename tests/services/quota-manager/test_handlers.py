@@ -189,6 +189,17 @@ def test_groups_are_written_behind_those_above_them_and_the_default_group_last()
     assert [message.name for message in written(feed.desk, 2000).values()] == order
 
 
+def test_a_bucket_that_begins_anew_is_filled_in_order_though_a_change_comes_first():
+    feed = Feed()
+    feed.node("n")
+    feed.quota("a")
+    feed.complete()
+    written(feed.desk, 1000)
+    feed.desk.own.reset()
+    feed.pod("p", cpu=100)  # a demand of the default group
+    assert [message.name for message in written(feed.desk, 2000).values()] == ["a", SYSTEM_GROUP, DEFAULT_GROUP]
+
+
 def test_namespaces_are_published_with_their_group():
     feed = Feed()
     feed.quota("a", annotations={names.ANNOTATION_QUOTA_NAMESPACES: '["x","y"]'})

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.placement_solver.core.quota_unread import UNPROVEN_S, WORKED_OUT_S, ElasticQuotas
+from berth.rules.quota_of_pod import DEFAULT_GROUP
 
 
 def complete_through(version: int) -> ElasticQuotas:
@@ -88,3 +89,27 @@ def test_a_name_is_shown_while_any_namespace_has_it(steps: list[tuple[bool, str,
             there.discard((namespace, name))
     assert (until(quotas) is not None) == any(name == "team" for _, name in there)
     assert bool(quotas) == bool(there)
+
+
+def test_a_quota_that_has_to_come_again_is_waited_for_anew() -> None:
+    quotas = complete_through(50)
+    quotas.see("shop", "team", 90.0)
+    quotas.anew_at = 200.0
+    assert until(quotas) == 200.0 + WORKED_OUT_S
+
+
+def test_quotas_are_known_once_all_of_them_are_groups() -> None:
+    quotas, groups = ElasticQuotas(), {DEFAULT_GROUP}
+    assert not quotas.are_in(groups.__contains__, 0.0), "nobody has said yet that there are none"
+    quotas.see("shop", "team", 0.0)
+    assert not quotas.are_in(groups.__contains__, 100.0), "nobody has said yet that these are all"
+    quotas.complete.marked(50, True)
+    quotas.complete.end()
+    assert quotas.are_in(groups.__contains__, 0.0), "one that is unusable holds nobody up"
+    assert not quotas.are_in({"team"}.__contains__, 100.0), "the default group comes last"
+    quotas.anew_at = 100.0
+    assert not quotas.are_in(groups.__contains__, 99.9 + WORKED_OUT_S)
+    assert quotas.are_in(groups.__contains__, 100.0 + WORKED_OUT_S)
+    assert quotas.are_in((groups | {"team"}).__contains__, 100.0)
+    quotas.forget("shop", "team")
+    assert quotas.are_in(set[str]().__contains__, 100.0), "without ElasticQuotas nobody has to publish groups"

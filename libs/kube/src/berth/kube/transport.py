@@ -10,7 +10,7 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
@@ -134,7 +134,8 @@ class HttpTransport:
                 if response.status != 200:
                     if response.status == 401:
                         await self._endpoint.credentials.authorization(renew=True)
-                    read = await _bounded(response.content, _ERROR_BODY_BYTES_MAX)
+                    async with asyncio.timeout(self._settings.timeout_s):
+                        read = await _bounded(response.content, _ERROR_BODY_BYTES_MAX)
                     end = answer_of(
                         response.status, read or b"", response.reason or "", response.headers.get("Retry-After")
                     )
@@ -181,10 +182,11 @@ def _socket(info: tuple[Any, ...]) -> socket.socket:
     """A socket for an address (`aiohttp.TCPConnector.socket_factory`) that asks its peer now and then."""
     family, kind, protocol = info[:3]
     made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEP_ALIVE.items():
-        if (option := getattr(socket, name, None)) is not None:
-            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    with suppress(OSError):  # a kernel without them has to do without
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEP_ALIVE.items():
+            if (option := getattr(socket, name, None)) is not None:
+                made.setsockopt(socket.IPPROTO_TCP, option, value)
     return made
 
 

@@ -41,6 +41,8 @@ WRITABLE = {
 """Kinds whose objects other services may ask to have patched."""
 APPLICABLE = {f"{resources.NODE_SLOS.api_version}/{resources.NODE_SLOS.plural}": (resources.NODE_SLOS, "NodeSLO")}
 """Cluster-scoped kinds whose objects other services may ask to have made, with what the kind is called."""
+NO_VERSION = "1"
+"""That no object has: server-side apply makes a missing object in spite of it, and leaves one alone that is there."""
 REMEMBERED_MAX = 20_000
 
 
@@ -156,10 +158,9 @@ class Commands:
         meta: dict[str, Any] = {
             "name": command.name,
             "ownerReferences": [] if owner is None else [msgspec.to_builtins(owner)],
-        }
-        if found.ok:
             # Two requests for one object, or two tries of one, may be on their way at once: the last to begin holds.
-            meta["resourceVersion"] = _OBJECT.decode(found.body).metadata.resource_version
+            "resourceVersion": _OBJECT.decode(found.body).metadata.resource_version if found.ok else NO_VERSION,
+        }
         body = {"apiVersion": resource.api_version, "kind": kind, "metadata": meta, "spec": command.spec}
         answer = await self._api.patch(
             resource, "", command.name, body, content_type=Patch.APPLY, field_manager=FIELD_MANAGER, force=True

@@ -77,7 +77,9 @@ def patch(
     old = collection.items.get(key_of(namespace, name))
     if old is None:
         if content_type == APPLY and not subresource and isinstance(body, dict):
-            body["metadata"] = {**metadata_of(body), "name": name}
+            given = metadata_of(body)
+            given.pop("resourceVersion", None)  # of no object: not looked at
+            body["metadata"] = {**given, "name": name}
             return create(state, collection, namespace, body, dry_run=dry_run), True
         raise not_found(resource.group, resource.plural, name)
     new = _patched(resource, old.data, body, content_type)
