@@ -31,6 +31,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "R13": (2, "epochs"),
     "R14 ancestors": (0, "I2"),
     "R14 revisions": (0, "I2"),
+    "quota unread": (0, "I2"),
     "ack first": (2, "L1"),
     "timer": (0, "I6"),
     "standby": (1, "I1 I5"),

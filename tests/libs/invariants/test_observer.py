@@ -72,6 +72,12 @@ def ancestor_above_max(story: Story) -> None:
     story.place("y", quota="/red")
 
 
+def charged_to_nobody(story: Story) -> None:
+    story.wait(11)
+    story.pod("p", **{names.LABEL_QUOTA_NAME: "blue"})
+    story.place("p")
+
+
 def firm_above_min(story: Story) -> None:
     story.place("a", quota="/blue", non_preemptible=True)
     story.place("b", quota="/blue", non_preemptible=True)
@@ -246,6 +252,7 @@ FAULTS: list[tuple[str, Callable[[Story], None]]] = [
     ("I1b", too_many_pods),
     ("I2", quota_above_max),
     ("I2", ancestor_above_max),
+    ("I2", charged_to_nobody),
     ("I2b", firm_above_min),
     ("I3", half_decided_gang),
     ("I3", gang_left_half_bound),

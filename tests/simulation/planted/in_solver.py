@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -16,6 +16,7 @@ from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod
 from berth.placement_solver import committing
 from berth.placement_solver.committing import Committer, Outcome
+from berth.placement_solver.core.quota_unread import ElasticQuotas
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.handlers import Handlers
 from berth.placement_solver.picture import Picture
@@ -131,6 +132,14 @@ def own_group_alone() -> Planted:
         return {account: revision for account, revision in real(self, key).items() if account == own}
 
     return patch.object(Quotas, "accounts", accounts)
+
+
+def quotas_unread() -> Planted:
+    """Nobody waits for QUOTA to show the groups of ElasticQuotas."""
+    stack = ExitStack()
+    stack.enter_context(patch.object(ElasticQuotas, "are_in", lambda self, knows, now: True))
+    stack.enter_context(patch.object(ElasticQuotas, "wait_of", lambda self, name, named_at, named_version: None))
+    return stack
 
 
 def no_revisions() -> Planted:

@@ -126,6 +126,12 @@ TWO_GROUPS: Final = replace(
     replicas=two_solvers,
     faults=every(4.0, late(f"{SOLVER}:berth_ledger", 1.0)),
 )
+QUOTAS_LOST: Final = replace(
+    TWO_GROUPS,
+    size=Size(nodes=6, singles=330),
+    replicas=one_each,
+    faults=every(18.0, trouble.emptied_without_quotas),
+)
 LOWERED: Final = replace(
     SHORT,
     size=Size(nodes=6, singles=84),

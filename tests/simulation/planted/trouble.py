@@ -107,6 +107,11 @@ def quota_late(rng: random.Random, end_s: float) -> list[Fault]:
     return [Fault(at_s - 1.0, "late view", f"{SOLVER}:berth_quota", 60.0, LOWERED_FOR_S - 3.0) for at_s in LOWERED_S]
 
 
+def emptied_without_quotas(rng: random.Random, at_s: float) -> list[Fault]:
+    """The bus comes back empty, and who works out quotas comes back later."""
+    return [Fault(at_s, "bus empty"), Fault(at_s, "pause", "quota-manager", for_s=rng.uniform(4.0, 9.0))]
+
+
 def leases_fail(rng: random.Random, at_s: float) -> list[Fault]:
     """No wave can begin for a while, and everything else goes on."""
     return [Fault(at_s, "leases fail", for_s=rng.uniform(14.0, 20.0))]

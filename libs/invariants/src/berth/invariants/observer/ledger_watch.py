@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from berth.contracts import names
 from berth.contracts.errors import Broken
 from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.invariants.facts import dumped
@@ -110,9 +111,20 @@ class LedgerWatch:
             self._decided.add(now.decision, self.view.epoch.epoch)
             if now.decision.reservation_uid:
                 self._reserved.decided(now.decision)
+            if not now.decision.quota:
+                self._judge_payer(name, now.decision)
         if before is not None and (now is None or now.decision.uid != before.decision.uid):
             self._forget_absent(before.decision.uid, name)
         self._claim(name)
+
+    def _judge_payer(self, name: tuple[str, str], decision: Decision) -> None:
+        """Nobody is charged: only for a pod that names no quota group which has been there for a while."""
+        pod = self._seen(name)
+        label = pod.labels.get(names.LABEL_QUOTA_NAME) if pod is not None and pod.uid == decision.uid else None
+        group = self._room.groups.get(label) if label else None
+        if group is not None and group.since_s < self._verdicts.now_s - self._room.lag_s:
+            text = f"{'/'.join(name)}: names quota {label}, and plan {decision.plan} charges nobody"
+            self._verdicts.add("I2", f"{'/'.join(name)}, plan {decision.plan}", text)
 
     def _judge_end(self, name: tuple[str, str], decision: Decision, successor: Decision | None) -> None:
         """A decision leaves LEDGER: only when it is settled (R3), and that is final, so the truth shows it, too."""

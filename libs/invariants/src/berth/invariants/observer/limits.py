@@ -57,7 +57,8 @@ class Limits:
         most, firm = amounts_of(spec.get("max")), amounts_of(spec.get("min"))
         known = self._room.groups.get(name)
         if known is None or known.parent != parent:
-            self._room.groups[name] = Group(parent, Limit(most), Limit(firm))
+            since_s = self._verdicts.now_s if known is None else known.since_s
+            self._room.groups[name] = Group(parent, Limit(most), Limit(firm), since_s)
         else:
             known.most.change(most, self._verdicts.now_s, self._room.lag_s)
             known.firm.change(firm, self._verdicts.now_s, self._room.lag_s)

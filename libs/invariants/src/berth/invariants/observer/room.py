@@ -69,11 +69,12 @@ class Limit:
 
 
 class Group(NamedTuple):
-    """A quota group: its parent and what it may hold."""
+    """A quota group: its parent and what it may hold; `since_s`: when it came."""
 
     parent: str
     most: Limit
     firm: Limit
+    since_s: float = 0.0
 
 
 class Room:
