@@ -55,6 +55,8 @@ async def run(
     await asyncio.sleep(BEFORE_S)
     start = loop.time()
     starts = field.process(killed).starts if killed else 0
+    for process in field.whole.stack.processes.values():
+        process.restarts = 0  # one kill after the other is no crash loop, which would be started later each time
     mark = await fault()
     row.recovered_s = await load.recovered(mark, HANG_S)
     if killed and row.recovered_s is not None:
