@@ -85,9 +85,10 @@ class Handlers:
     # --- planning ----------------------------------------------------------------------------------------------------
 
     def may_plan(self) -> bool:
-        """Rule R12, and views that have been read to their end: who has not read QUOTA would charge nobody.
+        """Rule R12, and views that have been read to their end.
 
-        A cluster without Reservations has no marker of theirs, and nothing to wait for.
+        Who has not read Reservations since STATE began anew would give their room away, and who has not read QUOTA
+        would charge nobody.
         """
         picture = self.picture
         book = picture.book
@@ -102,6 +103,7 @@ class Handlers:
             and picture.knows_quotas()
             and pods.is_known
             and pods.version >= epoch.pods_version
+            and reservations.is_known
             and reservations.version >= epoch.reservations_version
             and book.ledger.sequence >= self._needs_sequence
         )
