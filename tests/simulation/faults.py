@@ -66,6 +66,7 @@ KINDS: Final[dict[str, Draw]] = {
         at_s, "tail lost", rng.choice(("", "berth_ledger", "berth_ledger", "berth_state")), rng.choice((1, 3, 10, 60))
     ),
     "bucket lost": lambda rng, at_s: Fault(at_s, "bucket lost", rng.choice((*BUCKETS, "berth_ledger"))),
+    "bucket remade": lambda rng, at_s: Fault(at_s, "bucket remade", rng.choice(BUCKETS)),
     "bus empty": lambda rng, at_s: Fault(at_s, "bus empty"),
     # The API server.
     "api errors": lambda rng, at_s: Fault(

@@ -120,6 +120,12 @@ class Striker:
     def _bucket_lost(self, fault: Fault) -> None:
         self._down(DOWNTIME_S, lambda nats: nats.lose_stream(f"KV_{fault.target}"))
 
+    def _bucket_remade(self, fault: Fault) -> None:
+        nats = self._stand.nats
+        if nats.running:
+            nats.remake(f"KV_{fault.target}")
+            nats.lost()
+
     def _bus_empty(self, fault: Fault) -> None:
         self._down(DOWNTIME_S, lambda nats: nats.empty())
 

@@ -283,6 +283,30 @@ async def test_a_lost_bucket_is_read_again_and_the_owner_asked(bus: Bus) -> None
     assert owned.conflicts == 0
 
 
+async def test_a_bucket_made_again_behind_everybodys_back_is_not_filled_from_the_middle(bus: Bus) -> None:
+    """Writes go on, and come before the reader misses its heartbeats."""
+    asked: list[int] = []
+    owned = bus.owned(STATE, on_reset=lambda: asked.append(1))
+    owned.put("first", b"1")
+    owned.put("second", b"1")
+    await owned.drain()
+    await jetstream.call(bus._link, f"STREAM.DELETE.KV_{STATE}")
+    await bus.ensure()
+    for number in range(20):
+        owned.put("second", b"x%d" % number)
+        owned.put(f"new{number}", b"1")
+        await asyncio.sleep(0.02)
+        if asked:
+            break
+        assert await last_sequence(bus) == 0
+    await eventually(lambda: asked == [1])
+    assert await last_sequence(bus) == 0
+    assert set(owned.keys()) == set()
+    owned.put("first", b"1")
+    await owned.drain()
+    assert await read(bus, "first") == b"1"
+
+
 async def test_a_lost_tail_is_noticed_by_the_owner(bus: Bus, nats_server: NatsServer) -> None:
     asked: list[int] = []
     owned = bus.owned(LEASE, on_reset=lambda: asked.append(1))

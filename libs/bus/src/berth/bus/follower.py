@@ -90,6 +90,7 @@ class Follower:
         self._delivered = 0
         self._applied = 0
         self._generation = 0
+        self._doubt = ""
         self._entries = metrics.ENTRIES.labels(bucket)
 
     async def run(self) -> None:
@@ -121,6 +122,16 @@ class Follower:
         if not self._recent or sequence > self._recent[-1][0]:
             self._recent.append((sequence, 0, subject, data))
 
+    def is_of(self, info: jetstream.StreamInfo) -> bool:
+        """Whether this is the stream that was read, with everything that is known to have been in it."""
+        return info.created == self._created and info.state.last_seq >= self._known()
+
+    def begin_again(self, reason: str) -> None:
+        """Make the consumer anew soon, and compare the stream with the one known. Until then it is not attached."""
+        self.attached.clear()
+        self._doubt = reason
+        self._wake.set()
+
     def _disconnected(self) -> None:
         self.attached.clear()
         self._wake.set()
@@ -130,7 +141,7 @@ class Follower:
     async def _attach(self) -> None:
         """Make a consumer right behind the last entry, on the stream that entry came from or on a new one."""
         link = self._link
-        self._generation = link.generation
+        self._generation, self._doubt = link.generation, ""
         info = await jetstream.stream_info(link, self.stream)
         await self._compare(info)
         queue: deque[Delivery] = deque()
@@ -201,12 +212,16 @@ class Follower:
             return
         if info.created != self._created:
             self._reset("another stream")
-        elif info.state.last_seq < max(self.sequence, self._recent[-1][0] if self._recent else 0):
+        elif info.state.last_seq < self._known():
             self._reset("the stream lost its tail")
         elif self._absence_s() > ABSENCE_MAX_S:
             self._reset("away for too long")
         elif not await self._same_history():
             self._reset("the stream lost its tail and went on")
+
+    def _known(self) -> int:
+        """The last sequence that the stream is known to have had."""
+        return max(self.sequence, self._recent[-1][0] if self._recent else 0)
 
     async def _same_history(self) -> bool:
         """Whether the last messages known are still the ones stored.
@@ -257,6 +272,8 @@ class Follower:
                 self._applied = handled = 0
             if self._link.generation != self._generation or not self._link.connected.is_set():
                 return "disconnected"
+            if self._doubt:
+                return self._doubt
             if self._silence_s() >= SILENCE_MAX_S:
                 # A process that was held up itself finds the words waiting in its socket.
                 await asyncio.sleep(GRACE_S)

@@ -161,6 +161,10 @@ class OwnedBucket(OwnedBook):
             log.debug("cannot write %s yet: %s", self.bucket, describe(error))
             await self._clock.sleep(TAKE_UP_PAUSE_S)
             return
+        if not self._follower.is_of(info):
+            # Deleted and made again, or set back, and nobody has told us: to go on would fill it from the middle.
+            self._follower.begin_again("the stream is not the one that was read")
+            return
         if not self._doubts:
             self._again = deque(sorted(self._again, key=lambda key: self._keys[key].number))
             self._chain = info.state.last_seq

@@ -348,6 +348,13 @@ class SimNats:
         if stream is not None:
             self.remove_stream(stream, "")
 
+    def remake(self, name: str) -> None:
+        """Somebody deletes a stream while everything runs, and makes it again: no connection notices."""
+        stream = self.streams.get(name)
+        if stream is not None and self.running:
+            self.remove_stream(stream)
+            self.add_stream(Stream(self, stream.config))
+
     def empty(self) -> None:
         """Nothing is stored any more; the server must be down."""
         self._must_be_down()
