@@ -169,7 +169,7 @@ async def test_pull_requests_end_with_a_status(raw: Any, bus: Any) -> None:
 
 async def test_what_is_not_acknowledged_comes_again(raw: Any, bus: Any) -> None:
     found = await raw.listen(INBOX)
-    await raw.api("CONSUMER.CREATE.BERTH_CMD.d", pull())
+    await raw.api("CONSUMER.CREATE.BERTH_CMD.d", pull(ack_wait=3 * NANO))
     for number in range(4):
         await raw.put(f"{COMMANDS}x{number}", b"%d" % number)
 
