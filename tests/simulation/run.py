@@ -107,7 +107,7 @@ def _run(
     violations += [f"L1 settles: {text}" for text in left]
     violations += [f"failed: {each.process} at {each.at_s:.3f} s: {each.error!r}" for each in stand.host.failures]
     violations += [f"complaint: {text}" for text in stand.host.complaints()]
-    violations += [f"false alarm: {subject}" for subject in alarms(stand)] if not violations else []
+    violations += [f"false alarm: {subject}" for subject in alarms(stand, striker.troubles)] if not violations else []
     return Outcome(
         seed=seed,
         digest=_digest(stand),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -16,8 +16,12 @@ from berth.contracts.slo import CONFIG_MAP
 from berth.invariants import NodeHold
 from berth.simcluster.store.resource import CONFIGMAPS, NODES, PODS
 from berth.testing.simulation.kube_server import SimKube
+from berth.testing.simulation.nats.message import NANO
+from berth.testing.simulation.world import EPOCH_S
 
 SHOWN = 8
+UNDONE_S = 60.0
+"""How long a decision may stay undone before the auditor says so."""
 
 
 def unsettled(stand: Stand) -> list[str]:
@@ -67,11 +71,20 @@ def _strategies(stand: Stand) -> Iterator[str]:
             yield f"the NodeSLO of {name} shows {shown}, not {wanted}"
 
 
-def alarms(stand: Stand) -> list[str]:
-    """Differences that the auditor has raised. A gang caught by a loss may be half there for long, and is one (I3)."""
+def alarms(stand: Stand, troubles: Iterable[tuple[float, float]]) -> list[str]:
+    """Differences that the auditor has raised and that were none.
+
+    A gang caught by a loss may be half there for long, and is one (I3). So is a decision that stays undone (I4) while
+    there is trouble.
+    """
     events = stand.nats.streams.get(buckets.EVENTS)
-    subjects = [each.subject for each in events.messages.values()] if events is not None else []
-    return [each for each in subjects if ".audit.found." in each and ".I3." not in each]
+    found = []
+    for each in events.messages.values() if events is not None else ():
+        at_s = each.time / NANO - EPOCH_S
+        is_excused = ".I4." in each.subject and any(begin < at_s and end > at_s - UNDONE_S for begin, end in troubles)
+        if ".audit.found." in each.subject and ".I3." not in each.subject and not is_excused:
+            found.append(each.subject)
+    return found
 
 
 def held_by_nodes(kube: SimKube) -> list[NodeHold]:

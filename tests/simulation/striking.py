@@ -35,6 +35,8 @@ class Striker:
         self._numbers = 0
         self._calm = False
         self.struck = 0
+        self.troubles: list[tuple[float, float]] = []
+        """When something went wrong that keeps decisions from being carried out, and until when."""
 
     def plan(self, faults: list[Fault]) -> None:
         """Set a timer for each."""
@@ -59,8 +61,10 @@ class Striker:
         self._stand.journal.note("fault", what=str(fault))
         self.struck += 1
         if fault.target not in BYSTANDERS:
-            self._stand.observer.at(self._stand.world.now)
+            now_s = self._stand.world.now
+            self._stand.observer.at(now_s)
             self._stand.observer.trouble(fault.for_s + AFTERMATH_S)
+            self.troubles.append((now_s, now_s + fault.for_s + AFTERMATH_S))
         getattr(self, "_" + fault.kind.replace(" ", "_"))(fault)
 
     def _replica(self, fault: Fault) -> Replica:
