@@ -67,6 +67,9 @@ PLANTED: Final[dict[str, Bug]] = {
     "R14 ancestors": Bug("a pod charges its own group alone", solver.own_group_alone, tempers.TWO_GROUPS),
     "R14 revisions": Bug("an account's revision is not compared", solver.no_revisions, tempers.LOWERED),
     "quota unread": Bug("pods are placed before QUOTA shows who pays", solver.quotas_unread, tempers.QUOTAS_LOST),
+    "another stream": Bug(
+        "an owner goes on in a stream that is not the one it read", solver.any_stream, tempers.STATE_REMADE
+    ),
     "ack first": Bug("a message is acknowledged before its effect", writer.acked_before_effect, tempers.API_TROUBLE),
     "timer": Bug("a decision lapses after 2.5 s without a bind", solver.released_on_a_timer, tempers.SLOW_WRITER),
     "standby": Bug(

@@ -1,4 +1,4 @@
-"""Bugs of the solver, and of the batches and books that it works with."""
+"""Bugs of the solver, and of the batches, books and buckets that it works with."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from berth.bus import headers as h
 from berth.bus import ledger
+from berth.bus.follower import Follower
 from berth.bus.port import Write
 from berth.contracts import subjects
 from berth.contracts.codec import decode
@@ -132,6 +133,11 @@ def own_group_alone() -> Planted:
         return {account: revision for account, revision in real(self, key).items() if account == own}
 
     return patch.object(Quotas, "accounts", accounts)
+
+
+def any_stream() -> Planted:
+    """The owner of a bucket goes on in whatever stream has its name."""
+    return patch.object(Follower, "is_of", lambda self, info: True)
 
 
 def quotas_unread() -> Planted:

@@ -132,6 +132,7 @@ QUOTAS_LOST: Final = replace(
     replicas=one_each,
     faults=every(18.0, trouble.emptied_without_quotas),
 )
+STATE_REMADE: Final = replace(SHORT, faults=every(5.0, trouble.state_remade))
 LOWERED: Final = replace(
     SHORT,
     size=Size(nodes=6, singles=84),

@@ -112,6 +112,11 @@ def emptied_without_quotas(rng: random.Random, at_s: float) -> list[Fault]:
     return [Fault(at_s, "bus empty"), Fault(at_s, "pause", "quota-manager", for_s=rng.uniform(4.0, 9.0))]
 
 
+def state_remade(rng: random.Random, at_s: float) -> list[Fault]:
+    """STATE is deleted and made again while everybody goes on."""
+    return [Fault(at_s, "bucket remade", "berth_state")]
+
+
 def leases_fail(rng: random.Random, at_s: float) -> list[Fault]:
     """No wave can begin for a while, and everything else goes on."""
     return [Fault(at_s, "leases fail", for_s=rng.uniform(14.0, 20.0))]
