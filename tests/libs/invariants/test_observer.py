@@ -449,6 +449,17 @@ def test_a_bind_under_way_during_a_loss_may_land() -> None:
     assert story.broken == []
 
 
+def test_a_gang_that_the_lease_names_just_behind_its_loss_may_begin() -> None:
+    story = stage()
+    gang(story, 2)
+    plan = story.gang("g1", "g2")
+    story.lose(len(story.stored))
+    story.lease(plan)
+    story.land("g1", story.decisions["g1"])
+    story.wait(100)
+    assert story.broken == []
+
+
 def test_an_undone_abort_that_is_committed_after_all() -> None:
     """The ledger loses `aborted`; half of the plan has been replaced; half a gang begins."""
     story = stage()

@@ -65,16 +65,22 @@ class Decided:
             self._status.pop(plan, None)
             self._committed.pop(plan, None)
 
-    def acted_on(self, plan: str) -> None:
-        """The writer's Lease names this plan: it, and every one before it, may have been acted on.
+    def acted_on(self, plan: str) -> set[str]:
+        """The writer's Lease names this plan: it, and every one before it, may have been acted on. Returns the gangs of
+        those that LEDGER has lost: they may begin all the same.
 
         Also where LEDGER lost it a moment ago: the leader was asked before that, and the API server took its time. As
         long as no new epoch has begun nobody can have planned on its room.
         """
         position = self._committed.get(plan, 0) or self._lapsed.get(plan, 0)
-        for each in [each for each, at in self._lapsed.items() if at <= position]:
+        back = {each for each, at in self._lapsed.items() if at <= position}
+        for each in sorted(back):
             self._committed[each] = self._lapsed.pop(each)
         self._acted = max(self._acted, position)
+        if not back:
+            return set()
+        records = [record for plans in self.by_uid.values() for each, record in plans.items() if each in back]
+        return {record.decision.gang.name for record in records if record.decision.gang is not None}
 
     def epoch_begins(self, epoch: int) -> None:
         """What was lost before is over."""

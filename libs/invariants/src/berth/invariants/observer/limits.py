@@ -8,6 +8,7 @@ from typing import Any, Final
 from berth.contracts import names
 from berth.invariants.facts import amounts_of
 from berth.invariants.observer.decided import Decided
+from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.room import Group, Limit, Room
 from berth.invariants.observer.verdicts import Verdicts
 
@@ -17,7 +18,8 @@ LEASE: Final = "cluster-writer"
 class Limits:
     """Writes what objects say into the room's limits."""
 
-    def __init__(self, verdicts: Verdicts, room: Room, decided: Decided) -> None:
+    def __init__(self, verdicts: Verdicts, room: Room, decided: Decided, gangs: GangWatch) -> None:
+        self._gangs = gangs
         self._verdicts = verdicts
         self._room = room
         self._decided = decided
@@ -75,4 +77,5 @@ class Limits:
             text = f"the Lease's epoch goes back from {self._lease_epoch} to {epoch}"
             self._verdicts.add("I12", "lease", text)
         self._lease_epoch = max(epoch, self._lease_epoch)
-        self._decided.acted_on(notes.get(names.ANNOTATION_PLAN, ""))
+        begun = self._decided.acted_on(notes.get(names.ANNOTATION_PLAN, ""))
+        self._gangs.excuse_started(gang for group in sorted(begun) for gang in group.split(","))

@@ -80,7 +80,7 @@ class Observer:
             keep_log=keep_log,
         )
         self._unreadable = 0
-        limits = Limits(self.verdicts, self.room, self._decided)
+        limits = Limits(self.verdicts, self.room, self._decided, self.gangs)
         self._readers = {
             "pods": self._see_pod,
             "reservations": self._see_reservation,
