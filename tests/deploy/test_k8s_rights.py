@@ -60,7 +60,7 @@ def test_the_writer_has_the_rights_for_what_it_calls() -> None:
     }
     for resource in WRITABLE.values():
         wanted.setdefault(key(resource), {"patch"})
-    wanted[key(resources.NODE_SLOS)] = {"create", "patch"}  # by server-side apply
+    wanted[key(resources.NODE_SLOS)] = {"get", "create", "patch"}  # by server-side apply, guarded by a version
     for resource in WRITABLE.values():
         wanted.setdefault(key(resource, "status"), {"patch"})
     assert rules_of("cluster-writer") == wanted

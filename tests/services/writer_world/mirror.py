@@ -55,7 +55,7 @@ class Mirror:
 
     def mark(self, *, complete: bool = True) -> None:
         """All kinds are complete through now."""
-        for kind in _READ:
+        for kind in (*_READ, "elasticquotas"):
             marker = state.Synced(kind=kind, version=self.store.version, complete=complete)
             self.owned.put(subjects.synced_key(kind), encode(marker))
 

@@ -61,7 +61,7 @@ WRITER = (
     *_needs("scheduling.koordinator.sh", "devices devices/status", "patch"),
     *_needs("scheduling.sigs.k8s.io", "podgroups podgroups/status elasticquotas elasticquotas/status", "patch"),
     *_needs("slo.koordinator.sh", "nodemetrics nodemetrics/status nodeslos nodeslos/status", "patch"),
-    *_needs("slo.koordinator.sh", "nodeslos", "create"),
+    *_needs("slo.koordinator.sh", "nodeslos", "get create"),
     *_needs("coordination.k8s.io", "leases", "create", HOME),
     *_needs("coordination.k8s.io", "leases", "get patch", HOME, "cluster-writer"),
 )
