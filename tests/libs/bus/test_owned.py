@@ -265,14 +265,19 @@ def test_patterns_of_keys(pattern: str, key: str, fits: bool) -> None:
     assert matches(pattern, key) is fits
 
 
+async def remake_bucket(bus: Bus) -> None:
+    """Somebody deletes the bucket, and it is made again at once."""
+    await jetstream.call(bus._link, f"STREAM.DELETE.KV_{STATE}")
+    await bus.ensure()
+
+
 async def test_a_lost_bucket_is_read_again_and_the_owner_asked(bus: Bus) -> None:
     asked: list[int] = []
     owned = bus.owned(STATE, on_reset=lambda: asked.append(1))
     owned.put("a", b"1")
     owned.put("b", b"1")
     await owned.drain()
-    await jetstream.call(bus._link, f"STREAM.DELETE.KV_{STATE}")
-    await bus.ensure()
+    await remake_bucket(bus)
     await bus._link.request(f"$KV.{STATE}.left", b"by somebody", timeout_s=5)
     await eventually(lambda: asked == [1])
     assert set(owned.keys()) == {"left"}
@@ -290,8 +295,7 @@ async def test_a_bucket_made_again_behind_everybodys_back_is_not_filled_from_the
     owned.put("first", b"1")
     owned.put("second", b"1")
     await owned.drain()
-    await jetstream.call(bus._link, f"STREAM.DELETE.KV_{STATE}")
-    await bus.ensure()
+    await remake_bucket(bus)
     for number in range(20):
         owned.put("second", b"x%d" % number)
         owned.put(f"new{number}", b"1")

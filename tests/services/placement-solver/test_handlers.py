@@ -14,7 +14,7 @@ from berth.contracts import names, subjects
 from berth.contracts.codec import decode, encode
 from berth.contracts.command import RefusePod
 from berth.contracts.ledger import Epoch, Plan, PlanStatus
-from berth.contracts.state import ElasticQuota
+from berth.contracts.state import ElasticQuota, Synced
 from berth.placement_solver.handlers import Handlers
 from berth.placement_solver.optimiser import Answer
 from berth.placement_solver.telling import TELL_AGAIN_S
@@ -233,6 +233,23 @@ async def test_nothing_is_planned_before_the_views_are_complete(solving: type[An
     run.epoch(3)  # demands a version that the view has not reached
     assert not rounds.handlers.may_plan()
     run.complete()
+    assert rounds.handlers.may_plan()
+
+
+@pytest.mark.parametrize("missing", ["pods", "reservations", "elasticquotas"])
+async def test_nothing_is_planned_before_a_state_that_begins_anew_has_shown_every_kind(
+    solving: type[Any], missing: str
+) -> None:
+    run = solving()
+    rounds = Rounds(run)
+    run.picture.reset_state()
+    for kind in ("pods", "reservations", "elasticquotas"):
+        if kind != missing:
+            run.state(subjects.synced_key(kind), Synced(kind=kind, version=run.version, complete=True))
+    run.picture.end_of_state()
+    assert not rounds.handlers.may_plan()
+    run.state(subjects.synced_key(missing), Synced(kind=missing, version=run.version, complete=True))
+    run.picture.end_of_state()
     assert rounds.handlers.may_plan()
 
 

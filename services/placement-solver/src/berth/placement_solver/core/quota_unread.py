@@ -67,8 +67,10 @@ class ElasticQuotas:
         A QUOTA that begins anew shows the default group last: with it, every group is there. One that lost its tail may
         show it all the time: then each of them is waited for a while.
         """
-        if not self._seen_at or not self.complete.is_known:
-            return self.complete.is_known
+        if not self.complete.is_known:
+            return False
+        if not self._seen_at:
+            return True
         if not knows(DEFAULT_GROUP):
             return False
         return now >= self.anew_at + WORKED_OUT_S or all(knows(name) for name in self._seen_at)
