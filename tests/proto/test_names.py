@@ -82,7 +82,13 @@ def test_the_watcher_carries_every_annotation_and_nothing_else_is_named_so(name:
 
 def test_names_say_what_they_name() -> None:
     own = {name for name, value in FULL.items() if value.startswith(OWN)}
-    assert own == {"ANNOTATION_ATTEMPT", "ANNOTATION_PLAN", "ANNOTATION_EPOCH", "ANNOTATION_QUOTA"}
+    assert own == {
+        "ANNOTATION_ATTEMPT",
+        "ANNOTATION_PLAN",
+        "ANNOTATION_EPOCH",
+        "ANNOTATION_QUOTA",
+        "ANNOTATION_REVISION",
+    }
     assert all("GANG" in name for name, value in METADATA.items() if value.startswith(names.GANG_PREFIX))
     assert all("QUOTA" in name for name, value in METADATA.items() if value.startswith(names.QUOTA_PREFIX))
     assert all("RESERV" in name for name, value in METADATA.items() if "/reserv" in value)

@@ -10,7 +10,7 @@ import pytest
 from berth.bus.port import Message
 from berth.cluster_writer.commands import Commands, NotNowError
 from berth.cluster_writer.picture import Picture
-from berth.contracts import subjects
+from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.command import ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
 from berth.contracts.errors import Broken
@@ -223,7 +223,16 @@ async def test_a_request_that_a_newer_one_has_overtaken_is_dropped(desk, api):
     await desk.send(strategy(70, revision=2))
     await desk.send(strategy(60, revision=1))
     assert applied(api)["spec"]["resourceUsedThresholdWithBE"]["cpuSuppressThresholdPercent"] == 70
+    assert applied(api)["metadata"]["annotations"] == {names.ANNOTATION_REVISION: "2"}, "so the next writer knows, too"
     assert api.calls["patch"] == 1
+
+
+@pytest.mark.parametrize("text", ["", "-3", "soon", "9" * 30, "²"])
+async def test_a_revision_that_is_none_holds_nothing_up(desk, api, text):
+    await desk.send(strategy(70, revision=2))
+    api.store.patch(SLO, {"metadata": {"annotations": {names.ANNOTATION_REVISION: text}}})
+    await desk.send(strategy(60, revision=1))
+    assert applied(api)["spec"]["resourceUsedThresholdWithBE"]["cpuSuppressThresholdPercent"] == 60
 
 
 async def test_an_object_of_a_former_node_is_not_made(desk, api):

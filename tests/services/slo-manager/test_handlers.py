@@ -2,6 +2,8 @@
 
 import json
 
+from msgspec.structs import replace
+
 from berth.bus.port import Entry
 from berth.contracts.codec import encode
 from berth.contracts.slo import NodeSLO
@@ -45,8 +47,8 @@ class Bench:
         self.view.end(1)
         self.desk.refresh()
 
-    def decide(self, name="n", revision=5):
-        return self.desk.decide(name, revision)
+    def decide(self, name="n", now_ms=5):
+        return self.desk.decide(name, now_ms)
 
 
 def test_nothing_is_decided_before_all_is_known():
@@ -79,6 +81,22 @@ def test_a_strategy_is_published_and_its_object_asked_for_once():
     assert (outcome.apply.owner.kind, outcome.apply.owner.name, outcome.apply.owner.uid) == ("Node", "n", "u")
     again = bench.decide()
     assert (again.strategy, again.apply, again.withdraw) == (None, None, False)
+
+
+def test_a_later_request_has_the_higher_revision_though_the_clock_went_back():
+    bench = Bench()
+    bench.node()
+    bench.config(enable=True)
+    bench.complete()
+    assert bench.decide(now_ms=1_000).strategy.revision == 1_000
+    bench.config(enable=False)
+    outcome = bench.decide(now_ms=400)
+    assert outcome.strategy.revision == outcome.apply.revision == 1_001
+    bench.node(pool="other")
+    assert bench.decide(now_ms=2_000).apply is None
+    assert bench.shelf.strategies["n"].revision == 1_001, "of the last request"
+    bench.config(enable=True)
+    assert bench.decide(now_ms=3_000).apply.revision == 3_000
 
 
 def test_what_only_people_read_asks_for_no_object():
@@ -198,7 +216,8 @@ def test_what_the_bucket_shows_otherwise_is_put_right():
     assert bench.marked == []
     bench.shelf.apply(entry("node.n", encode(NodeSLO(node="n"))))
     assert bench.marked == ["n"]
-    assert bench.decide().strategy == ours
+    again = bench.decide()
+    assert again.strategy == replace(ours, revision=again.apply.revision)
     bench.shelf.apply(entry("node.n", b"{"))
     assert bench.decide().strategy == ours
     bench.shelf.apply(entry("node.gone", b"{"))

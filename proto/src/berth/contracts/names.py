@@ -18,6 +18,8 @@ ANNOTATION_EPOCH = "scheduling.berth.sh/epoch"
 """Lease of cluster-writer: the epoch of the ledger."""
 ANNOTATION_QUOTA = "scheduling.berth.sh/quota"
 """Pod, at bind: `tree/group` that it was charged to."""
+ANNOTATION_REVISION = "scheduling.berth.sh/revision"
+"""NodeSLO: the request that it was last written for, so that no older one is carried out after it."""
 
 # --- QoS and priority (Koordinator) ----------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ class NodeSLO(Message, frozen=True, kw_only=True, tag="slo.set.v1"):
     `spec` is that of the NodeSLO object, whole, with the protocol's names; `cpu_suppress` repeats of it, typed, what
     Berth's node agent heeds. `strategies` names the node strategy that won, by section of the spec; a section that is
     not there follows the cluster's strategy. `uid` is the node's. `configured`: the ConfigMap exists; without it the
-    defaults hold, and no NodeSLO object is made of them.
+    defaults hold, and no NodeSLO object is made of them. `revision` is that of the last request for the object.
     """
 
     node: str
@@ -39,3 +39,4 @@ class NodeSLO(Message, frozen=True, kw_only=True, tag="slo.set.v1"):
     spec: dict[str, Any] = {}
     problems: list[Problem] = []
     configured: bool = True
+    revision: Integer = 0

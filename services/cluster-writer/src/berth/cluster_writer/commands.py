@@ -15,7 +15,7 @@ from berth.bus.port import Message
 from berth.cluster_writer import metrics
 from berth.cluster_writer.outbox import Note, Outbox
 from berth.cluster_writer.picture import Picture
-from berth.contracts import kube
+from berth.contracts import kube, names
 from berth.contracts.codec import decode
 from berth.contracts.command import ApplyObject, Command, EvictPod, PatchNode, PatchObject, RefusePod
 from berth.contracts.errors import Broken
@@ -43,8 +43,7 @@ APPLICABLE = {f"{resources.NODE_SLOS.api_version}/{resources.NODE_SLOS.plural}":
 """Cluster-scoped kinds whose objects other services may ask to have made, with what the kind is called."""
 NO_VERSION = "1"
 """That no object has: server-side apply makes a missing object in spite of it, and leaves one alone that is there."""
-REMEMBERED_MAX = 20_000
-
+REVISION_DIGITS_MAX = 18
 
 _OBJECT = msgspec.json.Decoder(kube.AnyObject)
 
@@ -61,8 +60,6 @@ class Commands:
         self._api = api
         self._outbox = outbox
         self._clock = clock
-        self._applied: dict[tuple[str, str], int] = {}
-        """Newest revision that was applied, by API path and name; the oldest entries are forgotten."""
         self._handlers: dict[type[Any], Callable[[Any], Awaitable[str]]] = {
             PatchNode: self.patch_node,
             PatchObject: self.patch_object,
@@ -138,13 +135,11 @@ class Commands:
     async def apply_object(self, command: ApplyObject) -> str:
         """Make an object say this spec: created when it is missing, taken over when others wrote what we decide.
 
-        The object is read, and the request guarded by its version, so that an older one never lands on a newer one.
+        The object is read, and the request guarded by its version, so that an older one never lands on a newer one,
+        whoever carried that out.
         """
         if command.api not in APPLICABLE:
             raise Broken("api", f"{command.api!r} is none of {', '.join(sorted(APPLICABLE))}")
-        known = (command.api, command.name)
-        if command.revision < self._applied.get(known, command.revision):
-            return "overtaken"
         owner = command.owner
         node = self._picture.nodes.get(owner.name) if owner is not None and owner.kind == "Node" else None
         if owner is not None and node is not None and node.uid != owner.uid:
@@ -153,13 +148,16 @@ class Commands:
         found = await self._api.get(resource, "", command.name)
         if not found.ok and not found.missing:
             return self._judge(found)
-        if command.revision < self._applied.get(known, command.revision):
+        missing = kube.Meta(name=command.name, resource_version=NO_VERSION)
+        shown = _OBJECT.decode(found.body).metadata if found.ok else missing
+        if command.revision < _revision(shown):
             return "overtaken"
         meta: dict[str, Any] = {
             "name": command.name,
+            "annotations": {names.ANNOTATION_REVISION: str(command.revision)},
             "ownerReferences": [] if owner is None else [msgspec.to_builtins(owner)],
             # Two requests for one object, or two tries of one, may be on their way at once: the last to begin holds.
-            "resourceVersion": _OBJECT.decode(found.body).metadata.resource_version if found.ok else NO_VERSION,
+            "resourceVersion": shown.resource_version,
         }
         body = {"apiVersion": resource.api_version, "kind": kind, "metadata": meta, "spec": command.spec}
         answer = await self._api.patch(
@@ -167,12 +165,7 @@ class Commands:
         )
         if answer.conflict:
             raise NotNowError("the object has changed meanwhile")
-        outcome = self._judge(answer)
-        if outcome == "done":
-            self._applied[known] = max(command.revision, self._applied.pop(known, 0))
-            if len(self._applied) > REMEMBERED_MAX:
-                del self._applied[next(iter(self._applied))]
-        return outcome
+        return self._judge(answer)
 
     async def refuse_pod(self, command: RefusePod) -> str:
         """Tell a pod's owner that it cannot be placed: a condition and an Event, only if that is news.
@@ -234,6 +227,12 @@ class Commands:
         if answer.repeat:
             raise NotNowError(f"{answer.status} {answer.message}")
         raise Broken("", f"the API server refuses it: {answer.status} {answer.message}")
+
+
+def _revision(meta: kube.Meta) -> int:
+    """That of the request which the object was last written for; 0 for an object of somebody else."""
+    text = (meta.annotations or {}).get(names.ANNOTATION_REVISION, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= REVISION_DIGITS_MAX else 0
 
 
 def _says(pod: kube.Pod, command: RefusePod) -> bool:

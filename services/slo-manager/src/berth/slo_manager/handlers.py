@@ -56,9 +56,10 @@ class Desk:
         self._told = self.config.problems
         return list(self.config.problems)
 
-    def decide(self, name: str, revision: int) -> Outcome:
+    def decide(self, name: str, now_ms: int) -> Outcome:
         """Bring SLO and the NodeSLO object in line with the strategies.
 
+        A request for the object is numbered by the clock, but always above the one before it, whatever clocks do.
         The shelf is changed at once, as if the write had happened: should it be refused, the bucket shows the other
         value and the node is looked at again. Nothing is decided before the view proves what is not there.
         """
@@ -71,12 +72,14 @@ class Desk:
             outcome.withdraw = named_key(NODE, name) in self.shelf.names
             self.shelf.put(name, None)
             return outcome
-        wanted = replace(render(node, self.config, published), configured=self.view.texts is not None)
+        before = published.revision if published is not None else 0
+        wanted = replace(render(node, self.config, published), configured=self.view.texts is not None, revision=before)
         if wanted == published:
             return outcome
-        outcome.strategy = wanted
         if self._sync_objects and _shows_otherwise(published, wanted):
-            outcome.apply = _object(node, wanted, revision)
+            wanted = replace(wanted, revision=max(now_ms, before + 1))
+            outcome.apply = _object(node, wanted)
+        outcome.strategy = wanted
         self.shelf.put(name, wanted)
         return outcome
 
@@ -93,7 +96,7 @@ def _shows_otherwise(published: NodeSLO | None, wanted: NodeSLO) -> bool:
     return (published.configured or wanted.configured) and shown != due
 
 
-def _object(node: Node, strategy: NodeSLO, revision: int) -> ApplyObject:
+def _object(node: Node, strategy: NodeSLO) -> ApplyObject:
     """Ask for the node's object; it goes with its node."""
     owner = OwnerReference(api_version="v1", kind="Node", name=node.name, uid=node.uid)
-    return ApplyObject(api=API, name=node.name, spec=strategy.spec, owner=owner, revision=revision)
+    return ApplyObject(api=API, name=node.name, spec=strategy.spec, owner=owner, revision=strategy.revision)

@@ -77,9 +77,9 @@ class Shell:
         problems = self.desk.refresh()
         if problems:
             self._refuse(problems)
-        revision = int(self.context.clock.now() * 1000)
+        now_ms = int(self.context.clock.now() * 1000)
         with DECIDING.time():
-            outcomes = [(name, self.desk.decide(name, revision)) for name in names]
+            outcomes = [(name, self.desk.decide(name, now_ms)) for name in names]
         for name, outcome in outcomes:
             try:
                 await self._carry_out(name, outcome)
