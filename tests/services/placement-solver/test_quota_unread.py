@@ -175,3 +175,24 @@ def test_a_state_that_starts_over_proves_nothing(run: Any) -> None:
     run.picture.end_of_state()
     assert charged(run, UNPROVEN_S - 0.01) == []
     assert charged(run, 0.01) == [f"/{DEFAULT}"]
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_a_gang_waits_for_the_quota_of_any_of_its_members(run: Any, late: int) -> None:
+    run.quota("known", max={"cpu": 4000})
+    run.pods(
+        pod(f"g-{index}").requests(cpu=1000).gang("g", 3).quota("team" if index == late else "known")
+        for index in range(3)
+    )
+    assert charged(run) == []
+    assert {waiting.message for waiting in run.picture.queue.waiting.values()} == {"quota team is not known yet"}
+    run.quota("team", max={"cpu": 4000})
+    assert sorted(charged(run)) == ["/known", "/known", "/team"]
+
+
+def test_a_gang_waits_as_long_as_the_last_of_its_members(run: Any) -> None:
+    run.pods(pod(f"g-{index}").requests(cpu=1000).gang("g", 3).quota(f"team-{index}") for index in (0, 1))
+    assert charged(run, 2.0) == []
+    run.pod(pod("g-2").requests(cpu=1000).gang("g", 3).quota("team-2"))
+    assert charged(run, UNPROVEN_S - 1.0) == []
+    assert charged(run, 1.0) == [f"/{DEFAULT}"] * 3

@@ -6,7 +6,7 @@ The picture takes messages in and keeps itself up to date, message by message an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from berth.contracts import names, subjects
 from berth.contracts.base import Reason
@@ -17,12 +17,12 @@ from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedRoom
 from berth.contracts.state import ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
 from berth.placement_solver.core.classes import ClassTable
-from berth.placement_solver.core.groups import Gangs, pods_of
+from berth.placement_solver.core.groups import Gang, Gangs, pods_of
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.queue import Queue, Waiting
-from berth.placement_solver.core.quota_unread import ElasticQuotas
+from berth.placement_solver.core.quota_unread import ElasticQuotas, Wait
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.reserved import Reservations, wish_of
 from berth.placement_solver.core.room import Room
@@ -171,7 +171,7 @@ class Picture:
             waiting = self.queue.take(self.now)
             if waiting is None:
                 break
-            if self._waits_for_its_quota(waiting):
+            if self._wait_for_quota(waiting, (waiting,)):
                 continue
             if not waiting.group:
                 units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
@@ -184,24 +184,36 @@ class Picture:
                 units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
                 taken += 1
             else:
-                unit = self._group_unit(waiting)
+                gangs = self.gangs.members_of_group(waiting.group)
+                members = [self.queue.waiting[name] for name in pods_of(gangs, self.queue.waiting)]
+                if self._wait_for_quota(waiting, members):
+                    continue
+                unit = self._group_unit(waiting, gangs)
                 units.append(unit)
                 taken += len(unit.candidates)
         return units, held_back
 
-    def _waits_for_its_quota(self, waiting: Waiting) -> bool:
-        """It names a quota group that QUOTA does not have, and it is too early to charge the default group."""
-        label = waiting.template.labels.get(names.LABEL_QUOTA_NAME)
-        if not label or self.quotas.knows(label):
+    def _wait_for_quota(self, waiting: Waiting, members: Iterable[Waiting]) -> bool:
+        """One of these names a quota group that QUOTA does not have, and it is too early to charge the default group.
+
+        `waiting`, which stands for them, is tried again when the longest wait is over.
+        """
+        waits = [wait for member in members if (wait := self._quota_wait(member)) is not None]
+        if not waits:
             return False
-        wait = self.elastic_quotas.wait_of(label, waiting.named_at, waiting.named_version)
-        if wait is None or self.now >= wait.until:
-            return False
+        wait = max(waits, key=lambda each: each.until)
         waiting.message = wait.reason.message
         self.queue.hold(waiting, (wait.reason,), self.now)
         self.queue.rest_until(waiting, wait.until)
         self._some_quota_unread = True
         return True
+
+    def _quota_wait(self, waiting: Waiting) -> Wait | None:
+        label = waiting.template.labels.get(names.LABEL_QUOTA_NAME)
+        if not label or self.quotas.knows(label):
+            return None
+        wait = self.elastic_quotas.wait_of(label, waiting.named_at, waiting.named_version)
+        return wait if wait is not None and self.now < wait.until else None
 
     def _look_at_unread_quotas(self, *, is_news: bool = False) -> None:
         """Who waits for a quota is tried again when there is news of one, or more is proven of all."""
@@ -210,8 +222,7 @@ class Picture:
         if self._some_quota_unread and (is_news or proven != before):
             self._some_quota_unread, self.quota_changed = False, True
 
-    def _group_unit(self, first: Waiting) -> Unit:
-        gangs = self.gangs.members_of_group(first.group)
+    def _group_unit(self, first: Waiting, gangs: Sequence[Gang]) -> Unit:
         self.queue.pull([first.name])
         pulled = {waiting.name: waiting for waiting in self.queue.pull(pods_of(gangs, self.queue.waiting))}
         pulled.setdefault(first.name, first)
