@@ -169,7 +169,7 @@ def test_a_state_that_starts_over_proves_nothing(run: Any) -> None:
     run.pod(asking())
     elastic_quotas_are_complete(run)
     run.picture.reset_state()
-    assert not run.picture.elastic_quotas
+    assert not run.picture.unread.elastic_quotas
     run.node("n1", cpu=10_000)
     run.pod(asking())
     run.picture.end_of_state()

@@ -22,12 +22,12 @@ from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.queue import Queue, Waiting
-from berth.placement_solver.core.quota_unread import ElasticQuotas, Wait
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.reserved import Reservations, wish_of
 from berth.placement_solver.core.room import Room
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Solver
+from berth.placement_solver.core.unread import Unread
 from berth.rules.member_order import member_key
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
@@ -52,16 +52,14 @@ class Picture:
         self.gangs = Gangs()
         self.queue = Queue()
         self.pod_groups: dict[str, PodGroup] = {}
-        self.elastic_quotas = ElasticQuotas()
-        self._proven = 0
+        self.unread = Unread(self.quotas)
         self.ledger_starts = 0
         self.changed_gangs: set[str] = set()
         self.now = 0.0
         self.now_ms = 0
         self.room_came_back = False
         self.quota_changed = False
-        self._some_quota_unread = False
-        self._trackers = {**self.book.complete, "elasticquotas": self.elastic_quotas.complete}
+        self._trackers = {**self.book.complete, "elasticquotas": self.unread.elastic_quotas.complete}
         self._traces: dict[Name, str] = {}
         self._observers: list[Callable[[Claim, bool], None]] = []
         self._foreign_for: tuple[tuple[str, ...], int] = ((), 0)
@@ -77,7 +75,7 @@ class Picture:
             self.queue.drop(waiting)
         self.gangs = Gangs()
         self.pod_groups.clear()
-        self.elastic_quotas.reset()
+        self.unread.reset_state()
         self.changed_gangs.clear()
 
     def end_of_state(self) -> None:
@@ -85,7 +83,7 @@ class Picture:
         for tracker in self._trackers.values():
             tracker.end()
         self._settle()
-        self._look_at_unread_quotas()
+        self._look_at_unread()
 
     def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool, trace: str | None) -> None:
         """Take in one message of STATE. Raises Broken for a malformed one."""
@@ -108,7 +106,7 @@ class Picture:
             if marker.kind in self._trackers:
                 self._trackers[marker.kind].marked(marker.version, marker.complete)
                 self._settle()
-                self._look_at_unread_quotas()
+                self._look_at_unread()
 
     def read_inventory(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of INVENTORY."""
@@ -133,18 +131,25 @@ class Picture:
     def reset_quota(self) -> None:
         """QUOTA starts over."""
         self.quotas.reset()
-        self.elastic_quotas.anew_at = self.now
+        self.unread.elastic_quotas.anew_at = self.now
 
     def knows_quotas(self) -> bool:
         """Whether QUOTA has what STATE shows of ElasticQuotas, as far as who pays depends on it."""
-        return self.elastic_quotas.are_in(self.quotas.knows, self.now)
+        return self.unread.elastic_quotas.are_in(self.quotas.knows, self.now)
 
     def read_reserved(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of RESERVATION."""
         kind, _, rest = key.partition(".")
         if kind == "reservation":
-            self.reservations.see(subjects.unescape(rest), None if deleted else decode(value, ReservedRoom))
+            name, room = subjects.unescape(rest), None if deleted else decode(value, ReservedRoom)
+            self.reservations.see(name, room)
+            self.unread.room.publish(name, room, self.now)
             self.room_came_back = True
+
+    def reset_reserved(self) -> None:
+        """RESERVATION starts over."""
+        self.reservations.reset()
+        self.unread.room.reset_rooms(self.now)
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
         """Take in one message of LEDGER."""
@@ -171,7 +176,7 @@ class Picture:
             waiting = self.queue.take(self.now)
             if waiting is None:
                 break
-            if self._wait_for_quota(waiting, (waiting,)):
+            if self._wait_for_views(waiting, (waiting,)):
                 continue
             if not waiting.group:
                 units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
@@ -186,41 +191,26 @@ class Picture:
             else:
                 gangs = self.gangs.members_of_group(waiting.group)
                 members = [self.queue.waiting[name] for name in pods_of(gangs, self.queue.waiting)]
-                if self._wait_for_quota(waiting, members):
+                if self._wait_for_views(waiting, members):
                     continue
                 unit = self._group_unit(waiting, gangs)
                 units.append(unit)
                 taken += len(unit.candidates)
         return units, held_back
 
-    def _wait_for_quota(self, waiting: Waiting, members: Iterable[Waiting]) -> bool:
-        """One of these names a quota group that QUOTA does not have, and it is too early to charge the default group.
-
-        `waiting`, which stands for them, is tried again when the longest wait is over.
-        """
-        waits = [wait for member in members if (wait := self._quota_wait(member)) is not None]
-        if not waits:
+    def _wait_for_views(self, waiting: Waiting, members: Iterable[Waiting]) -> bool:
+        """Whether something that these are to be judged by is on its way; `waiting` stands for them."""
+        wait = self.unread.longest_wait(members, self.now)
+        if wait is None:
             return False
-        wait = max(waits, key=lambda each: each.until)
         waiting.message = wait.reason.message
         self.queue.hold(waiting, (wait.reason,), self.now)
         self.queue.rest_until(waiting, wait.until)
-        self._some_quota_unread = True
         return True
 
-    def _quota_wait(self, waiting: Waiting) -> Wait | None:
-        label = waiting.template.labels.get(names.LABEL_QUOTA_NAME)
-        if not label or self.quotas.knows(label):
-            return None
-        wait = self.elastic_quotas.wait_of(label, waiting.named_at, waiting.named_version)
-        return wait if wait is not None and self.now < wait.until else None
-
-    def _look_at_unread_quotas(self, *, is_news: bool = False) -> None:
-        """Who waits for a quota is tried again when there is news of one, or more is proven of all."""
-        proven, before = self.elastic_quotas.complete.version, self._proven
-        self._proven = proven
-        if self._some_quota_unread and (is_news or proven != before):
-            self._some_quota_unread, self.quota_changed = False, True
+    def _look_at_unread(self, *, is_news: bool = False) -> None:
+        if self.unread.ends_waits(is_news=is_news):
+            self.quota_changed = True
 
     def _group_unit(self, first: Waiting, gangs: Sequence[Gang]) -> Unit:
         self.queue.pull([first.name])
@@ -367,12 +357,13 @@ class Picture:
         key = ("", name)
         tracker = self.book.complete["reservations"]
         if deleted:
+            reservation = None
             tracker.seen(_version(value))
-            self.book.see_reservation(key, None)
         else:
             reservation = decode(value, Reservation)
             tracker.seen(reservation.version)
-            self.book.see_reservation(key, reservation)
+        self.book.see_reservation(key, reservation)
+        self.unread.room.see(name, reservation, self.now)
         self._judge(key)
 
     def _read_node(self, name: str, value: bytes, deleted: bool) -> None:
@@ -383,12 +374,12 @@ class Picture:
         """Only which there are: QUOTA says what they allow."""
         namespace, name = _pair(rest)
         if deleted:
-            self.elastic_quotas.forget(namespace, name)
-            self.elastic_quotas.complete.seen(_version(value))
+            self.unread.elastic_quotas.forget(namespace, name)
+            self.unread.elastic_quotas.complete.seen(_version(value))
         else:
-            self.elastic_quotas.see(namespace, name, self.now)
-            self.elastic_quotas.complete.seen(decode(value, ElasticQuota).version)
-        self._look_at_unread_quotas(is_news=True)
+            self.unread.elastic_quotas.see(namespace, name, self.now)
+            self.unread.elastic_quotas.complete.seen(decode(value, ElasticQuota).version)
+        self._look_at_unread(is_news=True)
 
     def _read_pod_group(self, rest: str, value: bytes, deleted: bool) -> None:
         namespace, name = _pair(rest)

@@ -157,7 +157,7 @@ def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, member
             buckets.QUOTA, lambda e: picture.read_quota(e.key, e.value, e.deleted), picture.reset_quota
         ),
         buckets.RESERVATION: sink(
-            buckets.RESERVATION, lambda e: picture.read_reserved(e.key, e.value, e.deleted), picture.reservations.reset
+            buckets.RESERVATION, lambda e: picture.read_reserved(e.key, e.value, e.deleted), picture.reset_reserved
         ),
         buckets.LEDGER: sink(
             buckets.LEDGER,
