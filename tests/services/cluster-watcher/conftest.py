@@ -14,10 +14,13 @@ from berth.cluster_watcher.settings import Settings
 from berth.cluster_watcher.shell import Shell
 from berth.contracts import buckets, state
 from berth.contracts.codec import decode
+from berth.contracts.question import StatusAnswer
+from berth.contracts.subjects import question_subject
 from berth.kube import NODES, PODS, Kube, KubeSettings, Resource
 from berth.runtime import Context
 from berth.simcluster import SimCluster, SimSettings, serve
 from berth.testing.nats_server import NatsServer
+from berth.testing.views import eventually
 from berth.transaction.completeness import Completeness
 
 
@@ -132,6 +135,23 @@ class World:
         allocatable = {"cpu": "8", "memory": "16Gi", "pods": "110"}
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
         return await self.create(NODES, "", body)
+
+    async def status(self) -> StatusAnswer:
+        return decode(await self.bus.ask(question_subject("cluster-watcher", "status"), b"{}"), StatusAnswer)
+
+    def complete_markers(self, kind: str) -> list[int]:
+        """Versions of the markers that say a kind is complete."""
+        return [marker.version for marker in self.cluster.markers if marker.kind == kind and marker.complete]
+
+    async def synced(self) -> None:
+        """Wait until every kind has been marked complete."""
+        await eventually(
+            lambda: all(
+                any(marker.kind == kind and marker.complete for marker in self.cluster.markers)
+                for kind in ("pods", "nodes", "reservations", "devices", "elasticquotas")
+            ),
+            what=f"markers: {self.cluster.markers}",
+        )
 
     async def close(self) -> None:
         for task in self._tasks:

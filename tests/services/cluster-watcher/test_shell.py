@@ -1,4 +1,4 @@
-"""The whole watcher against a real nats-server and the simulated API."""
+"""The whole watcher against a real nats-server and the simulated API: what it reads is what followers see."""
 
 from __future__ import annotations
 
@@ -8,34 +8,10 @@ from typing import Any
 import msgspec
 
 from berth import telemetry
-from berth.bus import Bus
-from berth.cluster_watcher import publisher as publishing
-from berth.cluster_watcher import shell as watcher
 from berth.contracts import buckets, names, state
-from berth.contracts.codec import decode, encode
-from berth.contracts.question import StatusAnswer
-from berth.contracts.subjects import question_subject
-from berth.kube import CONFIG_MAPS, PODS, RESERVATIONS, Outages, Reflector
-from berth.simcluster import Fault
+from berth.contracts.codec import decode
+from berth.kube import CONFIG_MAPS, PODS, RESERVATIONS
 from berth.testing.views import eventually
-
-
-async def status_of(bus: Bus) -> StatusAnswer:
-    return decode(await bus.ask(question_subject("cluster-watcher", "status"), b"{}"), StatusAnswer)
-
-
-def complete_markers(world: Any, kind: str) -> list[int]:
-    return [marker.version for marker in world.cluster.markers if marker.kind == kind and marker.complete]
-
-
-async def synced(world: Any) -> None:
-    await eventually(
-        lambda: all(
-            any(marker.kind == kind and marker.complete for marker in world.cluster.markers)
-            for kind in ("pods", "nodes", "reservations", "devices", "elasticquotas")
-        ),
-        what=f"markers: {world.cluster.markers}",
-    )
 
 
 async def test_the_first_list_then_changes_then_deletions(world: Any, patched: Any) -> None:
@@ -43,7 +19,7 @@ async def test_the_first_list_then_changes_then_deletions(world: Any, patched: A
     for index in range(30):
         await world.create_pod(f"p{index}")
     shell, _ = await world.watcher(list_page=7)
-    await synced(world)
+    await world.synced()
     cluster = world.cluster
     assert cluster.pods == {f"p{index}" for index in range(30)}
     assert cluster.pod("p3").template.requests == {"cpu": 1000}
@@ -71,7 +47,7 @@ async def test_the_first_list_then_changes_then_deletions(world: Any, patched: A
     assert cluster.versions["pod.default.p4"] > version
     assert cluster.complete["pods"].version >= cluster.versions["pod.default.p4"]
     assert not cluster.went_back
-    answer = await status_of(world.bus)
+    answer = await world.status()
     assert (answer.service, answer.active, answer.ready) == ("cluster-watcher", True, True)
     assert answer.facts["pods"] == 29
     assert answer.facts["pods are"] == "synced"
@@ -80,7 +56,7 @@ async def test_the_first_list_then_changes_then_deletions(world: Any, patched: A
 
 async def test_a_pod_made_again_under_its_name(world: Any) -> None:
     await world.watcher()
-    await synced(world)
+    await world.synced()
     await world.create_pod("a")
     await eventually(lambda: world.cluster.pod("a"))
     first = world.cluster.pod("a")
@@ -112,7 +88,7 @@ async def test_every_kind_and_what_is_wrong_with_it(world: Any) -> None:
         },
     )
     await world.watcher(config_maps=["default/a", "default/absent"])
-    await synced(world)
+    await world.synced()
     await eventually(lambda: "configmap.default.a" in world.cluster.values)
     assert "configmap.default.b" not in world.cluster.values
     proven = {"configmap.default.a", "configmap.default.absent"}
@@ -121,7 +97,7 @@ async def test_every_kind_and_what_is_wrong_with_it(world: Any) -> None:
     assert reserved.template.requests == {"cpu": 2000}
     assert [problem.field for problem in reserved.problems] == [f"metadata.annotations[{names.ANNOTATION_ATTEMPT}]"]
     assert world.cluster.complete["reservations"].version >= reserved.version
-    answer = await status_of(world.bus)
+    answer = await world.status()
     assert answer.facts["reservations with problems, seen"] == 1
 
 
@@ -151,7 +127,7 @@ async def test_kinds_that_are_not_installed_hold_nothing_up(world: Any) -> None:
     shell, _ = await world.watcher()
     await eventually(lambda: shell.term is not None and shell._check() == (True, "synced"))
     await eventually(lambda: world.cluster.pod("a"))
-    facts = (await status_of(world.bus)).facts
+    facts = (await world.status()).facts
     assert facts["devices are"] == "not installed"
     assert facts["pods are"] == "synced"
     absent = [
@@ -164,236 +140,17 @@ async def test_kinds_that_are_not_installed_hold_nothing_up(world: Any) -> None:
 async def test_bookmarks_move_the_version_in_a_quiet_cluster(world: Any) -> None:
     await world.create_pod("a")
     await world.watcher()
-    await synced(world)
+    await world.synced()
     version = await world.create_node("n1")  # a version that no pod has
     await eventually(lambda: world.cluster.complete["pods"].version >= version)
     await eventually(lambda: world.cluster.complete["reservations"].version >= version)
-
-
-async def test_all_watches_share_the_end_of_an_outage(world: Any, monkeypatch: Any) -> None:
-    shared: list[object] = []
-
-    class Noted(Reflector[Any]):
-        def __init__(self, *args: Any, outages: Outages | None = None, **more: Any) -> None:
-            shared.append(outages)
-            super().__init__(*args, outages=outages, **more)
-
-    monkeypatch.setattr(watcher, "Reflector", Noted)
-    shell, _ = await world.watcher()
-    await eventually(lambda: shell.term is not None and len(shared) >= len(shell.term.sources))
-    assert isinstance(shared[0], Outages)
-    assert all(each is shared[0] for each in shared)
-
-
-async def test_an_expired_watch_leads_to_a_list_and_a_difference(world: Any) -> None:
-    for name in ("stays", "goes"):
-        await world.create_pod(name)
-    await world.watcher()
-    await synced(world)
-    before = world.cluster.versions["pod.default.stays"]
-    entries = world.cluster.entries
-    # No stream while this happens, and no history to resume from afterwards.
-    world.sim.faults.set((Fault(kind="error", verbs=("watch",), status=503),))
-    world.sim.hub.close()
-    await world.delete_pod("goes")
-    await world.create_pod("comes")
-    for collection in world.sim.store.state.collections.values():
-        collection.compact(0)
-    world.sim.faults.set(())
-    await eventually(lambda: world.cluster.pods == {"stays", "comes"})
-    assert world.cluster.versions["pod.default.stays"] == before
-    assert world.cluster.entries < entries + 60
-    assert not world.cluster.went_back
-
-
-async def test_another_api_server_with_other_objects(world: Any) -> None:
-    for index in range(20):
-        await world.create_pod(f"p{index}")
-    await world.watcher()
-    await synced(world)
-    await eventually(lambda: len(world.cluster.pods) == 20)
-    await world.restart_api()
-    listed = await world.create_pod("only")
-    await eventually(lambda: world.cluster.pods == {"only"})
-    await eventually(lambda: world.cluster.complete["pods"].version >= listed)
-    gone = world.cluster.versions["pod.default.p0"]
-    assert gone >= listed  # tombstones carry the list's version
-    assert not world.cluster.went_back
-
-
-async def test_a_list_that_changes_nothing_writes_nothing_but_a_marker(world: Any) -> None:
-    for index in range(10):
-        await world.create_pod(f"p{index}")
-    _, task = await world.watcher()
-    await synced(world)
-    await eventually(lambda: len(world.cluster.pods) == 10)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    world.cluster.markers.clear()
-    entries = world.cluster.entries
-    reached = await world.create_pod("new") - 1
-    await world.delete_pod("new")
-    await world.watcher("w2")
-    await eventually(lambda: complete_markers(world, "pods"))
-    await eventually(lambda: complete_markers(world, "nodes"))
-    assert all(marker.complete and marker.version > reached for marker in world.cluster.markers)
-    assert world.cluster.entries - entries == len(world.cluster.markers)
-
-
-async def test_the_bus_is_killed_and_comes_back(world: Any) -> None:
-    for index in range(50):
-        await world.create_pod(f"p{index}")
-    await world.watcher()
-    await synced(world)
-    await eventually(lambda: len(world.cluster.pods) == 50)
-    world.nats.kill()
-    for index in range(25):
-        await world.delete_pod(f"p{index}")
-    for index in range(50, 60):
-        await world.create_pod(f"p{index}")
-    world.nats.start()
-    last = await world.create_pod("last")
-    expected = {f"p{index}" for index in range(25, 60)} | {"last"}
-    await eventually(lambda: world.cluster.pods == expected, deadline_s=40)
-    await eventually(lambda: world.cluster.complete["pods"].version >= last, deadline_s=40)
-    assert not world.cluster.went_back
-
-
-async def test_the_bus_loses_the_tail_of_state(world: Any) -> None:
-    await world.create_pod("a")
-    shell, _ = await world.watcher()
-    await synced(world)
-    await eventually(lambda: world.cluster.pod("a"))
-    world.nats.stop()
-    saved = world.nats.save_store()
-    world.nats.start()
-    for index in range(20):
-        await world.create_pod(f"lost{index}")
-    await world.delete_pod("a")
-    await eventually(lambda: len(world.cluster.pods) == 20, deadline_s=40)
-    world.nats.kill()
-    world.nats.restore_store(saved)
-    for index in range(60):
-        await world.create_pod(f"new{index}")
-    world.nats.start()
-    expected = {f"lost{index}" for index in range(20)} | {f"new{index}" for index in range(60)}
-    await eventually(lambda: world.cluster.resets, deadline_s=40)
-    await eventually(lambda: world.cluster.pods == expected, deadline_s=40)
-    await eventually(lambda: shell.term is not None and shell._check() == (True, "synced"), deadline_s=40)
-    assert not world.cluster.went_back
-
-
-async def test_state_is_deleted_and_made_again(world: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(watcher, "ENSURE_S", 0.5)
-    for index in range(10):
-        await world.create_pod(f"p{index}")
-    shell, _ = await world.watcher()
-    await synced(world)
-    await eventually(lambda: len(world.cluster.pods) == 10)
-    await world.bus._link.request(f"$JS.API.STREAM.DELETE.KV_{buckets.STATE}", b"", timeout_s=5)
-    await eventually(lambda: world.cluster.resets, deadline_s=40)
-    last = await world.create_pod("after")
-    await eventually(lambda: len(world.cluster.pods) == 11, deadline_s=40)
-    await eventually(lambda: world.cluster.complete["pods"].version >= last, deadline_s=40)
-    assert shell._check() == (True, "synced")
-
-
-async def test_a_deleted_state_is_noticed_at_the_next_write(world: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(publishing, "STUCK_S", 0.5)
-    await world.create_pod("before")
-    await world.watcher()
-    await synced(world)
-    await world.bus._link.request(f"$JS.API.STREAM.DELETE.KV_{buckets.STATE}", b"", timeout_s=5)
-    last = await world.create_pod("after")
-    await eventually(lambda: world.cluster.resets, deadline_s=40)
-    await eventually(lambda: world.cluster.complete["pods"].version >= last, deadline_s=40)
-    assert world.cluster.pods == {"before", "after"}
-
-
-async def test_the_bucket_of_leases_is_deleted(world: Any) -> None:
-    await world.create_pod("before")
-    shell, _ = await world.watcher()
-    await synced(world)
-    await world.bus._link.request(f"$JS.API.STREAM.DELETE.KV_{buckets.LEASE}", b"", timeout_s=5)
-    await eventually(lambda: not shell.standby.active, deadline_s=20)
-    await eventually(lambda: shell.standby.active, deadline_s=20)
-    await world.create_pod("after")
-    await eventually(lambda: world.cluster.pods == {"before", "after"}, deadline_s=20)
-
-
-async def test_a_standby_takes_over(world: Any) -> None:
-    await world.create_pod("a")
-    first, task = await world.watcher("w1")
-    await synced(world)
-    second, _ = await world.watcher("w2")
-    assert second.term is None
-    assert second._check() == (True, "standby")
-    await eventually(lambda: first.standby.active)
-    assert not second.standby.active
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    await world.create_pod("b")
-    await eventually(lambda: second.standby.active)
-    await eventually(lambda: world.cluster.pods == {"a", "b"})
-    last = await world.create_pod("c")
-    await eventually(lambda: world.cluster.complete["pods"].version >= last)
-    assert not world.cluster.went_back
-
-
-async def test_two_that_both_believe_to_be_active_do_no_harm(world: Any, monkeypatch: Any) -> None:
-    """The lease is broken on purpose: every write is still fenced, and the end is right."""
-    for index in range(20):
-        await world.create_pod(f"p{index}")
-    for instance in ("w1", "w2"):
-        shell, _ = await world.watcher(instance)
-        monkeypatch.setattr(type(shell.standby._lease), "active", property(lambda self: True), raising=False)
-    await eventually(lambda: all(each.term is not None and each._check()[0] for each in world.shells))
-    for index in range(20, 60):
-        await world.create_pod(f"p{index}")
-        if index % 2:
-            await world.delete_pod(f"p{index - 20}")
-    expected = {f"p{index}" for index in range(60)} - {f"p{index - 20}" for index in range(20, 60) if index % 2}
-    await eventually(lambda: world.cluster.pods == expected, deadline_s=40)
-    assert not world.cluster.went_back
-
-
-async def test_what_a_woken_predecessor_left_behind_is_put_right(world: Any) -> None:
-    """Somebody else writes a pod that does not exist, and an older state of one that does."""
-    version = await world.create_pod("a")
-    await world.watcher()
-    await synced(world)
-    await eventually(lambda: world.cluster.pod("a"))
-    other = (await world.connect("other")).owned(buckets.STATE)
-    await other.ready()
-    ghost = state.Pod(namespace="default", name="ghost", uid="g", version=version - 1)
-    other.put("pod.default.ghost", encode(ghost))
-    await other.drain()
-    await eventually(lambda: "pod.default.ghost" in world.cluster.versions)
-    await eventually(lambda: world.cluster.pods == {"a"})
-    old = state.Pod(namespace="default", name="a", uid="old", version=version - 1)
-    other.put("pod.default.a", encode(old))
-    await other.drain()
-    await eventually(lambda: world.cluster.pod("a").version == version)
-    assert world.cluster.pod("a").uid != "old"
-
-
-async def test_a_marker_written_by_somebody_else_leads_to_a_list(world: Any) -> None:
-    await world.create_pod("a")
-    await world.watcher()
-    await synced(world)
-    other = (await world.connect("other")).owned(buckets.STATE)
-    await other.ready()
-    other.put("synced.pods", encode(state.Synced(kind="pods", version=1, complete=False)))
-    await other.drain()
-    count = len(complete_markers(world, "pods"))
-    await eventually(lambda: len(complete_markers(world, "pods")) > count)
 
 
 async def test_an_unbound_pod_begins_a_trace(world: Any) -> None:
     with telemetry.recorded_spans() as spans:
         await world.create_pod("before")
         await world.watcher()
-        await synced(world)
+        await world.synced()
         await world.create_pod("after")
         await eventually(lambda: world.cluster.pods == {"before", "after"})
         for name in ("before", "after"):
@@ -405,7 +162,7 @@ async def test_an_unbound_pod_begins_a_trace(world: Any) -> None:
 async def test_a_pod_that_cannot_be_read_is_refused_with_a_reason(world: Any) -> None:
     await world.create_pod("bad", annotations={names.ANNOTATION_ATTEMPT: "x" * 100_000})
     await world.watcher()
-    await synced(world)
+    await world.synced()
     await eventually(lambda: world.cluster.pod("bad"))
     seen = world.cluster.pod("bad")
     assert f"metadata.annotations[{names.ANNOTATION_ATTEMPT}]" in [problem.field for problem in seen.problems]
@@ -415,7 +172,7 @@ async def test_a_pod_that_cannot_be_read_is_refused_with_a_reason(world: Any) ->
 async def test_a_burst_of_changes_of_the_same_pods_arrives_in_order(world: Any, patched: Any) -> None:
     """A follower never reads a version before all that came before it."""
     await world.watcher()
-    await synced(world)
+    await world.synced()
     order: list[int] = []
 
     class Order:

@@ -1,0 +1,75 @@
+"""Two that write the same keys: the one that is behind is refused and told, and neither loses count."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.libs.bus.stored import STATE, last_sequence, read
+
+from berth.bus import Bus
+from berth.testing.views import View, eventually
+
+
+async def test_of_two_owners_the_one_that_is_behind_is_refused(bus: Bus, connect) -> None:
+    """A paused owner wakes up with a decision made before its successor's: it changes nothing, and is told."""
+    told: list[tuple[str, bytes]] = []
+    view = View()
+    paused = (await connect("paused")).owned(STATE, sink=view)
+    paused.on_conflict = lambda key: told.append((key, view.values[key]))
+    successor = bus.owned(STATE)
+    paused.put("a", b"1")
+    await paused.drain()
+    await successor.ready()
+
+    # Asleep: what its follower is sent stays unread, its write is decided on what it knew.
+    subscription = paused._follower._subscription
+    receive, unread = subscription.taker, []  # type: ignore[union-attr]
+    subscription.replace(unread.append)  # type: ignore[union-attr]
+    successor.put("a", b"2")
+    await successor.drain()
+    paused.put("a", b"stale")
+    await eventually(lambda: paused.conflicts == 1)
+    assert told == []
+    for msg in unread:
+        receive(msg)
+    await paused.drain()
+    assert await read(bus, "a") == b"2"
+    assert told == [("a", b"2")]
+    paused.put("a", b"decided again")
+    await paused.drain()
+    assert await read(bus, "a") == b"decided again"
+
+
+async def test_an_entry_by_somebody_else_takes_back_a_waiting_write(bus: Bus) -> None:
+    told: list[str] = []
+    owned = bus.owned(STATE, on_conflict=told.append)
+    await owned.ready()
+    await bus._link.request(f"$KV.{STATE}.a", b"foreign", timeout_s=5)
+    await eventually(lambda: told == ["a"])
+    assert set(owned.keys()) == {"a"}
+    await owned.drain()
+    assert owned.put("a", b"mine")
+    await owned.drain()
+    assert await read(bus, "a") == b"mine"
+
+
+async def test_two_owners_in_each_others_way_never_lose_count(bus: Bus, connect) -> None:
+    """Every key ends with a value that one of them decided last, and both agree on it."""
+    other_bus = await connect("other")
+    mine, other = View(), View()
+    owners = [bus.owned(STATE, sink=mine), other_bus.owned(STATE, sink=other)]
+    for owner in owners:
+        await owner.ready()
+    for round_number in range(30):
+        for number, owner in enumerate(owners):
+            for key in range(10):
+                owner.put(f"k{key}", b"%d.%d" % (number, round_number))
+        await asyncio.sleep(0)
+    for owner in owners:
+        await owner.drain()
+    end = await last_sequence(bus)
+    await eventually(lambda: all(owner._follower.sequence == end for owner in owners))
+    assert mine.values == other.values
+    for key, value in mine.values.items():
+        assert await read(bus, key) == value
+    assert all(owner._open == 0 for owner in owners)

@@ -1,0 +1,84 @@
+"""What the observer holds against nobody: what could not be known yet, and gangs that lost a member."""
+
+from __future__ import annotations
+
+from tests.libs.invariants.stage import gang, stage
+
+from berth.contracts import names
+
+
+def test_a_limit_lowered_a_moment_ago_is_nobodys_fault() -> None:
+    story = stage()
+    story.node("n1", cpu="0")
+    story.quota("blue", "0", parent="company")
+    story.place("a", quota="/blue")
+    assert story.broken == []
+    story.wait(11)
+    story.place("b", quota="/blue")
+    assert story.broken == ["I1b", "I2"]
+
+
+def test_a_strangers_bind_counts_once_everybody_can_know() -> None:
+    story = stage()
+    story.change("pods", "b", {"spec": {"schedulerName": "default-scheduler"}})
+    for name in ("b", "c"):
+        story.pod(name, uid=f"uid-foreign-{name}")
+        story.objects["pods"][name]["spec"]["schedulerName"] = "default-scheduler"
+        note = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"100"}}]}'
+        change = {
+            "metadata": {"annotations": {names.ANNOTATION_DEVICE_ALLOCATED: note}},
+            "spec": {"nodeName": "n1", "schedulerName": "default-scheduler"},
+        }
+        story.change("pods", name, change)
+    story.place("a", minors={0: 100})
+    assert story.broken == []
+    story.wait(11)
+    story.pod("d")
+    story.place("d", minors={0: 10})
+    assert story.broken == ["I1"]
+
+
+def test_a_gang_that_lost_a_member_may_stay_half() -> None:
+    story = stage()
+    gang(story, 2)
+    story.gang("g1", "g2")
+    story.bind("g1")
+    story.bind("g2")
+    story.delete("pods", "g2")
+    story.wait(100)
+    assert story.broken == []
+
+
+def test_a_gang_has_its_time_to_recover_after_the_last_fault() -> None:
+    story = stage()
+    gang(story, 2)
+    story.gang("g1", "g2")
+    story.bind("g1")
+    story.wait(10)
+    story.observer.trouble(20)
+    story.wait(10)
+    story.observer.trouble(15)  # five seconds longer
+    story.wait(34)
+    assert story.broken == []
+    story.wait(2)
+    assert story.broken == ["I3"]
+
+
+def test_a_gang_whose_member_leaves_while_it_is_bound() -> None:
+    story = stage()
+    gang(story, 2)
+    story.gang("g1", "g2")
+    story.delete("pods", "g2")
+    story.bind("g1")
+    story.wait(5)
+    assert story.broken == []
+
+
+def test_a_gang_whose_member_is_withdrawn_while_it_is_bound() -> None:
+    story = stage()
+    gang(story, 2)
+    story.gang("g1", "g2")
+    story.bind("g1")
+    story.withdraw("g2")
+    story.wait(100)
+    assert story.broken == []
