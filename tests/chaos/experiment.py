@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 
 from tests.chaos.field import Field
 from tests.chaos.table import HANG_S, TABLE, Row
+from tests.e2e.objects import DEVICES, NODES
 from tests.e2e.recount import broken_gangs, over_capacity
-from tests.e2e.whole import DEVICES, NODES, until
+from tests.e2e.waiting import until
 
 from berth.cli.judge import judge
 

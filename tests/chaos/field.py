@@ -16,7 +16,10 @@ from tests.chaos import mix
 from tests.chaos.eyes import Eyes
 from tests.chaos.load import Load
 from tests.e2e.clusters import Simulated
-from tests.e2e.whole import NODES, LedgerLog, Whole, run_whole, until
+from tests.e2e.ledger_log import LedgerLog
+from tests.e2e.objects import NODES
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole, run_whole
 
 from berth.bus.port import Message
 from berth.cli.load.api import Api

@@ -14,7 +14,7 @@ import pytest_asyncio
 from nats.aio.client import Client
 from tests.chaos.experiment import run
 from tests.chaos.field import BUS_CONFIG, Field, open_field
-from tests.e2e.whole import until
+from tests.e2e.waiting import until
 
 from berth.bus.errors import BusError
 from berth.contracts import buckets

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.e2e.clusters import KINDS, REAL, require_binaries
-
-from berth.testing.kube_server import KubeMissingError
+from tests.e2e.clusters import KINDS, REAL, skip_without_binaries
 
 DEADLINE_S = 120.0
 
@@ -29,13 +27,6 @@ def kind(request: pytest.FixtureRequest) -> str:
     if request.param == REAL:
         skip_without_binaries()
     return str(request.param)
-
-
-def skip_without_binaries() -> None:
-    try:
-        require_binaries()
-    except KubeMissingError as error:
-        pytest.skip(f"no real API server: {error}")
 
 
 @pytest.fixture(scope="module")

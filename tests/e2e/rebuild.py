@@ -17,7 +17,9 @@ import msgspec
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from tests.e2e.clusters import Simulated
-from tests.e2e.whole import Json, Whole, refusal_of, until
+from tests.e2e.objects import Json, refusal_of
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole
 
 from berth.cli.judge import read_bucket
 from berth.cli.load.api import Api

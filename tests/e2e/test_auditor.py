@@ -8,7 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
-from tests.e2e.whole import CORNER, PODS, Whole, run_whole, until
+from tests.e2e.corner import CORNER
+from tests.e2e.objects import PODS
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole, run_whole
 
 from berth.bus import Message
 from berth.cli.commands.status import ask_status

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.e2e.clusters import REAL, cluster_of
+from tests.e2e.corner import Corner
+from tests.e2e.objects import DEVICES, NODES, PODS, devices_of, gpu
 from tests.e2e.recount import over_capacity
-from tests.e2e.whole import DEVICES, NODES, PODS, Corner, Whole, devices_of, gpu, run_whole, until
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole, run_whole
 
 from berth.bus.errors import BusError
 from berth.bus.port import Entry

@@ -8,20 +8,12 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 from tests.e2e.clusters import Cluster
+from tests.e2e.corner import Corner
+from tests.e2e.objects import DEVICES, NODES, PODS, Json, devices_of, note
 from tests.e2e.recount import over_capacity
 from tests.e2e.standing import standing
-from tests.e2e.whole import (
-    DEVICES,
-    NODES,
-    PODS,
-    Corner,
-    Json,
-    Whole,
-    devices_of,
-    note,
-    run_whole,
-    until,
-)
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole, run_whole
 
 from berth.contracts import names
 

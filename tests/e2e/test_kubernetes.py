@@ -12,24 +12,12 @@ import msgspec
 import pytest
 import pytest_asyncio
 from tests.e2e.clusters import cluster_of
+from tests.e2e.corner import Corner
+from tests.e2e.ledger_log import LedgerLog, following
+from tests.e2e.objects import DEVICES, NODES, POD_GROUPS, PODS, QUOTAS, RESERVATIONS, Json, devices_of, note
 from tests.e2e.recount import over_capacity
-from tests.e2e.whole import (
-    DEVICES,
-    NODES,
-    POD_GROUPS,
-    PODS,
-    QUOTAS,
-    RESERVATIONS,
-    Corner,
-    Json,
-    LedgerLog,
-    Whole,
-    devices_of,
-    following,
-    note,
-    run_whole,
-    until,
-)
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole, run_whole
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode

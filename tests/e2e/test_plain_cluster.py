@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.e2e.clusters import cluster_of
-from tests.e2e.whole import Corner, Whole, run_whole
+from tests.e2e.corner import Corner
+from tests.e2e.whole import Whole, run_whole
 
 from berth.contracts import names
 

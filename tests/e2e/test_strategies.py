@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.e2e.clusters import HOME, cluster_of
-from tests.e2e.whole import NODES, Corner, Whole, run_whole, until
+from tests.e2e.corner import Corner
+from tests.e2e.objects import NODES
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole, run_whole
 
 from berth.contracts import buckets, names
 from berth.contracts.codec import decode

@@ -9,22 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.clusters import Cluster
+from tests.e2e.corner import Corner
+from tests.e2e.objects import DEVICES, NODES, POD_GROUPS, PODS, RESERVATIONS, Json, devices_of, note
 from tests.e2e.recount import broken_gangs, over_capacity
 from tests.e2e.standing import standing
-from tests.e2e.whole import (
-    DEVICES,
-    NODES,
-    POD_GROUPS,
-    PODS,
-    RESERVATIONS,
-    Corner,
-    Json,
-    Whole,
-    devices_of,
-    note,
-    run_whole,
-    until,
-)
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole, run_whole
 
 from berth.contracts import names
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from tests.e2e.whole import run_whole, until
+from tests.e2e.waiting import until
+from tests.e2e.whole import run_whole
 
 pytestmark = pytest.mark.e2e
 

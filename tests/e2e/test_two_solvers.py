@@ -9,8 +9,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from tests.e2e.ledger_log import LedgerLog, following
+from tests.e2e.objects import DEVICES, NODES, Json, refusal_of
 from tests.e2e.recount import broken_gangs, over_capacity
-from tests.e2e.whole import DEVICES, NODES, Json, LedgerLog, Whole, following, refusal_of, run_whole, until
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole, run_whole
 
 from berth.cli.load.api import Api
 from berth.cli.load.creator import create_all

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from berth.auditor.settings import Settings
-from berth.auditor.shell import BUSY_MESSAGES, Shell
+from berth.auditor.shell import BUSY_MESSAGES, CALM_S, Shell
 from berth.bus import Bus, BusSettings, Write
 from berth.bus.port import Committed, Message
 from berth.contracts import names, subjects
@@ -20,6 +20,7 @@ from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Epoch, Pla
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.kube import DEVICES, NODES, PODS, Kube, KubeSettings, resources
 from berth.runtime import Context
+from berth.runtime.clock import Clock, SystemClock
 from berth.simcluster import SimCluster, SimSettings, serve
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import eventually
@@ -49,15 +50,25 @@ class World:
         self._open: list[Bus | Kube] = [bus, kube]
         self._sequences: dict[str, int] = {}
 
-    async def auditor(self, instance: str = "one", **settings: Any) -> Shell:
+    async def auditor(self, instance: str = "one", clock: Clock | None = None, **settings: Any) -> Shell:
         bus = await Bus.connect(BusSettings(url=self.nats.url), service="auditor")
         kube = await Kube.connect(KubeSettings(url=self.sim.url))
         self._open += [bus, kube]
         chosen = Settings(**{**FAST, **settings})
-        shell = Shell(Context(service="auditor", settings=chosen, bus=bus, instance=instance), kube)
+        context = Context(service="auditor", settings=chosen, bus=bus, instance=instance, clock=clock or SystemClock())
+        shell = Shell(context, kube)
         self.shells.append(shell)
         self._tasks.append(asyncio.create_task(shell.run()))
         return shell
+
+    async def write_many(self, count: int) -> None:
+        """So many messages of the ledger, in one batch."""
+        plan = encode(Plan(id="p", status=PlanStatus.OPEN))
+        keys = [subjects.plan_key(1, f"p{number}") for number in range(count)]
+        outcome = await self.bus.ledger().commit([Write(key, plan, self._sequences.get(key, 0)) for key in keys])
+        assert isinstance(outcome, Committed)
+        first = outcome.sequence - count + 1
+        self._sequences |= {key: first + number for number, key in enumerate(keys)}
 
     async def stop(self, index: int) -> None:
         self._tasks[index].cancel()
@@ -154,6 +165,25 @@ class World:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for each in self._open:
             await each.close()
+
+
+class BusyClock(SystemClock):
+    """In each second for which the auditor waits whether it is calm, it reads as much of the ledger as says: no."""
+
+    def __init__(self, world: World) -> None:
+        self.is_busy = True
+        self.seconds = 0
+        self._world = world
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds != CALM_S:
+            await super().sleep(seconds)
+        elif self.is_busy:
+            self.seconds += 1
+            shelf = self._world.shells[0].shelf
+            until = shelf.read + BUSY_MESSAGES
+            await self._world.write_many(BUSY_MESSAGES)
+            await eventually(lambda: shelf.read >= until, what="the auditor has read it")
 
 
 @pytest.fixture
@@ -256,20 +286,11 @@ async def test_a_standby_goes_on(world: World) -> None:
 
 
 async def test_a_look_gives_way_while_many_decisions_are_made(world: World) -> None:
-    shell = await world.auditor(audit_patience_s=3600.0)
-
-    async def write_on() -> None:
-        number = 0
-        while True:
-            for _ in range(BUSY_MESSAGES // 8):
-                number += 1
-                await world.write(subjects.plan_key(1, f"p{number % 7}"), encode(Plan(id="p", status=PlanStatus.OPEN)))
-            await asyncio.sleep(0.02)
-
-    writing = asyncio.create_task(write_on())
-    await eventually(lambda: shell.shelf.read > 4 * BUSY_MESSAGES, what="a busy ledger")
+    clock = BusyClock(world)
+    shell = await world.auditor(clock=clock, audit_patience_s=3600.0)
+    await eventually(lambda: clock.seconds >= 4, what="some busy seconds")
     assert shell.desk.looks == 0
-    writing.cancel()
+    clock.is_busy = False
     await world.looks(1)
 
 

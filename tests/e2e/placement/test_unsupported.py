@@ -1,0 +1,54 @@
+"""What Berth does not do is refused by the name of the field, and holds up nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.e2e.corner import Corner
+
+from berth.contracts import names
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
+
+ANTI = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+        ]
+    }
+}
+SPREAD = [
+    {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+]
+UNSUPPORTED: dict[str, tuple[dict[str, Any], str]] = {
+    "volume claim": (
+        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+        "spec.volumes[0].persistentVolumeClaim",
+    ),
+    "anti-affinity": ({"affinity": ANTI}, "spec.affinity.podAntiAffinity"),
+    "topology spread": ({"topologySpreadConstraints": SPREAD}, "spec.topologySpreadConstraints"),
+    "cores of its own": ({"labels": {names.LABEL_QOS: "LSR"}}, "metadata.labels[koordinator.sh/qosClass]=LSR"),
+    "core binding": (
+        {"annotations": {names.ANNOTATION_RESOURCE_SPEC: '{"preferredCPUBindPolicy": "FullPCPUs"}'}},
+        f"metadata.annotations[{names.ANNOTATION_RESOURCE_SPEC}]",
+    ),
+    "RDMA": ({"requests": {"koordinator.sh/rdma": "100"}}, "resources.requests[koordinator.sh/rdma]"),
+}
+
+
+@pytest.mark.parametrize("what", UNSUPPORTED)
+async def test_what_is_not_supported_is_refused_by_name(corner: Corner, what: str) -> None:
+    await corner.node("n")
+    more, field = UNSUPPORTED[what]
+    await corner.pod("p", **more)
+    await corner.refused("p", f"unsupported: {field}")
+    why = await corner.whole.why(corner.namespace, "p")
+    assert why.outcome == "refused"
+    assert field in [reason.field for reason in why.reasons]
+    await corner.placed_now()
