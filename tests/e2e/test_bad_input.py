@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,14 +13,16 @@ from tests.e2e.clusters import REAL, cluster_of
 from tests.e2e.corner import Corner
 from tests.e2e.objects import DEVICES, NODES, PODS, devices_of, gpu
 from tests.e2e.recount import over_capacity
-from tests.e2e.waiting import until
+from tests.e2e.waiting import WAIT_S, until
 from tests.e2e.whole import Whole, run_whole
 
 from berth.bus.errors import BusError
-from berth.bus.port import Entry
+from berth.bus.port import Entry, Message
 from berth.contracts import buckets, names, subjects
-from berth.contracts.codec import encode
+from berth.contracts.codec import decode, encode
+from berth.contracts.event import ObjectRefused
 from berth.contracts.question import StatusQuestion
+from berth.testing.views import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
@@ -189,20 +192,28 @@ async def test_an_affinity_with_an_unknown_operator(corner: Corner) -> None:
 # --- other objects ---------------------------------------------------------------------------------------------------
 
 
-async def quota_refused(whole: Whole, before: float) -> None:
-    async def counted() -> bool:
-        return await whole.counted("quota-manager", "berth_quota_problems") > before
+@asynccontextmanager
+async def quotas_refused(whole: Whole) -> AsyncIterator[set[str]]:
+    """The names of quotas that are told to have problems meanwhile."""
+    found: set[str] = set()
 
-    await until(counted, "the problem to be counted")
+    async def hear(message: Message) -> None:
+        found.add(decode(message.data, ObjectRefused).name)
+
+    subscription = await whole.bus.subscribe("berth.v1.evt.quota.refused.>", hear)
+    try:
+        yield found
+    finally:
+        await subscription.unsubscribe()
 
 
 async def test_a_cycle_of_quotas_concerns_its_groups_only(whole: Whole, corner: Corner) -> None:
     await corner.node("n")
-    before = await whole.counted("quota-manager", "berth_quota_problems")
     one, two = f"{corner.namespace}-one", f"{corner.namespace}-two"
-    for name, parent in (("one", two), ("two", one)):
-        await corner.quota(name, {"cpu": "1"}, {"cpu": "4"}, parent=parent, is_parent=True)
-    await quota_refused(whole, before)
+    async with quotas_refused(whole) as refused:
+        for name, parent in (("one", two), ("two", one)):
+            await corner.quota(name, {"cpu": "1"}, {"cpu": "4"}, parent=parent, is_parent=True)
+        await eventually(lambda: refused & {one, two}, what="the cycle to be told", deadline_s=WAIT_S)
     good = await corner.quota("good", {"cpu": "1"}, {"cpu": "4"})
     await corner.bound(await corner.pod("fine", labels={names.LABEL_QUOTA_NAME: good}))
     await corner.pod("caught", labels={names.LABEL_QUOTA_NAME: one})
@@ -212,15 +223,9 @@ async def test_a_cycle_of_quotas_concerns_its_groups_only(whole: Whole, corner: 
 
 async def test_a_quota_with_a_minimum_below_zero(whole: Whole, corner: Corner) -> None:
     await corner.node("n")
-    before = await whole.counted("quota-manager", "berth_quota_problems")
-    seen = await whole.counted("cluster-watcher", "berth_cluster_malformed_total")
-    quota = await corner.quota("q", {"cpu": "-4"}, {"cpu": "2"})
-
-    async def counted() -> bool:
-        problems = await whole.counted("quota-manager", "berth_quota_problems")
-        return problems > before or await whole.counted("cluster-watcher", "berth_cluster_malformed_total") > seen
-
-    await until(counted, "the minimum to be noticed")
+    async with quotas_refused(whole) as refused:
+        quota = await corner.quota("q", {"cpu": "-4"}, {"cpu": "2"})
+        await eventually(lambda: quota in refused, what="the minimum to be told", deadline_s=WAIT_S)
     await corner.bound(await corner.pod("fine", labels={names.LABEL_QUOTA_NAME: quota}))
     firm = {names.LABEL_QUOTA_NAME: quota, names.LABEL_QUOTA_PREEMPTIBLE: "false"}
     await corner.pod("firm", labels=firm)
