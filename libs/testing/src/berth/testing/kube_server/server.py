@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import ssl
 import subprocess
 import tempfile
@@ -252,6 +253,23 @@ class KubeServer:
         revision = int(self._etcd_call("kv/range", {"key": "AA=="})["header"]["revision"])
         self._etcd_call("kv/compaction", {"revision": revision, "physical": True})
         return revision
+
+    def back_up(self, to: Path) -> None:
+        """Copy etcd's data into a folder that must not exist; both servers stand still meanwhile."""
+        self.api.kill()
+        self.etcd.stop()
+        shutil.copytree(self.home / "etcd", to)
+        self.etcd.start()
+        self.api.start()
+
+    def restore(self, backup: Path) -> None:
+        """Go back to what `back_up` copied: objects and versions are those of that time."""
+        self.api.kill()
+        self.etcd.kill()
+        shutil.rmtree(self.home / "etcd")
+        shutil.copytree(backup, self.home / "etcd")
+        self.etcd.start()
+        self.api.start()
 
     def _etcd_call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(fetch(f"{self._etcd_url}/v3/{path}", json.dumps(body).encode()))
