@@ -101,9 +101,11 @@ def schedule(rng: random.Random, end_s: float) -> list[Fault]:
 def replicas(rng: random.Random) -> dict[str, int]:
     """How many of each service run: mostly one, sometimes a second solver, or a stand-by of those that lead.
 
-    Now and then the auditor looks on, or slo-manager sees to the strategies of nodes.
+    Now and then the auditor looks on, or slo-manager sees to the strategies of nodes, and mostly there is a node then
+    that follows them.
     """
     found = {
         service: 2 if rng.random() < (0.35 if service == "placement-solver" else 0.15) else 1 for service in SERVICES
     }
-    return found | {"auditor": int(rng.random() < 0.15), "slo-manager": int(rng.random() < 0.15)}
+    found |= {"auditor": int(rng.random() < 0.15), "slo-manager": int(rng.random() < 0.15)}
+    return found | {"node-qos-enforcer": int(found["slo-manager"] and rng.random() < 0.7)}

@@ -13,9 +13,13 @@ import random
 import re
 import time
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
+from tests.simulation.node_agent import NODE_AGENT, Machine
+from tests.simulation.node_agent import faults as agent_faults
 from tests.simulation.planted import PLANTED
 from tests.simulation.services import SPECS
 from tests.simulation.settled import alarms, held_by_nodes, unsettled
@@ -86,7 +90,12 @@ def _run(
     strikes = temper.faults(_chance(seed, "faults"), temper.end_s)
     replicas = temper.replicas(_chance(seed, "replicas"))
     level: Level = "debug" if verbose else "info"
-    stand = build(seed, manifests, replicas, log_level=level, specs=temper.specs(SPECS))
+    machine: Machine | None = None
+    if replicas.get(NODE_AGENT):
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-node-")))
+        machine = Machine(folder, _chance(seed, "machine"), temper.end_s)
+        strikes = sorted([*strikes, *agent_faults(_chance(seed, "faults of the agent"), temper.end_s)])
+    stand = build(seed, manifests, replicas, log_level=level, specs=temper.specs(SPECS), machine=machine)
     stack.callback(stand.world.close)
     stack.enter_context(stand.journal)
     stack.enter_context(unmetered())

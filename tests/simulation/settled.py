@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+from tests.simulation import node_agent
 from tests.simulation.services import SLO_MANAGER
 from tests.simulation.stand import Stand
 from tests.simulation.workload import STRATEGY
@@ -30,6 +31,7 @@ def unsettled(stand: Stand) -> list[str]:
     found += list(_pods(stand.kube))
     found += list(_decisions(stand))
     found += list(_strategies(stand))
+    found += list(node_agent.unsettled(stand))
     return found if len(found) <= SHOWN else [*found[:SHOWN], f"and {len(found) - SHOWN} more"]
 
 

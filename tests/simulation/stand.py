@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.services import BESIDE, SPECS
 
@@ -28,6 +28,9 @@ from berth.testing.simulation.process import Process
 from berth.testing.simulation.scheduling import WorldScheduler
 from berth.testing.simulation.services import Host, ServiceSpec
 from berth.testing.simulation.world import World
+
+if TYPE_CHECKING:
+    from tests.simulation.node_agent import Machine
 
 LEDGER: Final = f"KV_{buckets.LEDGER}"
 STATE: Final = f"KV_{buckets.STATE}"
@@ -94,6 +97,8 @@ class Stand:
     nats: Nats
     host: Host
     observer: Observer
+    machine: Machine | None = None
+    """A node with an agent, in some runs."""
 
 
 def build(
@@ -103,6 +108,7 @@ def build(
     *,
     log_level: Level,
     specs: Iterable[ServiceSpec] = SPECS,
+    machine: Machine | None = None,
 ) -> Stand:
     """Everything in place, the services started; nothing has run yet."""
     world = World(seed)
@@ -129,7 +135,10 @@ def build(
         )
 
     host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
-    stand = Stand(world, journal, kube, nats, host, observer)
+    stand = Stand(world, journal, kube, nats, host, observer, machine)
+    if machine is not None:
+        machine.live(stand)
+        specs = [*specs, machine.spec()]
     for spec in specs:
         host.run(spec, replicas=replicas.get(spec.name, int(spec.name not in BESIDE)))
     return stand

@@ -15,7 +15,14 @@ from berth.testing.simulation.services import Replica
 DOWNTIME_S = 1.0
 AFTERMATH_S = 12.0
 """What a fault costs when it is over: a start, a Lease to be waited for, and a pause between two tries."""
-BYSTANDERS = ("cluster-watcher", "device-inventory", "quota-manager", "reservation-manager", "placement-solver")
+BYSTANDERS = (
+    "cluster-watcher",
+    "device-inventory",
+    "quota-manager",
+    "reservation-manager",
+    "placement-solver",
+    "node-qos-enforcer",
+)
 """What befalls them keeps nobody from carrying out what is decided."""
 WATCHED_ONLY = ("nodes", "devices", "podgroups", "elasticquotas", "namespaces")
 """Kinds that only cluster-watcher lists. Of pods and Reservations cluster-writer needs the consistent list to raise an
@@ -52,6 +59,8 @@ class Striker:
         self._set_api()
         self._set_bus()
         stand.kube.come_back()
+        if stand.machine is not None:
+            stand.machine.make_group()
         for process in list(self._paused):
             self._resume(process)
         if not stand.nats.running:
@@ -107,6 +116,12 @@ class Striker:
         process = self._replica(fault).process
         if process is not None:
             self._stand.nats.stall(process, fault.for_s)
+
+    def _group_gone(self, fault: Fault) -> None:
+        machine = self._stand.machine
+        if machine is not None and not self._calm:
+            machine.lose_group()
+            self._later(fault.for_s, machine.make_group)
 
     # --- the bus ------------------------------------------------------------------------------------------------------
 

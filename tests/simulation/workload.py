@@ -261,16 +261,21 @@ def _nodes(rng: random.Random, size: Size) -> list[Timed]:
     return done
 
 
+def strategy_manifest(*, enable: bool, percent: int) -> Json:
+    """The ConfigMap that says what best-effort pods may use of a node."""
+    strategy = {"enable": enable, "cpuSuppressThresholdPercent": percent, "cpuSuppressPolicy": "cfsQuota"}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": CONFIG_MAP.partition("/")[2], "namespace": HOME},
+        "data": {STRATEGY: json.dumps({"clusterStrategy": strategy})},
+    }
+
+
 def _strategies(rng: random.Random, size: Size) -> list[Timed]:
-    """What best-effort pods may use of a node, set by somebody and thought over now and then."""
+    """Strategies, set by somebody and thought over now and then."""
     done: list[Timed] = []
     for _ in range(rng.choice((0, 1, 3))):
-        strategy = {"enable": rng.random() < 0.7, "cpuSuppressThresholdPercent": rng.randrange(40, 90)}
-        manifest = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": CONFIG_MAP.partition("/")[2], "namespace": HOME},
-            "data": {STRATEGY: json.dumps({"clusterStrategy": strategy})},
-        }
+        manifest = strategy_manifest(enable=rng.random() < 0.7, percent=rng.randrange(40, 90))
         done.append(Timed(rng.uniform(0.0, size.end_s), Put(manifest)))
     return done

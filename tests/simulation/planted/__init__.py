@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_writer as writer
 from tests.simulation.planted import tempers
@@ -69,6 +70,9 @@ PLANTED: Final[dict[str, Bug]] = {
     "quota unread": Bug("pods are placed before QUOTA shows who pays", solver.quotas_unread, tempers.QUOTAS_LOST),
     "another stream": Bug(
         "an owner goes on in a stream that is not the one it read", solver.any_stream, tempers.STATE_REMADE
+    ),
+    "held once": Bug(
+        "a node agent takes what it wrote for what holds the group", agent.held_once, tempers.GROUPS_MADE_ANEW
     ),
     "ack first": Bug("a message is acknowledged before its effect", writer.acked_before_effect, tempers.API_TROUBLE),
     "timer": Bug("a decision lapses after 2.5 s without a bind", solver.released_on_a_timer, tempers.SLOW_WRITER),

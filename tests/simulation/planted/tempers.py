@@ -27,6 +27,11 @@ def two_solvers(rng: random.Random) -> Mapping[str, int]:
     return {SOLVER: 2}
 
 
+def with_an_agent(rng: random.Random) -> Mapping[str, int]:
+    """A node that follows the strategies of slo-manager."""
+    return {"slo-manager": 1, "node-qos-enforcer": 1}
+
+
 SHORT: Final = Temper(
     end_s=70.0,
     whole_s=80.0,
@@ -152,3 +157,11 @@ API_TROUBLE: Final = replace(
     whole_s=45.0,
 )
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, trouble.paused(WRITER, 2.0, 6.0)))
+GROUPS_MADE_ANEW: Final = replace(
+    SHORT,
+    size=Size(nodes=1, singles=10),
+    actions=users.strategy,
+    replicas=with_an_agent,
+    faults=every(20.0, trouble.group_made_anew),
+)
+"""A node whose best-effort group kubelet makes again, while a strategy is in force."""

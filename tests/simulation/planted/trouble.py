@@ -33,6 +33,11 @@ def nothing(rng: random.Random, at_s: float) -> list[Fault]:
     return []
 
 
+def group_made_anew(rng: random.Random, at_s: float) -> list[Fault]:
+    """kubelet takes the best-effort group away, and makes it again."""
+    return [Fault(at_s, "group gone", for_s=rng.uniform(0.1, 4.0))]
+
+
 def late(target: str, most_s: float, for_s: float = 6.0) -> Draw:
     """A view that lags for a while."""
     return lambda rng, at_s: [Fault(at_s, "late view", target, most_s, for_s * rng.uniform(0.5, 1.5))]

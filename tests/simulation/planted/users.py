@@ -13,10 +13,12 @@ from tests.simulation.workload import (
     Create,
     Delete,
     Json,
+    Put,
     Size,
     Timed,
     _quota,
     node,
+    strategy_manifest,
 )
 
 from berth.simcluster.generate.build import PodRequest, pod_manifest
@@ -191,3 +193,9 @@ def queuers(rng: random.Random, size: Size) -> list[Timed]:
     """Pods that stay for good, more than there is room for: most of them have to be told so."""
     made = [pod_manifest(f"pod-{number}", CARD, namespace=NAMESPACE) for number in range(size.singles)]
     return sorted((Timed(rng.uniform(3.0, size.end_s), Create(pod)) for pod in made), key=lambda timed: timed.at_s)
+
+
+def strategy(rng: random.Random, size: Size) -> list[Timed]:
+    """Best-effort pods are held from the beginning, under a threshold that stays."""
+    held = strategy_manifest(enable=True, percent=rng.randrange(40, 90))
+    return [Timed(1.0, Put(held)), *crowd(rng, size)]

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import msgspec
 
@@ -35,18 +35,33 @@ if TYPE_CHECKING:
 BusFactory = Callable[[Process, BusSettings, str], Awaitable[BusPort]]
 """Connects a process to the bus: process, settings, name of the service."""
 
+Main = Callable[[Context[Any]], Awaitable[None]]
+
 _CLOSE_TIMEOUT_S: Final = 2.0
 _FAILED_DRAIN_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSpec:
-    """A service that can be run: what its `__main__` hands to `berth.runtime.run`, and its environment."""
+    """A service that can be run: what its `__main__` hands to `berth.runtime.run`, and its environment.
+
+    A program with a half that waits for no bus has `halves` instead of `main`: `main` and `before_bus`, made anew for
+    each process, since they share what they know.
+    """
 
     name: str
     settings_type: type[Any]
-    main: Callable[[Context[Any]], Awaitable[None]]
+    main: Main | None = None
+    halves: Callable[[], tuple[Main, Main]] | None = None
     environ: Mapping[str, str] = field(default_factory=dict)
+
+    def program(self) -> tuple[Main, Main | None]:
+        """`main` and `before_bus` of a new process. Raises ValueError for a service that is neither."""
+        if self.halves is not None:
+            return self.halves()
+        if self.main is None:
+            raise ValueError(f"{self.name}: neither main nor halves")
+        return self.main, None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,22 +143,30 @@ class Replica:
         stop = self._stop = asyncio.Event()
         bus: BusPort | None = None
 
-        async def connect_and_main() -> None:
-            nonlocal bus
-            bus = await host.connect_bus(process, bus_settings(settings), spec.name)
-            self.context = Context(
+        health = Health(beat_timeout_s=settings.heartbeat_timeout_s, monotonic=process.clock.monotonic)
+        service_main, before_bus = spec.program()
+
+        def context(connected: BusPort) -> Context[Any]:
+            return Context(
                 service=spec.name,
                 settings=settings,
-                bus=bus,
+                bus=connected,
                 instance=self.instance,
                 clock=process.clock,
                 random=process.random,
-                health=Health(beat_timeout_s=settings.heartbeat_timeout_s, monotonic=process.clock.monotonic),
+                health=health,
                 log=log,
                 supervisor=supervisor,
                 connect_kube=host.connect_kube(process),
             )
-            await spec.main(self.context)
+
+        async def connect_and_main() -> None:
+            nonlocal bus
+            if before_bus is not None:
+                supervisor.spawn(_awaited(before_bus(context(cast("BusPort", _NoBus())))), name="before-bus")
+            bus = await host.connect_bus(process, bus_settings(settings), spec.name)
+            self.context = context(bus)
+            await service_main(self.context)
 
         main = supervisor.spawn(connect_and_main(), name="main")
         stopping = asyncio.create_task(stop.wait())
@@ -226,6 +249,17 @@ class Host:
     def _again(self, replica: Replica) -> None:
         if replica.wanted and not replica.up:
             self.launch(replica)
+
+
+class _NoBus:
+    """What a half has that waits for no bus."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError(f"bus.{name}: this half runs without a bus")
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
 
 
 async def _no_kube(settings: KubeSettings, clock: Clock) -> Kube:

@@ -1,0 +1,177 @@
+"""A node with an agent: a machine made of files, services on it that use its CPU, and best-effort pods to be held.
+
+The agent reads and writes real files below a folder of the run's own; what a kernel would count there is counted by
+virtual time. Its faults are drawn apart from those of the others: killed, paused, cut off the bus, and a best-effort
+group that kubelet makes anew, held by nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from tests.simulation.faults import Fault
+from tests.simulation.stand import Stand
+from tests.simulation.workload import CPU_MILLI, STRATEGY
+
+from berth.contracts import buckets
+from berth.contracts.codec import decode
+from berth.contracts.metrics import NodeMetrics
+from berth.contracts.slo import CONFIG_MAP
+from berth.contracts.subjects import named_key
+from berth.node_qos_enforcer.core.cgroup_paths import KUBE_QOS, qos_dir
+from berth.node_qos_enforcer.settings import Settings
+from berth.node_qos_enforcer.shell import SERVICE, Agent
+from berth.simcluster.store.resource import CONFIGMAPS, NODES
+from berth.testing.simulation.nats.message import NANO
+from berth.testing.simulation.services import ServiceSpec
+from berth.testing.simulation.world import EPOCH_S
+
+NODE_AGENT: Final = SERVICE
+NODE: Final = "node-0"
+CORES: Final = CPU_MILLI // 1000
+TICK_S: Final = 1.0
+LOOK_S: Final = 10.0
+BUSY: Final = (0.5, 2.0, 5.0)
+"""Cores that the services of the node use, now this and now that."""
+CLOSE_US: Final = CORES * 1_000 + 2_000
+"""A quota that is off by a percent of the node is not written again; and measuring is exact to some milli-cores."""
+LATE_S: Final = 40.0
+_MEMORY: Final = "file 7\nanon 9\ninactive_file 3\nactive_file 4\ninactive_anon 0\nactive_anon 9\nunevictable 0"
+_GROUPS: Final = "sys/fs/cgroup"
+_BEST_EFFORT: Final = f"{_GROUPS}/{qos_dir('systemd', 'BestEffort')}"
+_SERVICES: Final = f"{qos_dir('systemd', 'Burstable')}/kubepods-burstable-pod11111111_services.slice"
+
+
+class Machine:
+    """Files as a kernel with one control-group hierarchy shows them."""
+
+    def __init__(self, folder: Path, rng: random.Random, end_s: float) -> None:
+        self._folder = folder
+        self._busy = sorted((rng.uniform(0.0, end_s), rng.choice(BUSY)) for _ in range(4))
+        self.busy_cores = BUSY[0]
+        self._used_s = 0.0
+        self._write("sys/devices/system/cpu/online", f"0-{CORES - 1}")
+        self._write("sys/devices/system/node/online", "0")
+        self._write("sys/devices/system/node/node0/cpulist", f"0-{CORES - 1}")
+        for cpu in range(CORES):
+            self._write(f"sys/devices/system/cpu/cpu{cpu}/topology/core_id", f"{cpu // 2}")
+            self._write(f"sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id", "0")
+        self._write("proc/meminfo", "MemTotal: 67108864 kB\nMemFree: 33554432 kB\nMemAvailable: 50331648 kB")
+        self._write(f"{_GROUPS}/cgroup.controllers", "cpuset cpu io memory pids")
+        for qos in KUBE_QOS:
+            self._group(qos_dir("systemd", qos))
+        self._group(_SERVICES)
+        self._count()
+
+    def spec(self) -> ServiceSpec:
+        """Its agent, which enforces."""
+
+        def halves() -> Any:
+            agent = Agent()
+            return agent.main, agent.before_bus
+
+        environ = {
+            "BERTH_NODE_NAME": NODE,
+            "BERTH_PROC_ROOT": str(self._folder / "proc"),
+            "BERTH_SYS_ROOT": str(self._folder / "sys"),
+            "BERTH_STRATEGY_FILE": str(self._folder / "strategy.json"),
+            "BERTH_ENFORCE": "true",
+            "BERTH_ENFORCE_INTERVAL_S": "2",
+            "BERTH_INTERVAL_S": f"{LOOK_S:g}",
+        }
+        return ServiceSpec(name=NODE_AGENT, settings_type=Settings, halves=halves, environ=environ)
+
+    def live(self, stand: Stand) -> None:
+        """Count on, second after second."""
+        self._used_s += self.busy_cores * TICK_S
+        now_s = stand.world.now
+        while self._busy and self._busy[0][0] <= now_s:
+            self.busy_cores = self._busy.pop(0)[1]
+        self._count()
+        stand.world.later(TICK_S, None, self.live, stand)
+
+    def lose_group(self) -> None:
+        """Somebody takes the best-effort group away."""
+        shutil.rmtree(self._folder / _BEST_EFFORT, ignore_errors=True)
+
+    def make_group(self) -> None:
+        """It is there again, held by nothing."""
+        if not (self._folder / _BEST_EFFORT).exists():
+            self._group(qos_dir("systemd", "BestEffort"))
+
+    def quota_us(self) -> int | None:
+        """What holds the best-effort group; None: nothing."""
+        quota = (self._folder / _BEST_EFFORT / "cpu.max").read_text().split()[0]
+        return None if quota == "max" else int(quota)
+
+    def _count(self) -> None:
+        ticks = int(self._used_s * 100)
+        self._write("proc/stat", f"cpu  {ticks} 0 0 5000 100 0 0 0 0 0\ncpu0 {ticks} 0 0 5000 100 0 0 0 0 0")
+        for group in (_SERVICES, qos_dir("systemd", "Burstable"), qos_dir("systemd", "Guaranteed")):
+            self._write(f"{_GROUPS}/{group}/cpu.stat", f"usage_usec {int(self._used_s * 1e6)}\nuser_usec 1")
+
+    def _group(self, path: str) -> None:
+        base = f"{_GROUPS}/{path}"
+        self._write(f"{base}/cpu.stat", "usage_usec 0\nuser_usec 1")
+        self._write(f"{base}/memory.stat", _MEMORY)
+        self._write(f"{base}/cpu.max", "max 100000")
+        self._write(f"{base}/cpuset.cpus", "")
+        self._write(f"{base}/cpuset.cpus.effective", f"0-{CORES - 1}")
+
+    def _write(self, path: str, text: str) -> None:
+        file = self._folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n")
+
+
+def faults(rng: random.Random, end_s: float) -> list[Fault]:
+    """What befalls the agent, in order of time."""
+    found: list[Fault] = []
+    for _ in range(rng.choice((0, 2, 6))):
+        at_s, for_s = rng.uniform(5.0, end_s), rng.choice((0.5, 3.0, 20.0)) * rng.uniform(0.5, 1.5)
+        found.append(
+            rng.choice(
+                (
+                    Fault(at_s, "kill", NODE_AGENT, rng.choice((0, 3, 30))),
+                    Fault(at_s, "pause", NODE_AGENT, for_s=for_s),
+                    Fault(at_s, "cut", NODE_AGENT, for_s=for_s),
+                    Fault(at_s, "group gone", NODE_AGENT, for_s=for_s),
+                )
+            )
+        )
+    return sorted(found)
+
+
+def unsettled(stand: Stand) -> Iterator[str]:
+    """What the node does not do that it should: hold best-effort pods to the strategy, and tell how it is."""
+    machine = stand.machine
+    if machine is None:
+        return
+    held_us, wanted_us = machine.quota_us(), _wanted_us(stand, machine)
+    if (held_us is None) != (wanted_us is None) or abs((held_us or 0) - (wanted_us or 0)) > CLOSE_US:
+        yield f"best-effort pods of {NODE} are held to {held_us} us, not to {wanted_us}"
+    stream = stand.nats.streams.get(f"KV_{buckets.METRICS}")
+    subject = f"$KV.{buckets.METRICS}.{named_key('node', NODE)}"
+    told = [each for each in stream.messages.values() if each.subject == subject] if stream is not None else []
+    if not told or told[-1].time / NANO - EPOCH_S < stand.world.now - LATE_S:
+        yield f"the agent of {NODE} has not told its figures"
+    elif decode(told[-1].data, NodeMetrics).problems:
+        yield f"the agent of {NODE} tells of {decode(told[-1].data, NodeMetrics).problems}"
+
+
+def _wanted_us(stand: Stand, machine: Machine) -> int | None:
+    """By the strategy's own words: what services leave of the node below its threshold."""
+    objects = stand.kube.store.state
+    if CONFIG_MAP not in objects.of(CONFIGMAPS).items or NODE not in objects.of(NODES).items:
+        return None
+    text = objects.of(CONFIGMAPS).items[CONFIG_MAP].data["data"][STRATEGY]
+    strategy = msgspec.json.decode(text)["clusterStrategy"]
+    if not strategy["enable"]:
+        return None
+    milli = CPU_MILLI * int(strategy["cpuSuppressThresholdPercent"]) // 100 - int(machine.busy_cores * 1000)
+    return max(milli * 100, 2_000)
