@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 import socket
 import ssl
 import urllib.request
@@ -56,23 +54,17 @@ class Installation:
         for user in users:
             (self.folder / user).write_text(word + "\n")
 
-    def reload(self) -> None:
-        """nats-server --signal reload"""
-        assert self.server._process is not None
-        os.kill(self.server._process.pid, signal.SIGHUP)
-
     def shown(self) -> bytes:
         """The certificate that the server shows; it speaks first, and TLS follows."""
         trust = ssl.create_default_context(cafile=str(self.ca))
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=10) as plain:
-            while not plain.recv(4096).endswith(b"\r\n"):
-                pass
+            assert plain.makefile("rb", buffering=0).readline().endswith(b"\r\n")
             with trust.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
                 return connection.getpeercert(binary_form=True) or b""
 
     def connections(self) -> dict[str, int]:
         """The number of each service's connection, which another one would not have."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.server.monitor_port}/connz") as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.server.monitor_port}/connz", timeout=10) as answer:
             return {each["name"]: each["cid"] for each in json.load(answer)["connections"] if each.get("name")}
 
     @asynccontextmanager
@@ -139,7 +131,7 @@ async def test_a_renewed_certificate_breaks_no_connection(installation: Installa
         await arrives(owned, view, "node.a")
         before, connections = installation.shown(), installation.connections()
         installation.issue()
-        installation.reload()
+        installation.server.reload()
         await eventually(lambda: installation.shown() != before, what="the server shows the new one")
         await arrives(owned, view, "node.b")
         assert installation.connections() == connections

@@ -227,12 +227,19 @@ async def test_a_request_that_a_newer_one_has_overtaken_is_dropped(desk, api):
     assert api.calls["patch"] == 1
 
 
-@pytest.mark.parametrize("text", ["", "-3", "soon", "9" * 30, "²"])
+@pytest.mark.parametrize("text", ["", "-3", "soon", "9" * 30, "9" * 18, "²"])
 async def test_a_revision_that_is_none_holds_nothing_up(desk, api, text):
     await desk.send(strategy(70, revision=2))
     api.store.patch(SLO, {"metadata": {"annotations": {names.ANNOTATION_REVISION: text}}})
     await desk.send(strategy(60, revision=1))
     assert applied(api)["spec"]["resourceUsedThresholdWithBE"]["cpuSuppressThresholdPercent"] == 60
+
+
+async def test_the_object_of_a_former_node_says_nothing_of_the_new_one(desk, api):
+    await desk.send(strategy(70, revision=2, uid="former"))
+    await desk.send(strategy(60, revision=1, uid="u"))
+    assert applied(api)["spec"]["resourceUsedThresholdWithBE"]["cpuSuppressThresholdPercent"] == 60
+    assert [owner["uid"] for owner in applied(api)["metadata"]["ownerReferences"]] == ["u"]
 
 
 async def test_an_object_of_a_former_node_is_not_made(desk, api):

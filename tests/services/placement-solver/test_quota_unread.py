@@ -9,7 +9,8 @@ import pytest
 from berth.contracts import subjects
 from berth.contracts.codec import encode
 from berth.contracts.state import ElasticQuota, Synced
-from berth.placement_solver.core.quota_unread import UNPROVEN_S, WORKED_OUT_S
+from berth.placement_solver.core.quota_unread import UNPROVEN_S
+from berth.placement_solver.core.waits import WORKED_OUT_S
 from berth.testing.builders import PodBuilder, pod
 
 DEFAULT = "koordinator-default-quota"
@@ -185,7 +186,9 @@ def test_a_gang_waits_for_the_quota_of_any_of_its_members(run: Any, late: int) -
         for index in range(3)
     )
     assert charged(run) == []
-    assert {waiting.message for waiting in run.picture.queue.waiting.values()} == {"quota team is not known yet"}
+    for index, waiting in enumerate(run.picture.queue.waiting.values()):
+        about = "" if index == late else f"member default/g-{late}: "
+        assert waiting.message == f"{about}quota team is not known yet"
     run.quota("team", max={"cpu": 4000})
     assert sorted(charged(run)) == ["/known", "/known", "/team"]
 

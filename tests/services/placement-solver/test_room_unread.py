@@ -10,7 +10,7 @@ from berth.contracts import names
 from berth.contracts.kube import LabelSelector, ReservationOwner
 from berth.contracts.reservation import ReservedRoom
 from berth.contracts.state import PodTemplate, Reservation
-from berth.placement_solver.core.room_unread import WORKED_OUT_S
+from berth.placement_solver.core.waits import WORKED_OUT_S
 from berth.testing.builders import PodBuilder, pod
 
 OWNERS = [ReservationOwner(label_selector=LabelSelector(match_labels={"app": "a"}))]
@@ -29,10 +29,10 @@ def owner(name: str = "p") -> PodBuilder:
     return pod(name).requests(cpu=4000).label("app", "a")
 
 
-def available(run: Any, *, is_published: bool = True) -> None:
+def available(run: Any, name: str = "r", *, is_published: bool = True) -> None:
     seen = Reservation(
-        name="r",
-        uid="u",
+        name=name,
+        uid=name,
         version=0,
         template=PodTemplate(requests=AMOUNTS),
         owners=OWNERS,
@@ -41,7 +41,7 @@ def available(run: Any, *, is_published: bool = True) -> None:
         allocatable=AMOUNTS,
     )
     room = ReservedRoom(
-        name="r", uid="u", revision=1, phase="Available", node="n1", amounts=AMOUNTS, owners=OWNERS, usable=True
+        name=name, uid=name, revision=1, phase="Available", node="n1", amounts=AMOUNTS, owners=OWNERS, usable=True
     )
     run.reservation(seen, room if is_published else None)
 
@@ -68,8 +68,42 @@ def test_an_owner_waits_until_the_room_is_published(run: Any) -> None:
 def test_a_manager_that_is_away_holds_nobody_up_for_long(run: Any) -> None:
     available(run, is_published=False)
     run.pod(owner())
+    assert drawn_on(run, 100.0) == {}, "time counts from when it could have been placed"
     assert drawn_on(run, WORKED_OUT_S - 0.01) == {}
     assert drawn_on(run, 0.01) == {"p": ""}
+
+
+def test_one_reservation_after_the_other_holds_nobody_up_for_longer(run: Any) -> None:
+    run.node("n2", cpu=32_000)
+    run.pod(owner())
+    for number in range(3):
+        available(run, f"r{number}", is_published=False)
+        assert drawn_on(run, 4.0 if number else 0.0) == {}
+    available(run, "r3", is_published=False)
+    assert drawn_on(run, 2.0) == {"p": ""}
+
+
+def test_an_owner_that_was_tried_may_wait_again(run: Any) -> None:
+    run.pod(pod("big").requests(cpu=9000))
+    assert drawn_on(run) == {"big": ""}
+    run.pod(owner())
+    assert drawn_on(run) == {}
+    (waiting,) = run.picture.queue.waiting.values()
+    assert not waiting.held
+    run.delete_pod("big")
+    available(run, is_published=False)
+    assert drawn_on(run, 10.0) == {}
+    assert waiting.held
+    available(run)
+    assert drawn_on(run, 1.0) == {"p": "r"}
+
+
+def test_a_batch_of_owners_that_wait_is_no_larger_than_another(run: Any) -> None:
+    available(run, is_published=False)
+    run.pods(owner(f"p{number}") for number in range(7))
+    assert run.picture.batch(3) == ([], [])
+    assert sum(waiting.held for waiting in run.picture.queue.waiting.values()) == 3
+    assert run.picture.queue.has_ready(run.picture.now)
 
 
 def test_who_wants_no_reservation_does_not_wait(run: Any) -> None:

@@ -39,7 +39,7 @@ class ApplyObject(Message, frozen=True, kw_only=True, tag="object.apply.v1"):
     """Make a cluster-scoped object say this spec, whether it exists or not, by its API path `group/version/plural`.
 
     The object belongs to `owner`, with which it goes; without one it stays. `revision` grows from one request for an
-    object to the next, and the object shows it: a request that arrives after a newer one is dropped.
+    object to the next, and the object shows it: a request that arrives after a newer one for the same owner is dropped.
     """
 
     api: str

@@ -153,6 +153,11 @@ class NatsServer:
         os.kill(self._process.pid, signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)  # the signal takes its time to reach every thread
 
+    def reload(self) -> None:
+        """Have it read its configuration and certificates again."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGHUP)
+
     def resume(self) -> None:
         """SIGCONT after `pause`."""
         assert self._process is not None

@@ -43,7 +43,9 @@ APPLICABLE = {f"{resources.NODE_SLOS.api_version}/{resources.NODE_SLOS.plural}":
 """Cluster-scoped kinds whose objects other services may ask to have made, with what the kind is called."""
 NO_VERSION = "1"
 """That no object has: server-side apply makes a missing object in spite of it, and leaves one alone that is there."""
-REVISION_DIGITS_MAX = 18
+REVISION_DIGITS_MAX = 20
+AHEAD_MAX_MS = 3_600_000
+"""A revision further ahead of our clock is no reason to drop what comes: it would hold for as long."""
 
 _OBJECT = msgspec.json.Decoder(kube.AnyObject)
 
@@ -150,7 +152,7 @@ class Commands:
             return self._judge(found)
         missing = kube.Meta(name=command.name, resource_version=NO_VERSION)
         shown = _OBJECT.decode(found.body).metadata if found.ok else missing
-        if command.revision < _revision(shown):
+        if command.revision < self._revision(shown, owner):
             return "overtaken"
         meta: dict[str, Any] = {
             "name": command.name,
@@ -213,6 +215,19 @@ class Commands:
         """Evict through the API, so that disruption budgets hold; one that forbids it means: later."""
         return self._judge(await self._api.evict(command.namespace, command.name, uid=command.uid))
 
+    def _revision(self, meta: kube.Meta, owner: kube.OwnerReference | None) -> int:
+        """That of the request which the object was last written for; 0 for an object of somebody else.
+
+        One that was written for a former owner of this name goes with it, and says nothing of this one.
+        """
+        if owner is not None and owner.uid not in {each.uid for each in meta.owner_references or ()}:
+            return 0
+        text = (meta.annotations or {}).get(names.ANNOTATION_REVISION, "")
+        if not (text.isascii() and text.isdigit() and len(text) <= REVISION_DIGITS_MAX):
+            return 0
+        revision = int(text)
+        return revision if revision <= self._clock.now() * 1000 + AHEAD_MAX_MS else 0
+
     async def _patch(self, resource: Resource, command: PatchObject, body: Any, subresource: str = "") -> Answer:
         namespace = command.namespace if resource.namespaced else ""
         return await self._api.patch(
@@ -227,12 +242,6 @@ class Commands:
         if answer.repeat:
             raise NotNowError(f"{answer.status} {answer.message}")
         raise Broken("", f"the API server refuses it: {answer.status} {answer.message}")
-
-
-def _revision(meta: kube.Meta) -> int:
-    """That of the request which the object was last written for; 0 for an object of somebody else."""
-    text = (meta.annotations or {}).get(names.ANNOTATION_REVISION, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= REVISION_DIGITS_MAX else 0
 
 
 def _says(pod: kube.Pod, command: RefusePod) -> bool:

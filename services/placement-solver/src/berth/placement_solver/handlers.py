@@ -210,6 +210,7 @@ class Handlers:
             return self._verified(units, trial, plan)
         # Followers read on while the child works: the room may have changed, and the expansion sees it as it is then.
         answer = await self._optimiser.solve(written[0])
+        self.tell_time()
         if not self.may_plan():
             return Solution((), ())
         metrics.GAP.set(answer.gap if answer else -1.0)
@@ -244,7 +245,7 @@ class Handlers:
             and w.object is c.object
             and (isinstance(c.object, Reservation) or picture.payer_of(c.object) == c.quota)
             for w, c in zip(waiting, unit.candidates, strict=True)
-        ):
+        ) and not picture.unread.longest_wait([w for w in waiting if w is not None], picture.now):
             return True
         for each in waiting:
             if each is not None:

@@ -6,7 +6,9 @@ The picture takes messages in and keeps itself up to date, message by message an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
 
 from berth.contracts import names, subjects
 from berth.contracts.base import Reason
@@ -28,6 +30,7 @@ from berth.placement_solver.core.room import Room
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.unread import Unread
+from berth.placement_solver.core.waits import Wait
 from berth.rules.member_order import member_key
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
@@ -143,13 +146,13 @@ class Picture:
         if kind == "reservation":
             name, room = subjects.unescape(rest), None if deleted else decode(value, ReservedRoom)
             self.reservations.see(name, room)
-            self.unread.room.publish(name, room, self.now)
+            self.unread.room.publish(name, room)
             self.room_came_back = True
 
     def reset_reserved(self) -> None:
         """RESERVATION starts over."""
         self.reservations.reset()
-        self.unread.room.reset_rooms(self.now)
+        self.unread.room.reset_rooms()
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
         """Take in one message of LEDGER."""
@@ -171,42 +174,45 @@ class Picture:
         self._split_nodes()
         units: list[Unit] = []
         held_back: list[tuple[Waiting, Reason]] = []
+        waits: dict[str, tuple[Wait, Waiting] | None] = {}
         taken = 0
         while taken < limit:
             waiting = self.queue.take(self.now)
             if waiting is None:
                 break
-            if self._wait_for_views(waiting, (waiting,)):
-                continue
-            if not waiting.group:
-                units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
-                taken += 1
-                continue
-            readiness = self.gangs.readiness(waiting.group)
-            if readiness.reason is not None:
-                held_back.append((waiting, readiness.reason))
-            elif readiness.satisfied:
-                units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
-                taken += 1
-            else:
-                gangs = self.gangs.members_of_group(waiting.group)
-                members = [self.queue.waiting[name] for name in pods_of(gangs, self.queue.waiting)]
-                if self._wait_for_views(waiting, members):
+            taken += 1
+            gangs: Sequence[Gang] = ()
+            if waiting.group:
+                readiness = self.gangs.readiness(waiting.group)
+                if readiness.reason is not None:
+                    held_back.append((waiting, readiness.reason))
                     continue
+                if not readiness.satisfied:
+                    gangs = self.gangs.members_of_group(waiting.group)
+            if not gangs:
+                wait = self.unread.longest_wait((waiting,), self.now)
+            elif waiting.group in waits:
+                wait = waits[waiting.group]
+            else:
+                members = [self.queue.waiting[name] for name in pods_of(gangs, self.queue.waiting)]
+                wait = waits[waiting.group] = self.unread.longest_wait(members, self.now)
+            if wait is not None:
+                self._hold(waiting, *wait)
+            elif not gangs:
+                units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
+            else:
                 unit = self._group_unit(waiting, gangs)
                 units.append(unit)
-                taken += len(unit.candidates)
+                taken += len(unit.candidates) - 1
         return units, held_back
 
-    def _wait_for_views(self, waiting: Waiting, members: Iterable[Waiting]) -> bool:
-        """Whether something that these are to be judged by is on its way; `waiting` stands for them."""
-        wait = self.unread.longest_wait(members, self.now)
-        if wait is None:
-            return False
-        waiting.message = wait.reason.message
-        self.queue.hold(waiting, (wait.reason,), self.now)
-        self.queue.rest_until(waiting, wait.until)
-        return True
+    def _hold(self, waiting: Waiting, wait: Wait, member: Waiting) -> None:
+        """Something that it, or another member of its group, is to be judged by is on its way."""
+        reason = wait.reason
+        if member is not waiting:
+            reason = replace(reason, message=f"member {'/'.join(member.name)}: {reason.message}")
+        waiting.message = reason.message
+        self.queue.hold(waiting, (reason,), self.now, until=wait.until)
 
     def _look_at_unread(self, *, is_news: bool = False) -> None:
         if self.unread.ends_waits(is_news=is_news):
@@ -363,7 +369,7 @@ class Picture:
             reservation = decode(value, Reservation)
             tracker.seen(reservation.version)
         self.book.see_reservation(key, reservation)
-        self.unread.room.see(name, reservation, self.now)
+        self.unread.room.see(name, reservation)
         self._judge(key)
 
     def _read_node(self, name: str, value: bytes, deleted: bool) -> None:

@@ -48,7 +48,7 @@ def answer(picture: Picture, question: WhyQuestion) -> WhyAnswer:
         )
     facts.update(gang=waiting.group, reasons=list(waiting.reasons))
     if waiting.reasons:
-        outcome = "waiting" if waiting.tries == 0 else "refused"
+        outcome = "waiting" if waiting.held or waiting.tries == 0 else "refused"
         return _with(base, outcome, waiting.message, **facts)
     return _with(base, "waiting", "in the queue", **facts)
 

@@ -59,7 +59,8 @@ class Desk:
     def decide(self, name: str, now_ms: int) -> Outcome:
         """Bring SLO and the NodeSLO object in line with the strategies.
 
-        A request for the object is numbered by the clock, but always above the one before it, whatever clocks do.
+        A request for the object is numbered by the clock, but above the one before it as long as SLO tells which that
+        was, whatever clocks do.
         The shelf is changed at once, as if the write had happened: should it be refused, the bucket shows the other
         value and the node is looked at again. Nothing is decided before the view proves what is not there.
         """

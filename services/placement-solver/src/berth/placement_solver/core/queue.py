@@ -28,7 +28,8 @@ FLUSH_S: Final = 60.0
 class Waiting:
     """Something that waits for a node. Times are monotonic seconds; `retry_at` infinite means until woken.
 
-    `named_at` and `named_version` are of the moment when it was first seen with the quota label that it has.
+    `named_at` and `named_version` are of the moment when it was first seen with the quota label that it has. `held`: it
+    was not tried, for want of something that is on its way; `held_for_room_at`: since when for want of reserved room.
     """
 
     name: Name
@@ -45,6 +46,8 @@ class Waiting:
     message: str = ""
     named_at: float = 0.0
     named_version: int = 0
+    held: bool = False
+    held_for_room_at: float | None = None
     told: str = ""
     told_at: float = float("-inf")
     order: OrderKey = field(default_factory=lambda: order_key(QueueEntry("")))
@@ -98,17 +101,18 @@ class Queue:
 
     def refuse(self, waiting: Waiting, reasons: tuple[Reason, ...], now: float) -> None:
         """It was tried in vain: back off, then wait for a sign that something changed."""
-        waiting.ready = False
+        waiting.ready = waiting.held = False
+        waiting.held_for_room_at = None
         waiting.reasons = reasons
         waiting.tries += 1
         waiting.tried_at = now
         self.rest_until(waiting, now + FLUSH_S)
 
-    def hold(self, waiting: Waiting, reasons: tuple[Reason, ...], now: float) -> None:
-        """It cannot be tried yet (its gang gathers): no failure, so no back-off when that changes."""
-        waiting.ready = False
+    def hold(self, waiting: Waiting, reasons: tuple[Reason, ...], now: float, *, until: float | None = None) -> None:
+        """It cannot be tried yet (its gang gathers): no failure, so no back-off when that changes, or at `until`."""
+        waiting.ready, waiting.held = False, True
         waiting.reasons = reasons
-        self.rest_until(waiting, now + FLUSH_S)
+        self.rest_until(waiting, now + FLUSH_S if until is None else until)
 
     def rest_until(self, waiting: Waiting, at: float) -> None:
         """Try it again at this time, unless it is woken before."""

@@ -13,24 +13,15 @@ It does not say which group pays then; that is `berth.rules.quota_of_pod`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from berth.contracts.base import Reason
+from berth.placement_solver.core.waits import WORKED_OUT_S, Wait
 from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.transaction.completeness import Completeness
 
-WORKED_OUT_S: Final = 10.0
-"""For a quota that STATE shows, from when it or the pod was seen, whichever came later. quota-manager takes a moment
-for it, but one that it cannot use never becomes a group. Also from when QUOTA began anew."""
 UNPROVEN_S: Final = 5.0
 """For a quota that STATE does not show: as long as a watch may come back later than that of pods."""
-
-
-class Wait(NamedTuple):
-    """A pod waits until this monotonic time, in seconds, for this reason."""
-
-    until: float
-    reason: Reason
 
 
 class ElasticQuotas:
@@ -78,7 +69,9 @@ class ElasticQuotas:
     def wait_of(self, name: str, named_at: float, named_version: int) -> Wait | None:
         """The wait of a pod that names this quota, while QUOTA has no such group; None: it need not wait.
 
-        `named_at` and `named_version`: when, and at which resource version, the pod was first seen with this name.
+        `named_at` and `named_version`: when, and at which resource version, the pod was first seen with this name. For
+        a quota that STATE shows, time counts from when it or the pod was seen, or QUOTA began anew, whichever came
+        last; one that quota-manager cannot use never becomes a group.
         """
         shown = self._seen_at.get(name)
         if shown:

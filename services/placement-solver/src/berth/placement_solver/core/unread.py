@@ -1,16 +1,18 @@
-"""What a waiting pod is to be judged by and that is still on its way: its quota group, and room that is kept for it."""
+"""What waiting pods are to be judged by and that is still on its way: quota groups, and room that is kept for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from berth.contracts import names
+from berth.contracts.base import Reason
 from berth.contracts.state import Pod
 from berth.placement_solver.core.queue import Waiting
-from berth.placement_solver.core.quota_unread import ElasticQuotas, Wait
+from berth.placement_solver.core.quota_unread import ElasticQuotas
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.reserved import wish_of
 from berth.placement_solver.core.room_unread import UnreadRoom
+from berth.placement_solver.core.waits import WORKED_OUT_S, Wait
 
 
 class Unread:
@@ -28,10 +30,19 @@ class Unread:
         self.elastic_quotas.reset()
         self.room.reset_state()
 
-    def longest_wait(self, members: Iterable[Waiting], now: float) -> Wait | None:
-        """The longest wait of any of these; None: they may all be tried."""
-        waits = [wait for member in members for wait in self._waits(member, now)]
-        return max(waits, key=lambda wait: wait.until, default=None)
+    def longest_wait(self, members: Iterable[Waiting], now: float) -> tuple[Wait, Waiting] | None:
+        """The longest wait of any of these, and whose it is; None: they may all be tried.
+
+        The time of a pod that waits for room counts from here, once for all such room.
+        """
+        longest: tuple[Wait, Waiting] | None = None
+        for member in members:
+            quota, room = self._quota_wait(member), self._room_wait(member, now)
+            self._some_quota |= quota is not None and now < quota.until
+            for wait in (quota, room):
+                if wait is not None and now < wait.until and (longest is None or wait.until > longest[0].until):
+                    longest = wait, member
+        return longest
 
     def ends_waits(self, *, is_news: bool) -> bool:
         """Whether those who wait for a quota are to be tried again: there is news of one, or more is proven of all."""
@@ -42,15 +53,24 @@ class Unread:
         self._some_quota = False
         return True
 
-    def _waits(self, waiting: Waiting, now: float) -> Iterator[Wait]:
+    def _quota_wait(self, waiting: Waiting) -> Wait | None:
         label = waiting.template.labels.get(names.LABEL_QUOTA_NAME)
-        if label and not self._quotas.knows(label):
-            wait = self.elastic_quotas.wait_of(label, waiting.named_at, waiting.named_version)
-            if wait is not None and now < wait.until:  # too early to charge the default group
-                self._some_quota = True
-                yield wait
-        if self.room and isinstance(waiting.object, Pod):
-            wish = wish_of(waiting.object)
-            wait = self.room.wait_of(wish.identity) if wish is not None else None
-            if wait is not None and now < wait.until:
-                yield wait
+        if not label or self._quotas.knows(label):
+            return None
+        return self.elastic_quotas.wait_of(label, waiting.named_at, waiting.named_version)
+
+    def _room_wait(self, waiting: Waiting, now: float) -> Wait | None:
+        if not self.room or not isinstance(waiting.object, Pod):
+            return None
+        wish = wish_of(waiting.object)
+        name = self.room.of(wish) if wish is not None else None
+        if name is None:
+            return None
+        if waiting.held_for_room_at is None:
+            waiting.held_for_room_at = now
+        reason = Reason(
+            code="reservation",
+            message=f"reservation {name} has a node, its room is not published yet",
+            repair="none needed; if this lasts, see whether reservation-manager works",
+        )
+        return Wait(waiting.held_for_room_at + WORKED_OUT_S, reason)
