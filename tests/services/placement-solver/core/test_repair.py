@@ -101,6 +101,14 @@ def wishes(draw: st.DrawFn) -> Amounts:
     return gpu | plain
 
 
+def with_fewer_gpus(request: Amounts, count: int) -> Amounts:
+    """The request in its own words, for so many GPUs."""
+    if names.GPU_SHARED not in request:
+        return {**request, names.NVIDIA_GPU: count}
+    each = request[names.GPU_CORE] // request[names.GPU_SHARED]
+    return {**request, names.GPU_SHARED: count, names.GPU_CORE: count * each, names.GPU_MEMORY_RATIO: count * each}
+
+
 def try_again(run: Any) -> Any:
     for waiting in list(run.picture.queue.waiting.values()):
         run.picture.queue.make_ready(waiting)
@@ -131,7 +139,7 @@ def test_a_pod_fits_after_its_repair(solving: type[Any], data: st.DataObject) ->
             freed = amounts_in(way)
             show({name: amount - freed.get(name, 0) for name, amount in request.items()})
         else:
-            show({**request, names.NVIDIA_GPU: int(other.split()[0])})
+            show(with_fewer_gpus(request, int(other.split()[0])))
     elif found := re.fullmatch("free (.*) on node (.*)", way):
         text, node = found.groups()
         world.free(text, node)
@@ -147,6 +155,18 @@ def test_a_pod_fits_after_its_repair(solving: type[Any], data: st.DataObject) ->
         run.node("more", cpu=request[names.CPU], memory=request[names.MEMORY], pods=1, extended={DISK: request[DISK]})
         run.devices("more", gpu_slots(3))
     assert [placed.candidate.name[1] for placed in try_again(run).placements] == ["p"]
+
+
+def test_two_whole_gpus_asked_for_as_shares_are_repaired_in_the_same_words(solving: type[Any]) -> None:
+    run = solving()
+    run.node("n")
+    run.devices("n", gpu_slots(2))
+    run.pod(pod("holder").share(30).on("n", [gpu_grant(1, 30)]))
+    request = {names.GPU_SHARED: 2, names.GPU_CORE: 200, names.GPU_MEMORY_RATIO: 200}
+    run.pod(pod("p").requests(request))
+    assert repairs(run.round()) == ["free GPU 1 on node n, or ask for 1 GPU"]
+    run.pod(pod("p").requests(with_fewer_gpus(request, 1)))
+    assert len(try_again(run).placements) == 1
 
 
 @LAWS
