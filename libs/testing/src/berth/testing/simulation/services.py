@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 BusFactory = Callable[[Process, BusSettings, str], Awaitable[BusPort]]
 """Connects a process to the bus: process, settings, name of the service."""
 
-Main = Callable[[Context[Any]], Awaitable[None]]
+Main = Callable[[Context[Any]], Coroutine[Any, Any, None]]
 
 _CLOSE_TIMEOUT_S: Final = 2.0
 _FAILED_DRAIN_S: Final = 2.0
@@ -163,7 +163,8 @@ class Replica:
         async def connect_and_main() -> None:
             nonlocal bus
             if before_bus is not None:
-                supervisor.spawn(_awaited(before_bus(context(cast("BusPort", _NoBus())))), name="before-bus")
+                without_bus = context(cast("BusPort", None))
+                supervisor.spawn(before_bus(without_bus), name="before-bus")
             bus = await host.connect_bus(process, bus_settings(settings), spec.name)
             self.context = context(bus)
             await service_main(self.context)
@@ -249,17 +250,6 @@ class Host:
     def _again(self, replica: Replica) -> None:
         if replica.wanted and not replica.up:
             self.launch(replica)
-
-
-class _NoBus:
-    """What a half has that waits for no bus."""
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise RuntimeError(f"bus.{name}: this half runs without a bus")
-
-
-async def _awaited(work: Awaitable[None]) -> None:
-    await work
 
 
 async def _no_kube(settings: KubeSettings, clock: Clock) -> Kube:
