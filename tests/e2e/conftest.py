@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.e2e.clusters import KINDS, REAL, skip_without_binaries
+import pytest_asyncio
+from tests.e2e.clusters import KINDS, REAL, cluster_of, skip_without_binaries
+from tests.e2e.corner import Corner
+from tests.e2e.whole import Whole, run_whole
 
 DEADLINE_S = 120.0
 
@@ -125,3 +128,18 @@ def until(done: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -
 @pytest.fixture(name="until")
 def until_fixture() -> Callable[..., None]:
     return until
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def whole(kind: str) -> AsyncIterator[Whole]:
+    """A control plane for the tests of a file."""
+    with cluster_of(kind) as cluster:
+        async with run_whole(cluster) as running:
+            yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def corner(whole: Whole) -> AsyncIterator[Corner]:
+    """A corner of it for one test."""
+    async with whole.corner() as made:
+        yield made

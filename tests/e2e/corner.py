@@ -152,6 +152,15 @@ class Corner:
             raise AssertionError(f"{error}; the solver says {said}") from None
         return [found[name] for name in pods]
 
+    async def decided(self, name: str) -> str:
+        """The node that a pod is decided for, while nobody binds it."""
+
+        async def look() -> str:
+            answer = await self.whole.why(self.namespace, name)
+            return answer.node if answer.outcome == "decided" else ""
+
+        return await until(look, f"a decision on {name}")
+
     async def refused(self, name: str, *texts: str, timeout_s: float = WAIT_S) -> str:
         """The message of the pod's condition, once it holds all of the texts."""
         said = ""

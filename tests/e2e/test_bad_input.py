@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from tests.e2e.clusters import REAL, cluster_of
+from tests.e2e.clusters import REAL
 from tests.e2e.corner import Corner
 from tests.e2e.objects import DEVICES, NODES, PODS, devices_of, gpu
 from tests.e2e.recount import over_capacity
 from tests.e2e.waiting import WAIT_S, until
-from tests.e2e.whole import Whole, run_whole
+from tests.e2e.whole import Whole
 
 from berth.bus.errors import BusError
 from berth.bus.port import Entry, Message
@@ -29,19 +28,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 GANG = names.GANG_PREFIX
 SOLVER = "placement-solver"
 REFUSED = "berth_solver_refused_total"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def whole(kind: str) -> AsyncIterator[Whole]:
-    with cluster_of(kind) as cluster:
-        async with run_whole(cluster) as running:
-            yield running
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def corner(whole: Whole) -> AsyncIterator[Corner]:
-    async with whole.corner() as made:
-        yield made
 
 
 async def refused_and_counted(corner: Corner, field: str, *, door: bool = False, **pod: Any) -> None:

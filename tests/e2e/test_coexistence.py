@@ -12,7 +12,6 @@ from tests.e2e.corner import Corner
 from tests.e2e.objects import DEVICES, NODES, PODS, Json, devices_of, note
 from tests.e2e.recount import over_capacity
 from tests.e2e.standing import standing
-from tests.e2e.waiting import until
 from tests.e2e.whole import Whole, run_whole
 
 from berth.contracts import names
@@ -214,20 +213,10 @@ async def test_a_gang_waits_for_its_gated_member(whole: Whole, corner: Corner) -
 # --- nodes that change under a decision ------------------------------------------------------------------------------
 
 
-async def decide(whole: Whole, corner: Corner, name: str) -> str:
-    """The node that the solver has chosen for a pod while the writer stands still."""
-
-    async def look() -> str:
-        answer = await whole.why(corner.namespace, name)
-        return answer.node if answer.outcome == "decided" else ""
-
-    return await until(look, f"a decision on {name}")
-
-
 async def until_changed(whole: Whole, corner: Corner) -> None:
     """Return when the solver has seen what was written before: a later pod has been decided on."""
     await corner.pod("later", {"cpu": "10m"})
-    await decide(whole, corner, "later")
+    await corner.decided("later")
 
 
 async def test_a_node_that_goes_between_decision_and_bind_gets_no_pod(whole: Whole, corner: Corner) -> None:
@@ -235,7 +224,7 @@ async def test_a_node_that_goes_between_decision_and_bind_gets_no_pod(whole: Who
     await corner.placed_now()
     async with whole.paused("cluster-writer"):
         await corner.pod("p", {"cpu": "2"})
-        chosen = await decide(whole, corner, "p")
+        chosen = await corner.decided("p")
         await corner.drop_node(chosen)
         await until_changed(whole, corner)
     (pod,) = await corner.bound("p", timeout_s=60)

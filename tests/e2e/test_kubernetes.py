@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import msgspec
 import pytest
-import pytest_asyncio
-from tests.e2e.clusters import cluster_of
 from tests.e2e.corner import Corner
 from tests.e2e.ledger_log import LedgerLog, following
 from tests.e2e.objects import DEVICES, NODES, POD_GROUPS, PODS, QUOTAS, RESERVATIONS, Json, devices_of, note
 from tests.e2e.recount import over_capacity
 from tests.e2e.waiting import until
-from tests.e2e.whole import Whole, run_whole
+from tests.e2e.whole import Whole
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
@@ -27,19 +24,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 EVENTS = "/api/v1/namespaces/{}/events"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def whole(kind: str) -> AsyncIterator[Whole]:
-    with cluster_of(kind) as cluster:
-        async with run_whole(cluster) as running:
-            yield running
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def corner(whole: Whole) -> AsyncIterator[Corner]:
-    async with whole.corner() as made:
-        yield made
 
 
 async def check_room(whole: Whole) -> None:
@@ -244,12 +228,7 @@ async def test_what_another_scheduler_binds_first_stays_where_it_is(whole: Whole
             await corner.pod(name, {"cpu": "1"})
         stolen: dict[str, str] = {}
         for name in ours[:2]:
-
-            async def decided(name: str = name) -> str:
-                answer = await whole.why(corner.namespace, name)
-                return answer.node if answer.outcome == "decided" else ""
-
-            chosen = await until(decided, f"a decision on {name}")
+            chosen = await corner.decided(name)
             stolen[name] = next(node for node in nodes if node != chosen)
             assert await bind_as_other(corner, name, stolen[name]) == 201
     placed = {pod["metadata"]["name"]: pod for pod in await corner.bound(*ours)}

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from tests.e2e.clusters import HOME, cluster_of
+from tests.e2e.clusters import HOME
 from tests.e2e.corner import Corner
 from tests.e2e.objects import NODES
 from tests.e2e.waiting import until
-from tests.e2e.whole import Whole, run_whole
+from tests.e2e.whole import Whole
 
 from berth.contracts import buckets, names
 from berth.contracts.codec import decode
@@ -28,19 +26,6 @@ NAME = CONFIG_MAP.partition("/")[2]
 OBJECTS = "/apis/slo.koordinator.sh/v1alpha1/nodeslos"
 KEY = "resource-threshold-config"
 POOL = {"name": "batch", "nodeSelector": {"matchLabels": {"pool": "batch"}}, "cpuSuppressThresholdPercent": 90}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def whole(kind: str) -> AsyncIterator[Whole]:
-    with cluster_of(kind) as cluster:
-        async with run_whole(cluster) as running:
-            yield running
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def corner(whole: Whole) -> AsyncIterator[Corner]:
-    async with whole.corner() as made:
-        yield made
 
 
 async def told(whole: Whole, node: str, percent: int | None, *, enabled: bool = True) -> NodeSLO | None:

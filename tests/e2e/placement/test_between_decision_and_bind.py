@@ -7,22 +7,11 @@ from tests.e2e.corner import Corner
 from tests.e2e.ledger_log import LedgerLog, following
 from tests.e2e.objects import note
 from tests.e2e.room import check_room
-from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
 
 from berth.contracts import names
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
-
-
-async def decided(whole: Whole, corner: Corner, name: str) -> str:
-    """The node that a pod is decided for, while nobody binds it."""
-
-    async def look() -> str:
-        answer = await whole.why(corner.namespace, name)
-        return answer.node if answer.outcome == "decided" else ""
-
-    return await until(look, f"a decision on {name}")
 
 
 async def test_a_node_deleted_between_decision_and_bind(whole: Whole, corner: Corner) -> None:
@@ -31,7 +20,7 @@ async def test_a_node_deleted_between_decision_and_bind(whole: Whole, corner: Co
     await corner.placed_now()
     async with whole.paused("cluster-writer"):
         await corner.pod("p")
-        node = await decided(whole, corner, "p")
+        node = await corner.decided("p")
         await corner.drop_node(node)
     (pod,) = await corner.bound("p")
     assert pod["spec"]["nodeName"] != node
@@ -43,7 +32,7 @@ async def test_a_pod_deleted_between_decision_and_bind_gives_its_room_back(whole
     await corner.placed_now()
     async with whole.paused("cluster-writer"):
         await corner.pod("p", {"cpu": "1"})
-        await decided(whole, corner, "p")
+        await corner.decided("p")
         await corner.delete_pod("p")
         await corner.pod("q", {"cpu": "1"})
     await corner.bound("q")
@@ -56,7 +45,7 @@ async def test_a_successor_of_the_same_name_is_a_pod_of_its_own(whole: Whole, co
     async with following(whole.bus, log):
         async with whole.paused("cluster-writer"):
             await corner.pod("p", {"cpu": "1"})
-            await decided(whole, corner, "p")
+            await corner.decided("p")
             first = (await corner.see("p"))["metadata"]["uid"]
             await corner.delete_pod("p")
             await corner.pod("p", {"cpu": "500m"})
