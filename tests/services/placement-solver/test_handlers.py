@@ -13,8 +13,9 @@ from berth.bus.port import Committed, Refused, Stored, Unknown, Write
 from berth.contracts import names, subjects
 from berth.contracts.codec import decode, encode
 from berth.contracts.command import RefusePod
+from berth.contracts.kube import LabelSelector, ReservationOwner
 from berth.contracts.ledger import Epoch, Plan, PlanStatus
-from berth.contracts.state import ElasticQuota, Synced
+from berth.contracts.state import ElasticQuota, Reservation, Synced
 from berth.placement_solver.handlers import Handlers
 from berth.placement_solver.optimiser import Answer
 from berth.placement_solver.telling import TELL_AGAIN_S
@@ -336,6 +337,23 @@ async def test_who_pays_is_asked_again_when_the_optimiser_has_thought(solving: A
     told = rounds.commands.refusals()
     assert told
     assert all("quota team" in message for message in told.values())
+
+
+async def test_an_owner_waits_for_room_that_came_up_while_the_optimiser_thought(solving: Any) -> None:
+    run = solving()
+    run.node("n0", cpu=4000)
+    run.devices("n0", gpu_slots(4))
+    owners = [ReservationOwner(label_selector=LabelSelector(match_labels={"app": "a"}))]
+    kept = Reservation(name="r", uid="r", version=0, owners=owners, phase="Available", node="n0")
+    optimiser = SlowOptimiser(lambda: run.reservation(kept))
+    rounds = Rounds(run, optimiser=optimiser, optimiser_budget_s=1.0)
+    run.pods([pod("a-owner").share(60).requests(cpu=100).label("app", "a"), pod("b-other").share(60).requests(cpu=100)])
+    run.pods(pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4))
+    await rounds.handlers.round()
+    assert optimiser.asked == 1
+    assert set(rounds.placed()) == {"b-other"}
+    await rounds.handlers.round()
+    assert run.picture.queue.waiting["default", "a-owner"].held
 
 
 @pytest.mark.parametrize("change", ["delete", "touch"])

@@ -8,9 +8,11 @@ import pytest
 
 from berth.contracts import names
 from berth.contracts.kube import LabelSelector, ReservationOwner
+from berth.contracts.question import WhyQuestion
 from berth.contracts.reservation import ReservedRoom
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.waits import WORKED_OUT_S
+from berth.placement_solver.why import answer
 from berth.testing.builders import PodBuilder, pod
 
 OWNERS = [ReservationOwner(label_selector=LabelSelector(match_labels={"app": "a"}))]
@@ -93,7 +95,8 @@ def test_an_owner_that_was_tried_may_wait_again(run: Any) -> None:
     run.delete_pod("big")
     available(run, is_published=False)
     assert drawn_on(run, 10.0) == {}
-    assert waiting.held
+    told = answer(run.picture, WhyQuestion(namespace="default", name="p"))
+    assert (told.outcome, told.message) == ("waiting", "reservation r has a node, its room is not published yet")
     available(run)
     assert drawn_on(run, 1.0) == {"p": "r"}
 
