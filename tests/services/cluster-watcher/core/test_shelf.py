@@ -68,12 +68,23 @@ def test_markers_are_adopted_when_asked() -> None:
     assert shelf.markers == {}
 
 
-def test_a_doubtful_key_is_written_or_deleted_by_any_list() -> None:
+def test_a_doubtful_key_is_written_or_deleted_by_a_list_that_is_not_older() -> None:
     shelf = Shelf()
     shelf.put(KEY, 9, 1)
     shelf.doubt(KEY)
-    assert shelf.judge_put(KEY, 5, 1) is Verdict.WRITE
-    assert shelf.judge_deletion(KEY, 5) is Verdict.WRITE
+    assert shelf.judge_put(KEY, 9, 1) is Verdict.WRITE
+    assert shelf.judge_deletion(KEY, 9) is Verdict.WRITE
+    assert shelf.judge_put(KEY, 8, 2) is Verdict.STALE
+    assert shelf.judge_deletion(KEY, 8) is Verdict.STALE
+
+
+def test_a_deletion_in_doubt_is_undone_by_a_list_that_shows_the_object() -> None:
+    shelf = Shelf()
+    shelf.put(KEY, 9, 1)
+    shelf.delete(KEY, 9, 0.0)
+    shelf.doubt(KEY)
+    assert shelf.judge_put(KEY, 9, 1) is Verdict.WRITE
+    assert shelf.judge_put(KEY, 8, 1) is Verdict.STALE
 
 
 def test_payloads_of_deletions() -> None:

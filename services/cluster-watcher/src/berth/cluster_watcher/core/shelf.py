@@ -117,9 +117,10 @@ class Shelf:
             del self._graves[oldest]
 
     def doubt(self, key: str) -> None:
-        """Nobody knows what stands there: let the next list write or delete it."""
+        """Nobody knows what stands there: let the next list write or delete it, unless that list is an older one."""
+        version = self.version(key)
         self._graves.pop(key, None)
-        self.live.setdefault(kind_of(key), {})[key] = Known(0, 0)
+        self.live.setdefault(kind_of(key), {})[key] = Known(version, 0)
 
     def mark(self, marker: Synced) -> None:
         """We wrote a marker of completeness."""
