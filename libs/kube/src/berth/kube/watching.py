@@ -43,6 +43,9 @@ UNREADABLE = "Unreadable"
 """Reason of a stream given up because of a line without even a name; begins that of a list without a version."""
 WENT_BACK = "VersionWentBack"
 """Reason of a stream given up because the server's versions are lower than before: another history."""
+MUTE = "NothingHeard"
+"""Reason of a version given up because stream after stream brought nothing, not even a bookmark: a server that was set
+back does not refuse a version it has yet to reach, it says nothing until then."""
 
 
 class WatchSettings(NamedTuple):
@@ -58,6 +61,8 @@ class WatchSettings(NamedTuple):
     """A stream that lasted so long, or brought something, was worth its request: the next follows without waiting."""
     failures_max: int = 5
     """Streams that the server refuses in a row before the version itself is doubted and a list made."""
+    mute_max: int = 2
+    """Streams in a row that bring nothing for as long as `idle_s`, before a list is made."""
 
 
 class Watching(Generic[T]):
@@ -101,10 +106,11 @@ class Watching(Generic[T]):
                 if isinstance(happening, Finished):
                     version = happening.version
                 yield happening
-        failures = 0
+        failures = mute = 0
         while version is not None and failures < self._settings.failures_max:
             began = self._clock.monotonic()
             before = version
+            is_mute = True
             ended = Answer(0, b"", "Interrupted")
             async with aclosing(self.stream(version)) as events:
                 async for event in events:
@@ -115,9 +121,16 @@ class Watching(Generic[T]):
                         break
                     else:
                         self._reach.through()
+                        is_mute = False
                         version = max(version, event.version)
                         yield event
             lasted_s = self._clock.monotonic() - began
+            if not is_mute:
+                mute = 0
+            elif lasted_s >= self._settings.idle_s:
+                mute += 1
+                if mute == self._settings.mute_max:
+                    ended = Answer(0, b"", MUTE)
             if version > before or lasted_s >= self._settings.healthy_s:
                 failures = 0
                 self._backoff.reset()
@@ -240,12 +253,12 @@ def _is_unanswered(answer: Answer) -> bool:
 
     Not when it says itself for how long it wants to be left alone.
     """
-    is_ours = answer.reason.startswith((UNREADABLE, WENT_BACK, TOO_LARGE, NOT_A_LIST))
+    is_ours = answer.reason.startswith((UNREADABLE, WENT_BACK, MUTE, TOO_LARGE, NOT_A_LIST))
     return answer.unknown and not is_ours and answer.retry_after_s is None
 
 
 def _needs_list(ended: Answer) -> bool:
     """Whether to give up the version: it expired, led to something unreadable, or the server refuses it as such."""
-    if ended.reason in (UNREADABLE, WENT_BACK) or ended.reason.startswith(TOO_LARGE):
+    if ended.reason in (UNREADABLE, WENT_BACK, MUTE) or ended.reason.startswith(TOO_LARGE):
         return True
     return 400 <= ended.status < 500 and ended.status not in (401, 403, 408, 429)

@@ -85,7 +85,7 @@ class Publisher:
         for source in self._sources:
             source.is_void = True
             source.listing = source.has_written = False
-            source.told = 0
+            source.told = source.older = 0
 
     def apply(self, entry: Entry) -> None:
         """Sink: what the bucket holds, our own writes included."""
@@ -316,8 +316,10 @@ class Publisher:
                 listed=step.version,
                 held=marker.version,
             )
+            source.older += 1
             source.ask_for_list("an older state was listed")
             return
+        source.older = 0
         if await self._mark(owned, source, step.version, complete=True) and not source.synced:
             source.synced = True
             self._log.info("synced", kind=source.scope.name, objects=len(listed), version=step.version)

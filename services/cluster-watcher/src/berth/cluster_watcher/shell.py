@@ -188,7 +188,6 @@ class Term:
     async def _follow(self, source: Source) -> None:
         """List and watch one scope, from the start again whenever somebody asks for it."""
         context = self._context
-        pause_s = context.settings.relist_pause_s
         while True:
             source.relist.clear()
             began = context.clock.monotonic()
@@ -207,7 +206,7 @@ class Term:
             await _until(reflector.run(), source.relist)
             intake.close()
             context.log.info("listing again", kind=source.scope.name, why=source.why)
-            rest_s = began + pause_s - context.clock.monotonic()
+            rest_s = began + source.relist_pause_s(context.settings.relist_pause_s) - context.clock.monotonic()
             await context.clock.sleep(context.random.uniform(0.0, 0.2) + max(0.0, rest_s))
 
     def _halt(self) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from berth.cluster_watcher import metrics
 from berth.cluster_watcher.kinds import Scope
 from berth.kube import Answer
 
 NOT_INSTALLED = "not installed"
+RELIST_PAUSE_MAX_S: Final = 30.0
 
 
 class Source:
@@ -31,6 +33,8 @@ class Source:
         self.refusal: Answer | None = None
         self.missing_since: float | None = None
         """Since when, by the monotonic clock, the API server says that it does not know the kind."""
+        self.older = 0
+        """Lists in a row that showed an older state than STATE holds."""
         self.relist = asyncio.Event()
         self.why = ""
         self.malformed = 0
@@ -43,6 +47,11 @@ class Source:
         """Begin again with a list, soon."""
         self.why = why
         self.relist.set()
+
+    def relist_pause_s(self, shortest_s: float) -> float:
+        """From the beginning of one list to that of the next, at least: a server that was set back answers no sooner
+        for being asked more often."""
+        return min(shortest_s * 2.0 ** min(max(self.older - 1, 0), 6), max(shortest_s, RELIST_PAUSE_MAX_S))
 
     def reached(self, version: int) -> None:
         """Everything up to here was handed to the bus, or needed no write."""
