@@ -3,7 +3,7 @@
 The limit counts from the last fault: time in which something is known to go wrong is not counted.
 
 What nothing can forbid is excused: members that are deleted, or withdrawn since their node has gone, after the plan was
-committed, and a loss of the ledger while the gang was being bound.
+committed, or before it but unseen by everybody, and a loss of the ledger while the gang was being bound.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from berth.contracts.ledger import Decision
+from berth.invariants.observer.departures import Departures
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.verdicts import Verdicts
 from berth.rules.gang_config import GangConfig, gang_of_pod_group
@@ -24,6 +25,7 @@ class GangWatch:
     """Members by gang, and since when (undisturbed) a gang is half there. `limit_s` is the recovery limit."""
 
     def __init__(self, verdicts: Verdicts, *, limit_s: float, lag_s: float) -> None:
+        self.departures = Departures(verdicts, lag_s)
         self.excused: set[str] = set()
         self.due_s = NEVER
         """When the next gang that is half there will have been so for too long."""
@@ -72,6 +74,7 @@ class GangWatch:
         """A member was deleted."""
         members = self._members.get(pod.gang, {})
         members.pop(pod.uid, None)
+        self.departures.gone(pod)
         if pod.node or any(each.node for each in members.values()):
             self._excuse(pod.gang)
         if not members:
@@ -103,12 +106,14 @@ class GangWatch:
         if gang is None or not gang.strict or self._has_begun(pod, decision.plan):
             return
         members = [ledger.decisions[name].decision for name in ledger.members.get(decision.plan, ())]
-        ready = sum(
-            1 for each in members if each.gang is not None and each.gang.name == gang.name and self._is_here(each)
-        )
+        members = [each for each in members if each.gang is not None and each.gang.name == gang.name]
+        ready = sum(1 for each in members if self._is_here(each))
         if ready >= gang.size or not self._is_old(self._lapsed.get(decision.plan, -NEVER)):
             return
         if any(each in self.excused for each in gang.name.split(",")):
+            return
+        if ready + sum(1 for each in members if self.departures.is_unknown(each.uid)) >= gang.size:
+            self._excuse(pod.gang)
             return
         text = f"gang {gang.name}: {pod.text} is bound under plan {decision.plan}, {ready} of {gang.size} are decided"
         self._verdicts.add("I3", f"gang {gang.name}, plan {decision.plan}", text)

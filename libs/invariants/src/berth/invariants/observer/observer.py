@@ -138,10 +138,12 @@ class Observer:
     def state(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message that STATE has stored."""
         self._fence.see(key, value, deleted)
+        self.gangs.departures.shown(key, value, deleted)
 
     def state_lost(self) -> None:
         """STATE lost something, or was made anew."""
         self._fence.reset()
+        self.gangs.departures.state_lost()
 
     def api(self, kind: str, data: Json | bytes, *, deleted: bool = False) -> None:
         """An object was written, or (with its last state) deleted. `kind` is its plural; others are passed over.
