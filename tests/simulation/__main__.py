@@ -33,6 +33,7 @@ PROGRESS_EVERY_S = 5.0
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=100, help="how many more")
+    parser.add_argument("--first", type=int, default=0, help="where a new tally begins: other seeds draw other runs")
     parser.add_argument("--seed", type=int, help="this one alone; nothing is counted")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
     parser.add_argument("--planted", default="", help="plant this bug; nothing is counted")
@@ -48,7 +49,7 @@ def outcomes(seeds: Iterator[int] | range, planted: str, jobs: int) -> Iterator[
         yield from map(run_task, work)
         return
     context = multiprocessing.get_context("spawn")
-    with context.Pool(jobs, maxtasksperchild=40) as pool:
+    with context.Pool(jobs, maxtasksperchild=100) as pool:
         yield from pool.imap(run_task, work)
 
 
@@ -65,7 +66,7 @@ def one(options: argparse.Namespace) -> int:
 
 
 def many(options: argparse.Namespace) -> int:
-    tally = tallies.load(tallies.code_under_test())
+    tally = tallies.load(tallies.code_under_test(), first_seed=options.first)
     first, began, told = (0 if options.planted else tally.next_seed), time.monotonic(), time.monotonic()
     bad: list[Outcome] = []
     done = 0
@@ -105,7 +106,9 @@ def _tell_of(found: Outcome, planted: str) -> None:
 def _tell_tally(tally: tallies.Tally) -> None:
     minutes = tally.simulated_s / 60
     speed = tally.simulated_s / tally.real_s if tally.real_s else 0.0
-    print(f"this code ({tally.code[:12]}): {tally.next_seed} seeds, {minutes:.0f} simulated minutes, ")
+    print(
+        f"this code ({tally.code[:12]}): {tally.count} seeds from {tally.first_seed} on, {minutes:.0f} simulated minutes, "
+    )
     print(f"  {len(tally.failed)} seeds broke a promise{': ' + str(tally.failed[:20]) if tally.failed else ''}")
     print(f"  {speed:.0f} simulated minutes a minute on one core; digest of all runs {tally.digest}")
     print("  " + ", ".join(f"{count} {name}" for name, count in sorted(tally.facts.items())))

@@ -22,15 +22,21 @@ FAILED_KEPT = 1_000
 
 
 class Tally(msgspec.Struct, kw_only=True):
-    """`next_seed`: all seeds below it have been run. `digest` folds the digest of each run, in the order of seeds."""
+    """`next_seed`: all seeds from `first_seed` to below it have been run. `digest` folds the digest of each run, in the order of seeds."""
 
     code: str
+    first_seed: int = 0
     next_seed: int = 0
     simulated_s: float = 0.0
     real_s: float = 0.0
     failed: list[int] = []
     facts: dict[str, int] = {}
     digest: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many seeds have been run."""
+        return self.next_seed - self.first_seed
 
     def add(self, seed: int, digest: str, simulated_s: float, real_s: float, facts: dict[str, int], bad: bool) -> None:
         """Count the run of the next seed. Raises ValueError for another one."""
@@ -56,13 +62,14 @@ def code_under_test() -> str:
     return found.hexdigest()
 
 
-def load(code: str, folder: Path = FOLDER) -> Tally:
-    """What has been counted for this code; a new tally when nothing was, or when it cannot be read."""
+def load(code: str, folder: Path = FOLDER, *, first_seed: int = 0) -> Tally:
+    """What has been counted for this code; a new tally from `first_seed` when nothing was, or it cannot be read."""
+    new = Tally(code=code, first_seed=first_seed, next_seed=first_seed)
     try:
         kept = msgspec.json.decode((folder / f"{code}.json").read_bytes(), type=Tally)
     except (OSError, msgspec.MsgspecError):
-        return Tally(code=code)
-    return kept if kept.code == code else Tally(code=code)
+        return new
+    return kept if kept.code == code and kept.count else new
 
 
 def save(tally: Tally, folder: Path = FOLDER) -> None:

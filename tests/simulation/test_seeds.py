@@ -57,6 +57,14 @@ def test_a_tally_counts_seeds_in_order_and_survives_a_stop(tmp_path: Path) -> No
     assert tallies.load("code", tmp_path).next_seed == 0
 
 
+def test_a_tally_may_begin_with_any_seed_but_is_never_moved(tmp_path: Path) -> None:
+    tally = tallies.load("code", tmp_path, first_seed=500)
+    tally.add(500, "a", 300.0, 2.0, {}, bad=False)
+    tallies.save(tally, tmp_path)
+    kept = tallies.load("code", tmp_path, first_seed=9)
+    assert (kept.count, kept.first_seed, kept.next_seed) == (1, 500, 501)
+
+
 def test_the_code_under_test_is_the_sources_of_every_service_and_what_they_stand_on() -> None:
     assert tallies.code_under_test() == tallies.code_under_test()
     assert all((ROOT / folder).is_dir() for folder in tallies.UNDER_TEST)
