@@ -106,9 +106,8 @@ def _tell_of(found: Outcome, planted: str) -> None:
 def _tell_tally(tally: tallies.Tally) -> None:
     minutes = tally.simulated_s / 60
     speed = tally.simulated_s / tally.real_s if tally.real_s else 0.0
-    print(
-        f"this code ({tally.code[:12]}): {tally.count} seeds from {tally.first_seed} on, {minutes:.0f} simulated minutes, "
-    )
+    print(f"this code ({tally.code[:12]}): {tally.count} seeds from {tally.first_seed} on, ", end="")
+    print(f"{minutes:.0f} simulated minutes")
     print(f"  {len(tally.failed)} seeds broke a promise{': ' + str(tally.failed[:20]) if tally.failed else ''}")
     print(f"  {speed:.0f} simulated minutes a minute on one core; digest of all runs {tally.digest}")
     print("  " + ", ".join(f"{count} {name}" for name, count in sorted(tally.facts.items())))

@@ -22,7 +22,10 @@ FAILED_KEPT = 1_000
 
 
 class Tally(msgspec.Struct, kw_only=True):
-    """`next_seed`: all seeds from `first_seed` to below it have been run. `digest` folds the digest of each run, in the order of seeds."""
+    """`next_seed`: all seeds from `first_seed` to below it have been run.
+
+    `digest` folds the digest of each run, in the order of seeds.
+    """
 
     code: str
     first_seed: int = 0
