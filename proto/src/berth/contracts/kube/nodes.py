@@ -1,0 +1,46 @@
+"""Nodes, and what agents on them report: their NUMA zones and their use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.contracts.kube.meta import Condition, Meta, Quantity, View
+from berth.contracts.kube.selectors import Taint
+
+
+class NodeSpec(View, frozen=True, kw_only=True):
+    """spec of a node."""
+
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class NodeStatus(View, frozen=True, kw_only=True):
+    """status of a node."""
+
+    allocatable: dict[str, Quantity] | None = None
+    capacity: dict[str, Quantity] | None = None
+    conditions: list[Condition] | None = None
+
+
+class Node(View, frozen=True, kw_only=True):
+    """v1 Node."""
+
+    metadata: Meta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class NodeResourceTopology(View, frozen=True, kw_only=True):
+    """topology.node.k8s.io/v1alpha1 NodeResourceTopology, kept as read until cores are placed."""
+
+    metadata: Meta
+    zones: list[dict[str, Any]] | None = None
+    topology_policies: list[str] | None = None
+
+
+class NodeMetric(View, frozen=True, kw_only=True):
+    """slo.koordinator.sh/v1alpha1 NodeMetric, kept as read until overcommit uses it."""
+
+    metadata: Meta
+    status: dict[str, Any] | None = None
