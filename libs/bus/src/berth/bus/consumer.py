@@ -19,10 +19,11 @@ import msgspec
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
 from berth.bus.client import Delivery
-from berth.bus.errors import ApiError, Broken, BusError
+from berth.bus.errors import ApiError, Broken, BusError, describe
 from berth.bus.jetstream import NANO
-from berth.bus.link import Link, describe, end_tasks
+from berth.bus.link import Link
 from berth.bus.port import Clock, Handler, Message
+from berth.bus.tasks import end_tasks
 from berth.contracts.subjects import PREFIX
 
 log = logging.getLogger(__name__)

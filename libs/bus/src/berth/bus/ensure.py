@@ -8,8 +8,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from berth.bus import jetstream
-from berth.bus.errors import ApiError, BusError, Denied, Disconnected, NoAnswer, ServerTooOld, TimedOut, TopologyError
-from berth.bus.link import Link, describe
+from berth.bus.errors import (
+    ApiError,
+    BusError,
+    Denied,
+    Disconnected,
+    NoAnswer,
+    ServerTooOld,
+    TimedOut,
+    TopologyError,
+    describe,
+)
+from berth.bus.link import Link
 from berth.bus.topology import SERVER_MIN, Bucket, Stream
 
 log = logging.getLogger(__name__)

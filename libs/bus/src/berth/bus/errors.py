@@ -15,6 +15,7 @@ __all__ = [
     "ServerTooOld",
     "TimedOut",
     "TopologyError",
+    "describe",
 ]
 
 
@@ -66,3 +67,8 @@ class ServerTooOld(BusError):  # noqa: N818
 
 class TopologyError(BusError):
     """A stream exists in a form that cannot be changed to what is needed."""
+
+
+def describe(error: BusError | Exception) -> str:
+    """A text for logs, never empty."""
+    return str(error) or type(error).__name__

@@ -22,10 +22,11 @@ from typing import TypeAlias
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
 from berth.bus.client import Delivery
-from berth.bus.errors import BusError
+from berth.bus.errors import BusError, describe
 from berth.bus.jetstream import NANO
-from berth.bus.link import Link, LinkSubscription, describe
+from berth.bus.link import Link
 from berth.bus.port import Clock, Entry, Sink
+from berth.bus.subscription import LinkSubscription
 from berth.bus.topology import TOMBSTONE_TTL_S
 
 log = logging.getLogger(__name__)

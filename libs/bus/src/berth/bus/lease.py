@@ -18,9 +18,9 @@ import msgspec
 
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
-from berth.bus.errors import BusError
+from berth.bus.errors import BusError, describe
 from berth.bus.keys import check_key
-from berth.bus.link import Link, describe
+from berth.bus.link import Link
 from berth.bus.port import Clock
 
 log = logging.getLogger(__name__)

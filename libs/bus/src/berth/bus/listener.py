@@ -10,8 +10,10 @@ import logging
 
 from berth.bus import metrics
 from berth.bus.client import Delivery
-from berth.bus.link import Link, LinkSubscription, end_tasks
+from berth.bus.link import Link
 from berth.bus.port import Handler, Message
+from berth.bus.subscription import LinkSubscription
+from berth.bus.tasks import end_tasks
 
 log = logging.getLogger(__name__)
 

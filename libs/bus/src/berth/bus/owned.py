@@ -31,14 +31,15 @@ from typing import Any
 
 from berth.bus import headers as h
 from berth.bus import jetstream
-from berth.bus.errors import BusError
+from berth.bus.errors import BusError, describe
 from berth.bus.follower import Follower
 from berth.bus.jetstream import WRONG_SEQUENCE, PubAck
-from berth.bus.link import Link, describe, end_tasks
+from berth.bus.link import Link
 from berth.bus.owned_book import OwnedBook
 from berth.bus.owned_doubts import Doubts
 from berth.bus.owned_key import GONE, Flight, Key, mark_of
 from berth.bus.port import Clock, Entry, Sink, Stored
+from berth.bus.tasks import end_tasks
 from berth.bus.topology import TOMBSTONE_TTL_S
 from berth.bus.window import AckWindow
 

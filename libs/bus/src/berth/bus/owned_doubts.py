@@ -10,8 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from berth.bus import jetstream
-from berth.bus.errors import BusError
-from berth.bus.link import Link, describe
+from berth.bus.errors import BusError, describe
+from berth.bus.link import Link
 from berth.bus.port import Clock, Stored
 
 log = logging.getLogger(__name__)

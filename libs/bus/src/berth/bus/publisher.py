@@ -19,8 +19,9 @@ from berth.bus import headers as h
 from berth.bus import metrics
 from berth.bus.errors import BusError, Disconnected
 from berth.bus.jetstream import PubAck
-from berth.bus.link import Link, end_tasks
+from berth.bus.link import Link
 from berth.bus.port import Clock
+from berth.bus.tasks import end_tasks
 from berth.bus.topology import MESSAGE_BYTES_MAX
 from berth.bus.window import CONNECTION_LOST, AckWindow
 

@@ -19,9 +19,11 @@ from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER, Request
 from berth.bus import headers as h
 from berth.bus import metrics
 from berth.bus.client import BusClient, Delivery
+from berth.bus.dialing import barrier
 from berth.bus.errors import Broken, Disconnected, NoAnswer, RemoteError
-from berth.bus.link import Link, barrier, end_tasks
+from berth.bus.link import Link
 from berth.bus.port import Endpoint
+from berth.bus.tasks import end_tasks
 from berth.contracts.subjects import question_subject
 
 log = logging.getLogger(__name__)
