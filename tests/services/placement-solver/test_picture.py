@@ -294,7 +294,7 @@ def test_pods_bound_by_others_are_charged_to_the_group_that_their_label_names(ru
     run.pod(bound)
     if not quota_first:
         run.quota("team", **limits)
-    run.picture.settle_payers()
+    run.picture.payers.settle(run.picture.book)
     assert run.picture.quotas.used(("", "team")) == {"cpu": 5000}
     run.delete_pod("theirs")
     assert run.picture.quotas.used(("", "team")).get("cpu", 0) == 0

@@ -124,7 +124,7 @@ class Handlers:
     def tick(self) -> None:
         """Tell the picture the time, and wake what room or quota that came back may help."""
         picture = self.picture
-        picture.settle_payers()
+        picture.payers.settle(picture.book)
         self.tell_time()
         if picture.now - self._woken_at < WAKE_EVERY_S:
             return
@@ -243,7 +243,7 @@ class Handlers:
         if all(
             w is not None
             and w.object is c.object
-            and (isinstance(c.object, Reservation) or picture.payer_of(c.object) == c.quota)
+            and (isinstance(c.object, Reservation) or picture.payers.of(c.object) == c.quota)
             for w, c in zip(waiting, unit.candidates, strict=True)
         ) and not picture.unread.longest_wait([w for w in waiting if w is not None], picture.now):
             return True

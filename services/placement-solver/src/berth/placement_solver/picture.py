@@ -8,34 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from msgspec.structs import replace
-
-from berth.contracts import names, subjects
+from berth.contracts import subjects
 from berth.contracts.base import Reason
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedRoom
 from berth.contracts.state import ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
+from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.classes import ClassTable
-from berth.placement_solver.core.groups import Gang, Gangs, pods_of
+from berth.placement_solver.core.groups import Gangs, pods_of
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
-from berth.placement_solver.core.plan import Candidate, Unit
+from berth.placement_solver.core.payers import Payers
+from berth.placement_solver.core.plan import Unit
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.reserved import Reservations, wish_of
+from berth.placement_solver.core.reserved import Reservations
 from berth.placement_solver.core.room import Room
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Solver
+from berth.placement_solver.core.state_keys import namespaced, tombstone_version
 from berth.placement_solver.core.unread import Unread
-from berth.placement_solver.core.waits import Wait
-from berth.rules.member_order import member_key
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
-
-NAMESPACED_KEY_PARTS = 3
 
 
 class Picture:
@@ -47,10 +43,11 @@ class Picture:
         self.solvers: tuple[str, ...] = (me,)
         self.nodes = Nodes()
         self.quotas = Quotas()
+        self.payers = Payers(self.quotas)
         self.room = Room(self.nodes, self.quotas)
         self.reservations = Reservations()
         self.solver = Solver(self.room, self.reservations, policy or Policy())
-        self.book = Book(DEVICE_NAMES, on_change=self._on_claim, payer=self._payer)
+        self.book = Book(DEVICE_NAMES, on_change=self._on_claim, payer=self.payers.named)
         self.classes = ClassTable(self.nodes)
         self.gangs = Gangs()
         self.queue = Queue()
@@ -62,6 +59,7 @@ class Picture:
         self.now_ms = 0
         self.room_came_back = False
         self.quota_changed = False
+        self._batches = Batches(self.queue, self.gangs, self.unread, self.classes, self.payers)
         self._trackers = {**self.book.complete, "elasticquotas": self.unread.elastic_quotas.complete}
         self._traces: dict[Name, str] = {}
         self._observers: list[Callable[[Claim, bool], None]] = []
@@ -76,7 +74,7 @@ class Picture:
             self.nodes.see_node(name, None)
         for waiting in list(self.queue.waiting):
             self.queue.drop(waiting)
-        self.gangs = Gangs()
+        self.gangs.reset()
         self.pod_groups.clear()
         self.unread.reset_state()
         self.changed_gangs.clear()
@@ -172,84 +170,7 @@ class Picture:
     def batch(self, limit: int) -> tuple[list[Unit], list[tuple[Waiting, Reason]]]:
         """Up to about `limit` candidates as units, first ones first; and members of groups that cannot be tried yet."""
         self._split_nodes()
-        units: list[Unit] = []
-        held_back: list[tuple[Waiting, Reason]] = []
-        waits: dict[str, tuple[Wait, Waiting] | None] = {}
-        taken = 0
-        while taken < limit:
-            waiting = self.queue.take(self.now)
-            if waiting is None:
-                break
-            taken += 1
-            gangs: Sequence[Gang] = ()
-            if waiting.group:
-                readiness = self.gangs.readiness(waiting.group)
-                if readiness.reason is not None:
-                    held_back.append((waiting, readiness.reason))
-                    continue
-                if not readiness.satisfied:
-                    gangs = self.gangs.members_of_group(waiting.group)
-            if not gangs:
-                wait = self.unread.longest_wait((waiting,), self.now)
-            elif waiting.group in waits:
-                wait = waits[waiting.group]
-            else:
-                members = [self.queue.waiting[name] for name in pods_of(gangs, self.queue.waiting)]
-                wait = waits[waiting.group] = self.unread.longest_wait(members, self.now)
-            if wait is not None:
-                self._hold(waiting, *wait)
-            elif not gangs:
-                units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
-            else:
-                unit = self._group_unit(waiting, gangs)
-                units.append(unit)
-                taken += len(unit.candidates) - 1
-        return units, held_back
-
-    def _hold(self, waiting: Waiting, wait: Wait, member: Waiting) -> None:
-        """Something that it, or another member of its group, is to be judged by is on its way."""
-        reason = wait.reason
-        if member is not waiting:
-            reason = replace(reason, message=f"member {'/'.join(member.name)}: {reason.message}")
-        waiting.message = reason.message
-        self.queue.hold(waiting, (reason,), self.now, until=wait.until)
-
-    def _look_at_unread(self, *, is_news: bool = False) -> None:
-        if self.unread.ends_waits(is_news=is_news):
-            self.quota_changed = True
-
-    def _group_unit(self, first: Waiting, gangs: Sequence[Gang]) -> Unit:
-        self.queue.pull([first.name])
-        pulled = {waiting.name: waiting for waiting in self.queue.pull(pods_of(gangs, self.queue.waiting))}
-        pulled.setdefault(first.name, first)
-        gang_of = {name: gang.id for gang in gangs for name in sorted(gang.children) if name in pulled}
-        index = names.ANNOTATION_GANG_TOPOLOGY_INDEX
-        ordered = sorted(
-            pulled.values(),
-            key=lambda w: (gang_of.get(w.name, ""), member_key(w.name[1], w.template.annotations.get(index)), w.name),
-        )
-        return Unit(
-            id=first.group,
-            candidates=tuple(self._candidate(waiting) for waiting in ordered if waiting.name in gang_of),
-            gang_of=gang_of,
-            needed={gang.id: self.gangs.needed(gang) for gang in gangs},
-            strict=any(gang.config is not None and gang.config.mode == "Strict" for gang in gangs),
-        )
-
-    def _candidate(self, waiting: Waiting) -> Candidate:
-        template, obj = waiting.template, waiting.object
-        cls = self.classes.of(template, list(obj.problems))
-        if isinstance(obj, Reservation):
-            return Candidate(waiting.name, obj, cls, seen_ms=waiting.seen_ms)
-        return Candidate(
-            waiting.name,
-            obj,
-            cls,
-            quota=self.payer_of(obj),
-            firm=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
-            wish=wish_of(obj),
-            seen_ms=waiting.seen_ms,
-        )
+        return self._batches.take(limit, self.now)
 
     def _split_nodes(self) -> None:
         key = (self.solvers, len(self.nodes))
@@ -314,26 +235,15 @@ class Picture:
         for name in sorted(self.book.settle_waiting()):
             self._judge(name)
 
+    def _look_at_unread(self, *, is_news: bool = False) -> None:
+        if self.unread.ends_waits(is_news=is_news):
+            self.quota_changed = True
+
+    # --- claims ------------------------------------------------------------------------------------------------------
+
     def observe(self, observer: Callable[[Claim, bool], None]) -> None:
         """Tell somebody else of every claim that comes or goes (the verifier keeps tallies of its own)."""
         self._observers.append(observer)
-
-    def settle_payers(self) -> None:
-        """Groups came or went: ask again who pays for bound pods that do not say so themselves."""
-        if not self.quotas.mapping_changed:
-            return
-        self.quotas.mapping_changed = False
-        for name, pod in self.book.pods.items():
-            if pod.node and names.ANNOTATION_QUOTA not in pod.template.annotations:
-                self.book.refresh(name)
-
-    def payer_of(self, pod: Pod) -> tuple[str, str] | None:
-        """Tree and name of the group that pays for a pod, as QUOTA is now."""
-        return self.quotas.group_of(pod.template.labels.get(names.LABEL_QUOTA_NAME), pod.namespace)
-
-    def _payer(self, pod: Pod) -> str:
-        group = self.payer_of(pod)
-        return "/".join(group) if group else ""
 
     def _on_claim(self, claim: Claim, added: bool) -> None:
         self.room.on_change(claim, added)
@@ -345,10 +255,10 @@ class Picture:
     # --- decoding ----------------------------------------------------------------------------------------------------
 
     def _read_pod(self, rest: str, value: bytes, deleted: bool, trace: str | None) -> None:
-        name = _pair(rest)
+        name = namespaced(rest)
         tracker = self.book.complete["pods"]
         if deleted:
-            tracker.seen(_version(value))
+            tracker.seen(tombstone_version(value))
             self.book.see_pod(name, None)
         else:
             pod = decode(value, Pod)
@@ -364,7 +274,7 @@ class Picture:
         tracker = self.book.complete["reservations"]
         if deleted:
             reservation = None
-            tracker.seen(_version(value))
+            tracker.seen(tombstone_version(value))
         else:
             reservation = decode(value, Reservation)
             tracker.seen(reservation.version)
@@ -378,17 +288,17 @@ class Picture:
 
     def _read_elastic_quota(self, rest: str, value: bytes, deleted: bool) -> None:
         """Only which there are: QUOTA says what they allow."""
-        namespace, name = _pair(rest)
+        namespace, name = namespaced(rest)
         if deleted:
             self.unread.elastic_quotas.forget(namespace, name)
-            self.unread.elastic_quotas.complete.seen(_version(value))
+            self.unread.elastic_quotas.complete.seen(tombstone_version(value))
         else:
             self.unread.elastic_quotas.see(namespace, name, self.now)
             self.unread.elastic_quotas.complete.seen(decode(value, ElasticQuota).version)
         self._look_at_unread(is_news=True)
 
     def _read_pod_group(self, rest: str, value: bytes, deleted: bool) -> None:
-        namespace, name = _pair(rest)
+        namespace, name = namespaced(rest)
         group = None if deleted else decode(value, PodGroup)
         gang_id = self.gangs.see_group(namespace, name, group)
         self.changed_gangs.add(gang_id)
@@ -399,18 +309,3 @@ class Picture:
         gang = self.gangs.gangs.get(gang_id)
         for member in sorted(gang.children) if gang else ():
             self._judge(member)
-
-
-def _pair(rest: str) -> Name:
-    parts = subjects.parts(rest)
-    if len(parts) != NAMESPACED_KEY_PARTS - 1:
-        raise Broken(rest, "expected a namespace and a name")
-    return (parts[0], parts[1])
-
-
-def _version(value: bytes) -> int:
-    """The resource version in a tombstone; 0 when it carries none."""
-    try:
-        return int(value) if value else 0
-    except ValueError:
-        return 0

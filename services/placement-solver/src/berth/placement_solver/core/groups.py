@@ -48,6 +48,11 @@ class Gangs:
         self.gangs: dict[str, Gang] = {}
         self._of_pod: dict[Name, str] = {}
 
+    def reset(self) -> None:
+        """STATE starts over."""
+        self.gangs.clear()
+        self._of_pod.clear()
+
     def see_group(self, namespace: str, name: str, group: PodGroup | None) -> str:
         """Take in a PodGroup, or with None its deletion; the id of its gang."""
         gang_id = f"{namespace}/{name}"

@@ -1,0 +1,122 @@
+"""What waits, as units for the solver: first ones first, a gang group whole or not at all.
+
+A batch leaves out who cannot be tried yet: members of groups that are not complete are told why; whoever is to be
+judged by something that is still on its way goes back into the queue until it is there, or has taken too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from berth.contracts import names
+from berth.contracts.base import Reason
+from berth.contracts.state import Reservation
+from berth.placement_solver.core.classes import ClassTable
+from berth.placement_solver.core.groups import Gang, Gangs, pods_of
+from berth.placement_solver.core.payers import Payers
+from berth.placement_solver.core.plan import Candidate, Unit
+from berth.placement_solver.core.queue import Queue, Waiting
+from berth.placement_solver.core.reserved import wish_of
+from berth.placement_solver.core.unread import Unread
+from berth.placement_solver.core.waits import Wait
+from berth.rules.member_order import member_key
+
+
+class Batches:
+    """Takes from a queue, and puts back what has to wait."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        gangs: Gangs,
+        unread: Unread,
+        classes: ClassTable,
+        payers: Payers,
+    ) -> None:
+        self._queue = queue
+        self._gangs = gangs
+        self._unread = unread
+        self._classes = classes
+        self._payers = payers
+
+    def take(self, limit: int, now: float) -> tuple[list[Unit], list[tuple[Waiting, Reason]]]:
+        """Up to about `limit` candidates as units, and members of groups that cannot be tried yet.
+
+        `now` is monotonic, in seconds.
+        """
+        units: list[Unit] = []
+        held_back: list[tuple[Waiting, Reason]] = []
+        waits: dict[str, tuple[Wait, Waiting] | None] = {}
+        taken = 0
+        while taken < limit:
+            waiting = self._queue.take(now)
+            if waiting is None:
+                break
+            taken += 1
+            gangs: Sequence[Gang] = ()
+            if waiting.group:
+                readiness = self._gangs.readiness(waiting.group)
+                if readiness.reason is not None:
+                    held_back.append((waiting, readiness.reason))
+                    continue
+                if not readiness.satisfied:
+                    gangs = self._gangs.members_of_group(waiting.group)
+            if not gangs:
+                wait = self._unread.longest_wait((waiting,), now)
+            elif waiting.group in waits:
+                wait = waits[waiting.group]
+            else:
+                members = [self._queue.waiting[name] for name in pods_of(gangs, self._queue.waiting)]
+                wait = waits[waiting.group] = self._unread.longest_wait(members, now)
+            if wait is not None:
+                self._hold(waiting, *wait, now)
+            elif not gangs:
+                units.append(Unit(waiting.object.uid, (self._candidate(waiting),)))
+            else:
+                unit = self._group_unit(waiting, gangs)
+                units.append(unit)
+                taken += len(unit.candidates) - 1
+        return units, held_back
+
+    def _hold(self, waiting: Waiting, wait: Wait, member: Waiting, now: float) -> None:
+        """Something that it, or another member of its group, is to be judged by is on its way."""
+        reason = wait.reason
+        if member is not waiting:
+            reason = replace(reason, message=f"member {'/'.join(member.name)}: {reason.message}")
+        waiting.message = reason.message
+        self._queue.hold(waiting, (reason,), now, until=wait.until)
+
+    def _group_unit(self, first: Waiting, gangs: Sequence[Gang]) -> Unit:
+        self._queue.pull([first.name])
+        pulled = {waiting.name: waiting for waiting in self._queue.pull(pods_of(gangs, self._queue.waiting))}
+        pulled.setdefault(first.name, first)
+        gang_of = {name: gang.id for gang in gangs for name in sorted(gang.children) if name in pulled}
+        index = names.ANNOTATION_GANG_TOPOLOGY_INDEX
+        ordered = sorted(
+            pulled.values(),
+            key=lambda w: (gang_of.get(w.name, ""), member_key(w.name[1], w.template.annotations.get(index)), w.name),
+        )
+        return Unit(
+            id=first.group,
+            candidates=tuple(self._candidate(waiting) for waiting in ordered if waiting.name in gang_of),
+            gang_of=gang_of,
+            needed={gang.id: self._gangs.needed(gang) for gang in gangs},
+            strict=any(gang.config is not None and gang.config.mode == "Strict" for gang in gangs),
+        )
+
+    def _candidate(self, waiting: Waiting) -> Candidate:
+        template, obj = waiting.template, waiting.object
+        cls = self._classes.of(template, list(obj.problems))
+        if isinstance(obj, Reservation):
+            return Candidate(waiting.name, obj, cls, seen_ms=waiting.seen_ms)
+        return Candidate(
+            waiting.name,
+            obj,
+            cls,
+            quota=self._payers.of(obj),
+            firm=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
+            wish=wish_of(obj),
+            seen_ms=waiting.seen_ms,
+        )
