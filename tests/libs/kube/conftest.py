@@ -1,15 +1,18 @@
-"""A scripted API server on a free port, and a clock that tests move."""
+"""A scripted API server on a free port, a clock that tests move, and a reflector that writes a diary."""
 
 import asyncio
 import json
+import random
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.libs.kube.diary import Diary
 
-from berth.kube import Kube, KubeSettings
+from berth.contracts.kube import Pod
+from berth.kube import PODS, Kube, KubeSettings, Reflector, Selection, WatchSettings
 
 Reply = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -182,3 +185,29 @@ async def connect(server: ScriptedServer) -> AsyncIterator[Callable[..., Awaitab
     yield make
     for kube in opened:
         await kube.close()
+
+
+@pytest.fixture
+def diary() -> Diary:
+    return Diary()
+
+
+@pytest.fixture
+def follow(connect: Any, clock: Any, diary: Diary) -> Any:
+    """Run a reflector until the diary has so many lines (refusals not counted), then stop it."""
+
+    async def run(count: int, settings: WatchSettings | None = None, **client: Any) -> Reflector[Pod]:
+        kube = await connect(**client)
+        reflector = Reflector(kube, Selection(PODS), Pod, diary, clock=clock, rng=random.Random(1), settings=settings)
+        task = asyncio.create_task(reflector.run())
+        async with asyncio.timeout(10):
+            while len(diary.without_refusals()) < count:
+                await asyncio.sleep(0.005)
+                if task.done():
+                    task.result()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return reflector
+
+    return run
