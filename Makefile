@@ -71,7 +71,7 @@ e2e-cluster: ## Berth on a whole real node: kubelet, containers, cgroups (root; 
 .PHONY: manifests-check
 manifests-check: ## every manifest in k8s/ against a real API server, by server-side dry run (see e2e-assets)
 	@folder=$$(tools/kube/assets.sh --print 2>/dev/null | tail -1); [ -z "$$folder" ] || export KUBEBUILDER_ASSETS=$$folder; \
-	  $(RUN) pytest -m e2e tests/deploy/test_manifests.py $(ARGS)
+	  $(RUN) pytest -m e2e tests/deploy/test_manifests*.py $(ARGS)
 
 .PHONY: chaos
 chaos: ## faults under load on real processes: kills, old and empty stores, partitions, pauses, a failing API; prints a table

@@ -1,13 +1,16 @@
-"""What the files of deployment are compared with: the services of this repository and their settings."""
+"""What the files of deployment are held against: the services of this repository, and a real API server."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.deploy.real_api import prepare
 
 from berth.runtime.settings import ServiceSettings, variable_of
+from berth.testing.kube_server import KubeMissingError, KubeServer
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,3 +36,15 @@ class House:
 @pytest.fixture(scope="session")
 def house() -> House:
     return House()
+
+
+@pytest.fixture(scope="session")
+def api() -> Iterator[KubeServer]:
+    """One for all manifests: what a test makes there has a name of its own."""
+    try:
+        server = KubeServer()
+    except KubeMissingError as error:
+        pytest.skip(str(error))
+    with server:
+        prepare(server)
+        yield server

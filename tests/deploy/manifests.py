@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -48,6 +49,7 @@ def built(overlay: str) -> list[Json]:
 
 OBJECTS = list(resolve(K8S / "overlays/single-node"))
 WORKLOADS = [each for each in OBJECTS if each["kind"] in RUNNING]
+CRDS: dict[str, Json] = {path.stem: json.loads(path.read_text()) for path in (K8S / "crds").glob("*.json")}
 
 
 def of_kind(kind: str) -> list[Json]:
