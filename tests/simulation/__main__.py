@@ -5,7 +5,7 @@
     python -m tests.simulation --planted NAME [--seeds 100] with a bug planted, in its temper; --planted list names them
 
 May be stopped at any time: each seed is counted when it has ended, and the next call goes on. The exit status is 0 when
-no promise was broken, 1 when one was, 130 when it was stopped.
+no promise was broken, 1 when one was, 2 when the code was edited meanwhile, 130 when it was stopped.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":
     os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
 
 from tests.simulation import tally as tallies
+from tests.simulation.counted import run_counted
 from tests.simulation.planted import PLANTED
 from tests.simulation.run import Outcome, run_seed, run_task
 
@@ -42,15 +43,22 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def outcomes(seeds: Iterator[int] | range, planted: str, jobs: int) -> Iterator[Outcome]:
-    """Results in the order of the seeds."""
+class CodeChangedError(Exception):
+    """The sources are not those any more that the tally counts for."""
+
+
+def outcomes(seeds: range, planted: str, jobs: int, code: str) -> Iterator[Outcome]:
+    """Results in the order of the seeds. Raises CodeChangedError at the first that another state of the code gave."""
     work = ((seed, planted) for seed in seeds)
     if jobs <= 1:
         yield from map(run_task, work)
         return
     context = multiprocessing.get_context("spawn")
     with context.Pool(jobs, maxtasksperchild=100) as pool:
-        yield from pool.imap(run_task, work)
+        for found_on, found in pool.imap(run_counted, work):
+            if found_on != code and not planted:
+                raise CodeChangedError(f"seed {found.seed} ran on {found_on[:12]}")
+            yield found
 
 
 def one(options: argparse.Namespace) -> int:
@@ -67,10 +75,12 @@ def one(options: argparse.Namespace) -> int:
 
 def many(options: argparse.Namespace) -> int:
     tally = tallies.load(tallies.code_under_test(), first_seed=options.first)
+    if options.first and tally.first_seed != options.first and not options.planted:
+        print(f"the tally of this code began with seed {tally.first_seed} and goes on with {tally.next_seed}")
     first, began, told = (0 if options.planted else tally.next_seed), time.monotonic(), time.monotonic()
     bad: list[Outcome] = []
     done = 0
-    for found in outcomes(range(first, first + options.seeds), options.planted, options.jobs):
+    for found in outcomes(range(first, first + options.seeds), options.planted, options.jobs, tally.code):
         done += 1
         if not options.planted:
             tally.add(found.seed, found.digest, found.simulated_s, found.real_s, found.facts, bool(found.violations))
@@ -125,6 +135,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("stopped; what has ended is counted")
         return 130
+    except CodeChangedError as error:
+        print(f"the code under test was edited meanwhile ({error}): what ran before is counted. Start again")
+        return 2
 
 
 if __name__ == "__main__":

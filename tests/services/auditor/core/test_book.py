@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.auditor.core.book import Book
-from berth.invariants import PROMISES, Finding
+from berth.auditor.core.book import AUDITED, Book
+from berth.invariants import Finding
 
 SHOWN = st.frozensets(st.tuples(st.sampled_from(["I1", "I2", "I4"]), st.sampled_from("abcd")), max_size=6)
 
@@ -43,7 +43,7 @@ def test_counts_name_every_promise() -> None:
     assert book.doubts()
     book.settle(both, both, 1.0)
     assert not book.doubts()
-    assert book.counts() == {name: int(name in ("I1", "I2")) for name in PROMISES}
+    assert book.counts() == {name: int(name in ("I1", "I2")) for name in AUDITED}
 
 
 def test_an_id_is_one_token_and_belongs_to_the_subject() -> None:

@@ -5,7 +5,7 @@ from itertools import accumulate
 import pytest
 
 from berth.cluster_watcher.kinds import scopes
-from berth.cluster_watcher.source import Source
+from berth.cluster_watcher.source import OLDER, Source
 
 SHORTEST_S = 5.0
 
@@ -13,6 +13,7 @@ SHORTEST_S = 5.0
 def after(older: int) -> float:
     source = Source(scopes(())[0])
     source.older = older
+    source.ask_for_list(OLDER)
     return source.relist_pause_s(SHORTEST_S)
 
 
@@ -30,4 +31,12 @@ def test_a_server_that_was_set_back_is_asked_five_times_in_a_minute_at_most() ->
 def test_a_longest_pause_never_undercuts_the_settings() -> None:
     source = Source(scopes(())[0])
     source.older = 50
+    source.ask_for_list(OLDER)
     assert source.relist_pause_s(90.0) == 90.0
+
+
+def test_a_list_that_is_wanted_for_another_reason_does_not_wait() -> None:
+    source = Source(scopes(())[0])
+    source.older = 50
+    source.ask_for_list("state lost")
+    assert source.relist_pause_s(SHORTEST_S) == SHORTEST_S

@@ -10,6 +10,7 @@ import asyncio
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
+from berth.auditor.core.book import AUDITED
 from berth.auditor.handlers import Announcement, Desk
 from berth.auditor.lists import IncompleteError, Lister
 from berth.auditor.settings import Settings
@@ -17,7 +18,6 @@ from berth.auditor.views import LedgerShelf
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import encode
 from berth.contracts.question import StatusAnswer
-from berth.invariants import PROMISES
 from berth.kube import KubeApi
 from berth.runtime import ActiveStandby, Context
 from berth.telemetry import counter, gauge, histogram
@@ -66,7 +66,7 @@ class Shell:
         context.health.add("lease", self.standby.check)
         follower = context.bus.follow(buckets.LEDGER, self.shelf, keys=subjects.DECISIONS_AND_PLANS)
         context.spawn(follower.run(), name="follow-ledger")
-        for promise in PROMISES:
+        for promise in AUDITED:
             DIFFERENCES.labels(promise).set(0)
         await context.bus.serve(SERVICE, _version(), {"status": self._status})
         await self.standby.run(self._work)

@@ -22,7 +22,7 @@ from berth.bus.port import Clock, Entry, OwnedPort
 from berth.cluster_watcher import metrics
 from berth.cluster_watcher.core.shelf import SYNCED, Shelf, Verdict
 from berth.cluster_watcher.outbox import Absent, Began, Finished, Gone, Nothing, Outbox, Put, Reached, Step
-from berth.cluster_watcher.source import Source
+from berth.cluster_watcher.source import OLDER, Source
 from berth.contracts.codec import encode
 from berth.contracts.state import Synced
 from berth.contracts.subjects import synced_key
@@ -317,7 +317,7 @@ class Publisher:
                 held=marker.version,
             )
             source.older += 1
-            source.ask_for_list("an older state was listed")
+            source.ask_for_list(OLDER)
             return
         source.older = 0
         if await self._mark(owned, source, step.version, complete=True) and not source.synced:

@@ -10,6 +10,8 @@ from berth.cluster_watcher.kinds import Scope
 from berth.kube import Answer
 
 NOT_INSTALLED = "not installed"
+OLDER = "an older state was listed"
+"""Why to list again, for `ask_for_list`."""
 RELIST_PAUSE_MAX_S: Final = 30.0
 
 
@@ -50,8 +52,9 @@ class Source:
 
     def relist_pause_s(self, shortest_s: float) -> float:
         """From the beginning of one list to that of the next, at least: a server that was set back answers no sooner
-        for being asked more often."""
-        return min(shortest_s * 2.0 ** min(max(self.older - 1, 0), 6), max(shortest_s, RELIST_PAUSE_MAX_S))
+        for being asked more often. A list that is wanted for another reason does not wait for that."""
+        doublings = min(max(self.older - 1, 0), 6) if self.why == OLDER else 0
+        return min(shortest_s * 2.0**doublings, max(shortest_s, RELIST_PAUSE_MAX_S))
 
     def reached(self, version: int) -> None:
         """Everything up to here was handed to the bus, or needed no write."""
