@@ -273,6 +273,18 @@ async def test_a_gang_that_is_not_whole_is_given_up_and_never_named(bench):
     assert (bench.binds.given_up, bench.binds.began, bench.named) == (["a", "b"], ["c"], "p2")
 
 
+async def test_a_gang_that_loses_a_member_while_the_lease_is_written_does_not_begin(bench, api):
+    """The API server may be away for half a minute between the look at the gang and its begin."""
+    bench.plan("p1", "a", "b", gang=2, alone=("c",))
+
+    def member_goes(*_args):
+        bench.picture.read_state(subjects.pod_key("default", "b"), b"", deleted=True, gap=False)
+
+    api.on("patch", member_goes)
+    await bench.turn()
+    assert (bench.binds.given_up, bench.binds.began, bench.named) == (["a"], ["c"], "p1")
+
+
 async def test_pods_that_share_a_plan_with_a_broken_gang_begin(bench):
     """After an outage one plan holds all that has gathered, gangs of which members are gone by now among it."""
     bench.plan("p1", "a", "b", gang=3, alone=("c", "d"))

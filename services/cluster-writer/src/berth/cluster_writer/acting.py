@@ -117,7 +117,8 @@ class Acting:
         view = self._picture.book.ledger
         plans = to_begin(view, self._fresh)
         self._fresh = set(plans)
-        ready, broken = self._begin_gangs(plans)
+        broken: set[Name] = set()
+        ready = self._begin_gangs(plans, broken)
         if not ready:
             return await self._look_now_and_then()
         if not await self._is_abreast():
@@ -125,6 +126,8 @@ class Acting:
         if not await self._record(ready):
             metrics.WAVES.labels("refused").inc()
             return True
+        # The Lease may have taken its time, as while the API server is away: a gang may have lost a member meanwhile.
+        ready = self._begin_gangs(ready, broken)
         metrics.WAVES.labels("begun").inc()
         for plan in ready:
             self._fresh.discard(plan)
@@ -134,29 +137,31 @@ class Acting:
                     self._binds.begin(held.decision)
         return True
 
-    def _begin_gangs(self, plans: Sequence[str]) -> tuple[list[str], set[Name]]:
-        """The plans that may begin now, and names of broken gangs that don't begin with them: they are given up here.
+    def _begin_gangs(self, plans: Sequence[str], broken: set[Name]) -> list[str]:
+        """The plans that may begin now. `broken`: names of broken gangs, which don't begin with them; what is not in it
+        yet is put there, and given up here.
 
         Plans to be judged later are left.
         """
         ready: list[str] = []
-        broken: set[Name] = set()
         for plan in plans:
             if len(ready) == PLANS_MAX:
                 break
             check = check_plan(plan, self._picture.book)
             if check.start is Start.WAIT:
                 continue
-            if check.start is Start.WITHDRAW:
+            names = {(decision.namespace, decision.name) for decision in check.broken}
+            if not names <= broken:
                 log.warning("a gang cannot begin: its members are withdrawn", plan=plan, reason=check.reason)
-                broken |= {(decision.namespace, decision.name) for decision in check.broken}
                 for decision in check.withdraw:
-                    self._binds.give_up(decision, check.reason)
+                    if (decision.namespace, decision.name) not in broken:
+                        self._binds.give_up(decision, check.reason)
+                broken |= names
             if check.rest:
                 ready.append(plan)
             else:
                 self._fresh.discard(plan)
-        return ready, broken
+        return ready
 
     # --- R10 ---------------------------------------------------------------------------------------------------------
 
