@@ -15,6 +15,7 @@ from berth.contracts.state import Reservation
 from berth.reservation_manager.core.life import FINAL, Life, Phase, User, end_of, live, unix
 from berth.reservation_manager.core.room import room_of
 from berth.reservation_manager.core.status import conditions_of, status_of
+from berth.resources.amounts import parse_amounts
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "reservation"
 SYNC = json.loads((VECTORS / "status_sync.json").read_text())["cases"]
@@ -144,6 +145,26 @@ reservations = st.builds(
 )
 
 
+def merged(shown, status):
+    """The amounts after the status has been merged into the object, as the API server does."""
+    return shown | parse_amounts(status["allocated"], "status.allocated")[0]
+
+
+def test_what_nobody_draws_on_any_more_is_shown_as_nothing():
+    shown = {"cpu": 2000, "koordinator.sh/gpu-core": 100}
+    left = make(
+        node="n",
+        phase="Available",
+        allocate_once=False,
+        allocatable=shown,
+        allocated=shown,
+        current_owners=[ObjectReference(uid="p"), ObjectReference(uid="q")],
+    )
+    life = live(left, [User("q", "ns", "q", {"cpu": 500})], node_is_gone=False, now=1001)
+    after = merged(shown, status_of(left, life, text_of(1001)))
+    assert after == {"cpu": 500, "koordinator.sh/gpu-core": 0}
+
+
 @given(reservations, user_lists, st.booleans(), st.floats(0, 1e12))
 def test_its_status_once_written_needs_no_second_write(reservation, users, gone, now):
     """Whatever the object says: after its status was written as asked for, nothing more is asked for."""
@@ -155,7 +176,7 @@ def test_its_status_once_written_needs_no_second_write(reservation, users, gone,
     status = status_of(reservation, life, text_of(now) if now < 1e10 else "2100-01-01T00:00:00Z")
     written = {"phase": status["phase"]}
     if "allocated" in status:
-        written["allocated"] = life.allocated
+        written["allocated"] = merged(reservation.allocated, status)
         written["current_owners"] = [ObjectReference(uid=each["uid"]) for each in status["currentOwners"]]
     after = Reservation(**({name: getattr(reservation, name) for name in reservation.__struct_fields__} | written))
     again = live(after, users, node_is_gone=gone, now=now)
