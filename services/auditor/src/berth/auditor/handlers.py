@@ -48,7 +48,7 @@ class Desk:
 
     def look(self, lists: Lists, ledger: Mapping[str, tuple[int, bytes]], now_s: float) -> list[Announcement]:
         """A complete look at everything; what it brings to light. `now_s` is unix time."""
-        self._gangs.look(lists.pods, self._schedulers)
+        self._gangs.look(lists.pods, lists.pod_groups, self._schedulers)
         world = World.of(
             pods=lists.pods,
             nodes=lists.nodes,

@@ -1,0 +1,79 @@
+"""Gangs that may be half there: why, and for how long."""
+
+from __future__ import annotations
+
+import msgspec
+from tests.libs.invariants.stage import gang
+from tests.libs.invariants.story import Story
+
+from berth.auditor.core.gangs import GangMemory
+from berth.contracts import kube, names
+
+OURS = frozenset({names.SCHEDULER_NAME})
+G = {"default/g"}
+
+
+def stage(*bound: str) -> Story:
+    story = Story()
+    story.node()
+    gang(story, 3)
+    story.gang("g1", "g2", "g3")
+    for name in bound:
+        story.bind(name)
+    return story
+
+
+def look(memory: GangMemory, story: Story) -> set[str]:
+    pods = [msgspec.convert(each, kube.Pod) for each in story.objects["pods"].values()]
+    groups = [msgspec.convert(each, kube.PodGroup) for each in story.objects.get("podgroups", {}).values()]
+    memory.look(pods, groups, OURS)
+    return memory.excused
+
+
+def begun(*bound: str) -> tuple[Story, GangMemory]:
+    memory = GangMemory()
+    assert look(memory, stage()) == set()
+    story = stage(*bound)
+    assert look(memory, story) == set()
+    return story, memory
+
+
+def test_a_withdrawal_excuses_until_the_gang_is_whole_again() -> None:
+    story, memory = begun("g1", "g2")
+    story.withdraw("g3")
+    assert look(memory, story) == G
+    assert look(memory, story) == G
+    story.place("g3")
+    story.bind("g3")
+    assert look(memory, story) == set()
+
+
+def test_one_of_long_ago_excuses_nothing_new() -> None:
+    story, memory = begun()
+    story.withdraw("g3")
+    assert look(memory, story) == G
+    memory.excused.clear()
+    story.bind("g1")
+    assert look(memory, story) == set()
+
+
+def test_a_member_that_leaves_excuses_a_gang_that_is_short_of_it() -> None:
+    story, memory = begun("g1", "g2", "g3")
+    story.delete("pods", "g3")
+    assert look(memory, story) == G
+    story.pod("g4", gang="g", minimum=3)
+    story.place("g4")
+    story.bind("g4")
+    assert look(memory, story) == set()
+
+
+def test_one_too_many_that_leaves_excuses_nothing() -> None:
+    story, memory = begun("g1", "g2", "g3")
+    story.put("podgroups", "g", {"spec": {"minMember": 2}}, "default")
+    story.delete("pods", "g3")
+    assert look(memory, story) == set()
+
+
+def test_what_was_half_there_when_we_came_is_excused() -> None:
+    assert look(GangMemory(), stage("g1")) == G
+    assert look(GangMemory(), stage("g1", "g2", "g3")) == set()
