@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from typing import Final
 
 from tests.model import epochs
 from tests.model.knowledge import Knowledge
 from tests.model.state import ACTIVE, NOWHERE, Decision, Request, State, Step, View
+
+HALF_BEGUN: Final = "half a strict gang begun"
 
 
 class Verdict(Enum):
@@ -126,16 +129,19 @@ def _send(know: Knowledge, state: State, me: int, decision: Decision) -> Step:
     version = view.held[decision.name] if know.rules.bind_version else 0
     after = state._replace(network=state.network | {Request(decision, version, me)})
     after = after.become(me, writer._replace(sent=writer.sent | {decision.id}))
-    if decision.size > 1 and _is_half(state, me, decision):
-        after = after._replace(bad=after.bad or "half a strict gang begun")
+    if decision.size > 1 and _is_half(state, me, decision, know.world.rejects):
+        after = after._replace(bad=after.bad or HALF_BEGUN)
     return Step("writer sends bind", (me, decision.name, decision.uid, decision.slot), after)
 
 
-def _is_half(state: State, me: int, decision: Decision) -> bool:
-    """Its mate waits, and this writer has read no decision for it in this plan: nobody is about to bind it."""
+def _is_half(state: State, me: int, decision: Decision, rejects: int) -> bool:
+    """Its mate waits, and this writer has read no decision for it in this plan: nobody is about to bind it.
+
+    One whose bind was refused for good has been withdrawn after the gang began; the other goes on.
+    """
     mate = 1 - decision.name
     pod = state.pods[mate]
-    if pod is None or pod.uid != mate * 8 + 1 or pod.slot >= 0:
+    if pod is None or pod.uid != mate * 8 + 1 or pod.slot >= 0 or (rejects and pod.attempt):
         return False
     members = sum(1 for _, d in state.writers[me].ledger.decisions if d and d.plan == decision.plan)
     is_on_its_way = any(request.decision.plan == decision.plan for request in state.network)

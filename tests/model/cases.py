@@ -80,10 +80,11 @@ CROWD = World(
 LOSSES = World(nodes=(0, 0), pods=3, decisions=12, crash=1, timeout=1, tail=2, vanish=True)
 
 
-def lacking(name: str, switch: str, world: World | None, *, commits: bool = True, fair_every: int = 0) -> Case:
-    """A part of a rule taken away."""
-    (rule,) = missing(without(switch))
-    return Case(f"without {rule}: {name}", world, without(switch), commits=commits, fair_every=fair_every)
+def lacking(name: str, switches: str, world: World | None, *, commits: bool = True, fair_every: int = 0) -> Case:
+    """A part of a rule taken away; of two `switches` (with a space between) each does the other's work here."""
+    rules = without(*switches.split())
+    (rule,) = missing(rules)
+    return Case(f"without {rule}: {name}", world, rules, commits=commits, fair_every=fair_every)
 
 
 def holding(name: str, world: World | None, *, commits: bool = True) -> Case:
@@ -133,7 +134,8 @@ LACKING = [
         replace(ONE, solvers=1, full=1, touch=1, skipping=True, decisions=2),
         commits=False,
     ),
-    lacking("judged on any view", "basis", replace(GANG, pods=2, rejects=1)),
+    lacking("judged on any view", "basis late_member", replace(GANG, pods=2, rejects=1)),
+    lacking("a member to come", "late_member", replace(GANG, pods=2, create=1, delete=1, touch=1, skipping=True)),
     lacking("a clash on a late view", "clash_at_end", replace(ONE, delete=1, decisions=2)),
     lacking("own group alone", "ancestors", None),
     lacking("accounts without revision", "revisions", None),

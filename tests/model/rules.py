@@ -82,6 +82,8 @@ class Rules:
     """Off: a new epoch is planned in at once."""
     basis: bool = _switch("R13")
     """Off: a decision is judged, and a gang given up, on any view."""
+    late_member: bool = _switch("R13")
+    """Off: a gang is given up although the view does not show yet what the solver saw of a member."""
     clash_at_end: bool = _switch("R13")
     """Off: a clash counts on a view that may still show a former holder."""
     ancestors: bool = _switch("R14")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.model import binds, epochs
-from tests.model.knowledge import Knowledge
+from tests.model.knowledge import Knowledge, Seen
 from tests.model.state import (
     ACTIVE,
     COMPARING,
@@ -149,10 +149,19 @@ def _check_gang(know: Knowledge, state: State, me: int, members: list[Decision])
         return None
     if know.rules.basis and any(view.through < d.basis for d in members):
         return False
+    if know.rules.late_member and any(_is_to_come(know, state, view, d, p) for d, p in zip(members, seen, strict=True)):
+        return False
     current = sum(
         (pod.uid, pod.attempt) == (d.uid, d.attempt) and pod.slot < 0 for d, pod in zip(members, seen, strict=True)
     )
     return None if current == len(members) == size else True
+
+
+def _is_to_come(know: Knowledge, state: State, view: View, decision: Decision, seen: Seen) -> bool:
+    """The view is late for this member alone: a pod may be decided from a message that is newer than the basis."""
+    if seen.uid != decision.uid:
+        return not know.gone(state, view, decision)
+    return seen.attempt < decision.attempt
 
 
 def _give_gang_up(know: Knowledge, state: State, me: int, members: list[Decision]) -> Step:
