@@ -38,6 +38,28 @@ def too_many_pods(story: Story) -> None:
     story.place("b")
 
 
+def on_a_broken_card(story: Story) -> None:
+    story.health("n1", True, False)
+    story.wait(11)
+    story.place("a", minors={1: 50})
+
+
+def on_a_card_that_is_not_there(story: Story) -> None:
+    story.place("a", minors={7: 50})
+
+
+def on_a_cordoned_node(story: Story) -> None:
+    story.change("nodes", "n1", {"spec": {"unschedulable": True}})
+    story.wait(11)
+    story.place("a")
+
+
+def on_a_node_that_is_gone(story: Story) -> None:
+    story.delete("nodes", "n1")
+    story.wait(11)
+    story.place("a")
+
+
 def quota_above_max(story: Story) -> None:
     story.place("a", quota="/blue")
     story.pod("large", cpu="4")
@@ -224,6 +246,10 @@ FAULTS: list[tuple[str, Callable[[Story], None]]] = [
     ("I1", freed_while_terminating),
     ("I1b", overfull_node),
     ("I1b", too_many_pods),
+    ("I1e", on_a_broken_card),
+    ("I1e", on_a_card_that_is_not_there),
+    ("I1f", on_a_cordoned_node),
+    ("I1f", on_a_node_that_is_gone),
     ("I2", quota_above_max),
     ("I2", ancestor_above_max),
     ("I2", charged_to_nobody),

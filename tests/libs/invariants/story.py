@@ -89,6 +89,11 @@ class Story:
         devices = [{"type": "gpu", "minor": minor, "health": True, "resources": resources} for minor in range(gpus)]
         self.put("devices", name, {"spec": {"devices": devices}})
 
+    def health(self, node: str, *healthy: bool) -> None:
+        """The node's GPUs, and which of them are healthy; those that are not named are not there any more."""
+        devices = [{"type": "gpu", "minor": minor, "health": health} for minor, health in enumerate(healthy)]
+        self.change("devices", node, {"spec": {"devices": devices}})
+
     def quota(self, name: str, most: str, least: str = "0", parent: str = "") -> None:
         labels = {names.LABEL_QUOTA_PARENT: parent} if parent else {}
         body = {"metadata": {"labels": labels}, "spec": {"max": {"cpu": most}, "min": {"cpu": least}}}

@@ -11,7 +11,7 @@ from berth.contracts.ledger import Decision, GangRef
 from berth.contracts.state import Synced
 from berth.contracts.subjects import pod_key, synced_key
 
-LONG_S = 60.0
+LONG_S = 45.0
 KEY = pod_key("default", "g2")
 
 
@@ -47,6 +47,41 @@ def test_while_state_does_not_show_it_nobody_can_know(wait_s: float) -> None:
     story, decided = begin()
     story.wait(wait_s)
     assert decide_and_bind(story, decided) == []
+
+
+@pytest.mark.parametrize(("hidden_s", "broken"), [(0.0, ["I3"]), (30.0, [])])
+def test_a_deletion_that_nothing_keeps_from_being_shown_is_known_in_the_end(hidden_s: float, broken: list[str]) -> None:
+    story, decided = begin()
+    story.observer.blind(hidden_s)
+    story.wait(61)
+    assert decide_and_bind(story, decided) == broken
+
+
+def test_two_of_one_name_are_shown_as_gone_by_one_message() -> None:
+    story, decided = begin()
+    story.pod("g2", uid="uid-in-between", gang="g", minimum=2)
+    story.delete("pods", "g2")
+    shown(story)
+    story.wait(11)
+    assert decide_and_bind(story, decided) == ["I3"]
+
+
+def test_a_pod_that_state_still_has_to_show_as_gone_is_not_known_by_its_successor() -> None:
+    story, decided = begin()
+    story.pod("g2", uid="uid-in-between", gang="g", minimum=2)
+    story.delete("pods", "g2")
+    shown(story, b'{"uid":"uid-g2","version":3}', deleted=False)
+    story.wait(LONG_S)
+    assert decide_and_bind(story, decided) == []
+
+
+def test_a_deletion_that_state_loses_is_unknown_again() -> None:
+    for left, broken in ([], ["I3"]), ([(KEY, b'{"uid":"uid-g2","version":3}', False)], []):
+        story, decided = begin()
+        shown(story)
+        story.wait(11)
+        story.observer.state_lost(left)
+        assert decide_and_bind(story, decided) == broken
 
 
 def test_a_moment_after_state_shows_it_a_reader_may_be_behind() -> None:

@@ -31,6 +31,17 @@ def test_other_gangs_may_be_half_there() -> None:
     assert check_of(pods=[member("a", "n1", mode="NonStrict"), member("b", "", mode="NonStrict")]) == []
 
 
+def test_gangs_that_start_together_are_excused_together() -> None:
+    notes = {names.ANNOTATION_GANG_GROUPS: '["default/g", "default/h"]'}
+    groups = [
+        {"metadata": {**meta(name, namespace="default"), "annotations": notes}, "spec": {"minMember": 1}}
+        for name in ("g", "h")
+    ]
+    pods = [pod("a", "n1", labels={names.LABEL_POD_GROUP: "h"})]  # all of g were deleted after they had begun
+    assert check_of(pods=pods, pod_groups=groups) == ["I3"]
+    assert check_of(pods=pods, pod_groups=groups, excused_gangs=["default/h"]) == []
+
+
 def test_the_pod_group_says_how_many() -> None:
     group = {"metadata": meta("g", namespace="default"), "spec": {"minMember": 2}}
     labels = {names.LABEL_POD_GROUP: "g"}

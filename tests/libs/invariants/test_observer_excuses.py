@@ -72,13 +72,3 @@ def test_a_gang_whose_member_leaves_while_it_is_bound() -> None:
     story.bind("g1")
     story.wait(5)
     assert story.broken == []
-
-
-def test_a_gang_whose_member_is_withdrawn_while_it_is_bound() -> None:
-    story = stage()
-    gang(story, 2)
-    story.gang("g1", "g2")
-    story.bind("g1")
-    story.withdraw("g2")
-    story.wait(100)
-    assert story.broken == []

@@ -23,7 +23,7 @@ def half_begun(facts: Facts) -> Iterator[Finding]:
     for gang_id in sorted(members):
         config = settings.get(gang_id)
         group = (config.group if config else ()) or (gang_id,)
-        if config is None or group in judged:
+        if config is None or group in judged or not facts.world.excused_gangs.isdisjoint(group):
             continue
         judged.add(group)
         bound = {each: sum(1 for seen in members.get(each, ()) if seen.node) for each in group}
@@ -32,7 +32,7 @@ def half_begun(facts: Facts) -> Iterator[Finding]:
             continue
         for each, found in configs.items():
             minimum = (found.min_member if found else None) or 0
-            if bound[each] < minimum and each not in facts.world.excused_gangs:
+            if bound[each] < minimum:
                 text = f"gang {each}: {bound[each]} of at least {minimum} members are bound"
                 yield Finding(f"gang {each}", text)
 

@@ -19,6 +19,8 @@ _ALL: Final = (
     Promise("I1b", "node-not-overfull", "No node holds more than it offers."),
     Promise("I1c", "device-used-once", "No node reports a device in use beyond a whole."),
     Promise("I1d", "device-used-as-given", "No node reports a device in use by a pod that was not given it."),
+    Promise("I1e", "device-fit-for-use", "No device is given out that is broken, or not there, and known to be."),
+    Promise("I1f", "node-fit-for-use", "No pod is given a node that is gone, or keeps it off, and is known to."),
     Promise("I2", "quota-within-max", "No quota group holds more than its max, at any level."),
     Promise("I2b", "firm-within-min", "Non-preemptible pods of a quota group hold no more than its min."),
     Promise("I3", "gang-whole-or-absent", "A strict gang is on nodes with all members that it needs, or with none."),

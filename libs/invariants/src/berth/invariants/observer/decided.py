@@ -6,9 +6,11 @@ can be compared with what was decided whenever it lands.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from berth.contracts.ledger import Decision, Plan, PlanStatus
+from berth.invariants.observer.doubt import Doubt
 
 
 class Record(NamedTuple):
@@ -21,13 +23,17 @@ class Record(NamedTuple):
 class Decided:
     """Decisions by uid and plan, and which plans were committed, in which order."""
 
-    def __init__(self) -> None:
+    def __init__(self, doubt: Doubt) -> None:
         self.by_uid: dict[str, dict[str, Record]] = {}
         self.newest_epoch = 0
+        self.lease_epoch = 0
+        """The one that the Lease names: a newer one is being raised."""
+        self.doubt = doubt
         self._members: dict[str, int] = {}
         self._committed: dict[str, int] = {}
         self._lapsed: dict[str, int] = {}
         self._acted = 0
+        self._named = ""
         self._count = 0
         self._status: dict[str, PlanStatus] = {}
 
@@ -37,6 +43,11 @@ class Decided:
         if decision.plan not in plans:
             self._members[decision.plan] = self._members.get(decision.plan, 0) + 1
         plans[decision.plan] = Record(decision, epoch)
+
+    def of(self, uid: str, attempt: int) -> list[Decision]:
+        """What was decided of a pod at this attempt."""
+        records = self.by_uid.get(uid, {}).values()
+        return [each.decision for each in records if each.decision.attempt == attempt]
 
     def forget(self, uid: str) -> None:
         """The pod is gone and nothing in LEDGER names it."""
@@ -69,32 +80,51 @@ class Decided:
         """The writer's Lease names this plan: it, and every one before it, may have been acted on. Returns the gangs of
         those that LEDGER has lost: they may begin all the same.
 
-        Also where LEDGER lost it a moment ago: the leader was asked before that, and the API server took its time. As
-        long as no new epoch has begun nobody can have planned on its room.
+        Also where LEDGER lost it a moment ago: the leader was asked before that, and the API server took its time.
+        What they hold is in doubt then, since somebody may have planned on its room meanwhile.
         """
         position = self._committed.get(plan, 0) or self._lapsed.get(plan, 0)
         back = {each for each, at in self._lapsed.items() if at <= position}
         for each in sorted(back):
             self._committed[each] = self._lapsed.pop(each)
         self._acted = max(self._acted, position)
+        self._named = plan or self._named
         if not back:
             return set()
-        records = [record for plans in self.by_uid.values() for each, record in plans.items() if each in back]
-        return {record.decision.gang.name for record in records if record.decision.gang is not None}
+        decisions = [
+            record.decision for plans in self.by_uid.values() for each, record in plans.items() if each in back
+        ]
+        self.doubt.of.update(each.uid for each in decisions)
+        self.doubt.is_whole = self.doubt.is_whole or plan in back
+        return {each.gang.name for each in decisions if each.gang is not None}
+
+    def epoch_is_back(self) -> None:
+        """The newest epoch was lost and is written again, which whoever raises it does until it stays."""
+        if not self._named:
+            self.doubt.is_whole = False
 
     def epoch_begins(self, epoch: int) -> None:
         """What was lost before is over."""
         self.newest_epoch = epoch
+        self._named = ""
         self._lapsed.clear()
+        self.doubt.ends()
 
-    def lost(self, committed_still: set[str]) -> None:
-        """LEDGER lost something. A plan whose entry is gone, and that nobody had acted on, was never committed, unless
-        the Lease names it still."""
+    def lost(self, epoch: int, before: Mapping[str, Plan], now: Mapping[str, Plan]) -> set[str]:
+        """LEDGER lost something: its epoch now, and its plans before and now. Returns plans of which it says otherwise.
+
+        A plan whose entry is gone, and that nobody had acted on, was never committed, unless the Lease names it still.
+        One that is lost with its entry may be given up by whoever finds its decisions: nobody acts on either.
+        """
+        were, are = ({each.id: each.status for each in plans.values()} for plans in (before, now))
+        changed = {plan for plan in were.keys() | are.keys() if were.get(plan) is not are.get(plan)}
+        if epoch != self.newest_epoch or self._named in changed:
+            self.doubt.is_whole = True
         for plan, position in list(self._committed.items()):
-            if position > self._acted and plan not in committed_still:
+            if position > self._acted and are.get(plan) is not PlanStatus.COMMITTED:
                 self._lapsed[plan] = self._committed.pop(plan)
-        # A plan whose entry is lost may be given up by whoever finds decisions without one: nobody acts on either.
-        self._status = {plan: status for plan, status in self._status.items() if plan in committed_still}
+        self._status = are
+        return changed
 
     def was_committed(self, plan: str) -> bool:
         """Whether somebody may bind under this plan."""

@@ -6,16 +6,21 @@ A plan made meanwhile counts a member that is gone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from berth.contracts.subjects import pod_key, synced_key
+from berth.invariants.observer.calm import NEVER, Calm
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.verdicts import Verdicts
 
-NEVER: Final = float("inf")
 PODS: Final = synced_key("pods")
+UNSHOWN_S: Final = 60.0
+KNOWN_MAX: Final = 10_000
+Message = tuple[str, bytes, bool]
+"""Key, value, and whether it marks a deletion."""
 
 
 class _Shown(msgspec.Struct):
@@ -31,22 +36,25 @@ _DECODER: Final = msgspec.json.Decoder(_Shown)
 class Departures:
     """Until when a deletion counts as unknown. `lag_s`: how late the slowest reader of STATE may be.
 
-    Where STATE is not told of, a deletion counts as known `lag_s` after it happened.
+    While STATE does not show it, it is unknown, but not for ever: a watcher that nothing was in the way of for
+    `UNSHOWN_S`, by `sight`, has had the time to tell. Where STATE is not told of, a deletion counts as known `lag_s`
+    after it happened.
     """
 
-    def __init__(self, verdicts: Verdicts, lag_s: float) -> None:
+    def __init__(self, verdicts: Verdicts, sight: Calm, lag_s: float) -> None:
         self._verdicts = verdicts
+        self._sight = sight
         self._lag_s = lag_s
         self._until_s: dict[str, float] = {}
-        self._unshown: dict[str, str] = {}
+        self._unshown: dict[str, dict[str, float]] = {}
+        """By key: uids that STATE is still to show as gone, and since when."""
         self._hears_state = False
         self._is_anew = False
 
     def gone(self, pod: Watched) -> None:
         """A member was deleted."""
         if self._hears_state:
-            self._until_s[pod.uid] = NEVER
-            self._unshown[pod_key(*pod.name)] = pod.uid
+            self._unshow(pod_key(*pod.name), pod.uid)
         else:
             self._known(pod.uid)
 
@@ -54,30 +62,47 @@ class Departures:
         """The next message of STATE."""
         self._hears_state = True
         if key == PODS and self._is_anew and not deleted and _read(value).complete:
-            self._rebuilt()
-        uid = self._unshown.get(key)
-        if uid is not None and (deleted or _read(value).uid != uid):
-            del self._unshown[key]
-            self._known(uid)
+            self._is_anew = False
+            for each in list(self._unshown):
+                self._show(each, "")
+        if key in self._unshown:
+            self._show(key, "" if deleted else _read(value).uid)
 
-    def state_lost(self) -> None:
-        """The bucket begins anew: what went before it is never shown there, not being there is how it is told."""
+    def state_lost(self, survivors: Iterable[Message] = ()) -> None:
+        """STATE lost something, and `survivors` are left: of what it shows again nobody may know that it is gone.
+
+        A bucket that begins anew never shows what went before it; not being there is how it is told.
+        """
         self._is_anew = True
+        for key, value, deleted in survivors:
+            uid = "" if deleted or not key.startswith("pod.") else _read(value).uid
+            if uid in self._until_s:
+                self._unshow(key, uid)
 
     def is_unknown(self, uid: str) -> bool:
         """Whether somebody may not know yet that this member is gone."""
-        return self._until_s.get(uid, -NEVER) >= self._verdicts.now_s
+        until_s = self._until_s.get(uid, -NEVER)
+        if until_s < NEVER:
+            return until_s >= self._verdicts.now_s
+        since_s = max((uids[uid] for uids in self._unshown.values() if uid in uids), default=-NEVER)
+        return self._sight.now_s - since_s <= UNSHOWN_S
 
-    def _rebuilt(self) -> None:
-        self._is_anew = False
-        for uid in self._unshown.values():
-            self._known(uid)
-        self._unshown.clear()
+    def _unshow(self, key: str, uid: str) -> None:
+        self._until_s[uid] = NEVER
+        self._unshown.setdefault(key, {})[uid] = self._sight.now_s
+
+    def _show(self, key: str, uid: str) -> None:
+        """STATE shows this uid under the key, and with that, that no other is there."""
+        waiting = self._unshown.pop(key)
+        if uid in waiting:
+            self._unshown[key] = {uid: waiting.pop(uid)}
+        for each in waiting:
+            self._known(each)
 
     def _known(self, uid: str) -> None:
         now_s = self._verdicts.now_s
         self._until_s[uid] = now_s + self._lag_s
-        if len(self._until_s) > 10_000:
+        if len(self._until_s) > KNOWN_MAX:
             self._until_s = {each: until_s for each, until_s in self._until_s.items() if until_s >= now_s}
 
 

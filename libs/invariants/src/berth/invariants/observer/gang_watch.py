@@ -2,8 +2,9 @@
 
 The limit counts from the last fault: time in which something is known to go wrong is not counted.
 
-What nothing can forbid is excused: members that are deleted, or withdrawn since their node has gone, after the plan was
-committed, or before it but unseen by everybody, and a loss of the ledger while the gang was being bound.
+What nothing can forbid is excused, until the gang is whole again: members that are deleted, or withdrawn for a reason
+(`withdrawals.py`), after the plan was committed, or deleted before it but unseen by everybody; and a loss of the ledger
+that takes the gang's plan along while it is being bound.
 """
 
 from __future__ import annotations
@@ -12,39 +13,34 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from berth.contracts.ledger import Decision
+from berth.invariants.observer.calm import NEVER, Calm
 from berth.invariants.observer.departures import Departures
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.verdicts import Verdicts
 from berth.rules.gang_config import GangConfig, gang_of_pod_group
 from berth.transaction.ledger_view import LedgerView
 
-NEVER = float("inf")
-
 
 class GangWatch:
-    """Members by gang, and since when (undisturbed) a gang is half there. `limit_s` is the recovery limit."""
+    """Members by gang, and since when (by `calm`) a gang is half there. `limit_s` is the recovery limit."""
 
-    def __init__(self, verdicts: Verdicts, *, limit_s: float, lag_s: float) -> None:
-        self.departures = Departures(verdicts, lag_s)
+    def __init__(self, verdicts: Verdicts, calm: Calm, departures: Departures, *, limit_s: float, lag_s: float) -> None:
+        self.departures = departures
         self.excused: set[str] = set()
         self.due_s = NEVER
         """When the next gang that is half there will have been so for too long."""
         self._verdicts = verdicts
+        self._calm = calm
         self._limit_s = limit_s
         self._lag_s = lag_s
         self._members: dict[str, dict[str, Watched]] = {}
         self._groups: dict[str, GangConfig] = {}
         self._half: dict[tuple[str, ...], float] = {}
-        self._troubled_until_s = -NEVER
-        self._troubled_s = 0.0
         self._lapsed: dict[str, float] = {}
 
     def trouble(self, for_s: float) -> None:
         """From now on for so long, things go wrong from outside."""
-        now_s = self._verdicts.now_s
-        until_s = max(self._troubled_until_s, now_s + for_s)
-        self._troubled_s += until_s - max(self._troubled_until_s, now_s)
-        self._troubled_until_s = until_s
+        self._calm.trouble(for_s)
         self._schedule()
 
     def see_group(self, data: Mapping[str, Any], deleted: bool) -> None:
@@ -91,6 +87,11 @@ class GangWatch:
         if len(self._lapsed) > 10_000:
             self._lapsed = {plan: at_s for plan, at_s in self._lapsed.items() if not self._is_old(at_s)}
 
+    def withdrawn(self, pod: Watched, plans: Iterable[str], *, may_be: bool) -> None:
+        """A member was withdrawn. `may_be`: there is a reason to, beside that its gang cannot begin without another."""
+        if may_be or not self._lapsed.keys().isdisjoint(plans):
+            self.lapsed(pod, plans)
+
     def excuse_started(self, gangs: Iterable[str]) -> None:
         """The ledger lost something while these were being bound."""
         for gang in gangs:
@@ -108,11 +109,10 @@ class GangWatch:
         members = [ledger.decisions[name].decision for name in ledger.members.get(decision.plan, ())]
         members = [each for each in members if each.gang is not None and each.gang.name == gang.name]
         ready = sum(1 for each in members if self._is_here(each))
-        if ready >= gang.size or not self._is_old(self._lapsed.get(decision.plan, -NEVER)):
+        if ready >= gang.size or any(each in self.excused for each in gang.name.split(",")):
             return
-        if any(each in self.excused for each in gang.name.split(",")):
-            return
-        if ready + sum(1 for each in members if self.departures.is_unknown(each.uid)) >= gang.size:
+        is_recent = not self._is_old(self._lapsed.get(decision.plan, -NEVER))
+        if is_recent or ready + sum(1 for each in members if self.departures.is_unknown(each.uid)) >= gang.size:
             self._excuse(pod.gang)
             return
         text = f"gang {gang.name}: {pod.text} is bound under plan {decision.plan}, {ready} of {gang.size} are decided"
@@ -120,7 +120,7 @@ class GangWatch:
 
     def check_due(self) -> None:
         """Time has gone on: say what is half there for too long."""
-        now_s = self._undisturbed_s()
+        now_s = self._calm.now_s
         for group, since_s in list(self._half.items()):
             if now_s - since_s > self._limit_s:
                 bound = {each: self._bound(each) for each in group}
@@ -175,14 +175,12 @@ class GangWatch:
         configs = [self._config(each) for each in group]
         bound = [self._bound(each) for each in group]
         is_strict = any(each is not None and each.mode == "Strict" for each in configs)
-        is_half = (
-            is_strict
-            and any(bound)
-            and any(count < self._minimum(each) for each, count in zip(group, bound, strict=True))
-            and self.excused.isdisjoint(group)
-        )
+        is_whole = all(count >= self._minimum(each) for each, count in zip(group, bound, strict=True))
+        if is_whole:
+            self.excused.difference_update(group)
+        is_half = is_strict and any(bound) and not is_whole and self.excused.isdisjoint(group)
         if is_half and group not in self._half:
-            self._half[group] = self._undisturbed_s()
+            self._half[group] = self._calm.now_s
             self._schedule()
         elif not is_half and group in self._half:
             del self._half[group]
@@ -195,10 +193,5 @@ class GangWatch:
                 self.excused.add(each)
         self._judge(gang)
 
-    def _undisturbed_s(self) -> float:
-        """A clock that stands still in times of trouble."""
-        now_s = self._verdicts.now_s
-        return now_s - self._troubled_s + max(0.0, self._troubled_until_s - now_s)
-
     def _schedule(self) -> None:
-        self.due_s = min(self._half.values(), default=NEVER) + self._limit_s + self._troubled_s
+        self.due_s = min(self._half.values(), default=NEVER) + self._limit_s + self._calm.troubled_s

@@ -9,12 +9,15 @@ from berth.contracts.errors import Broken
 from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.invariants.facts import dumped
 from berth.invariants.log import LogEntry
+from berth.invariants.observer.calm import NEVER, Calm
 from berth.invariants.observer.decided import Decided
+from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.reserved import Reserved
 from berth.invariants.observer.room import Room
 from berth.invariants.observer.verdicts import Verdicts
+from berth.invariants.observer.withdrawals import Withdrawals
 from berth.transaction.ledger_view import Change, Held, LedgerView
 
 Name = tuple[str, str]
@@ -33,19 +36,29 @@ class LedgerWatch:
         room: Room,
         gangs: GangWatch,
         reserved: Reserved,
+        fitness: Fitness,
+        withdrawals: Withdrawals,
+        calm: Calm,
         *,
         seen: Callable[[Name], Watched | None],
         claim: Callable[[Name], None],
         keep_log: bool,
+        limit_s: float,
     ) -> None:
         self.view = LedgerView()
         self.held: dict[Name, Held] = {}
+        self._stored: dict[str, tuple[int, bytes]] = {}
         self.log: list[LogEntry] | None = [] if keep_log else None
         self._verdicts = verdicts
         self._decided = decided
         self._room = room
         self._gangs = gangs
         self._reserved = reserved
+        self._fitness = fitness
+        self._withdrawals = withdrawals
+        self._calm = calm
+        self._limit_s = limit_s
+        self._doubt_since_s = NEVER
         self._seen = seen
         self._claim = claim
 
@@ -54,6 +67,10 @@ class LedgerWatch:
         if self.log is not None:
             self.log.append(LogEntry(sequence, key, value, deleted))
         self._verdicts.sequence = sequence
+        if deleted:
+            self._stored.pop(key, None)
+        else:
+            self._stored[key] = (sequence, value)
         if ".account." in key and key[0] == "e":
             self._apply(key, value, deleted, sequence)
             return
@@ -68,29 +85,52 @@ class LedgerWatch:
             self._epoch_changed()
 
     def lost(self, survivors: Iterable[tuple[str, bytes, bool, int]] = ()) -> None:
-        """LEDGER lost its tail, or everything: `survivors` are the messages (key, value, deleted, sequence) left."""
-        begun = {
-            held.decision.gang.name
-            for held in self.held.values()
-            if held.decision.gang is not None and self._decided.may_have_begun(held.decision.plan)
-        }
-        self._gangs.excuse_started(gang for group in begun for gang in group.split(","))
-        self._gangs.excuse_started(self._gangs.half_there())
-        self._room.is_doubtful = True
-        before = set(self.held)
+        """LEDGER lost its tail, or everything: `survivors` are the messages (key, value, deleted, sequence) left.
+
+        Nothing has happened when they are all that there was. A gang that had begun is excused only if LEDGER no longer
+        agrees with the Lease: else its plan is still there, and goes on.
+        """
+        survivors = list(survivors)
+        left = {key: (sequence, value) for key, value, deleted, sequence in survivors if not deleted}
+        if left == self._stored:
+            return
+        self._stored = left
+        begun = self._begun()
+        before, plans, used_until = set(self.held), self.view.plans, self._verdicts.sequence
+        self._fold_anew(survivors)
+        changed = self._decided.lost(self.view.epoch.epoch, plans, self.view.plans)
+        held = (held.decision for held in self.held.values())
+        self._room.doubt.begins(used_until, (each.uid for each in held if each.plan in changed))
+        if self._room.doubt.is_whole:
+            self._gangs.excuse_started(begun)
+        for name in sorted(before | set(self.held)):
+            self._claim(name)
+
+    def check_doubt(self) -> None:
+        """LEDGER and the Lease do not agree: somebody has to raise the epoch soon."""
+        now_s = self._calm.now_s
+        self._doubt_since_s = min(self._doubt_since_s, now_s)
+        if now_s - self._doubt_since_s > self._limit_s:
+            text = f"LEDGER has lost what the Lease names, and for {now_s - self._doubt_since_s:.1f} s without a fault"
+            self._verdicts.add("I12", "a loss", f"{text} nobody has raised the epoch")
+            self._room.doubt.is_whole = False
+            self._doubt_since_s = NEVER
+
+    def _begun(self) -> list[str]:
+        """Gangs that may be in the midst of their binds."""
+        decisions = (held.decision for held in self.held.values())
+        named = {each.gang.name for each in decisions if each.gang and self._decided.may_have_begun(each.plan)}
+        return [*(gang for group in sorted(named) for gang in group.split(",")), *self._gangs.half_there()]
+
+    def _fold_anew(self, messages: list[tuple[str, bytes, bool, int]]) -> None:
         self.view.reset()
-        self.held.clear()
         if self.log is not None:
             self.log.clear()
-        for key, value, deleted, sequence in survivors:
+        for key, value, deleted, sequence in messages:
             if self.log is not None:
                 self.log.append(LogEntry(sequence, key, value, deleted))
             self._apply(key, value, deleted, sequence)
-        self.held.update(self.view.decisions)
-        committed = {plan for plan, entry in self.view.plans.items() if entry.status is PlanStatus.COMMITTED}
-        self._decided.lost(committed)
-        for name in before | set(self.held):
-            self._claim(name)
+        self.held = dict(self.view.decisions)
 
     def _apply(self, key: str, value: bytes, deleted: bool, sequence: int) -> Change | None:
         try:
@@ -108,12 +148,15 @@ class LedgerWatch:
             self.held.pop(name, None)
         else:
             self.held[name] = now
+            self._room.doubt.decided(now.decision.uid, now.sequence)
             self._decided.add(now.decision, self.view.epoch.epoch)
+            self._fitness.decided(now.decision)
             if now.decision.reservation_uid:
                 self._reserved.decided(now.decision)
             if not now.decision.quota:
                 self._judge_payer(name, now.decision)
         if before is not None and (now is None or now.decision.uid != before.decision.uid):
+            self._room.doubt.over(before.decision.uid)
             self._forget_absent(before.decision.uid, name)
         self._claim(name)
 
@@ -122,13 +165,13 @@ class LedgerWatch:
         pod = self._seen(name)
         label = pod.labels.get(names.LABEL_QUOTA_NAME) if pod is not None and pod.uid == decision.uid else None
         group = self._room.groups.get(label) if label else None
-        if group is not None and group.since_s < self._verdicts.now_s - self._room.lag_s:
+        if group is not None and group.since_s < self._room.seen_s:
             text = f"{'/'.join(name)}: names quota {label}, and plan {decision.plan} charges nobody"
             self._verdicts.add("I2", f"{'/'.join(name)}, plan {decision.plan}", text)
 
     def _judge_end(self, name: tuple[str, str], decision: Decision, successor: Decision | None) -> None:
         """A decision leaves LEDGER: only when it is settled (R3), and that is final, so the truth shows it, too."""
-        if self._room.is_doubtful or self.is_settled(name, decision):
+        if self._room.doubt.covers((decision.uid,)) or self.is_settled(name, decision):
             return
         what = f"replaced by plan {successor.plan} for {successor.node}" if successor else "deleted"
         pod = self._seen(name)
@@ -158,12 +201,15 @@ class LedgerWatch:
 
     def _epoch_changed(self) -> None:
         epoch = self.view.epoch.epoch
-        if epoch < self._decided.newest_epoch and not self._room.is_doubtful:
+        if epoch < self._decided.newest_epoch and not self._room.doubt.is_whole:
             text = f"the epoch goes back from {self._decided.newest_epoch} to {epoch}"
             self._verdicts.add("I12", f"epoch {epoch}", text)
+        self._doubt_since_s = NEVER
+        if epoch == self._decided.newest_epoch:
+            self._decided.epoch_is_back()
         if epoch > self._decided.newest_epoch:
             self._decided.epoch_begins(epoch)
-            self._room.is_doubtful = False
+            self._withdrawals.epoch_begins()
         names_before = list(self.held)
         uids = {held.decision.uid: name for name, held in self.held.items()}
         self.held.clear()

@@ -8,9 +8,11 @@ from typing import Any, Final
 from berth.contracts import names
 from berth.invariants.facts import amounts_of
 from berth.invariants.observer.decided import Decided
+from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.room import Group, Limit, Room
 from berth.invariants.observer.verdicts import Verdicts
+from berth.invariants.observer.withdrawals import Withdrawals
 
 LEASE: Final = "cluster-writer"
 
@@ -18,8 +20,18 @@ LEASE: Final = "cluster-writer"
 class Limits:
     """Writes what objects say into the room's limits."""
 
-    def __init__(self, verdicts: Verdicts, room: Room, decided: Decided, gangs: GangWatch) -> None:
+    def __init__(
+        self,
+        verdicts: Verdicts,
+        room: Room,
+        decided: Decided,
+        gangs: GangWatch,
+        fitness: Fitness,
+        withdrawals: Withdrawals,
+    ) -> None:
         self._gangs = gangs
+        self._fitness = fitness
+        self._withdrawals = withdrawals
         self._verdicts = verdicts
         self._room = room
         self._decided = decided
@@ -27,6 +39,8 @@ class Limits:
 
     def see_node(self, data: Mapping[str, Any], deleted: bool) -> None:
         """A node."""
+        self._fitness.see_node(data, deleted)
+        self._withdrawals.see_node(data, deleted)
         name = data["metadata"]["name"]
         if deleted:
             self._room.nodes.pop(name, None)
@@ -36,10 +50,11 @@ class Limits:
         if limit is None:
             self._room.nodes[name] = Limit(offered)
         else:
-            limit.change(offered, self._verdicts.now_s, self._room.lag_s)
+            limit.change(offered, self._room.sight.now_s, self._room.lag_s)
 
     def see_device(self, data: Mapping[str, Any], deleted: bool) -> None:
         """The devices of a node. Memory counts with the most that a minor ever had."""
+        self._fitness.see_device(data, deleted)
         node = data["metadata"]["name"]
         for each in () if deleted else (data.get("spec") or {}).get("devices") or ():
             memory = amounts_of(each.get("resources")).get(names.GPU_MEMORY, 0)
@@ -53,17 +68,19 @@ class Limits:
         name = meta["name"]
         if deleted:
             self._room.groups.pop(name, None)
+            self._room.regroup()
             return
         spec = data.get("spec") or {}
         parent = (meta.get("labels") or {}).get(names.LABEL_QUOTA_PARENT, "")
         most, firm = amounts_of(spec.get("max")), amounts_of(spec.get("min"))
         known = self._room.groups.get(name)
         if known is None or known.parent != parent:
-            since_s = self._verdicts.now_s if known is None else known.since_s
+            since_s = self._room.sight.now_s if known is None else known.since_s
             self._room.groups[name] = Group(parent, Limit(most), Limit(firm), since_s)
+            self._room.regroup()
         else:
-            known.most.change(most, self._verdicts.now_s, self._room.lag_s)
-            known.firm.change(firm, self._verdicts.now_s, self._room.lag_s)
+            known.most.change(most, self._room.sight.now_s, self._room.lag_s)
+            known.firm.change(firm, self._room.sight.now_s, self._room.lag_s)
 
     def see_lease(self, data: Mapping[str, Any], deleted: bool) -> None:
         """A Lease: the writer's says the epoch, and the newest plan that anybody may have acted on."""
@@ -76,6 +93,6 @@ class Limits:
         if epoch < self._lease_epoch:
             text = f"the Lease's epoch goes back from {self._lease_epoch} to {epoch}"
             self._verdicts.add("I12", "lease", text)
-        self._lease_epoch = max(epoch, self._lease_epoch)
+        self._lease_epoch = self._decided.lease_epoch = max(epoch, self._lease_epoch)
         begun = self._decided.acted_on(notes.get(names.ANNOTATION_PLAN, ""))
         self._gangs.excuse_started(gang for group in sorted(begun) for gang in group.split(","))

@@ -15,20 +15,25 @@ from typing import Any, Final
 import msgspec
 
 from berth.contracts import names
-from berth.contracts.ledger import Decision
 from berth.invariants.checking import INVARIANTS
 from berth.invariants.facts import Facts
 from berth.invariants.log import LogEntry, folded_otherwise, state_hash
 from berth.invariants.observer.binds import judge_bind, judge_change
+from berth.invariants.observer.calm import Calm
 from berth.invariants.observer.decided import Decided
+from berth.invariants.observer.departures import Departures
+from berth.invariants.observer.doubt import Doubt
+from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
+from berth.invariants.observer.holds import of_bound, of_decided
 from berth.invariants.observer.ledger_watch import LedgerWatch
 from berth.invariants.observer.limits import Limits
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation
 from berth.invariants.observer.reserved import Reserved
-from berth.invariants.observer.room import Hold, Room, minors_of
+from berth.invariants.observer.room import Room
 from berth.invariants.observer.state_fence import StateFence
 from berth.invariants.observer.verdicts import Verdicts, Violation
+from berth.invariants.observer.withdrawals import Withdrawals
 from berth.invariants.promises import PROMISES
 from berth.invariants.report import Report, result_of
 from berth.invariants.world import NodeHold, World
@@ -46,8 +51,8 @@ class Observer:
     Args:
         schedulers: the scheduler names whose pods are Berth's.
         recovery_s: how long a gang may be half there after the last fault that was told of (`trouble`).
-        lag_s: how late the slowest view or answer may be; a limit lowered, a pod of another scheduler, or a member
-            deleted within this time is not held against anybody.
+        lag_s: how late the slowest view or answer may be; a limit lowered, a pod of another scheduler, a member
+            deleted, or a card broken within this time is not held against anybody.
         keep_log: keep every ledger message, for the replay check (I7) of `finish`.
     """
 
@@ -60,27 +65,37 @@ class Observer:
         keep_log: bool = False,
     ) -> None:
         self.verdicts = Verdicts()
-        self.room = Room(self.verdicts, lag_s)
-        self.gangs = GangWatch(self.verdicts, limit_s=recovery_s, lag_s=lag_s)
+        self._sight = Calm(self.verdicts)
+        calm = Calm(self.verdicts)
+        self._decided = Decided(Doubt())
+        self.room = Room(self.verdicts, self._decided.doubt, self._sight, lag_s)
+        self._withdrawals = Withdrawals(self.room, self._decided, self._sight, lag_s)
+        self.gangs = GangWatch(
+            self.verdicts, calm, Departures(self.verdicts, self._sight, lag_s), limit_s=recovery_s, lag_s=lag_s
+        )
         self.pods: dict[tuple[str, str], Watched] = {}
         self._schedulers = frozenset(schedulers)
         self._objects: dict[str, dict[tuple[str, str], Json]] = {kind: {} for kind in KINDS}
         self._placeholders: dict[tuple[str, str], Watched] = {}
-        self._decided = Decided()
         self._reserved = Reserved(self.verdicts, self.room, self.pods)
         self._fence = StateFence(self.verdicts)
+        self._fitness = Fitness(self.verdicts, self._sight, lag_s, self._tolerations)
         self._ledger = LedgerWatch(
             self.verdicts,
             self._decided,
             self.room,
             self.gangs,
             self._reserved,
+            self._fitness,
+            self._withdrawals,
+            calm,
             seen=self._seen,
             claim=self._claim,
             keep_log=keep_log,
+            limit_s=recovery_s,
         )
         self._unreadable = 0
-        limits = Limits(self.verdicts, self.room, self._decided, self.gangs)
+        limits = Limits(self.verdicts, self.room, self._decided, self.gangs, self._fitness, self._withdrawals)
         self._readers = {
             "pods": self._see_pod,
             "reservations": self._see_reservation,
@@ -122,10 +137,18 @@ class Observer:
         self.verdicts.now_s = now_s
         if now_s >= self.gangs.due_s:
             self.gangs.check_due()
+        if self.room.doubt.is_whole:
+            self._ledger.check_doubt()
 
-    def trouble(self, for_s: float) -> None:
+    def trouble(self, for_s: float, *, hides: bool = True) -> None:
         """From now on for so long something goes wrong from outside: time to recover is not counted before its end."""
         self.gangs.trouble(for_s)
+        if hides:
+            self.blind(for_s)
+
+    def blind(self, for_s: float) -> None:
+        """From now on for so long somebody may not see what the API shows, though decisions are carried out."""
+        self._sight.trouble(for_s)
 
     def ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
         """The next message that LEDGER has stored."""
@@ -140,10 +163,11 @@ class Observer:
         self._fence.see(key, value, deleted)
         self.gangs.departures.shown(key, value, deleted)
 
-    def state_lost(self) -> None:
-        """STATE lost something, or was made anew."""
-        self._fence.reset()
-        self.gangs.departures.state_lost()
+    def state_lost(self, survivors: Iterable[tuple[str, bytes, bool]] = ()) -> None:
+        """STATE lost its tail, or everything: `survivors` are the messages (key, value, deleted) left."""
+        survivors = list(survivors)
+        self._fence.lost(survivors)
+        self.gangs.departures.state_lost(survivors)
 
     def api(self, kind: str, data: Json | bytes, *, deleted: bool = False) -> None:
         """An object was written, or (with its last state) deleted. `kind` is its plural; others are passed over.
@@ -203,6 +227,13 @@ class Observer:
     def _seen(self, name: tuple[str, str]) -> Watched | None:
         return self.pods.get(name) if name[0] else self._placeholders.get(name)
 
+    def _tolerations(self, name: tuple[str, str]) -> Iterable[Json]:
+        kept = self._objects["pods" if name[0] else "reservations"].get(name, {})
+        spec = kept.get("spec") or {}
+        if not name[0]:
+            spec = (spec.get("template") or {}).get("spec") or {}
+        return spec.get("tolerations") or ()
+
     def _see_pod(self, data: Json, deleted: bool) -> None:
         name = name_of(data)
         known = self.pods.get(name)
@@ -222,21 +253,29 @@ class Observer:
 
     def _changed(self, known: Watched | None, pod: Watched) -> None:
         pod.was_bound = known.was_bound if known is not None else bool(pod.node)
-        pod.bound_s = known.bound_s if known is not None and known.node else self.verdicts.now_s
+        pod.bound_s = known.bound_s if known is not None and known.node else self._sight.now_s
         if known is not None:
             judge_change(known, pod, self.verdicts)
         if pod.node and pod.is_ours and not pod.was_bound:
             pod.was_bound = True
             decision = judge_bind(pod, self._decided, self.verdicts)
+            self._fitness.bound(pod)
             if decision is not None:
                 self.gangs.begins(pod, decision, self.view)
         if pod.gang:
             self.gangs.see(pod)
-            if known is not None and (pod.attempt > known.attempt or pod.has_ended > known.has_ended):
+            if known is not None and pod.has_ended > known.has_ended:
                 self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
+            elif known is not None and pod.attempt > known.attempt:
+                of_it = self._decided.of(pod.uid, known.attempt)
+                self.gangs.withdrawn(pod, [each.plan for each in of_it], may_be=self._withdrawals.may_be(of_it))
+        if not pod.is_ours:
+            self._withdrawals.stranger(pod)
         self._claim(pod.name)
 
     def _gone(self, pod: Watched) -> None:
+        if not pod.is_ours:
+            self._withdrawals.stranger(pod)
         if pod.gang:
             self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
             self.gangs.gone(pod)
@@ -279,37 +318,9 @@ class Observer:
         if pod is None:
             return
         if pod.node:
-            self.room.put(pod.uid, self._bound(pod) if pod.is_live else None)
+            self.room.put(pod.uid, of_bound(pod) if pod.is_live else None)
         elif held is not None and held.decision.uid == pod.uid and not self._ledger.is_settled(name, held.decision):
-            self.room.put(pod.uid, self._hold_of(held.decision, pod))
+            self.room.put(pod.uid, of_decided(held.decision, pod))
         else:
             self.room.put(pod.uid, None)
         self._reserved.changed(pod.uid, pod, held.decision if held is not None else None)
-
-    def _bound(self, pod: Watched) -> Hold:
-        group = pod.annotations.get(names.ANNOTATION_QUOTA, "").rpartition("/")[2]
-        return Hold(
-            uid=pod.uid,
-            text=pod.text,
-            node=pod.node,
-            amounts=pod.amounts,
-            devices=minors_of(pod.node, pod.devices),
-            groups=self.room.line_of(group) if group else (),
-            is_firm=pod.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
-            is_ours=pod.is_ours,
-            is_bound=True,
-            since_s=pod.bound_s,
-        )
-
-    def _hold_of(self, decision: Decision, pod: Watched) -> Hold:
-        group = decision.quota.rpartition("/")[2]
-        return Hold(
-            uid=decision.uid,
-            text=pod.text,
-            node=decision.node,
-            amounts=decision.allocation.amounts,
-            devices=minors_of(decision.node, decision.allocation.devices),
-            groups=self.room.line_of(group) if group else (),
-            is_firm=decision.non_preemptible,
-            since_s=self.verdicts.now_s,
-        )

@@ -12,8 +12,9 @@ from berth.contracts import kube, names
 from berth.contracts.ledger import Decision
 from berth.invariants.devices import PERCENT
 from berth.invariants.facts import read_reservation_uid
+from berth.invariants.observer.holds import Hold, Minor, minors_of
 from berth.invariants.observer.pods import Watched
-from berth.invariants.observer.room import NOT_OF_NODES, Hold, Minor, Room, minors_of
+from berth.invariants.observer.room import NOT_OF_NODES, Room
 from berth.invariants.observer.verdicts import Verdicts
 from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
 
@@ -53,7 +54,7 @@ class Reserved:
         known = self._specs.get(now.uid)
         if known is None or known[0] != owners:
             read = msgspec.convert(owners or [], list[kube.ReservationOwner])
-            since_s = self._verdicts.now_s if known is not None else -1e18
+            since_s = self._room.sight.now_s if known is not None else -1e18
             self._specs[now.uid] = (owners, since_s, compile_owners(read), spec.get("allocateOnce") is not False)
         self._seen[now.name[1]] = now
         if now.node and now.is_live and now.plan:
@@ -136,8 +137,7 @@ class Reserved:
 
     def _judge_owner(self, decision: Decision, reserved: Kept, subject: str) -> None:
         pod = self._pods.get((decision.namespace, decision.name))
-        lag_s = self._room.lag_s
-        if pod is None or reserved.owners is None or reserved.owners_since_s > self._verdicts.now_s - lag_s:
+        if pod is None or reserved.owners is None or reserved.owners_since_s > self._room.seen_s:
             return
         identity = PodIdentity(decision.namespace, decision.name, decision.uid, dict(pod.labels), pod.owners)
         if pod.uid == decision.uid and not reserved.owners.accept(identity):
@@ -145,27 +145,27 @@ class Reserved:
 
     def _judge_single_use(self, used: str, hold: Hold) -> None:
         reserved = self._by_uid.get(used)
-        if reserved is None or not reserved.is_for_one or self._room.is_doubtful:
+        if reserved is None or not reserved.is_for_one:
             return
-        others = [self._room.holds[uid].text for uid, each in self._users.items() if each == used and uid != hold.uid]
-        if others:
-            listed = ", ".join((hold.text, *others))
+        others = [uid for uid, each in self._users.items() if each == used and uid != hold.uid]
+        if others and not self._room.doubt.covers((hold.uid, *others)):
+            listed = ", ".join((hold.text, *(self._room.holds[uid].text for uid in others)))
             text = f"reservation {reserved.name} serves one pod and has {len(others) + 1}: {listed}"
             self._verdicts.add("I10", f"reservation {reserved.name}", text)
 
     def _judge_room(self, node: str, wanted: Mapping[str, int], minors: tuple[tuple[Minor, int], ...]) -> None:
         """Holders of the node, and what its reservations have left, fit together in what was just taken."""
         limit = self._room.nodes.get(node)
-        if self._room.is_doubtful or limit is None:
-            return
         holds = list(self._room.on_node.get(node, {}).values())
         here = [self._by_uid[uid] for uid in sorted(self._on_node.get(node, ()))]
+        if limit is None or self._room.doubt.covers((*(each.uid for each in holds), *(each.uid for each in here))):
+            return
         for name, amount in wanted.items():
             if amount <= 0 or name in NOT_OF_NODES or name == names.PODS:
                 continue
             held = sum(hold.amounts.get(name, 0) for hold in holds)
             left = sum(max(0, each.amounts.get(name, 0) - self._used(each, holds, name)) for each in here)
-            most = limit.most(name, self._verdicts.now_s - self._room.lag_s)
+            most = limit.most(name, self._room.seen_s)
             if left and most is not None and held + left > most:
                 text = f"node {node}: {held} held and {left} still reserved of {most} {name}"
                 self._verdicts.add("I10b", f"node {node}, {name}", text)

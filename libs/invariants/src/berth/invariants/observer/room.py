@@ -1,47 +1,25 @@
 """Room at every moment: sums of what is held, kept up to date claim by claim, compared when something is taken.
 
 Capacity can be lowered after a decision was taken in good faith; so a limit counts with the largest value that it had
-within the last `lag_s`. Pods of other schedulers count once they were there for so long, since nobody can know earlier.
+within the last `lag_s` in which everybody could see it. Pods of other schedulers count once they are there for so long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from berth.contracts import names
-from berth.contracts.ledger import DeviceGrant
 from berth.invariants.amounts import SHRINKING
 from berth.invariants.devices import PERCENT
 from berth.invariants.facts import BY_MINOR
+from berth.invariants.observer.calm import Calm
+from berth.invariants.observer.doubt import Doubt
+from berth.invariants.observer.holds import Hold, Minor
 from berth.invariants.observer.verdicts import Verdicts
 from berth.resources.amounts import Amounts
 
 NOT_OF_NODES = BY_MINOR | SHRINKING
-Minor = tuple[str, str, int, str]
-"""Node, kind, minor, resource."""
-
-
-class Hold(NamedTuple):
-    """What one pod takes: by its object once it is bound, by its decision before."""
-
-    uid: str
-    text: str
-    node: str
-    amounts: Mapping[str, int]
-    devices: tuple[tuple[Minor, int], ...] = ()
-    groups: tuple[str, ...] = ()
-    is_firm: bool = False
-    is_ours: bool = True
-    is_bound: bool = False
-    since_s: float = 0.0
-
-
-def minors_of(node: str, grants: list[DeviceGrant]) -> tuple[tuple[Minor, int], ...]:
-    """Grants in the form of a hold."""
-    return tuple(
-        ((node, grant.kind, grant.minor, name), amount) for grant in grants for name, amount in grant.amounts.items()
-    )
 
 
 class Limit:
@@ -80,15 +58,15 @@ class Group(NamedTuple):
 class Room:
     """Who holds what, summed."""
 
-    def __init__(self, verdicts: Verdicts, lag_s: float) -> None:
+    def __init__(self, verdicts: Verdicts, doubt: Doubt, sight: Calm, lag_s: float) -> None:
+        self.doubt = doubt
         self.holds: dict[str, Hold] = {}
         self.nodes: dict[str, Limit] = {}
         self.memory: dict[Minor, int] = {}
         self.groups: dict[str, Group] = {}
         self.on_node: dict[str, dict[str, Hold]] = {}
-        self.is_doubtful = False
-        """LEDGER has lost something: until the next epoch decisions may overlap, and only bound pods count."""
         self._verdicts = verdicts
+        self.sight = sight
         self.lag_s = lag_s
         self._minors: dict[Minor, int] = {}
         self._amounts: dict[tuple[str, str], int] = {}
@@ -97,6 +75,8 @@ class Room:
 
     def put(self, uid: str, hold: Hold | None) -> None:
         """What this uid holds from now on. Whoever newly holds something is compared with what there is."""
+        if hold is not None:
+            hold = hold._replace(groups=self.line_of(hold.quota))
         old = self.holds.get(uid)
         if old == hold:
             return
@@ -110,6 +90,20 @@ class Room:
             self._sum(hold, 1)
             if hold.is_ours:
                 self._compare(hold)
+
+    @property
+    def seen_s(self) -> float:
+        """By `sight`: what has been so since then everybody can have seen."""
+        return self.sight.now_s - self.lag_s
+
+    def regroup(self) -> None:
+        """Quota groups have come, gone, or moved: work out anew who is charged. Nobody has taken anything by that."""
+        for uid, hold in list(self.holds.items()):
+            line = self.line_of(hold.quota)
+            if line != hold.groups:
+                self._sum(hold, -1)
+                self.holds[uid] = self.on_node[hold.node][uid] = moved = hold._replace(groups=line)
+                self._sum(moved, 1)
 
     def line_of(self, group: str) -> tuple[str, ...]:
         """A group and those above it, as far as they are known."""
@@ -154,10 +148,10 @@ class Room:
                 continue
             total = self._amounts[node, name]
             if total > limit.amounts.get(name, 0):
-                most = limit.most(name, self._verdicts.now_s - self.lag_s)
+                most = limit.most(name, self.seen_s)
                 if most is None:
                     # A node that does not say how many pods it takes takes any number, but nothing of what it lacks.
-                    most = total if name == names.PODS else max(_every(limit, name, self._verdicts.now_s - self.lag_s))
+                    most = total if name == names.PODS else max(_every(limit, name, self.seen_s))
                 if total > most:
                     self._beyond("I1b", f"node {node}", name, most, self._of_node(node, name))
 
@@ -165,7 +159,7 @@ class Room:
         known = self.groups.get(group)
         if known is None:
             return
-        since_s = self._verdicts.now_s - self.lag_s
+        since_s = self.seen_s
         for name, amount in hold.amounts.items():
             if amount <= 0:
                 continue
@@ -181,18 +175,23 @@ class Room:
     def _beyond(
         self, promise: str, subject: str, resource: str, most: int, holders: Callable[[], Iterator[tuple[Hold, int]]]
     ) -> None:
-        counted = [(hold, amount) for hold, amount in holders() if amount and self._counts(hold)]
-        total = sum(amount for _, amount in counted)
-        if total > most:
-            listed = ", ".join(
-                f"{hold.text}{'' if hold.is_bound else ' (decided)'} {amount}" for hold, amount in counted[:20]
-            )
-            self._verdicts.add(promise, f"{subject}, {resource}", f"{subject}: {total} of {most} {resource}: {listed}")
+        held = [(hold, amount) for hold, amount in holders() if amount and self._is_known(hold)]
+        # A decision that is in doubt may overlap with others, before and after it is bound; bound pods may not.
+        for counted in (
+            [each for each in held if not self.doubt.covers((each[0].uid,))],
+            [each for each in held if each[0].is_bound],
+        ):
+            total = sum(amount for _, amount in counted)
+            if total > most:
+                listed = ", ".join(
+                    f"{hold.text}{'' if hold.is_bound else ' (decided)'} {amount}" for hold, amount in counted[:20]
+                )
+                text = f"{subject}: {total} of {most} {resource}: {listed}"
+                self._verdicts.add(promise, f"{subject}, {resource}", text)
+                return
 
-    def _counts(self, hold: Hold) -> bool:
-        if not hold.is_ours:
-            return hold.since_s <= self._verdicts.now_s - self.lag_s
-        return hold.is_bound or not self.is_doubtful
+    def _is_known(self, hold: Hold) -> bool:
+        return hold.is_ours or hold.since_s <= self.seen_s
 
     def _of_minor(self, minor: Minor) -> Callable[[], Iterator[tuple[Hold, int]]]:
         def holders() -> Iterator[tuple[Hold, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -23,9 +24,11 @@ class StateFence:
         self._verdicts = verdicts
         self._versions: dict[str, int] = {}
 
-    def reset(self) -> None:
-        """The bucket begins anew; resource versions do not, but what it holds is written again from any of them."""
+    def lost(self, survivors: Iterable[tuple[str, bytes, bool]] = ()) -> None:
+        """The bucket lost its tail, or begins anew: what it held is written again, from any version but those left."""
         self._versions.clear()
+        for key, value, deleted in survivors:
+            self.see(key, value, deleted)
 
     def see(self, key: str, value: bytes, deleted: bool) -> None:
         """The next message of STATE. A deletion carries its version as payload; an expired marker carries none."""

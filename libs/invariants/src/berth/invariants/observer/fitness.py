@@ -1,0 +1,118 @@
+"""What may be used at all: cards that are there and healthy (I1e), nodes that are there and let a pod in (I1f).
+
+What breaks, goes, or is closed counts once everybody can have seen it: after `lag_s` in which nothing was in the way of
+seeing it. Whoever was bound before stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from berth.contracts import kube
+from berth.contracts.ledger import Decision, DeviceGrant
+from berth.invariants.observer.calm import NEVER, Calm
+from berth.invariants.observer.pods import Watched
+from berth.invariants.observer.verdicts import Verdicts
+from berth.rules.taints import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, tolerates
+
+Name = tuple[str, str]
+Card = tuple[str, int]
+Mark = tuple[str, str, str]
+"""Key, value and effect of a taint; a cordon is one as well."""
+HARD: Final = (NO_SCHEDULE, NO_EXECUTE)
+
+
+class Fitness:
+    """Since when (undisturbed) cards and nodes are no good, and a judgement of those that are given out.
+
+    `tolerations` gives those of the pod, or of the template of the Reservation (with an empty namespace), of a name.
+    """
+
+    def __init__(
+        self,
+        verdicts: Verdicts,
+        calm: Calm,
+        lag_s: float,
+        tolerations: Callable[[Name], Iterable[Mapping[str, Any]]],
+    ) -> None:
+        self._verdicts = verdicts
+        self._calm = calm
+        self._lag_s = lag_s
+        self._tolerations = tolerations
+        self._cards: dict[str, dict[Card, float]] = {}
+        self._marks: dict[str, dict[Mark, float]] = {}
+        self._absent: dict[str, float] = {}
+
+    def see_device(self, data: Mapping[str, Any], deleted: bool) -> None:
+        """The devices of a node; what it no longer names is gone, what it never named never was."""
+        node = data["metadata"]["name"]
+        listed = () if deleted else (data.get("spec") or {}).get("devices") or ()
+        named = {(each.get("type", ""), each.get("minor", 0)): each.get("health") is True for each in listed}
+        cards, now_s = self._cards.setdefault(node, {}), self._calm.now_s
+        for card in cards.keys() | named.keys():
+            if named.get(card):
+                cards[card] = NEVER
+            elif cards.get(card, NEVER) == NEVER:
+                cards[card] = now_s
+
+    def see_node(self, data: Mapping[str, Any], deleted: bool) -> None:
+        """A node: whether it is there, and what keeps pods off it."""
+        name = data["metadata"]["name"]
+        if deleted:
+            self._marks.pop(name, None)
+            self._absent[name] = self._calm.now_s
+            return
+        self._absent[name] = NEVER
+        spec = data.get("spec") or {}
+        now = {(each["key"], each.get("value") or "", each.get("effect") or "") for each in spec.get("taints") or ()}
+        if spec.get("unschedulable"):
+            now.add((UNSCHEDULABLE_TAINT.key, "", NO_SCHEDULE))
+        before = self._marks.get(name, {})
+        self._marks[name] = {mark: before.get(mark, self._calm.now_s) for mark in sorted(now) if mark[2] in HARD}
+
+    def decided(self, decision: Decision) -> None:
+        """Room was given out."""
+        name = (decision.namespace, decision.name)
+        text = "/".join(name) if name[0] else f"reservation {name[1]}"
+        self._judge(name, text, decision.node, decision.allocation.devices, decision.plan, "decided for")
+
+    def bound(self, pod: Watched) -> None:
+        """A pod has got its node."""
+        self._judge(pod.name, pod.text, pod.node, pod.devices, pod.plan, "bound to")
+
+    def _judge(self, name: Name, text: str, node: str, grants: list[DeviceGrant], plan: str, verb: str) -> None:
+        subject = f"{text}, plan {plan}, {verb}"
+        absent_s = self._absent.get(node, -NEVER)
+        if self._is_known(absent_s):
+            self._verdicts.add("I1f", subject, f"{text}: is {verb} {node}, which is not there{self._for(absent_s)}")
+            return
+        for mark, since_s in self._marks.get(node, {}).items():
+            if self._is_known(since_s) and not self._lets_in(name, mark):
+                told = f"{text}: is {verb} {node}, which has {mark[0]}:{mark[2]}{self._for(since_s)}"
+                self._verdicts.add("I1f", subject, told)
+        for card, since_s in self._bad(node, grants):
+            told = f"{text}: is {verb} {node}, {card[0]} {card[1]}, which is broken or not there{self._for(since_s)}"
+            self._verdicts.add("I1e", subject, told)
+
+    def _bad(self, node: str, grants: list[DeviceGrant]) -> Iterator[tuple[Card, float]]:
+        cards = self._cards.get(node, {})
+        for grant in grants:
+            card = (grant.kind, grant.minor)
+            since_s = cards.get(card, -NEVER)
+            if self._is_known(since_s):
+                yield card, since_s
+
+    def _is_known(self, since_s: float) -> bool:
+        return self._calm.now_s - since_s > self._lag_s
+
+    def _for(self, since_s: float) -> str:
+        lasted_s = self._calm.now_s - since_s
+        return f" for {lasted_s:.1f} s without a fault" if lasted_s < NEVER else ""
+
+    def _lets_in(self, name: Name, mark: Mark) -> bool:
+        taint = kube.Taint(key=mark[0], value=mark[1], effect=mark[2])
+        read = msgspec.convert(list(self._tolerations(name)), list[kube.Toleration])
+        return any(tolerates(each, taint) for each in read)

@@ -1,0 +1,65 @@
+"""What one pod takes: by its object once it is bound, by its decision before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from berth.contracts import names
+from berth.contracts.ledger import Decision, DeviceGrant
+from berth.invariants.observer.pods import Watched
+
+Minor = tuple[str, str, int, str]
+"""Node, kind, minor, resource."""
+
+
+class Hold(NamedTuple):
+    """`quota` is the group that pays, `groups` those that are charged by it, itself first."""
+
+    uid: str
+    text: str
+    node: str
+    amounts: Mapping[str, int]
+    devices: tuple[tuple[Minor, int], ...] = ()
+    quota: str = ""
+    groups: tuple[str, ...] = ()
+    is_firm: bool = False
+    is_ours: bool = True
+    is_bound: bool = False
+    since_s: float = 0.0
+
+
+def of_bound(pod: Watched) -> Hold:
+    """By its object."""
+    return Hold(
+        uid=pod.uid,
+        text=pod.text,
+        node=pod.node,
+        amounts=pod.amounts,
+        devices=minors_of(pod.node, pod.devices),
+        quota=pod.annotations.get(names.ANNOTATION_QUOTA, "").rpartition("/")[2],
+        is_firm=pod.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
+        is_ours=pod.is_ours,
+        is_bound=True,
+        since_s=pod.bound_s,
+    )
+
+
+def of_decided(decision: Decision, pod: Watched) -> Hold:
+    """By its decision."""
+    return Hold(
+        uid=decision.uid,
+        text=pod.text,
+        node=decision.node,
+        amounts=decision.allocation.amounts,
+        devices=minors_of(decision.node, decision.allocation.devices),
+        quota=decision.quota.rpartition("/")[2],
+        is_firm=decision.non_preemptible,
+    )
+
+
+def minors_of(node: str, grants: list[DeviceGrant]) -> tuple[tuple[Minor, int], ...]:
+    """Grants in the form of a hold."""
+    return tuple(
+        ((node, grant.kind, grant.minor, name), amount) for grant in grants for name, amount in grant.amounts.items()
+    )

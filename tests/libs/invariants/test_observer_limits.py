@@ -1,0 +1,87 @@
+"""Limits that change: they bind whoever can have seen them, and nobody is blamed for what was taken before."""
+
+from __future__ import annotations
+
+import pytest
+from tests.libs.invariants.stage import stage
+from tests.libs.invariants.story import Json, Story
+
+LATE_S = 11.0
+
+
+def lower(story: Story) -> None:
+    """Group blue may use nothing any more."""
+    story.change("elasticquotas", "blue", {"spec": {"max": {"cpu": "0"}, "min": {"cpu": "0"}}})
+
+
+def stranger(story: Story, cpu: str) -> None:
+    """A pod that another scheduler has bound to n1."""
+    requests = {"requests": {"cpu": cpu}}
+    spec: Json = {"schedulerName": "other", "nodeName": "n1", "containers": [{"name": "main", "resources": requests}]}
+    story.put("pods", "foreign", {"spec": spec, "status": {"phase": "Running"}}, "default")
+
+
+@pytest.mark.parametrize(("waited_s", "broken"), [(9.0, []), (LATE_S, ["I2"])])
+def test_a_lowered_limit_binds_once_everybody_can_have_seen_it(waited_s: float, broken: list[str]) -> None:
+    story = stage()
+    lower(story)
+    story.wait(waited_s)
+    story.place("a", quota="/company/blue")
+    assert story.broken == broken
+
+
+@pytest.mark.parametrize(("hides", "broken"), [(True, []), (False, ["I2"])])
+def test_trouble_that_hides_it_does_not_count(hides: bool, broken: list[str]) -> None:
+    story = stage()
+    lower(story)
+    story.observer.trouble(LATE_S, hides=hides)
+    story.wait(LATE_S)
+    story.place("a", quota="/company/blue")
+    assert story.broken == broken
+
+
+@pytest.mark.parametrize(("blind_s", "broken"), [(0.0, ["I1b"]), (LATE_S, [])])
+def test_so_it_is_with_pods_of_another_scheduler(blind_s: float, broken: list[str]) -> None:
+    story = stage()
+    story.observer.blind(blind_s)
+    stranger(story, "8")
+    story.wait(LATE_S)
+    story.place("a")
+    assert story.broken == broken
+
+
+def test_a_group_that_is_deleted_charges_nobody_above_it() -> None:
+    story = stage()
+    story.pod("large", cpu="4")
+    story.place("large", quota="/company/blue")
+    story.bind("large")
+    story.change("elasticquotas", "company", {"spec": {"max": {"cpu": "4"}}})
+    story.delete("elasticquotas", "blue")
+    story.wait(LATE_S)
+    story.place("a", quota="/company/red")
+    assert story.broken == []
+
+
+def test_a_group_that_comes_back_charges_what_it_holds() -> None:
+    story = stage()
+    story.pod("large", cpu="4")
+    story.place("large", quota="/company/blue")
+    story.bind("large")
+    story.delete("elasticquotas", "blue")
+    story.quota("blue", "4", "1", parent="company")
+    story.place("a", quota="/company/red")
+    assert story.broken == []
+    story.place("b", quota="/company/red")
+    assert story.broken == ["I2"]
+    assert "company" in str(story.observer.violations[0])
+
+
+def test_who_held_it_before_is_not_blamed() -> None:
+    story = stage()
+    story.place("a", quota="/company/blue")
+    story.bind("a")
+    lower(story)
+    story.wait(LATE_S)
+    story.change("pods", "a", {"status": {"phase": "Succeeded"}})
+    assert story.broken == []
+    assert story.finish() == []

@@ -1,0 +1,173 @@
+"""Members of a gang that are withdrawn while it is bound: only for a reason, which excuses until it is whole again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.libs.invariants.stage import gang, stage
+from tests.libs.invariants.story import Story
+
+from berth.contracts import names
+from berth.contracts.ledger import Allocation, GangRef
+
+LONG_S = 100.0
+
+
+def half_bound(**amounts: int) -> Story:
+    """g1 is bound to n1, g2 decided for n2."""
+    story = stage()
+    gang(story, 2)
+    ref = GangRef(name="default/g", size=2)
+    taken = {"allocation": Allocation(amounts=amounts)} if amounts else {}
+    story.commit(story.decision("g1", gang=ref), story.decision("g2", "n2", gang=ref, **taken))
+    story.bind("g1")
+    story.wait(1)
+    return story
+
+
+def offers(story: Story, **amounts: str) -> None:
+    story.change("nodes", "n2", {"status": {"allocatable": amounts}})
+
+
+def node_gone(story: Story) -> None:
+    story.delete("nodes", "n2")
+
+
+def node_going(story: Story) -> None:
+    story.change("nodes", "n2", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    story.wait(LONG_S)
+
+
+def node_gone_for_a_moment(story: Story) -> None:
+    story.delete("nodes", "n2")
+    story.node("n2")
+
+
+def node_offers_less(story: Story) -> None:
+    offers(story, cpu="1")
+
+
+def node_takes_fewer_pods(story: Story) -> None:
+    offers(story, pods="0")
+    story.wait(LONG_S)
+
+
+def stranger(story: Story) -> None:
+    story.pod("theirs")
+    story.change("pods", "theirs", {"spec": {"schedulerName": "default-scheduler"}})
+    story.objects["pods"]["theirs"]["metadata"]["uid"] = "uid-of-theirs"
+    story.change("pods", "theirs", {"spec": {"nodeName": "n2"}})
+
+
+def stranger_that_stays(story: Story) -> None:
+    stranger(story)
+    story.wait(LONG_S)
+
+
+def stranger_that_left(story: Story) -> None:
+    stranger(story)
+    story.wait(LONG_S)
+    story.delete("pods", "theirs")
+
+
+def epoch_under_way(story: Story) -> None:
+    story.current = 2
+    story.lease("")
+    story.wait(LONG_S)
+
+
+def epoch_just_begun(story: Story) -> None:
+    story.current = 2
+    story.lease("")
+    story.epoch(2)
+
+
+def member_ended(story: Story) -> None:
+    story.change("pods", "g2", {"status": {"phase": "Failed"}})
+
+
+REASONS: list[Callable[[Story], None]] = [
+    node_gone,
+    node_going,
+    node_gone_for_a_moment,
+    node_offers_less,
+    node_takes_fewer_pods,
+    stranger_that_stays,
+    stranger_that_left,
+    epoch_under_way,
+    epoch_just_begun,
+    member_ended,
+]
+
+
+@pytest.mark.parametrize("reason", REASONS, ids=lambda each: each.__name__)
+def test_a_member_withdrawn_for_a_reason_leaves_the_gang_half_there(reason: Callable[[Story], None]) -> None:
+    story = half_bound()
+    story.observer.trouble(LONG_S)
+    reason(story)
+    story.withdraw("g2")
+    story.wait(LONG_S)
+    story.wait(LONG_S)
+    assert [each for each in story.broken if each == "I3"] == []
+    assert story.observer.world().excused_gangs == {"default/g"}
+
+
+@pytest.mark.parametrize("reason", [node_gone_for_a_moment, node_offers_less, stranger_that_left, epoch_just_begun])
+def test_what_everybody_knows_to_be_over_is_no_reason(reason: Callable[[Story], None]) -> None:
+    story = half_bound()
+    story.observer.trouble(LONG_S)
+    reason(story)
+    story.wait(LONG_S)
+    story.wait(LONG_S)
+    story.observer.gangs.excused.clear()
+    story.withdraw("g2")
+    assert story.observer.world().excused_gangs == frozenset()
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_a_member_withdrawn_for_no_reason_does_not(is_seen: bool) -> None:
+    story = half_bound()
+    if is_seen:
+        story.delete("nodes", "n1")  # another member's
+        story.wait(1)
+    story.withdraw("g2")
+    story.wait(31)
+    assert story.broken == ["I3"]
+
+
+def test_what_is_reclaimed_of_a_node_may_shrink_below_what_is_held() -> None:
+    name = names.BATCH_CPU
+    for amounts, excused in (({name: 1000}, {"default/g"}), ({"cpu": 1000}, set())):
+        story = half_bound(**amounts)
+        offers(story, **{name: "500"})
+        story.wait(LONG_S)
+        story.observer.gangs.excused.clear()
+        story.withdraw("g2")
+        assert story.observer.world().excused_gangs == excused
+
+
+def test_others_of_a_gang_that_cannot_begin_are_withdrawn_with_it() -> None:
+    story = stage()
+    gang(story, 3)
+    ref = GangRef(name="default/g", size=3)
+    nodes = {"g1": "n1", "g2": "n1", "g3": "n2"}
+    story.commit(*(story.decision(name, node, gang=ref) for name, node in nodes.items()))
+    story.delete("nodes", "n2")
+    story.withdraw("g3")
+    story.wait(5)
+    story.withdraw("g2")
+    story.bind("g1")
+    story.wait(LONG_S)
+    assert story.broken == []
+
+
+def test_a_gang_that_is_whole_again_is_excused_no_more() -> None:
+    story = half_bound()
+    node_gone(story)
+    story.withdraw("g2")
+    assert story.observer.world().excused_gangs == {"default/g"}
+    story.place("g2")
+    story.bind("g2")
+    assert story.observer.world().excused_gangs == frozenset()
+    assert story.broken == []
