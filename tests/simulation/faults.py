@@ -22,6 +22,17 @@ SERVICES: Final = (
 BUCKETS: Final = ("berth_state", "berth_inventory", "berth_quota", "berth_reservation", "berth_ledger", "berth_lease")
 
 
+OF_THE_API: Final = ("cluster-watcher", "cluster-writer", "cluster-writer")
+"""Those that talk to the API server."""
+SILENCE_S: Final = 150.0
+"""After so long without a byte a watch is taken for dead."""
+WATCH_LIFE_S: Final = 15.0
+BACK_OFF_S: Final = 30.0
+"""The longest pause between two tries to follow a kind of objects."""
+ACK_WAIT_S: Final = 30.0
+"""A command that is not acknowledged for so long is delivered again."""
+
+
 class Fault(NamedTuple):
     """`kind` says what `target`, `amount` and `for_s` mean; see `KINDS`."""
 
@@ -36,6 +47,23 @@ class Fault(NamedTuple):
         words += [f"{self.amount:g}"] if self.amount else []
         words += [f"for {self.for_s:.2f} s"] if self.for_s else []
         return f"{self.at_s:9.3f} s  " + " ".join(word for word in words if word)
+
+    @property
+    def lasts_s(self) -> float:
+        """How long it can be felt: what is silent or on its way stays so for longer than it is made so."""
+        match self.kind, self.target:
+            case "watches fail", "silent":
+                return self.for_s + WATCH_LIFE_S + SILENCE_S
+            case "deliveries stuck", _:
+                return self.for_s + self.amount
+            case _:
+                return self.for_s
+
+    @property
+    def hides_s(self) -> float:
+        """How long somebody may not see what the API shows: what is refused again and again is asked for less often."""
+        is_of_api = self.kind.startswith(("api ", "watches ", "pages ", "history ", "stale "))
+        return self.lasts_s + BACK_OFF_S * is_of_api
 
 
 Draw = Callable[[random.Random, float], Fault]
@@ -60,6 +88,9 @@ KINDS: Final[dict[str, Draw]] = {
     "bus restart": lambda rng, at_s: Fault(at_s, "bus restart", for_s=rng.choice((0.1, 1.0, 6.0))),
     "bus slow": lambda rng, at_s: Fault(at_s, "bus slow", amount=rng.choice((0.02, 0.3, 2.0)), for_s=_pause_s(rng)),
     "late reader": lambda rng, at_s: Fault(at_s, "late reader", _who(rng), for_s=_pause_s(rng)),
+    "deliveries stuck": lambda rng, at_s: Fault(
+        at_s, "deliveries stuck", _who(rng), rng.uniform(2.0, 2.5) * ACK_WAIT_S, rng.uniform(0.5, 5.0)
+    ),
     "acks lost": lambda rng, at_s: Fault(at_s, "acks lost", amount=rng.choice((0.05, 0.3, 1.0)), for_s=_pause_s(rng)),
     "twice": lambda rng, at_s: Fault(at_s, "twice", amount=rng.choice((0.1, 0.5)), for_s=_pause_s(rng)),
     "tail lost": lambda rng, at_s: Fault(
@@ -77,6 +108,11 @@ KINDS: Final[dict[str, Draw]] = {
     ),
     "api slow": lambda rng, at_s: Fault(at_s, "api slow", amount=rng.choice((0.2, 5.0, 30.0)), for_s=_pause_s(rng)),
     "api away": lambda rng, at_s: Fault(at_s, "api away", for_s=_pause_s(rng)),
+    "api cut": lambda rng, at_s: Fault(at_s, "api cut", rng.choice(OF_THE_API), for_s=_pause_s(rng)),
+    "watches fail": lambda rng, at_s: Fault(
+        at_s, "watches fail", rng.choice(("silent", "late", "cut", "ended")), rng.choice((0.3, 1.0)), _pause_s(rng)
+    ),
+    "pages expired": lambda rng, at_s: Fault(at_s, "pages expired", amount=rng.choice((0.3, 0.8)), for_s=_pause_s(rng)),
     "watches closed": lambda rng, at_s: Fault(at_s, "watches closed"),
     "history gone": lambda rng, at_s: Fault(at_s, "history gone"),
     "stale lists": lambda rng, at_s: Fault(at_s, "stale lists", amount=rng.choice((5, 50)), for_s=_pause_s(rng)),

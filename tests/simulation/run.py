@@ -1,7 +1,7 @@
 """One seed from its first moment to its verdict.
 
-Users and faults act until the temper's end; then nothing goes wrong any more, and within its time to settle every pod
-has to be bound or told why not, every decision has to have ended, and what the services believe has to be what is. The
+Users and faults act until the temper's end; then nothing goes wrong any more, and all has to come to rest within its
+time to settle (`settled`). Then the solvers are started anew, and nobody may have been forgotten (`forgotten`). The
 observer judges every moment on the way.
 """
 
@@ -18,17 +18,21 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
+from tests.simulation.forgotten import Forgotten
+from tests.simulation.given import Given
 from tests.simulation.node_agent import NODE_AGENT, Machine
 from tests.simulation.node_agent import faults as agent_faults
 from tests.simulation.planted import PLANTED
 from tests.simulation.services import SPECS
-from tests.simulation.settled import alarms, held_by_nodes, unsettled
+from tests.simulation.settled import unsettled
+from tests.simulation.settled.alarms import Alarms
 from tests.simulation.stand import Stand, build
 from tests.simulation.striking import Striker
 from tests.simulation.temper import ORDINARY, Temper
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 
+from berth.invariants.report import EVIDENCE_MAX
 from berth.telemetry.logs import Level
 
 TRACE_LINES: Final = 60
@@ -99,6 +103,7 @@ def _run(
     stack.callback(stand.world.close)
     stack.enter_context(stand.journal)
     stack.enter_context(unmetered())
+    given, forgotten, alarms = Given(stand.kube), Forgotten(stand), Alarms(stand)
     users, striker = Users(stand.world, stand.kube), temper.striker(stand)
     users.plan(actions)
     striker.plan(strikes)
@@ -108,15 +113,19 @@ def _run(
         is_over = stand.world.run_until(lambda: not stand.observer.ok, temper.whole_s, every_s=1.0)
     else:
         stand.world.run(temper.whole_s)
-    if not is_over:
-        stand.world.run_until(lambda: not unsettled(stand), temper.settle_s, every_s=2.0)
-    left = [] if is_over else unsettled(stand)
-    report = stand.observer.finish(quiet=not left and not is_over, holds=held_by_nodes(stand.kube))
+    left: list[str] = []
+    waited_in_vain: list[str] = []
+    if not is_over and not (left := _settle(stand, temper)):
+        waited_in_vain = forgotten.look()
+        left = _settle(stand, temper) if forgotten.asked else []
+    report = stand.observer.finish(quiet=not left and not is_over, holds=given.holds())
     violations = [f"{result.name} {result.title}: {text}" for result in report.broken for text in result.evidence]
-    violations += [f"L1 settles: {text}" for text in left]
+    violations += left
+    violations += [f"L2 waits for nothing: {text}" for text in waited_in_vain]
+    violations += [f"I1d device-used-as-given: {text}" for text in given.rewritten()[:EVIDENCE_MAX]]
     violations += [f"failed: {each.process} at {each.at_s:.3f} s: {each.error!r}" for each in stand.host.failures]
     violations += [f"complaint: {text}" for text in stand.host.complaints()]
-    violations += [f"false alarm: {subject}" for subject in alarms(stand, striker.troubles)] if not violations else []
+    violations += [f"false alarm: {text}" for text in alarms.untrue(striker.troubles)] if not violations else []
     return Outcome(
         seed=seed,
         digest=_digest(stand),
@@ -125,10 +134,22 @@ def _run(
         real_s=time.process_time() - began,
         callbacks=stand.world.callbacks,
         violations=violations,
-        facts=_facts(stand, users, striker),
+        facts=_facts(stand, users, striker) | {"waited at the end": forgotten.asked},
         trace=_trace(stand, violations) if violations else [],
         story=[str(each) for each in strikes] + stand.journal.about() if verbose else [],
     )
+
+
+def _settle(stand: Stand, temper: Temper) -> list[str]:
+    """Let time go by until all is settled; what is not when the time for it is over."""
+    left: list[str] = []
+
+    def is_settled() -> bool:
+        left[:] = unsettled(stand)
+        return not left
+
+    stand.world.run_until(is_settled, temper.settle_s, every_s=2.0)
+    return left
 
 
 def _chance(seed: int, what: str) -> random.Random:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,17 +75,26 @@ class Nats(SimNats):
 
         stream.tell = shown  # type: ignore[method-assign]
 
-    def lost(self) -> None:
-        """Something that was stored is not there any more."""
-        prefix = len(f"$KV.{buckets.LEDGER}.")
-        stream = self.streams.get(LEDGER)
-        left = sorted(stream.messages.values(), key=lambda each: each.sequence) if stream is not None else []
+    @contextmanager
+    def damaged(self) -> Iterator[None]:
+        """What LEDGER and STATE lose inside a `with` block is shown to the observer."""
+        ledger, state = self._stored(LEDGER), self._stored(STATE)
+        yield
         self.observer.at(self.world.now)
-        self.observer.ledger_lost(
+        left = self._stored(LEDGER)
+        if left != ledger:
+            self.observer.ledger_lost(left)
+        left = self._stored(STATE)
+        if left != state:
+            self.observer.state_lost((key, value, deleted) for key, value, deleted, _ in left)
+
+    def _stored(self, name: str) -> list[tuple[str, bytes, bool, int]]:
+        stream, prefix = self.streams.get(name), len(f"$KV.{name.removeprefix('KV_')}.")
+        stored = sorted(stream.messages.values(), key=lambda each: each.sequence) if stream is not None else []
+        return [
             (each.subject[prefix:], each.data, bool(each.raw) and h.marks_deletion(each.raw), each.sequence)
-            for each in left
-        )
-        self.observer.state_lost()
+            for each in stored
+        ]
 
 
 @dataclass

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.simulation.faults import Fault
-from tests.simulation.stand import QUIET, Stand, no_faults
+from tests.simulation.knobs import Knobs
+from tests.simulation.stand import Stand
 
 from berth.testing.simulation.process import Process
-from berth.testing.simulation.services import Replica
 
 DOWNTIME_S = 1.0
 AFTERMATH_S = 12.0
@@ -24,23 +23,17 @@ BYSTANDERS = (
     "node-qos-enforcer",
 )
 """What befalls them keeps nobody from carrying out what is decided."""
-WATCHED_ONLY = ("nodes", "devices", "podgroups", "elasticquotas", "namespaces")
-"""Kinds that only cluster-watcher lists. Of pods and Reservations cluster-writer needs the consistent list to raise an
-epoch: with a stale one there is no promise to keep."""
 
 
-class Striker:
+class Striker(Knobs):
     """Sets timers for faults; `calm` ends all that is under way."""
 
+    AIMED: ClassVar[frozenset[str]] = frozenset()
+    """Kinds of which no promise is excused by what somebody cannot see meanwhile."""
+
     def __init__(self, stand: Stand) -> None:
-        self._stand = stand
-        self._rng = stand.world.chance("strikes")
-        self._delays = stand.world.chance("delays under faults")
+        super().__init__(stand)
         self._paused: dict[Process, None] = {}
-        self._api: dict[int, dict[str, Any]] = {}
-        self._bus: dict[int, dict[str, Any]] = {}
-        self._numbers = 0
-        self._calm = False
         self.struck = 0
         self.troubles: list[tuple[float, float]] = []
         """When something went wrong that keeps decisions from being carried out, and until when."""
@@ -53,11 +46,7 @@ class Striker:
     def calm(self) -> None:
         """From now on nothing goes wrong."""
         stand = self._stand
-        self._calm = True
-        self._api.clear()
-        self._bus.clear()
-        self._set_api()
-        self._set_bus()
+        self._turn_back()
         stand.kube.come_back()
         if stand.machine is not None:
             stand.machine.make_group()
@@ -69,18 +58,14 @@ class Striker:
     def _strike(self, fault: Fault) -> None:
         self._stand.journal.note("fault", what=str(fault))
         self.struck += 1
+        now_s = self._stand.world.now
+        self._stand.observer.at(now_s)
+        if fault.kind not in self.AIMED:
+            self._stand.observer.blind(fault.hides_s + AFTERMATH_S)
         if fault.target not in BYSTANDERS:
-            now_s = self._stand.world.now
-            self._stand.observer.at(now_s)
-            self._stand.observer.trouble(fault.for_s + AFTERMATH_S)
-            self.troubles.append((now_s, now_s + fault.for_s + AFTERMATH_S))
+            self._stand.observer.trouble(fault.lasts_s + AFTERMATH_S, hides=False)
+            self.troubles.append((now_s, now_s + fault.lasts_s + AFTERMATH_S))
         getattr(self, "_" + fault.kind.replace(" ", "_"))(fault)
-
-    def _replica(self, fault: Fault) -> Replica:
-        return self._rng.choice(self._stand.host.of(fault.target))
-
-    def _later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> None:
-        self._stand.world.later(delay_s, None, callback, *args)
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
@@ -142,8 +127,8 @@ class Striker:
     def _bucket_remade(self, fault: Fault) -> None:
         nats = self._stand.nats
         if nats.running:
-            nats.remake(f"KV_{fault.target}")
-            nats.lost()
+            with nats.damaged():
+                nats.remake(f"KV_{fault.target}")
 
     def _bus_empty(self, fault: Fault) -> None:
         self._down(DOWNTIME_S, lambda nats: nats.empty())
@@ -155,91 +140,7 @@ class Striker:
 
         def broken(server: Any) -> None:
             if damage is not None:
-                damage(server)
-                nats.lost()
+                with nats.damaged():
+                    damage(server)
 
         nats.restart(for_s, broken)
-
-    def _bus_slow(self, fault: Fault) -> None:
-        rng, most_s = self._delays, fault.amount
-        up, down = (lambda _: rng.uniform(0.0, most_s / 4)), (lambda _: rng.uniform(0.0, most_s))
-        self._on_bus(fault, up_s=up, down_s=down, store_s=lambda _: rng.uniform(0.0, most_s / 10))
-
-    def _acks_lost(self, fault: Fault) -> None:
-        self._on_bus(fault, drop_ack=lambda _stream, _subject: self._delays.random() < fault.amount)
-
-    def _twice(self, fault: Fault) -> None:
-        self._on_bus(fault, duplicate=lambda _stream, _consumer: self._delays.random() < fault.amount)
-
-    def _on_bus(self, fault: Fault, **knobs: Any) -> None:
-        self._for_a_while(self._bus, knobs, fault.for_s, self._set_bus)
-
-    def _set_bus(self) -> None:
-        faults = no_faults(self._delays)
-        for knobs in self._bus.values():
-            faults = dataclasses.replace(faults, **knobs)
-        self._stand.nats.faults = faults
-
-    # --- the API server -----------------------------------------------------------------------------------------------
-
-    def _api_errors(self, fault: Fault) -> None:
-        if fault.target == "429":
-            self._on_api(fault, throttled=fault.amount)
-        else:
-            self._on_api(fault, failed=fault.amount * 0.7, failed_after=fault.amount * 0.3)
-
-    def _api_lost_answers(self, fault: Fault) -> None:
-        self._on_api(fault, **{"lost" if fault.target == "before" else "lost_after": fault.amount})
-
-    def _api_slow(self, fault: Fault) -> None:
-        self._on_api(fault, slow=0.5, slow_s=(fault.amount / 2, fault.amount * 1.5))
-
-    def _api_away(self, fault: Fault) -> None:
-        self._stand.kube.go_away(fault.for_s, self._rng.choice(("refused", "silent", "answers")))
-
-    def _watches_closed(self, fault: Fault) -> None:
-        self._stand.kube.cut_watches()
-
-    def _history_gone(self, fault: Fault) -> None:
-        self._stand.kube.forget_history()
-        self._stand.kube.cut_watches()
-
-    def _stale_lists(self, fault: Fault) -> None:
-        # Our lists ask for a consistent read, which Kubernetes keeps. The watcher has to come through even so.
-        self._on_api(
-            fault,
-            stale_lists=0.7,
-            stale_s=(fault.amount / 2, fault.amount),
-            stale_anyway=True,
-            resources=WATCHED_ONLY,
-            watches_gone=0.3,
-        )
-        self._stand.kube.cut_watches()
-
-    def _conflicts(self, fault: Fault) -> None:
-        self._on_api(fault, conflicts=fault.amount)
-
-    def _on_api(self, fault: Fault, **knobs: Any) -> None:
-        self._for_a_while(self._api, knobs, fault.for_s, self._set_api)
-
-    def _set_api(self) -> None:
-        faults = QUIET
-        for knobs in self._api.values():
-            faults = dataclasses.replace(faults, **knobs)
-        self._stand.kube.faults = faults
-
-    def _for_a_while(
-        self, active: dict[int, dict[str, Any]], knobs: dict[str, Any], for_s: float, settle: Callable[[], None]
-    ) -> None:
-        if self._calm:
-            return
-        self._numbers += 1
-        number = self._numbers
-        active[number] = knobs
-        settle()
-
-        def over() -> None:
-            active.pop(number, None)
-            settle()
-
-        self._later(for_s, over)

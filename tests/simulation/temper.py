@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from unittest.mock import patch
 
+from tests.simulation import actions as users_actions
 from tests.simulation import faults as fault_plan
 from tests.simulation import workload
 from tests.simulation.striking import Striker
@@ -32,7 +33,7 @@ class Temper:
     settle_s: float = 200.0
     size: workload.Size = field(default_factory=workload.Size)
     cluster: Callable[[random.Random, workload.Size], list[workload.Json]] = workload.cluster
-    actions: Callable[[random.Random, workload.Size], list[workload.Timed]] = workload.actions
+    actions: Callable[[random.Random, workload.Size], list[workload.Timed]] = users_actions.actions
     faults: Callable[[random.Random, float], list[fault_plan.Fault]] = fault_plan.schedule
     replicas: Callable[[random.Random], Mapping[str, int]] = fault_plan.replicas
     striker: type[Striker] = Striker
@@ -56,4 +57,4 @@ class Temper:
                 each.stop()
 
 
-ORDINARY = Temper()
+ORDINARY = Temper(environ={"cluster-watcher": {"BERTH_LIST_PAGE": "20"}})

@@ -37,9 +37,15 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "ack first": (2, "L1"),
     "timer": (0, "I6"),
     "standby": (1, "I1 I5"),
-    "follower read": (2, "I1 L1"),
+    "follower read": (2, "I1 I12 L1"),
     "terminating": (0, "I1"),
     "staged gang": (2, "I3 I5"),
+    "health": (0, "I1e"),
+    "cordon": (0, "I1f"),
+    "swallowed": (0, "I8"),
+    "never retried": (0, "L2"),
+    "never expires": (0, "L1"),
+    "rewritten": (0, "I1c I1d"),
     "fence": (0, "I1 I12 I5"),
 }
 """Bug: a seed that finds it, and promises that it breaks (L1: all settles; epochs: none is raised for nothing)."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.planted import in_agent as agent
+from tests.simulation.planted import in_bound as bound
+from tests.simulation.planted import in_inventory as inventory
+from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_writer as writer
 from tests.simulation.planted import tempers
@@ -89,6 +92,14 @@ PLANTED: Final[dict[str, Bug]] = {
     "terminating": Bug("a pod that is terminating holds nothing", solver.terminating_holds_nothing, tempers.SHORT),
     "staged gang": Bug(
         "a staged gang is begun while its plan is open", writer.open_gang_begun, tempers.STAGES_CONTENDED
+    ),
+    "health": Bug("every card is healthy", inventory.all_healthy, tempers.WEAR),
+    "cordon": Bug("cordons are not looked at", solver.cordons_unread, tempers.WEAR),
+    "swallowed": Bug("a deletion is swallowed by cluster-watcher", managers.deletions_swallowed, tempers.SHORT),
+    "never retried": Bug("a refused pod is never tried again", solver.never_retried, tempers.SHORT),
+    "never expires": Bug("Reservations never expire", managers.never_expires, tempers.BOOKINGS),
+    "rewritten": Bug(
+        "the devices of a bound pod are written anew, with half their amounts", bound.devices_rewritten, tempers.SHORT
     ),
     "fence": Bug("an epoch is raised without raising attempts", writer.no_fence, tempers.BINDS_AND_LOSS),
 }

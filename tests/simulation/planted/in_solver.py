@@ -12,16 +12,19 @@ from berth.bus import ledger
 from berth.bus.follower import Follower
 from berth.bus.port import Write
 from berth.contracts import subjects
+from berth.contracts.base import Reason
 from berth.contracts.codec import decode
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod
 from berth.placement_solver import committing
 from berth.placement_solver.committing import Committer, Outcome
+from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quota_unread import ElasticQuotas
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.handlers import Handlers
 from berth.placement_solver.picture import Picture
 from berth.placement_solver.tidying import Tidying
+from berth.rules.taints import Tolerations
 from berth.transaction.book import Book
 from berth.transaction.claims import Claim, Name
 
@@ -179,6 +182,30 @@ def terminating_holds_nothing() -> Planted:
         return () if seen is not None and getattr(seen, "deleting", False) else real(self, name)
 
     return patch.object(Book, "_work_out", work_out)
+
+
+def cordons_unread() -> Planted:
+    """A node that is marked unschedulable is as good as any other."""
+    real = Tolerations.admit
+
+    def admit(self: Tolerations, taints: Sequence[Any], *, unschedulable: bool) -> bool:
+        return real(self, taints, unschedulable=False)
+
+    return patch.object(Tolerations, "admit", admit)
+
+
+def never_retried() -> Planted:
+    """What was refused once is not tried again, whatever comes back."""
+
+    def refuse(self: Queue, waiting: Waiting, reasons: tuple[Reason, ...], now: float) -> None:
+        waiting.ready = waiting.held = False
+        waiting.reasons = reasons
+        waiting.retry_at = float("inf")
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(Queue, "refuse", refuse))
+    stack.enter_context(patch.object(Queue, "wake", lambda self, *_: None))
+    return stack
 
 
 def standby_forgets_updates() -> Planted:

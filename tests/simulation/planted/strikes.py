@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Saboteur(Striker):
     """A striker that knows where it hurts."""
 
+    AIMED = frozenset({"late view", "half batches", "leases fail", "binds slow", "binds lost"})
+
     def _late_view(self, fault: Fault) -> None:
         """Target `service:bucket`: each burst of this bucket comes to a replica up to `amount` seconds late."""
         process, is_meant = self._aim(fault.target)

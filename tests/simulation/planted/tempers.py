@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tests.simulation.planted import trouble, users
+from tests.simulation.planted.bookings import bookings
 from tests.simulation.planted.strikes import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
 from tests.simulation.temper import Temper
@@ -156,6 +157,8 @@ API_TROUBLE: Final = replace(
     end_s=40.0,
     whole_s=45.0,
 )
+BOOKINGS: Final = replace(SHORT, size=Size(nodes=2, singles=50, reservations=12), actions=bookings)
+WEAR: Final = replace(SHORT, actions=users.wear)
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, trouble.paused(WRITER, 2.0, 6.0)))
 GROUPS_MADE_ANEW: Final = replace(
     SHORT,

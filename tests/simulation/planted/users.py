@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.simulation.workload import (
     GANG_LABEL,
+    MODEL,
     NAMESPACE,
     QUOTA_LABEL,
     Change,
@@ -21,7 +22,7 @@ from tests.simulation.workload import (
     strategy_manifest,
 )
 
-from berth.simcluster.generate.build import PodRequest, pod_manifest
+from berth.simcluster.generate.build import PodRequest, device_manifest, pod_manifest
 from berth.simcluster.kubelet import DURATION
 
 CARDS: Final = 4
@@ -45,6 +46,23 @@ def crowd(rng: random.Random, size: Size) -> list[Timed]:
         done.append(Timed(at_s, Create(pod_manifest(name, request, namespace=NAMESPACE, annotations=notes))))
         if not notes:
             done.append(Timed(at_s + rng.uniform(2.0, 20.0), Delete("Pod", name, rng.choice((0, 30)))))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def wear(rng: random.Random, size: Size) -> list[Timed]:
+    """The crowd; each node loses a card or is cordoned, for longer than it takes everybody to see it."""
+    done = crowd(rng, size)
+    for number in range(size.nodes):
+        at_s, name = rng.uniform(5.0, size.end_s / 2), f"node-{number}"
+        back_s = at_s + rng.uniform(20.0, 30.0)
+        if rng.random() < 0.5:
+            done.append(Timed(at_s, Change("Node", name, {"spec": {"unschedulable": True}})))
+            done.append(Timed(back_s, Change("Node", name, {"spec": {"unschedulable": None}})))
+        else:
+            devices = device_manifest(name, MODEL, CARDS)["spec"]["devices"]
+            worn = [{**each, "health": each["minor"] != number % CARDS} for each in devices]
+            done.append(Timed(at_s, Change("Device", name, {"spec": {"devices": worn}})))
+            done.append(Timed(back_s, Change("Device", name, {"spec": {"devices": devices}})))
     return sorted(done, key=lambda timed: timed.at_s)
 
 

@@ -1,0 +1,135 @@
+"""What users do in one run, drawn from its seed: a list of timed actions, plain data.
+
+Singles, shared GPUs, Reservations with their users, pods that end, are deleted, or are made again under the same name,
+pods that somebody else puts on nodes; gangs (`gangs`), and nodes and quota groups that change (`changes`).
+"""
+
+from __future__ import annotations
+
+import random
+
+from tests.simulation import changes, gangs
+from tests.simulation.workload import (
+    GROUPS,
+    NAMESPACE,
+    OWNER_LABEL,
+    QUOTA_LABEL,
+    Create,
+    Delete,
+    Json,
+    Place,
+    Put,
+    Size,
+    Timed,
+    strategy_manifest,
+)
+
+from berth.simcluster.generate.build import PodRequest, pod_manifest
+from berth.simcluster.kubelet import DURATION
+
+
+def actions(rng: random.Random, size: Size) -> list[Timed]:
+    """Everything that users and nodes do, in order of time."""
+    done: list[Timed] = []
+    for number in range(size.singles):
+        done += _single(rng, size, number)
+    for number in range(size.gangs):
+        done += gangs.draw(rng, size, number)
+    for number in range(size.reservations):
+        done += _reservation(rng, size, number)
+    for number in range(rng.choice((0, 0, size.strangers))):
+        done += _stranger(rng, size, number)
+    done += changes.nodes(rng, size)
+    done += changes.quotas(rng, size)
+    done += _strategies(rng, size)
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def _request(rng: random.Random) -> PodRequest:
+    cpu, memory = rng.choice((500, 1_000, 2_000, 4_000)), rng.choice((512, 2_048, 8_192))
+    kind = rng.random()
+    if kind < 0.3:
+        return PodRequest(cpu, memory)
+    if kind < 0.65:
+        return PodRequest(cpu, memory, 1, rng.choice((200, 250, 500, 600, 800)))
+    return PodRequest(cpu, memory, rng.choice((1, 1, 2, 4)))
+
+
+def _single(rng: random.Random, size: Size, number: int) -> list[Timed]:
+    """A pod; it may end by itself, be deleted, or be deleted and made again under its name."""
+    at_s = rng.uniform(0.0, size.end_s)
+    labels = {QUOTA_LABEL: rng.choice(GROUPS)} if rng.random() < 0.4 else {}
+    if labels and rng.random() < 0.2:
+        labels["quota.scheduling.koordinator.sh/preemptible"] = "false"
+    notes = {DURATION: f"{rng.uniform(5, 90):.1f}s"} if rng.random() < 0.35 else {}
+    name = f"pod-{number}"
+
+    def make() -> Create:
+        return Create(pod_manifest(name, _request(rng), namespace=NAMESPACE, labels=labels, annotations=notes))
+
+    done = [Timed(at_s, make())]
+    if rng.random() < 0.35:
+        gone_s = at_s + rng.choice((0.02, 0.2, 1.0, 5.0, 40.0)) * rng.uniform(0.5, 2.0)
+        grace_s = rng.choice((0, 0, 30))
+        done.append(Timed(gone_s, Delete("Pod", name, grace_s)))
+        if rng.random() < 0.5:
+            done.append(Timed(gone_s + rng.choice((0.001, 0.05, 1.0)) + (1.0 if grace_s else 0.0), make()))
+    return done
+
+
+def _reservation(rng: random.Random, size: Size, number: int) -> list[Timed]:
+    """A Reservation of a card, its users before, at, and after its time, and maybe its end while it is used."""
+    at_s, name = rng.uniform(0.0, size.end_s * 0.7), f"kept-{number}"
+    request, users = PodRequest(2_000, 4_096, 1), rng.choice((1, 1, 2, 3))
+    made: Json = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {"metadata": {"namespace": NAMESPACE}, "spec": request.spec()},
+            "owners": [{"labelSelector": {"matchLabels": {OWNER_LABEL: name}}}],
+            "ttl": f"{rng.choice((4, 12, 20, 60, 3_600, 3_600))}s",
+            "allocateOnce": rng.random() < 0.5,
+        },
+    }
+    done = [Timed(at_s, Create(made))]
+    small = PodRequest(500, 512, 1, 300)
+    for user in range(users):
+        pod = pod_manifest(
+            f"{name}-user-{user}",
+            small if users > 1 else request,
+            namespace=NAMESPACE,
+            labels={OWNER_LABEL: name},
+            annotations={DURATION: f"{rng.uniform(5, 60):.1f}s"} if rng.random() < 0.5 else {},
+        )
+        done.append(Timed(max(0.0, at_s + rng.uniform(-3.0, 30.0)), Create(pod)))
+    if rng.random() < 0.35:
+        # Some time in which its users come and are bound.
+        gone_s = at_s + rng.uniform(1.0, 40.0)
+        done.append(Timed(gone_s, Delete("Reservation", name, 0)))
+        if rng.random() < 0.5:
+            done.append(Timed(gone_s + rng.choice((0.01, 1.0, 10.0)), Create(made)))
+    return done
+
+
+def _stranger(rng: random.Random, size: Size, number: int) -> list[Timed]:
+    """A pod without devices that another scheduler puts on a node; it ends before the run does."""
+    at_s = rng.uniform(0.0, size.end_s)
+    pod = pod_manifest(
+        f"foreign-{number}",
+        PodRequest(rng.choice((250, 1_000)), 512),
+        namespace=NAMESPACE,
+        annotations={DURATION: f"{rng.uniform(5, 40):.1f}s"},
+        scheduler="other",
+    )
+    pod["spec"]["nodeName"] = f"node-{rng.randrange(size.nodes)}"
+    return [Timed(at_s, Place(pod))]
+
+
+def _strategies(rng: random.Random, size: Size) -> list[Timed]:
+    """Strategies, set by somebody and thought over now and then."""
+    done: list[Timed] = []
+    for _ in range(rng.choice((0, 1, 3))):
+        manifest = strategy_manifest(enable=rng.random() < 0.7, percent=rng.randrange(40, 90))
+        done.append(Timed(rng.uniform(0.0, size.end_s), Put(manifest)))
+    return done

@@ -1,0 +1,145 @@
+"""Whoever waits, waits for something: what would be placed by a solver that has just started was forgotten.
+
+Once all is settled and nothing has changed for a while, every placement-solver is killed and comes back. It knows
+nothing of refusals and pauses then and tries whatever waits. What it places although nothing but its own binds has
+happened since would have fitted before, and nobody tried. Gangs and what belongs to them are left out: how they are
+placed is a search with a limit, and may succeed at one time and not at another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from tests.simulation.settled.held import SCHEDULING, objects
+from tests.simulation.stand import Stand
+
+from berth.contracts import names
+from berth.invariants.facts import ENDED
+from berth.rules.gang_config import gang_name_of_pod
+from berth.simcluster.store import Event
+from berth.simcluster.store.collection import DELETED
+from berth.simcluster.store.objects import Obj
+
+SOLVER: Final = "placement-solver"
+QUIET_S: Final = 15.0
+"""Longer than any pause between two tries of what was refused, and than any wait for what is on its way."""
+PATIENCE_S: Final = 60.0
+"""How long to wait for such a while: pods may be ending all the time."""
+START_S: Final = 20.0
+"""How long solvers may take to come back; if it takes longer nothing is judged."""
+LOOK_S: Final = 12.0
+"""For a new solver to hear of everything, and to have its binds carried out."""
+EVERY_S: Final = 0.5
+
+
+class Waiter(NamedTuple):
+    """A pod or (without a namespace) a Reservation that waits."""
+
+    text: str
+    uid: str
+
+
+class Forgotten:
+    """Made before anything happens; `look` at the end."""
+
+    def __init__(self, stand: Stand) -> None:
+        self._stand = stand
+        self._changed_s = 0.0
+        self._placed_s: dict[str, float] = {}
+        self.asked = 0
+        """How many were waiting when the solvers were started anew."""
+        stand.kube.store.listen(self._see)
+
+    def look(self) -> list[str]:
+        """Who was forgotten. Lets virtual time go by when anybody waits."""
+        stand = self._stand
+        if not self._waiting() or not stand.world.run_until(self._is_quiet, PATIENCE_S, every_s=EVERY_S):
+            return []
+        waiting = self._waiting()
+        if not waiting:
+            return []
+        self.asked, begin_s = len(waiting), stand.world.now
+        solvers = stand.host.of(SOLVER)
+        for replica in solvers:
+            replica.kill()
+        if not stand.world.run_until(lambda: all(each.ready for each in solvers), START_S, every_s=EVERY_S):
+            return []
+        stand.world.run(stand.world.now + LOOK_S)
+        until_s = self._changed_s if self._changed_s > begin_s else stand.world.now
+        return [
+            f"{waiter.text} was placed at {placed_s:.3f} s, when the solvers had started anew at {begin_s:.3f} s"
+            for waiter in waiting
+            if (placed_s := self._placed_s.get(waiter.uid, until_s)) < until_s
+        ]
+
+    def _is_quiet(self) -> bool:
+        last_s = max(self._changed_s, *self._placed_s.values()) if self._placed_s else self._changed_s
+        return self._stand.world.now - last_s >= QUIET_S
+
+    def _waiting(self) -> list[Waiter]:
+        found = []
+        for key, obj in objects(self._stand, "", "pods").items():
+            spec, meta = obj.data["spec"], obj.meta
+            gang = gang_name_of_pod(meta.get("labels") or {}, meta.get("annotations") or {})
+            if spec.get("schedulerName") == names.SCHEDULER_NAME and not gang and not _is_over(obj):
+                found.append(Waiter(f"pod {key}", obj.uid))
+        for name, obj in objects(self._stand, SCHEDULING, "reservations").items():
+            if not _is_over(obj):
+                found.append(Waiter(f"reservation {name}", obj.uid))
+        return found
+
+    def _see(self, event: Event) -> None:
+        """What may make room, or take it, is a change; that something waiting has got its place is none."""
+        now_s, before = self._stand.world.now, event.prev
+        plural = event.resource.plural
+        if plural not in _MATTERS:
+            return
+        if before is None or event.kind == DELETED or before.uid != event.obj.uid:
+            self._changed_s = now_s
+            return
+        if not _node_of(before) and _node_of(event.obj) and plural in ("pods", "reservations"):
+            self._placed_s[event.obj.uid] = now_s
+        elif _MATTERS[plural](before.data) != _MATTERS[plural](event.obj.data):
+            self._changed_s = now_s
+
+
+def _is_over(obj: Obj) -> bool:
+    """It does not wait: it has its place, has ended, or is on its way out."""
+    has_ended = (obj.data.get("status") or {}).get("phase") in ENDED
+    return has_ended or bool(_node_of(obj)) or "deletionTimestamp" in obj.meta
+
+
+def _node_of(obj: Obj) -> str:
+    spec, status = obj.data.get("spec") or {}, obj.data.get("status") or {}
+    return str(spec.get("nodeName") or status.get("nodeName") or "")
+
+
+def _of_pod(data: Mapping[str, Any]) -> tuple[Any, ...]:
+    meta, phase = data["metadata"], (data.get("status") or {}).get("phase")
+    return data["spec"], meta.get("labels"), meta.get("deletionTimestamp"), phase if phase in ENDED else ""
+
+
+def _of_reservation(data: Mapping[str, Any]) -> tuple[Any, ...]:
+    return data["spec"], data["metadata"].get("deletionTimestamp"), (data.get("status") or {}).get("phase") in ENDED
+
+
+def _of_node(data: Mapping[str, Any]) -> tuple[Any, ...]:
+    meta, status = data["metadata"], data.get("status") or {}
+    conditions = [(each["type"], each["status"]) for each in status.get("conditions") or ()]
+    return data.get("spec"), meta.get("labels"), meta.get("annotations"), status.get("allocatable"), conditions
+
+
+def _of_spec(data: Mapping[str, Any]) -> tuple[Any, ...]:
+    return data.get("spec"), data["metadata"].get("labels")
+
+
+_MATTERS: Final = {
+    "pods": _of_pod,
+    "reservations": _of_reservation,
+    "nodes": _of_node,
+    "devices": _of_spec,
+    "elasticquotas": _of_spec,
+    "podgroups": _of_spec,
+}
+"""What of an object decides on anybody's place, by plural."""

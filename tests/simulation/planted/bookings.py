@@ -1,0 +1,38 @@
+"""Users who book room for a short time, and mostly do not come."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from tests.simulation.planted.users import CARD, crowd
+from tests.simulation.workload import NAMESPACE, OWNER_LABEL, Create, Json, Size, Timed
+
+from berth.simcluster.generate.build import pod_manifest
+from berth.simcluster.kubelet import DURATION
+
+TTLS_S: Final = (5, 15, 30)
+
+
+def bookings(rng: random.Random, size: Size) -> list[Timed]:
+    """Reservations of a card, some of them with users, among pods that want the same cards."""
+    done = crowd(rng, size)
+    for number in range(size.reservations):
+        at_s, name, labels = rng.uniform(3.0, size.end_s - 10.0), f"kept-{number}", {OWNER_LABEL: f"kept-{number}"}
+        made: Json = {
+            "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+            "kind": "Reservation",
+            "metadata": {"name": name},
+            "spec": {
+                "template": {"metadata": {"namespace": NAMESPACE}, "spec": CARD.spec()},
+                "owners": [{"labelSelector": {"matchLabels": labels}}],
+                "ttl": f"{rng.choice(TTLS_S)}s",
+                "allocateOnce": False,
+            },
+        }
+        done.append(Timed(at_s, Create(made)))
+        if rng.random() < 0.5:
+            notes = {DURATION: f"{rng.uniform(3, 12):.1f}s"}
+            user = pod_manifest(f"{name}-user-0", CARD, namespace=NAMESPACE, labels=labels, annotations=notes)
+            done.append(Timed(at_s + rng.uniform(0.5, 5.0), Create(user)))
+    return sorted(done, key=lambda timed: timed.at_s)

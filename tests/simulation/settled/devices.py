@@ -1,0 +1,54 @@
+"""INVENTORY against the Device objects: which minors may be given out, and how much of each.
+
+What it says of objects that cannot be read is left to the tests of device-inventory: no run has any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation.settled.held import SCHEDULING, messages, objects
+from tests.simulation.stand import Stand
+
+from berth.contracts import buckets, subjects
+from berth.contracts.inventory import NodeInventory
+from berth.invariants.facts import amounts_of
+from berth.resources.amounts import Amounts
+from berth.simcluster.store.objects import Obj
+
+Slots = dict[tuple[str, int], tuple[bool, Amounts]]
+
+
+def inventory(stand: Stand) -> Iterator[str]:
+    """Nodes of which INVENTORY says something else than their Device."""
+    counted = messages(stand.nats, buckets.INVENTORY, NodeInventory)
+    there = {subjects.named_key("node", name): obj for name, obj in objects(stand, SCHEDULING, "devices").items()}
+    for key in sorted(counted.keys() | there.keys()):
+        if key not in there:
+            yield f"INVENTORY shows {key}, of which there is no Device"
+        elif key not in counted:
+            yield f"INVENTORY shows no {key}, of which there is a Device"
+        else:
+            yield from _node(key, reported(there[key]), counted[key])
+
+
+def reported(device: Obj) -> Slots:
+    """Minors of a Device object: whether they are healthy, and their amounts."""
+    return {
+        (each["type"], each["minor"]): (bool(each.get("health")), amounts_of(each.get("resources")))
+        for each in device.data["spec"].get("devices") or ()
+    }
+
+
+def _node(key: str, there: Slots, counted: NodeInventory) -> Iterator[str]:
+    slots = {(slot.kind, slot.minor): (slot.healthy, slot.amounts) for slot in counted.devices}
+    for place in sorted(there.keys() | slots.keys()):
+        here, says = there.get(place), slots.get(place)
+        if here != says:
+            yield f"INVENTORY, {key}, {place[0]} {place[1]}: is (healthy, amounts) {here}, counted as {says}"
+    totals: Amounts = {}
+    for healthy, amounts in there.values():
+        for name, amount in amounts.items() if healthy else ():
+            totals[name] = totals.get(name, 0) + amount
+    if totals != counted.totals:
+        yield f"INVENTORY, {key}: healthy devices sum up to {totals}, not {counted.totals}"

@@ -1,0 +1,137 @@
+"""QUOTA against the ElasticQuotas and the pods there are, and what ElasticQuotas show as used against a recount.
+
+The recount is from the objects alone. What a group may use follows from what all ask for by the rules of
+`quota_manager.core.solve`, which is the definition and not what runs: the service keeps the same figures by
+differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.simulation.settled.held import GROUPS, labels, messages, objects
+from tests.simulation.stand import Stand
+
+from berth.contracts import buckets, names, subjects
+from berth.contracts.quota import QuotaGroup
+from berth.invariants.facts import Facts, amounts_of
+from berth.quota_manager.core.solve import Asking, solve
+from berth.resources.amounts import Amounts, add_into, subtract_from, without_zeros
+from berth.rules.quota_of_pod import BUILT_IN_GROUPS, QuotaClaim, QuotaMap, parse_namespaces
+
+SHARED_BY_DEFAULT: Final = ("cpu", "memory")
+"""What pods without a group take from everybody: no run gives the default group a max of its own."""
+
+
+@dataclass
+class Counted:
+    """A group by its object. `asked` and `held` are of its own pods, all resources of them."""
+
+    name: str
+    parent: str
+    least: Amounts
+    most: Amounts
+    lends: bool
+    shown: Amounts
+    asked: Amounts = field(default_factory=dict)
+    held: Amounts = field(default_factory=dict)
+
+
+def groups(stand: Stand, facts: Facts) -> Iterator[str]:
+    """Groups of which QUOTA, or their own status, says something else than follows from the objects.
+
+    Of one tree, which is what runs have.
+    """
+    counted, unowned = count(stand, facts)
+    yield from _published(stand, counted, unowned)
+    for name, group in sorted(counted.items()):
+        used = without_zeros(_used(name, counted))
+        if used != group.shown:
+            yield f"ElasticQuota {name}: its pods use {used}, it shows {group.shown}"
+
+
+def _published(stand: Stand, counted: Mapping[str, Counted], unowned: Amounts) -> Iterator[str]:
+    figures = solve([_asking(group) for group in counted.values()], _total(stand, unowned))
+    published = messages(stand.nats, buckets.QUOTA, QuotaGroup)
+    for key in sorted(published):
+        if published[key].name not in counted and published[key].name not in BUILT_IN_GROUPS:
+            yield f"QUOTA shows {key}, of which there is no ElasticQuota"
+    for name, group in sorted(counted.items()):
+        said = published.get(subjects.quota_key("", name))
+        if said is None:
+            yield f"QUOTA shows no group {name}"
+            continue
+        runtime = {key: figures[name].runtime.get(key, most) for key, most in group.most.items()}
+        asked = without_zeros(figures[name].request)
+        is_so = (group.parent, group.least, group.most, sorted(group.most), runtime, asked)
+        says = (said.parent, said.min, said.max, said.limits, said.runtime, said.request)
+        for what, here, there in zip(
+            ("parent", "min", "max", "limits", "runtime", "request"), is_so, says, strict=True
+        ):
+            if here != there:
+                yield f"QUOTA, group {name}: {what} is {here}, shown as {there}"
+
+
+def count(stand: Stand, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
+    """Every group with its own pods, and what pods without a group hold."""
+    objs = objects(stand, GROUPS, "elasticquotas").values()
+    found = {
+        obj.meta["name"]: Counted(
+            name=obj.meta["name"],
+            parent=labels(obj).get(names.LABEL_QUOTA_PARENT, ""),
+            least=amounts_of(obj.data["spec"].get("min")),
+            most=amounts_of(obj.data["spec"].get("max")),
+            lends=labels(obj).get(names.LABEL_QUOTA_LENDS) != "false",
+            shown=without_zeros(amounts_of(obj.data.get("status", {}).get("used"))),
+        )
+        for obj in objs
+    }
+    payers = QuotaMap.of_claims(
+        QuotaClaim(obj.meta["name"], obj.meta["namespace"], parse_namespaces(obj.meta.get("annotations") or {})[0])
+        for obj in objs
+    )
+    unowned: Amounts = {}
+    for seen in facts.pods.values():
+        if not seen.is_live:
+            continue
+        group = found.get(payers.group_of(seen.labels.get(names.LABEL_QUOTA_NAME), seen.key[0]) or "")
+        if group is not None:
+            add_into(group.asked, seen.amounts)
+        if seen.node:
+            add_into(unowned if group is None else group.held, seen.amounts)
+    return found, unowned
+
+
+def _asking(group: Counted) -> Asking:
+    return Asking(
+        name=group.name,
+        parent=group.parent or None,
+        max=group.most,
+        min=group.least,
+        lends=group.lends,
+        self_request=_of(group.asked, group.most),
+        self_used=_of(group.held, group.most),
+    )
+
+
+def _used(name: str, counted: Mapping[str, Counted]) -> Amounts:
+    group = counted[name]
+    total = _of(group.held, group.most)
+    for child in counted.values():
+        if child.parent == name:
+            add_into(total, _used(child.name, counted))
+    return total
+
+
+def _total(stand: Stand, unowned: Amounts) -> Amounts:
+    total: Amounts = {}
+    for node in objects(stand, "", "nodes").values():
+        add_into(total, amounts_of(node.data.get("status", {}).get("allocatable")))
+    subtract_from(total, _of(unowned, SHARED_BY_DEFAULT))
+    return total
+
+
+def _of(amounts: Amounts, named: Container[str]) -> Amounts:
+    return {name: amount for name, amount in amounts.items() if name in named}

@@ -1,0 +1,122 @@
+"""Reservations at the end, and RESERVATION and their status against who really uses them.
+
+A Reservation is placed or told why not; it is over once its time is, and holds nothing on a node that is not there.
+Its time is that of whoever judges it: a clock that was set back makes it last longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from tests.simulation.settled.held import SCHEDULING, messages, objects
+from tests.simulation.stand import Stand
+
+from berth.contracts import buckets, subjects
+from berth.contracts.reservation import ReservedRoom
+from berth.invariants.facts import ENDED, Facts, Seen, amounts_of
+from berth.resources.amounts import Amounts, add_into, without_zeros
+from berth.rules.durations import parse_duration_s
+from berth.simcluster.store.objects import Obj
+from berth.testing.simulation.world import EPOCH_S
+
+MANAGER: Final = "reservation-manager"
+LAG_S: Final = 10.0
+"""How long after its time a Reservation may go on: for a look at the clock, a command, and a patch."""
+AVAILABLE: Final = "Available"
+
+
+def reservations(stand: Stand) -> Iterator[str]:
+    """Reservations that are not what their time and their node make of them."""
+    nodes = objects(stand, "", "nodes")
+    now_s = min((_clock(stand, replica.process) for replica in stand.host.of(MANAGER)), default=stand.world.wall())
+    for name, obj in objects(stand, SCHEDULING, "reservations").items():
+        status = _status(obj)
+        if status.get("phase") in ENDED:
+            continue
+        end_s = ends_at(obj)
+        if end_s and now_s > end_s + LAG_S:
+            yield f"reservation {name} ended at {end_s - EPOCH_S:.0f} s and is {status.get('phase') or 'Pending'}"
+        node = status.get("nodeName", "")
+        if not node and not _is_told(status):
+            yield f"reservation {name} is neither placed nor told why not"
+        if node and node not in nodes:
+            yield f"reservation {name} is {status.get('phase')} on {node}, which is not there"
+
+
+def rooms(stand: Stand, facts: Facts) -> Iterator[str]:
+    """What RESERVATION and the objects' status say otherwise than it is."""
+    published = messages(stand.nats, buckets.RESERVATION, ReservedRoom)
+    there = objects(stand, SCHEDULING, "reservations")
+    users: dict[str, list[Seen]] = {}
+    for seen in facts.pods.values():
+        if seen.node and seen.is_live and seen.reservation:
+            users.setdefault(seen.reservation, []).append(seen)
+    for name, obj in there.items():
+        room = published.pop(subjects.named_key("reservation", name), None)
+        if room is None:
+            yield f"RESERVATION shows no {name}"
+        else:
+            yield from _room(name, obj, room)
+        yield from _users(name, obj, users.get(obj.uid, []))
+    yield from (f"RESERVATION shows {key}, which is not there" for key in published)
+
+
+def ends_at(obj: Obj) -> float:
+    """When its time is over, Unix seconds; 0 for never."""
+    spec, created_s = obj.data["spec"], _unix(obj.meta["creationTimestamp"])
+    ends = [_unix(spec["expires"])] if spec.get("expires") else []
+    if spec.get("ttl"):
+        ttl_s = parse_duration_s(spec["ttl"])
+        if not ttl_s:
+            return 0.0
+        ends.append(created_s + ttl_s)
+    return min(ends, default=created_s + 86_400.0)
+
+
+def _room(name: str, obj: Obj, room: ReservedRoom) -> Iterator[str]:
+    status = _status(obj)
+    phase = status.get("phase") or "Pending"
+    amounts = amounts_of(status.get("allocatable")) if phase == AVAILABLE else {}
+    is_so = (obj.uid, phase, status.get("nodeName", ""), amounts, bool(obj.data["spec"].get("allocateOnce", True)))
+    says = (room.uid, room.phase, room.node, room.amounts, room.allocate_once)
+    for what, here, told in zip(("uid", "phase", "node", "room", "allocateOnce"), is_so, says, strict=True):
+        if here != told:
+            yield f"RESERVATION, {name}: {what} is {here}, shown as {told}"
+
+
+def _users(name: str, obj: Obj, users: list[Seen]) -> Iterator[str]:
+    """Of one that holds room: who draws on it, and how much. One that is over stays as it was."""
+    status = _status(obj)
+    if status.get("phase") != AVAILABLE:
+        return
+    drawing = [seen for seen in users if seen.node == status.get("nodeName")]
+    shown = sorted(each["uid"] for each in status.get("currentOwners") or ())
+    if shown != sorted(seen.uid for seen in drawing):
+        yield f"reservation {name} is used by {sorted(seen.text for seen in drawing)}, it shows the uids {shown}"
+    tracked, held = amounts_of(status.get("allocatable")), dict[str, int]()
+    for seen in drawing:
+        add_into(held, {key: amount for key, amount in seen.amounts.items() if key in tracked})
+    allocated: Amounts = without_zeros(amounts_of(status.get("allocated")))
+    if without_zeros(held) != allocated:
+        yield f"of reservation {name} its users hold {held}, it shows {allocated}"
+    if drawing and obj.data["spec"].get("allocateOnce", True):
+        yield f"reservation {name} serves one pod, has it, and is still Available"
+
+
+def _is_told(status: dict[str, Any]) -> bool:
+    conditions = status.get("conditions") or ()
+    return any(each["type"] == "Scheduled" and each["status"] == "False" and each.get("message") for each in conditions)
+
+
+def _clock(stand: Stand, process: Any) -> float:
+    return float(process.clock.now()) if process is not None else stand.world.wall()
+
+
+def _status(obj: Obj) -> dict[str, Any]:
+    return obj.data.get("status") or {}
+
+
+def _unix(text: str) -> float:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

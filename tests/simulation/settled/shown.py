@@ -1,0 +1,117 @@
+"""STATE against the API server: every object is shown as it is, in its newest version, and nothing else is.
+
+Read with no code of cluster-watcher. Of pods and Reservations everything that somebody is charged for is compared, of
+nodes what they offer; what devices and quota groups say is compared where it arrives, in INVENTORY and QUOTA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from tests.simulation.settled.held import GROUPS, SCHEDULING, entries, labels, objects
+from tests.simulation.stand import Stand
+
+from berth.contracts import buckets, subjects
+from berth.contracts.codec import decode
+from berth.contracts.slo import CONFIG_MAP
+from berth.contracts.state import Node, Pod
+from berth.invariants import World
+from berth.invariants.facts import Facts, amounts_of
+from berth.invariants.pictures import differences, picture_of_facts
+from berth.simcluster.store.objects import Obj
+
+KINDS: Final = {
+    "node": ("", "nodes"),
+    "pod": ("", "pods"),
+    "namespace": ("", "namespaces"),
+    "priorityclass": ("scheduling.k8s.io", "priorityclasses"),
+    "pdb": ("policy", "poddisruptionbudgets"),
+    "podgroup": (GROUPS, "podgroups"),
+    "elasticquota": (GROUPS, "elasticquotas"),
+    "device": (SCHEDULING, "devices"),
+    "reservation": (SCHEDULING, "reservations"),
+    "configmap": ("", "configmaps"),
+}
+"""By the first token of their keys: API group and plural."""
+
+
+class _Shown(msgspec.Struct):
+    version: int = 0
+    uid: str = ""
+
+
+_SHOWN: Final = msgspec.json.Decoder(_Shown)
+
+
+def state(stand: Stand, facts: Facts) -> Iterator[str]:
+    """What STATE shows otherwise than it is."""
+    believed = entries(stand.nats, buckets.STATE)
+    yield from _versions(stand, believed)
+    yield from _pods(facts, believed)
+    yield from _nodes(stand, believed)
+    picture = World.of(believed=believed)
+    yield from picture.unreadable
+    if picture.believed is not None:
+        for finding in differences(picture_of_facts(facts), picture.believed, "the API says", "STATE says"):
+            yield finding.text
+
+
+def _versions(stand: Stand, believed: Mapping[str, tuple[int, bytes]]) -> Iterator[str]:
+    there = {
+        _key(kind, key): obj for kind, (group, plural) in KINDS.items() for key, obj in _followed(stand, group, plural)
+    }
+    for key, obj in there.items():
+        if key not in believed:
+            yield f"STATE shows no {key}, which is there in version {obj.version}"
+            continue
+        shown = _SHOWN.decode(believed[key][1])
+        if shown.version != obj.version or shown.uid not in ("", obj.uid):
+            yield (
+                f"STATE shows {key} in version {shown.version} of uid {shown.uid or 'any'}, "
+                f"it is in version {obj.version} of {obj.uid}"
+            )
+    for key in believed:
+        if key not in there and key.partition(".")[0] in KINDS:
+            yield f"STATE shows {key}, which is not there"
+
+
+def _pods(facts: Facts, believed: Mapping[str, tuple[int, bytes]]) -> Iterator[str]:
+    for seen in facts.pods.values():
+        key = subjects.pod_key(*seen.key)
+        if key in believed:
+            pod = decode(believed[key][1], Pod)
+            is_leaving = bool(seen.pod.metadata.deletion_timestamp)
+            is_so = (seen.node, seen.pod.status.phase, is_leaving, seen.attempt, seen.plan, seen.amounts, seen.labels)
+            asks = pod.template
+            says = (pod.node, pod.phase, pod.deleting, pod.attempt, pod.plan, asks.requests, asks.labels)
+            yield from _compared(f"pod {seen.text}", is_so, says)
+
+
+def _nodes(stand: Stand, believed: Mapping[str, tuple[int, bytes]]) -> Iterator[str]:
+    for name, obj in objects(stand, "", "nodes").items():
+        key = subjects.named_key("node", name)
+        if key in believed:
+            node = decode(believed[key][1], Node)
+            offers = amounts_of(obj.data.get("status", {}).get("allocatable"))
+            is_cordoned = bool(obj.data.get("spec", {}).get("unschedulable"))
+            says = (node.allocatable, node.unschedulable, node.labels)
+            yield from _compared(f"node {name}", (offers, is_cordoned, labels(obj)), says)
+
+
+def _compared(what: str, is_so: tuple[Any, ...], says: tuple[Any, ...]) -> Iterator[str]:
+    wrong = [f"{here} is shown as {there}" for here, there in zip(is_so, says, strict=True) if here != there]
+    if wrong:
+        yield f"{what}: {'; '.join(wrong)}"
+
+
+def _followed(stand: Stand, group: str, plural: str) -> Iterator[tuple[str, Obj]]:
+    for key, obj in objects(stand, group, plural).items():
+        if plural != "configmaps" or key == CONFIG_MAP:
+            yield key, obj
+
+
+def _key(kind: str, key: str) -> str:
+    namespace, _, name = key.rpartition("/")
+    return subjects.namespaced_key(kind, namespace, name) if namespace else subjects.named_key(kind, name)

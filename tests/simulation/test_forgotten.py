@@ -1,0 +1,84 @@
+"""Who is placed by nothing but a new start had been forgotten; who had to wait had not."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import msgspec
+import pytest
+from tests.simulation.forgotten import LOOK_S, QUIET_S, Forgotten
+from tests.simulation.planted.in_solver import never_retried
+from tests.simulation.settled import unsettled
+from tests.simulation.stand import Stand, build
+from tests.simulation.unmetered import unmetered
+from tests.simulation.users import PATHS, Users
+from tests.simulation.workload import GANG_LABEL, NAMESPACE, Create, Delete, Timed, node
+
+from berth.simcluster.generate.build import PodRequest, pod_manifest
+
+CARD = PodRequest(500, 512, 1)
+
+
+def make(name: str, at_s: float, *, end_s: float = 0.0, **more: Any) -> list[Timed]:
+    """A pod, and its deletion if it has an end."""
+    made = [Timed(at_s, Create(pod_manifest(name, CARD, namespace=NAMESPACE, **more)))]
+    return made + ([Timed(end_s, Delete("Pod", name, 0))] if end_s else [])
+
+
+def looked(stack: ExitStack, actions: list[Timed]) -> tuple[Stand, Forgotten]:
+    """A node of one card, and what came of it after 30 s."""
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    stand = build(1, [home, *node("node-0", 1)], {}, log_level="error")
+    stack.callback(stand.world.close)
+    stack.enter_context(stand.journal)
+    stack.enter_context(unmetered())
+    forgotten = Forgotten(stand)
+    Users(stand.world, stand.kube).plan(actions)
+    stand.world.run(30.0)
+    assert unsettled(stand) == []
+    return stand, forgotten
+
+
+def test_a_pod_that_was_never_tried_again_was_forgotten() -> None:
+    with ExitStack() as stack:
+        stack.enter_context(never_retried())
+        _, forgotten = looked(stack, [*make("first", 5.0, end_s=20.0), *make("second", 10.0)])
+        (told,) = forgotten.look()
+        assert told.startswith("pod team/second was placed at ")
+        assert forgotten.asked == 1
+
+
+def test_nobody_is_forgotten_when_room_goes_to_whoever_waits() -> None:
+    with ExitStack() as stack:
+        actions = [*make("first", 5.0, end_s=20.0), *make("second", 10.0), *make("third", 11.0)]
+        stand, forgotten = looked(stack, actions)
+        assert (forgotten.look(), forgotten.asked) == ([], 1)
+        assert stand.host.of("placement-solver")[0].starts == 2
+
+
+def test_nothing_is_done_where_nobody_waits() -> None:
+    with ExitStack() as stack:
+        stand, forgotten = looked(stack, make("first", 5.0))
+        assert (forgotten.look(), forgotten.asked, stand.world.now) == ([], 0, 30.0)
+
+
+def test_members_of_gangs_are_not_judged() -> None:
+    with ExitStack() as stack:
+        stack.enter_context(never_retried())
+        gang = make("second", 10.0, labels={GANG_LABEL: "g"})
+        _, forgotten = looked(stack, [*make("first", 5.0, end_s=20.0), *gang])
+        assert (forgotten.look(), forgotten.asked) == ([], 0)
+
+
+@pytest.mark.parametrize("later_s", [QUIET_S / 2, QUIET_S + 1.0])
+def test_what_has_got_room_meanwhile_was_not_forgotten(later_s: float) -> None:
+    """Room comes back while it is waited for quiet, or when the solvers start anew: nobody could have known."""
+    with ExitStack() as stack:
+        stand, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
+        path = PATHS["Pod"]._replace(name="first")
+        stand.world.later(later_s, None, lambda: stand.kube.perform("delete", path, gracePeriodSeconds="0"))
+        assert forgotten.look() == []
+        stand.world.run(stand.world.now + LOOK_S)
+        pod = stand.kube.perform("get", PATHS["Pod"]._replace(name="second"))
+        assert msgspec.json.decode(pod.body)["spec"]["nodeName"] == "node-0"

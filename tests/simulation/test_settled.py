@@ -1,0 +1,228 @@
+"""What is judged at the end finds one difference at a time, made behind the back of a settled cluster."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from tests.simulation import workload
+from tests.simulation.planted.bookings import bookings
+from tests.simulation.settled import unsettled
+from tests.simulation.settled.alarms import Alarms
+from tests.simulation.settled.held import GROUPS, SCHEDULING, objects
+from tests.simulation.stand import Stand, build
+from tests.simulation.unmetered import unmetered
+from tests.simulation.users import Users
+from tests.simulation.workload import Create, Size, Timed
+
+from berth.contracts import buckets, subjects
+from berth.contracts.codec import encode
+from berth.contracts.event import AuditDifference
+from berth.simcluster.generate.build import PodRequest, pod_manifest
+from berth.testing.simulation.nats.message import Stored
+from berth.testing.simulation.nats.stream import Stream
+
+POD = ("", "pods", "team/pod-0")
+NODE = ("", "nodes", "node-0")
+DEVICE = (SCHEDULING, "devices", "node-0")
+QUOTA = (GROUPS, "elasticquotas", "team/a")
+GROUP_A = subjects.quota_key("", "a")
+KEPT = (SCHEDULING, "reservations", "kept-0")
+Object = tuple[str, str, str]
+Json = dict[str, Any]
+
+
+def users() -> list[Timed]:
+    """A pod that pays, one that waits for ever, and a Reservation with a user that does not use it up."""
+    booked = next(timed.action for timed in bookings(random.Random(0), Size(singles=0, reservations=1)))
+    assert isinstance(booked, Create)
+    booked.manifest["spec"]["ttl"] = "1h"
+    pays, small = {workload.QUOTA_LABEL: "a"}, PodRequest(500, 512, 1, 200)
+    pods = [
+        pod_manifest("pod-0", small, namespace=workload.NAMESPACE, labels=pays),
+        pod_manifest("pod-1", PodRequest(500_000, 512), namespace=workload.NAMESPACE),
+        pod_manifest("user-0", small, namespace=workload.NAMESPACE, labels={workload.OWNER_LABEL: "kept-0"}),
+    ]
+    return [Timed(4.0, booked), *(Timed(8.0, Create(pod)) for pod in pods)]
+
+
+@pytest.fixture(scope="module")
+def stand() -> Iterator[Stand]:
+    with ExitStack() as stack:
+        stand = build(1, workload.cluster(random.Random(1), Size(nodes=2)), {}, log_level="error")
+        stack.callback(stand.world.close)
+        stack.enter_context(stand.journal)
+        stack.enter_context(unmetered())
+        Users(stand.world, stand.kube).plan(users())
+        stand.world.run(20.0)
+        assert stand.world.run_until(lambda: not unsettled(stand), 60.0, every_s=1.0), unsettled(stand)
+        yield stand
+
+
+@contextmanager
+def changed(stand: Stand, what: Object, change: Callable[[Json], object]) -> Iterator[None]:
+    """An object is otherwise, and nobody was told."""
+    data = objects(stand, what[0], what[1])[what[2]].data
+    before = copy.deepcopy(data)
+    change(data)
+    try:
+        yield
+    finally:
+        data.clear()
+        data.update(before)
+
+
+@contextmanager
+def rewritten(stand: Stand, bucket: str, key: str, change: Callable[[Json], object] | None) -> Iterator[None]:
+    """A bucket holds another message under a key, or (None) nothing."""
+    messages = stand.nats.streams[f"KV_{bucket}"].messages
+    number = next(number for number, each in messages.items() if each.subject == f"$KV.{bucket}.{key}")
+    held = messages.pop(number)
+    before = held.data
+    if change is not None:
+        said = msgspec.json.decode(before)
+        change(said)
+        held.data = msgspec.json.encode(said)
+        messages[number] = held
+    try:
+        yield
+    finally:
+        held.data = before
+        messages[number] = held
+
+
+@contextmanager
+def misses(stand: Stand, what: Object) -> Iterator[None]:
+    """An object is not there, and nobody was told."""
+    items = objects(stand, what[0], what[1])
+    gone = items.pop(what[2])
+    try:
+        yield
+    finally:
+        items[what[2]] = gone
+
+
+def setting(*path: str | int, to: object) -> Callable[[Json], object]:
+    """Another value at a place."""
+
+    def change(data: Any) -> None:
+        for step in path[:-1]:
+            data = data[step]
+        data[path[-1]] = to
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("what", "change", "told"),
+    [
+        (POD, setting("metadata", "labels", workload.QUOTA_LABEL, to="b"), "pod team/pod-0: "),
+        (POD, setting("metadata", "labels", workload.QUOTA_LABEL, to="b"), "ElasticQuota b: its pods use"),
+        (POD, setting("spec", "nodeName", to="node-9"), "the API says"),
+        (POD, setting("status", "phase", to="Succeeded"), "ElasticQuota a: its pods use {}"),
+        (NODE, setting("spec", to={"unschedulable": True}), "node node-0: True is shown as False"),
+        (NODE, setting("status", "allocatable", "cpu", to="1"), "node node-0: "),
+        (DEVICE, setting("spec", "devices", 0, "health", to=False), "INVENTORY, node.node-0, gpu 0: is"),
+        (DEVICE, setting("spec", "devices", to=[]), "healthy devices sum up to {}"),
+        (QUOTA, setting("spec", "max", "cpu", to="1m"), "QUOTA, group a: max is"),
+        (QUOTA, setting("status", "used", "cpu", to="7"), "ElasticQuota a: its pods use"),
+        (KEPT, setting("status", "currentOwners", to=[]), "reservation kept-0 is used by ['team/user-0'], it shows"),
+        (KEPT, setting("status", "allocated", "cpu", to="9"), "of reservation kept-0 its users hold"),
+        (KEPT, setting("status", "nodeName", to="node-9"), "reservation kept-0 is Available on node-9"),
+        (KEPT, setting("status", to={"phase": "Pending"}), "reservation kept-0 is neither placed nor told why not"),
+        (KEPT, setting("status", to={"phase": "Pending"}), "RESERVATION, kept-0: phase is Pending, shown as Available"),
+        (KEPT, setting("spec", "ttl", to="1s"), "reservation kept-0 ended at"),
+        (KEPT, setting("spec", "expires", to="2025-06-15T15:06:45Z"), "reservation kept-0 ended at 5 s"),
+        (KEPT, setting("spec", "allocateOnce", to=True), "reservation kept-0 serves one pod"),
+    ],
+)
+def test_an_object_that_is_otherwise_is_found(stand: Stand, what: Object, change: Any, told: str) -> None:
+    with changed(stand, what, change):
+        assert any(told in text for text in unsettled(stand)), unsettled(stand)
+    assert unsettled(stand) == []
+
+
+@pytest.mark.parametrize(
+    ("bucket", "key", "change", "told"),
+    [
+        (buckets.STATE, "pod.team.pod-0", None, "STATE shows no pod.team.pod-0"),
+        (buckets.STATE, "namespace.team", None, "STATE shows no namespace.team"),
+        (buckets.STATE, "pod.team.pod-1", setting("version", to=1), "STATE shows pod.team.pod-1 in version 1"),
+        (buckets.STATE, "pod.team.pod-0", setting("uid", to="another"), "of uid another"),
+        (buckets.STATE, "pod.team.pod-0", setting("template", "requests", "cpu", to=1), "pod team/pod-0: "),
+        (buckets.STATE, "node.node-0", setting("allocatable", "cpu", to=1), "node node-0: "),
+        (buckets.STATE, "reservation.kept-0", setting("node", to="node-9"), "STATE says ('kept-0', 'node-9'"),
+        (buckets.STATE, "reservation.kept-0", setting("phase", to=4), "STATE key reservation.kept-0"),
+        (buckets.STATE, "pod.team.pod-0", setting("node", to=4), "a message cannot be read"),
+        (buckets.STATE, "namespace.team", setting("version", to="x"), "a message cannot be read"),
+        (buckets.INVENTORY, "node.node-1", setting("devices", to=4), "a message cannot be read"),
+        (buckets.INVENTORY, "node.node-1", None, "INVENTORY shows no node.node-1"),
+        (buckets.INVENTORY, "node.node-1", setting("devices", 0, "amounts", to={}), "INVENTORY, node.node-1, gpu 0"),
+        (buckets.INVENTORY, "node.node-1", setting("totals", to={}), "INVENTORY, node.node-1: healthy devices"),
+        (buckets.QUOTA, GROUP_A, None, "QUOTA shows no group a"),
+        (buckets.QUOTA, GROUP_A, setting("runtime", "cpu", to=1), "QUOTA, group a: runtime is"),
+        (buckets.QUOTA, GROUP_A, setting("request", to={}), "QUOTA, group a: request is"),
+        (buckets.RESERVATION, "reservation.kept-0", None, "RESERVATION shows no kept-0"),
+        (buckets.RESERVATION, "reservation.kept-0", setting("amounts", to={}), "RESERVATION, kept-0: room is"),
+    ],
+)
+def test_a_message_that_is_otherwise_is_found(stand: Stand, bucket: str, key: str, change: Any, told: str) -> None:
+    with rewritten(stand, bucket, key, change):
+        assert any(told in text for text in unsettled(stand)), unsettled(stand)
+    assert unsettled(stand) == []
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        (("", "pods", "team/pod-1"), "STATE shows pod.team.pod-1, which is not there"),
+        (DEVICE, "INVENTORY shows node.node-0, of which there is no Device"),
+        ((GROUPS, "elasticquotas", "team/b"), "of which there is no ElasticQuota"),
+        (KEPT, "RESERVATION shows reservation.kept-0, which is not there"),
+        (NODE, "which is not there"),
+    ],
+)
+def test_what_is_not_there_any_more_is_found(stand: Stand, what: Object, told: str) -> None:
+    with misses(stand, what):
+        assert any(told in text for text in unsettled(stand)), unsettled(stand)
+
+
+def test_each_finding_names_its_promise(stand: Stand) -> None:
+    with changed(stand, KEPT, setting("spec", "ttl", to="1s")):
+        assert [text.split(":")[0] for text in unsettled(stand)] == ["L1 settles"]
+    with rewritten(stand, buckets.STATE, "pod.team.pod-1", None):
+        assert [text.split(":")[0] for text in unsettled(stand)] == ["I8 rebuilt-equals"]
+
+
+def test_an_alarm_is_untrue_only_when_nothing_is_wrong(stand: Stand) -> None:
+    alarms = Alarms(stand)
+    node = objects(stand, "", "pods")["team/pod-0"].data["spec"]["nodeName"]
+    said = AuditDifference(promise="I1b", title="", subject=f"node {node}, cpu")
+    with changed(stand, ("", "nodes", node), setting("status", "allocatable", "cpu", to="1m")):
+        alarms.hear(said)
+    assert alarms.untrue([]) == []
+    alarms.hear(said)
+    assert [text.split(" at ")[0] for text in alarms.untrue([])] == [f"I1b node {node}, cpu"]
+
+
+def test_undone_decisions_and_half_gangs_are_excused(stand: Stand) -> None:
+    alarms = Alarms(stand)
+    for promise in ("I3", "I4"):
+        alarms.hear(AuditDifference(promise=promise, title="", subject="pod team/pod-0"))
+    assert len(alarms.untrue([])) == 1
+    assert alarms.untrue([(stand.world.now - 1.0, stand.world.now)]) == []
+
+
+def test_every_event_of_the_auditor_is_heard(stand: Stand) -> None:
+    alarms = Alarms(stand)
+    stream = Stream(stand.nats, {"name": buckets.EVENTS, "subjects": []})
+    alarms.watch(stream)
+    event = encode(AuditDifference(promise="I1", title="", subject="node n1, gpu 0"))
+    for subject in ("berth.v1.evt.audit.found.I1.a", "berth.v1.evt.audit.gone.I1.a"):
+        stream.tell([Stored(1, subject, b"", event, 0, 0, "")])
+    assert len(alarms.untrue([])) == 1
