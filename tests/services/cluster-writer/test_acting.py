@@ -285,6 +285,24 @@ async def test_a_gang_that_loses_a_member_while_the_lease_is_written_does_not_be
     assert (bench.binds.given_up, bench.binds.began, bench.named) == (["a"], ["c"], "p1")
 
 
+async def test_a_gang_is_not_judged_while_the_ledger_is_read_anew(bench, api):
+    """It starts over while the Lease is written, and half of the gang has been read again."""
+    bench.plan("p1", "a", "b", gang=2)
+
+    def starts_over(*_args):
+        api.on("patch", None)
+        member = bench.picture.book.ledger.decisions.pop(("default", "b"))
+        bench.picture.book.ledger.members["p1"].discard(("default", "b"))
+        bench.acting.check_again()
+        read_again.append(member)
+
+    read_again = []
+    api.on("patch", starts_over)
+    await bench.turn(1)
+    assert read_again
+    assert (bench.binds.given_up, bench.binds.began) == ([], [])
+
+
 async def test_pods_that_share_a_plan_with_a_broken_gang_begin(bench):
     """After an outage one plan holds all that has gathered, gangs of which members are gone by now among it."""
     bench.plan("p1", "a", "b", gang=3, alone=("c", "d"))

@@ -126,8 +126,11 @@ class Acting:
         if not await self._record(ready):
             metrics.WAVES.labels("refused").inc()
             return True
-        # The Lease may have taken its time, as while the API server is away: a gang may have lost a member meanwhile.
-        ready = self._begin_gangs(ready, broken)
+        # The Lease may have taken its time, as while the API server is away. LEDGER may be starting over, with half a
+        # gang read so far, or a gang may have lost a member.
+        if not self._is_checked:
+            return True
+        ready = self._begin_gangs(to_begin(view, ready), broken)
         metrics.WAVES.labels("begun").inc()
         for plan in ready:
             self._fresh.discard(plan)
