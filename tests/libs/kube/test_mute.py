@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import cast
 
+import pytest
+
 from berth.contracts.kube import Pod
 from berth.kube import Answer, KubeApi, Selection, WatchSettings
 from berth.kube.happenings import Bookmark, Finished, Happening, Refused
@@ -15,7 +17,7 @@ from berth.kube.watching import MUTE, Watching
 
 IDLE_S = 150.0
 SILENCE = b""
-"""In a script: the stream says nothing for as long as one waits."""
+"""In a script: the stream says nothing for as long as one waits. A number: nothing for so many seconds."""
 
 
 class Clock:
@@ -37,7 +39,7 @@ class Clock:
 class Server:
     """Lists one version after the other; each stream brings what its line of the script says."""
 
-    def __init__(self, clock: Clock, versions: list[int], streams: list[tuple[bytes | Answer, ...]]) -> None:
+    def __init__(self, clock: Clock, versions: list[int], streams: list[tuple[bytes | float | Answer, ...]]) -> None:
         self.asked: list[int] = []
         """The versions that streams were asked to begin at."""
         self._clock = clock
@@ -53,7 +55,9 @@ class Server:
     ) -> AsyncGenerator[bytes | Answer, None]:
         self.asked.append(version)
         for line in self._streams.popleft():
-            if line == SILENCE:
+            if isinstance(line, float):
+                self._clock.time_s += line
+            elif line == SILENCE:
                 self._clock.time_s += idle_s
                 yield Answer(0, b"", "Timeout")
             else:
@@ -66,11 +70,12 @@ def bookmark(version: int) -> bytes:
 
 
 CUT = Answer(0, b"", "Disconnected")
+DONE = Answer(200, b"", "")
 REFUSED = Answer(500, b"", "InternalError")
 
 
 async def told(
-    streams: list[tuple[bytes | Answer, ...]], versions: tuple[int, ...] = (10, 8)
+    streams: list[tuple[bytes | float | Answer, ...]], versions: tuple[int, ...] = (10, 8)
 ) -> tuple[Server, list[Happening[Pod]]]:
     """What one reads until the script has come to its end."""
     clock = Clock()
@@ -104,6 +109,13 @@ async def test_a_bookmark_in_between_begins_the_count_again() -> None:
     server, happenings = await told([(SILENCE,), (bookmark(10), SILENCE), (SILENCE,), (bookmark(11),)])
     assert server.asked == [10, 10, 10, 10]
     assert MUTE not in refusals(happenings)
+
+
+@pytest.mark.parametrize("end", [CUT, DONE])
+async def test_streams_that_something_between_ends_after_a_minute_count_together(end: Answer) -> None:
+    server, happenings = await told([(60.0, end)] * 5 + [(bookmark(9),)])
+    assert server.asked == [10] * 5 + [8]
+    assert refusals(happenings)[-1] == MUTE
 
 
 async def test_streams_that_are_cut_or_refused_early_are_not_silence() -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 from berth.cluster_watcher import shell as watcher
+from berth.cluster_watcher.kinds import scopes
+from berth.cluster_watcher.source import OLDER, Source
 from berth.kube import Outages, Reflector
+from berth.runtime.clock import SystemClock
 from berth.simcluster import Fault
 from berth.testing.views import eventually
 
@@ -79,3 +83,16 @@ async def test_a_list_that_changes_nothing_writes_nothing_but_a_marker(world: An
     await eventually(lambda: world.complete_markers("nodes"))
     assert all(marker.complete and marker.version > reached for marker in world.cluster.markers)
     assert world.cluster.entries - entries == len(world.cluster.markers)
+
+
+async def test_a_rest_between_older_lists_ends_when_a_list_is_wanted_for_another_reason() -> None:
+    source, clock = Source(scopes(())[0]), SystemClock()
+    source.older = 50
+    source.ask_for_list(OLDER)
+    term: Any = SimpleNamespace(_context=SimpleNamespace(clock=clock, settings=SimpleNamespace(relist_pause_s=1.0)))
+    resting = asyncio.create_task(watcher.Term._rest(term, source, clock.monotonic() - 2.0))
+    done, _ = await asyncio.wait([resting], timeout=0.05)
+    assert not done  # of half a minute
+    source.ask_for_list("state lost")
+    async with asyncio.timeout(10):
+        await resting

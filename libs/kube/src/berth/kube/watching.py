@@ -61,8 +61,8 @@ class WatchSettings(NamedTuple):
     """A stream that lasted so long, or brought something, was worth its request: the next follows without waiting."""
     failures_max: int = 5
     """Streams that the server refuses in a row before the version itself is doubted and a list made."""
-    mute_max: int = 2
-    """Streams in a row that bring nothing for as long as `idle_s`, before a list is made."""
+    mute_s: float = 300.0
+    """Streams in a row that bring nothing for so long, taken together, before a list is made."""
 
 
 class Watching(Generic[T]):
@@ -106,7 +106,7 @@ class Watching(Generic[T]):
                 if isinstance(happening, Finished):
                     version = happening.version
                 yield happening
-        failures = mute = 0
+        failures, mute_s = 0, 0.0
         while version is not None and failures < self._settings.failures_max:
             began = self._clock.monotonic()
             before = version
@@ -125,12 +125,9 @@ class Watching(Generic[T]):
                         version = max(version, event.version)
                         yield event
             lasted_s = self._clock.monotonic() - began
-            if not is_mute:
-                mute = 0
-            elif lasted_s >= self._settings.idle_s:
-                mute += 1
-                if mute == self._settings.mute_max:
-                    ended = Answer(0, b"", MUTE)
+            mute_s = mute_s + lasted_s if is_mute else 0.0
+            if mute_s >= self._settings.mute_s:
+                ended = Answer(0, b"", MUTE)
             if version > before or lasted_s >= self._settings.healthy_s:
                 failures = 0
                 self._backoff.reset()

@@ -206,8 +206,15 @@ class Term:
             await _until(reflector.run(), source.relist)
             intake.close()
             context.log.info("listing again", kind=source.scope.name, why=source.why)
-            rest_s = began + source.relist_pause_s(context.settings.relist_pause_s) - context.clock.monotonic()
-            await context.clock.sleep(context.random.uniform(0.0, 0.2) + max(0.0, rest_s))
+            await self._rest(source, began)
+            await context.clock.sleep(context.random.uniform(0.0, 0.2))
+
+    async def _rest(self, source: Source, began: float) -> None:
+        """Until the next list may begin. A list that is wanted for another reason meanwhile does not wait as long."""
+        clock, shortest_s = self._context.clock, self._context.settings.relist_pause_s
+        while (rest_s := began + source.relist_pause_s(shortest_s) - clock.monotonic()) > 0:
+            source.relist.clear()
+            await _until(clock.sleep(rest_s), source.relist)
 
     def _halt(self) -> None:
         for intake in self._intakes.values():
