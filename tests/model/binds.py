@@ -129,19 +129,25 @@ def _send(know: Knowledge, state: State, me: int, decision: Decision) -> Step:
     version = view.held[decision.name] if know.rules.bind_version else 0
     after = state._replace(network=state.network | {Request(decision, version, me)})
     after = after.become(me, writer._replace(sent=writer.sent | {decision.id}))
-    if decision.size > 1 and _is_half(state, me, decision, know.world.rejects):
+    if decision.size > 1 and not _is_excused(know, state, decision) and _is_half(state, me, decision):
         after = after._replace(bad=after.bad or HALF_BEGUN)
     return Step("writer sends bind", (me, decision.name, decision.uid, decision.slot), after)
 
 
-def _is_half(state: State, me: int, decision: Decision, rejects: int) -> bool:
-    """Its mate waits, and this writer has read no decision for it in this plan: nobody is about to bind it.
+def _is_excused(know: Knowledge, state: State, decision: Decision) -> bool:
+    """Half a gang may begin: its mate's bind was refused for good after it had begun; or LEDGER lost something between
+    its stages, so that sequences are used again, or whoever gave the plan up was not heard."""
+    world, mate = know.world, state.pods[1 - decision.name]
+    was_refused = bool(world.rejects) and not state.left("rejects") and mate is not None and mate.attempt > 0
+    lost = world.loses and not (state.left("tail") or state.left("full"))
+    return was_refused or (world.is_staged and know.rules.gangs_whole and lost)
 
-    One whose bind was refused for good has been withdrawn after the gang began; the other goes on.
-    """
+
+def _is_half(state: State, me: int, decision: Decision) -> bool:
+    """Its mate waits, and this writer has read no decision for it in this plan: nobody is about to bind it."""
     mate = 1 - decision.name
     pod = state.pods[mate]
-    if pod is None or pod.uid != mate * 8 + 1 or pod.slot >= 0 or (rejects and pod.attempt):
+    if pod is None or pod.uid != mate * 8 + 1 or pod.slot >= 0:
         return False
     members = sum(1 for _, d in state.writers[me].ledger.decisions if d and d.plan == decision.plan)
     is_on_its_way = any(request.decision.plan == decision.plan for request in state.network)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tests.model import binds, environment, solver, writer
+from tests.model import environment, solver, writer
 from tests.model.knowledge import Knowledge
 from tests.model.state import (
     ACTIVE,
@@ -115,8 +115,6 @@ class Protocol:
             return ""
         if not self._commits and state.bad == "a pod decided twice":
             return ""
-        if self.world.loses and self.world.is_staged and self.world.rules.gangs_whole and state.bad == binds.HALF_BEGUN:
-            return ""  # a loss between stages: sequences are used again, or whoever gave the plan up was not heard
         return state.bad
 
     def stuck(self, state: State) -> str:

@@ -46,6 +46,8 @@ class Forgotten:
     def __init__(self, stand: Stand) -> None:
         self._stand = stand
         self._changed_s = 0.0
+        self._first_s: float | None = None
+        """The first change since the solvers started anew."""
         self._placed_s: dict[str, float] = {}
         self.asked = 0
         """How many were waiting when the solvers were started anew."""
@@ -59,14 +61,14 @@ class Forgotten:
         waiting = self._waiting()
         if not waiting:
             return []
-        self.asked, begin_s = len(waiting), stand.world.now
+        self.asked, begin_s, self._first_s = len(waiting), stand.world.now, None
         solvers = stand.host.of(SOLVER)
         for replica in solvers:
             replica.kill()
         if not stand.world.run_until(lambda: all(each.ready for each in solvers), START_S, every_s=EVERY_S):
             return []
         stand.world.run(stand.world.now + LOOK_S)
-        until_s = self._changed_s if self._changed_s > begin_s else stand.world.now
+        until_s = stand.world.now if self._first_s is None else self._first_s
         return [
             f"{waiter.text} was placed at {placed_s:.3f} s, when the solvers had started anew at {begin_s:.3f} s"
             for waiter in waiting
@@ -96,12 +98,17 @@ class Forgotten:
         if plural not in _MATTERS:
             return
         if before is None or event.kind == DELETED or before.uid != event.obj.uid:
-            self._changed_s = now_s
+            self._change(now_s)
             return
         if not _node_of(before) and _node_of(event.obj) and plural in ("pods", "reservations"):
             self._placed_s[event.obj.uid] = now_s
         elif _MATTERS[plural](before.data) != _MATTERS[plural](event.obj.data):
-            self._changed_s = now_s
+            self._change(now_s)
+
+    def _change(self, now_s: float) -> None:
+        self._changed_s = now_s
+        if self._first_s is None:
+            self._first_s = now_s
 
 
 def _is_over(obj: Obj) -> bool:

@@ -171,3 +171,38 @@ def test_a_gang_that_is_whole_again_is_excused_no_more() -> None:
     story.bind("g2")
     assert story.observer.world().excused_gangs == frozenset()
     assert story.broken == []
+
+
+def test_what_befell_another_gang_of_the_plan_is_no_reason() -> None:
+    story = stage()
+    gang(story, 2)
+    for number in (1, 2):
+        story.pod(f"h{number}", gang="h", minimum=2)
+    one, other = GangRef(name="default/g", size=2), GangRef(name="default/h", size=2)
+    story.commit(
+        *(story.decision(name, gang=one) for name in ("g1", "g2")),
+        *(story.decision(name, gang=other) for name in ("h1", "h2")),
+    )
+    story.bind("g1")
+    story.delete("pods", "h1")
+    story.wait(5)
+    story.withdraw("g2")
+    story.wait(100)
+    assert story.broken == ["I3"]
+
+
+@pytest.mark.parametrize("minimum", [1, None])
+def test_a_gang_that_asks_for_less_is_not_half_there(minimum: int | None) -> None:
+    story = stage()
+    story.put("podgroups", "g", {"spec": {"minMember": 2}}, "default")
+    for number in (1, 2):
+        story.pod(f"g{number}", **{names.LABEL_POD_GROUP: "g"})
+    story.gang("g1", "g2")
+    story.bind("g1")
+    story.wait(20)
+    if minimum is None:
+        story.delete("podgroups", "g")
+    else:
+        story.put("podgroups", "g", {"spec": {"minMember": minimum}}, "default")
+    story.wait(100)
+    assert story.broken == []

@@ -36,7 +36,8 @@ class GangWatch:
         self._members: dict[str, dict[str, Watched]] = {}
         self._groups: dict[str, GangConfig] = {}
         self._half: dict[tuple[str, ...], float] = {}
-        self._lapsed: dict[str, float] = {}
+        self._lapsed: dict[tuple[str, tuple[str, ...]], float] = {}
+        """When a member of this plan was last deleted, ended or withdrawn, by plan and gang group."""
 
     def trouble(self, for_s: float) -> None:
         """From now on for so long, things go wrong from outside."""
@@ -50,6 +51,7 @@ class GangWatch:
         gang = f"{namespace}/{name}"
         if deleted:
             self._groups.pop(gang, None)
+            self._judge(gang)
             return
         spec = data.get("spec") or {}
         minimum, timeout_s = spec.get("minMember"), spec.get("scheduleTimeoutSeconds")
@@ -60,6 +62,7 @@ class GangWatch:
             schedule_timeout_s=timeout_s if isinstance(timeout_s, int) else None,
             annotations=meta.get("annotations") or {},
         )
+        self._judge(gang)
 
     def see(self, pod: Watched) -> None:
         """A member as it is now."""
@@ -81,15 +84,16 @@ class GangWatch:
     def lapsed(self, pod: Watched, plans: Iterable[str]) -> None:
         """A decided member was deleted, ended or withdrawn: plans that name it may not know yet."""
         for plan in plans:
-            self._lapsed[plan] = self._verdicts.now_s
+            self._lapsed[self._key(pod, plan)] = self._verdicts.now_s
         if any(each.node for each in self._members.get(pod.gang, {}).values()):
             self._excuse(pod.gang)
         if len(self._lapsed) > 10_000:
-            self._lapsed = {plan: at_s for plan, at_s in self._lapsed.items() if not self._is_old(at_s)}
+            self._lapsed = {key: at_s for key, at_s in self._lapsed.items() if not self._is_old(at_s)}
 
     def withdrawn(self, pod: Watched, plans: Iterable[str], *, may_be: bool) -> None:
         """A member was withdrawn. `may_be`: there is a reason to, beside that its gang cannot begin without another."""
-        if may_be or not self._lapsed.keys().isdisjoint(plans):
+        plans = list(plans)
+        if may_be or any(not self._is_old(self._lapsed.get(self._key(pod, plan), -NEVER)) for plan in plans):
             self.lapsed(pod, plans)
 
     def excuse_started(self, gangs: Iterable[str]) -> None:
@@ -111,7 +115,7 @@ class GangWatch:
         ready = sum(1 for each in members if self._is_here(each))
         if ready >= gang.size or any(each in self.excused for each in gang.name.split(",")):
             return
-        is_recent = not self._is_old(self._lapsed.get(decision.plan, -NEVER))
+        is_recent = not self._is_old(self._lapsed.get(self._key(pod, decision.plan), -NEVER))
         if is_recent or ready + sum(1 for each in members if self.departures.is_unknown(each.uid)) >= gang.size:
             self._excuse(pod.gang)
             return
@@ -132,6 +136,13 @@ class GangWatch:
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
+    def _key(self, pod: Watched, plan: str) -> tuple[str, tuple[str, ...]]:
+        return plan, self._group(pod.gang)
+
+    def _group(self, gang: str) -> tuple[str, ...]:
+        config = self._config(gang)
+        return (config.group if config else ()) or (gang,)
+
     def _is_here(self, decision: Decision) -> bool:
         gang = decision.gang.name.split(",") if decision.gang else []
         for each in gang:
@@ -141,11 +152,9 @@ class GangWatch:
         return False
 
     def _has_begun(self, pod: Watched, plan: str) -> bool:
-        config = self._config(pod.gang)
-        group = (config.group if config else ()) or (pod.gang,)
         return any(
             each.node and each.plan == plan and each.uid != pod.uid
-            for gang in group
+            for gang in self._group(pod.gang)
             for each in self._members.get(gang, {}).values()
         )
 
@@ -168,10 +177,9 @@ class GangWatch:
         return sum(1 for each in self._members.get(gang, {}).values() if each.node)
 
     def _judge(self, gang: str) -> None:
-        config = self._config(gang)
-        if config is None:
-            return
-        group = config.group or (gang,)
+        group = self._group(gang)
+        for other in [each for each in self._half if gang in each and each != group]:
+            del self._half[other]  # its group is another one by now
         configs = [self._config(each) for each in group]
         bound = [self._bound(each) for each in group]
         is_strict = any(each is not None and each.mode == "Strict" for each in configs)
@@ -187,8 +195,7 @@ class GangWatch:
             self._schedule()
 
     def _excuse(self, gang: str) -> None:
-        config = self._config(gang)
-        for each in (config.group if config else ()) or (gang,):
+        for each in self._group(gang):
             if each in self._members:
                 self.excused.add(each)
         self._judge(gang)

@@ -92,11 +92,14 @@ class LedgerWatch:
         """
         survivors = list(survivors)
         left = {key: (sequence, value) for key, value, deleted, sequence in survivors if not deleted}
+        used_until = self._verdicts.sequence
         if left == self._stored:
+            if used_until > max((sequence for _, _, _, sequence in survivors), default=0):
+                self._room.doubt.begins(used_until, ())  # deletion markers alone: their sequences come again
             return
         self._stored = left
         begun = self._begun()
-        before, plans, used_until = set(self.held), self.view.plans, self._verdicts.sequence
+        before, plans = set(self.held), self.view.plans
         self._fold_anew(survivors)
         changed = self._decided.lost(self.view.epoch.epoch, plans, self.view.plans)
         held = (held.decision for held in self.held.values())

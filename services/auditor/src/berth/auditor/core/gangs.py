@@ -2,7 +2,7 @@
 
 Why a member was withdrawn cannot be told from looks that are seconds apart: its node may have come back, an epoch may
 have been raised between them. So each withdrawal excuses its gang, but only the one that was seen to happen, and until
-the gang is whole again.
+the gang is whole, or not there at all, again.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class GangMemory:
                 uids.add(pod.metadata.uid)
                 continue
             attempt = attempts[pod.metadata.uid] = notes.get(names.ANNOTATION_ATTEMPT, "0")
-            if attempt != self._attempts.get(pod.metadata.uid, "0"):
+            if self._bound is not None and attempt != self._attempts.get(pod.metadata.uid, "0"):
                 withdrawn.add(gang)
         for group in pod_groups:
             minima[f"{group.metadata.namespace}/{group.metadata.name}"] = group.spec.min_member
         self.excused = (self.excused & bound.keys()) | withdrawn | self._short_of_members(bound)
-        self.excused -= {gang for gang, uids in bound.items() if len(uids) >= minima[gang] > 0}
+        self.excused -= {gang for gang, uids in bound.items() if not uids or len(uids) >= minima[gang] > 0}
         self._bound, self._attempts = bound, attempts
 
     def _short_of_members(self, bound: dict[str, set[str]]) -> set[str]:

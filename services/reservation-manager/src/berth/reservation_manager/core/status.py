@@ -18,7 +18,7 @@ def status_of(reservation: Reservation, life: Life, at: str) -> dict[str, Any]:
     """The status to be merged into the object. `at` is now as RFC 3339 text."""
     status: dict[str, Any] = {"phase": life.phase.value, "conditions": conditions_of(reservation.conditions, life, at)}
     if life.phase is not Phase.FAILED:
-        # A merge takes no resource away: what nobody draws on any more has to be named with 0.
+        # The status is merged into what is there: what nobody draws on any more goes on being shown unless it is named.
         status["allocated"] = format_amounts(dict.fromkeys(reservation.allocated, 0) | life.allocated)
         status["currentOwners"] = [
             {"namespace": owner.namespace, "name": owner.name, "uid": owner.uid} for owner in life.owners
