@@ -1,0 +1,113 @@
+"""Rounds in which something happens while the optimiser thinks: what it planned on is judged again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.services.solver_world.rounds import Rounds
+
+from berth.contracts import names, subjects
+from berth.contracts.kube import LabelSelector, ReservationOwner
+from berth.contracts.state import ElasticQuota, Reservation
+from berth.placement_solver.optimiser import Answer
+from berth.rules.quota_of_pod import DEFAULT_GROUP
+from berth.testing.builders import gpu_slots, pod
+
+
+class SlowOptimiser:
+    """While it thinks, something happens."""
+
+    def __init__(self, meanwhile: Any) -> None:
+        self.meanwhile = meanwhile
+        self.is_ready = True
+        self.asked = 0
+
+    async def solve(self, problem: Any) -> Answer | None:
+        self.asked += 1
+        self.meanwhile()
+        return None
+
+
+@pytest.mark.parametrize("change", ["another group pays", "QUOTA begins anew"])
+async def test_who_pays_is_asked_again_when_the_optimiser_has_thought(solving: Any, change: str) -> None:
+    run = solving()
+    run.node("n0", cpu=4000)
+    run.devices("n0", gpu_slots(4))
+    run.quota(DEFAULT_GROUP)
+    key = subjects.namespaced_key("elasticquota", "default", "team")
+    run.state(key, ElasticQuota(namespace="default", name="team", uid="u", version=run.version))
+
+    def meanwhile() -> None:
+        if change == "QUOTA begins anew":
+            run.picture.reset_quota()
+        else:
+            run.quota("team", max={names.CPU: 50}, namespaces=["default"])
+
+    optimiser = SlowOptimiser(meanwhile)
+    rounds = Rounds(run, optimiser=optimiser, optimiser_budget_s=1.0)
+    run.pods(pod(name).share(60).requests(cpu=100) for name in ("a", "b"))
+    run.pods(pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4))
+    await rounds.handlers.round()
+    assert optimiser.asked == 1
+    assert rounds.placed() == {}
+    assert rounds.commands.refusals() == {}
+    optimiser.meanwhile = lambda: None
+    run.quota(DEFAULT_GROUP)
+    run.quota("team", max={names.CPU: 50}, namespaces=["default"])
+    await rounds.until_idle()
+    assert rounds.placed() == {}
+    told = rounds.commands.refusals()
+    assert told
+    assert all("quota team" in message for message in told.values())
+
+
+async def test_an_owner_waits_for_room_that_came_up_while_the_optimiser_thought(solving: Any) -> None:
+    run = solving()
+    run.node("n0", cpu=4000)
+    run.devices("n0", gpu_slots(4))
+    owners = [ReservationOwner(label_selector=LabelSelector(match_labels={"app": "a"}))]
+    kept = Reservation(name="r", uid="r", version=0, owners=owners, phase="Available", node="n0")
+    optimiser = SlowOptimiser(lambda: run.reservation(kept))
+    rounds = Rounds(run, optimiser=optimiser, optimiser_budget_s=1.0)
+    run.pods([pod("a-owner").share(60).requests(cpu=100).label("app", "a"), pod("b-other").share(60).requests(cpu=100)])
+    run.pods(pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4))
+    await rounds.handlers.round()
+    assert optimiser.asked == 1
+    assert set(rounds.placed()) == {"b-other"}
+    await rounds.handlers.round()
+    assert run.picture.queue.waiting["default", "a-owner"].held
+
+
+@pytest.mark.parametrize("change", ["delete", "touch"])
+async def test_what_changes_while_the_optimiser_thinks_is_not_placed_as_it_was(solving: Any, change: str) -> None:
+    run = solving()
+    run.node("n0", cpu=4000)
+    run.devices("n0", gpu_slots(4))
+    gang = [pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4)]
+
+    def meanwhile() -> None:
+        if change == "delete":
+            run.delete_pod("single")
+        else:
+            run.pod(pod("single").share(60).requests(cpu=101).template(priority=5))
+
+    optimiser = SlowOptimiser(meanwhile)
+    rounds = Rounds(run, optimiser=optimiser, optimiser_budget_s=1.0)
+    run.pod(pod("single").share(60).requests(cpu=100).template(priority=5))
+    run.pods(gang)
+    await rounds.handlers.round()
+    assert optimiser.asked == 1
+    optimiser.meanwhile = lambda: None
+    await rounds.until_idle()
+    assert not any("internal" in message for message in rounds.commands.refusals().values())
+    assert set(rounds.placed()) == {"g0", "g1", "g2", "g3"}
+    for index in range(4):
+        run.delete_pod(f"g{index}")
+    rounds.clock.time += 100.0
+    await rounds.until_idle()
+    decided = {name[1]: held.decision for name, held in run.picture.book.ledger.decisions.items()}
+    if change == "delete":
+        assert "single" not in decided
+    else:
+        assert decided["single"].allocation.amounts[names.CPU] == 101
