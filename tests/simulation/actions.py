@@ -24,6 +24,7 @@ from tests.simulation.workload import (
     strategy_manifest,
 )
 
+from berth.contracts import names
 from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.simcluster.kubelet import DURATION
 
@@ -60,7 +61,7 @@ def _single(rng: random.Random, size: Size, number: int) -> list[Timed]:
     at_s = rng.uniform(0.0, size.end_s)
     labels = {QUOTA_LABEL: rng.choice(GROUPS)} if rng.random() < 0.4 else {}
     if labels and rng.random() < 0.2:
-        labels["quota.scheduling.koordinator.sh/preemptible"] = "false"
+        labels[names.LABEL_QUOTA_PREEMPTIBLE] = "false"
     notes = {DURATION: f"{rng.uniform(5, 90):.1f}s"} if rng.random() < 0.35 else {}
     name = f"pod-{number}"
 

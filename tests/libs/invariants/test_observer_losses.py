@@ -68,6 +68,18 @@ def test_what_is_decided_under_sequences_used_before_is_in_doubt_until_it_is_dec
     assert story.broken == ["I1"]
 
 
+def test_where_only_a_deletion_was_lost_its_sequence_comes_again() -> None:
+    story = stage()
+    story.place("a", minors={1: 100})
+    story.withdraw("a")
+    story.tidy("a")
+    key = story.stored[-1][0]
+    story.stored = [each for each in story.stored if each[0] != key or each[2]]  # a marker stands for what it deletes
+    story.lose(1)
+    twice_decided(story)
+    assert story.broken == []
+
+
 def test_a_decision_whose_plan_lost_its_last_word_is_in_doubt() -> None:
     story = stage()
     story.place("a", minors={0: 100})
