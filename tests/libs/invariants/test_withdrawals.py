@@ -206,3 +206,19 @@ def test_a_gang_that_asks_for_less_is_not_half_there(minimum: int | None) -> Non
         story.put("podgroups", "g", {"spec": {"minMember": minimum}}, "default")
     story.wait(100)
     assert story.broken == []
+
+
+def test_a_group_that_is_made_again_does_not_end_what_excused_its_gang() -> None:
+    story = stage()
+    notes = {names.ANNOTATION_GANG_GROUPS: '["default/g", "default/h"]'}
+    for name in "gh":
+        story.put("podgroups", name, {"metadata": {"annotations": notes}, "spec": {"minMember": 1}}, "default")
+        story.pod(f"{name}1", **{names.LABEL_POD_GROUP: name})
+    story.commit(*(story.decision(name, gang=GangRef(name="default/g,default/h", size=2)) for name in ("g1", "h1")))
+    story.bind("g1")
+    story.bind("h1")
+    story.delete("pods", "h1")
+    story.delete("podgroups", "g")
+    story.put("podgroups", "g", {"metadata": {"annotations": notes}, "spec": {"minMember": 1}}, "default")
+    story.wait(LONG_S)
+    assert story.broken == []

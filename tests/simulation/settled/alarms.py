@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from tests.simulation.stand import Stand
@@ -31,14 +32,12 @@ class Alarms:
     def untrue(self, troubles: Iterable[tuple[float, float]]) -> list[str]:
         """Differences that were none.
 
-        A gang caught by a loss may be half there for long, and is one (I3). So is a decision that stays undone (I4)
-        while there is trouble.
+        A decision may stay undone (I4) until a while after trouble.
         """
         spans = list(troubles)
         found = []
         for at_s, said in self._untrue:
-            is_excused = said.promise == "I4" and any(begin < at_s and end > at_s - UNDONE_S for begin, end in spans)
-            if said.promise != "I3" and not is_excused:
+            if said.promise != "I4" or not any(begin < at_s and end > at_s - UNDONE_S for begin, end in spans):
                 found.append(f"{said.promise} {said.subject} at {at_s:.1f} s: {said.evidence}")
         return found
 
@@ -56,8 +55,10 @@ class Alarms:
         stream.tell = heard  # type: ignore[method-assign]
 
     def hear(self, said: AuditDifference) -> None:
-        """The auditor has found a difference, now."""
-        facts = Facts(self._stand.observer.world(quiet=False))
+        """The auditor has found a difference, now. A gang caught by a loss may be half there for long, and is one."""
+        gangs = self._stand.observer.gangs
+        world = self._stand.observer.world(quiet=said.promise == "I3")
+        facts = Facts(replace(world, excused_gangs=frozenset(gangs.excused - gangs.caught)))
         judge = next((each for each in INVARIANTS if each.name == said.promise), None)
         if judge is None or all(finding.subject != said.subject for finding in judge.find(facts)):
             self._untrue.append((self._stand.world.now, said))

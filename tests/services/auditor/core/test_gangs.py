@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from tests.libs.invariants.stage import gang
 from tests.libs.invariants.story import Story
@@ -76,3 +78,62 @@ def test_one_too_many_that_leaves_excuses_nothing() -> None:
 def test_what_was_half_there_when_we_came_is_excused() -> None:
     assert look(GangMemory(), stage("g1")) == G
     assert look(GangMemory(), stage("g1", "g2", "g3")) == set()
+
+
+def pair(size: int) -> tuple[Story, GangMemory]:
+    """Two gangs that start together, each of so many members, begun."""
+    story = Story()
+    story.node(cpu="16")
+    for name in "gh":
+        story.put("podgroups", name, pod_group(), "default")
+        for number in range(size):
+            story.pod(f"{name}{number}", **{names.LABEL_POD_GROUP: name})
+            story.place(f"{name}{number}")
+            story.bind(f"{name}{number}")
+    memory = GangMemory()
+    assert look(memory, story) == set()
+    return story, memory
+
+
+def pod_group() -> dict[str, Any]:
+    notes = {names.ANNOTATION_GANG_GROUPS: '["default/g", "default/h"]'}
+    return {"metadata": {"annotations": notes}, "spec": {"minMember": 2}}
+
+
+def test_gangs_that_start_together_are_excused_together() -> None:
+    story, memory = pair(2)
+    story.delete("pods", "h0")
+    assert look(memory, story) == {"default/g", "default/h"}
+    story.delete("pods", "h1")
+    assert look(memory, story) == {"default/g", "default/h"}
+    story.delete("pods", "g0")
+    story.delete("pods", "g1")
+    assert look(memory, story) == set()
+
+
+def test_a_whole_gang_that_leaves_between_two_looks_excuses_the_one_it_started_with() -> None:
+    story, memory = pair(2)
+    for name in ("h0", "h1"):
+        story.delete("pods", name)
+    story.delete("podgroups", "h")
+    assert look(memory, story) == {"default/g", "default/h"}
+
+
+def test_a_group_that_is_deleted_and_made_again_is_no_less_excused() -> None:
+    story, memory = pair(2)
+    for name in ("h0", "h1"):
+        story.delete("pods", name)
+    assert look(memory, story) == {"default/g", "default/h"}
+    story.delete("podgroups", "g")
+    assert look(memory, story) == {"default/g", "default/h"}
+    story.put("podgroups", "g", pod_group(), "default")
+    assert look(memory, story) == {"default/g", "default/h"}
+
+
+def test_members_that_came_and_went_between_two_looks_excuse_their_gang() -> None:
+    story, _ = pair(2)
+    memory = GangMemory()
+    assert look(memory, stage()) == set()
+    for name in ("h0", "h1"):
+        story.delete("pods", name)
+    assert look(memory, story) == {"default/g", "default/h"}

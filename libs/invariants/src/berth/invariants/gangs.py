@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from berth.contracts import kube
 from berth.invariants.facts import Facts, Seen
 from berth.invariants.report import Finding
 from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod, gang_of_pod_group
@@ -37,6 +38,18 @@ def half_begun(facts: Facts) -> Iterator[Finding]:
                 yield Finding(f"gang {each}", text)
 
 
+def config_of(group: kube.PodGroup) -> GangConfig:
+    """What a PodGroup says of its gang."""
+    meta, spec = group.metadata, group.spec
+    return gang_of_pod_group(
+        meta.namespace,
+        meta.name,
+        min_member=spec.min_member,
+        schedule_timeout_s=spec.schedule_timeout_seconds,
+        annotations=meta.annotations or {},
+    )
+
+
 def _settings(facts: Facts, members: dict[str, list[Seen]]) -> dict[str, GangConfig]:
     found: dict[str, GangConfig] = {}
     for gang_id, pods in members.items():
@@ -45,14 +58,4 @@ def _settings(facts: Facts, members: dict[str, list[Seen]]) -> dict[str, GangCon
             if config is not None and config.min_member is not None:
                 found[gang_id] = config
                 break
-    for group in facts.world.pod_groups:
-        meta = group.metadata
-        config = gang_of_pod_group(
-            meta.namespace,
-            meta.name,
-            min_member=group.spec.min_member,
-            schedule_timeout_s=group.spec.schedule_timeout_seconds,
-            annotations=meta.annotations or {},
-        )
-        found[config.id] = config
-    return found
+    return found | {config.id: config for config in map(config_of, facts.world.pod_groups)}

@@ -27,6 +27,8 @@ class GangWatch:
     def __init__(self, verdicts: Verdicts, calm: Calm, departures: Departures, *, limit_s: float, lag_s: float) -> None:
         self.departures = departures
         self.excused: set[str] = set()
+        self.caught: set[str] = set()
+        """Those of them that a loss of the ledger caught in mid-bind: nothing else says why they are half there."""
         self.due_s = NEVER
         """When the next gang that is half there will have been so for too long."""
         self._verdicts = verdicts
@@ -79,6 +81,7 @@ class GangWatch:
         if not members:
             self._members.pop(pod.gang, None)
             self.excused.discard(pod.gang)
+            self.caught.discard(pod.gang)
         self._judge(pod.gang)
 
     def lapsed(self, pod: Watched, plans: Iterable[str]) -> None:
@@ -99,6 +102,7 @@ class GangWatch:
     def excuse_started(self, gangs: Iterable[str]) -> None:
         """The ledger lost something while these were being bound."""
         for gang in gangs:
+            self.caught.update(self._group(gang))
             self._excuse(gang)
 
     def half_there(self) -> list[str]:
@@ -184,8 +188,9 @@ class GangWatch:
         bound = [self._bound(each) for each in group]
         is_strict = any(each is not None and each.mode == "Strict" for each in configs)
         is_whole = all(count >= self._minimum(each) for each, count in zip(group, bound, strict=True))
-        if is_whole:
+        if is_whole and None not in configs:  # of a gang without its PodGroup nobody knows how many it needs
             self.excused.difference_update(group)
+            self.caught.difference_update(group)
         is_half = is_strict and any(bound) and not is_whole and self.excused.isdisjoint(group)
         if is_half and group not in self._half:
             self._half[group] = self._calm.now_s

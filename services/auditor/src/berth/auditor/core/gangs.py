@@ -1,16 +1,38 @@
 """Gangs that may be half there: they lost a member after they had begun, or were so when we began to look.
 
-Why a member was withdrawn cannot be told from looks that are seconds apart: its node may have come back, an epoch may
-have been raised between them. So each withdrawal excuses its gang, but only the one that was seen to happen, and until
-the gang is whole, or not there at all, again.
+A gang that lacks members altogether has lost them: it cannot begin before all of them are there. Why a member was
+withdrawn cannot be told from looks that are seconds apart: its node may have come back, an epoch may have been raised
+between them. So each withdrawal excuses its gang, and those that start together with it, but only the one that was seen
+to happen, and until all of them are whole, or not there at all, again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from berth.contracts import kube, names
-from berth.rules.gang_config import gang_name_of_pod, gang_of_pod
+from berth.invariants.gangs import config_of
+from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod
+
+
+@dataclass(slots=True)
+class _Gang:
+    """A gang at one look: its settings, where they can be read, its members, and the uids of those that are bound."""
+
+    config: GangConfig | None = None
+    members: int = 0
+    bound: set[str] = field(default_factory=set)
+
+    @property
+    def minimum(self) -> int:
+        """How many members it needs; 0 while nobody knows."""
+        return (self.config.min_member if self.config else None) or 0
+
+    @property
+    def is_whole(self) -> bool:
+        """All the members that it needs are bound."""
+        return len(self.bound) >= self.minimum > 0
 
 
 class GangMemory:
@@ -20,36 +42,56 @@ class GangMemory:
         self.excused: set[str] = set()
         self._bound: dict[str, set[str]] | None = None
         self._attempts: dict[str, str] = {}
+        self._groups: dict[str, tuple[str, ...]] = {}
 
     def look(self, pods: Iterable[kube.Pod], pod_groups: Iterable[kube.PodGroup], schedulers: frozenset[str]) -> None:
         """The next complete look; sets `excused`."""
-        bound: dict[str, set[str]] = {}
+        gangs: dict[str, _Gang] = {}
         attempts: dict[str, str] = {}
-        withdrawn: set[str] = set()
-        minima: dict[str, int] = {}
+        suspects: set[str] = set()
         for pod in pods:
             labels, notes = pod.metadata.labels or {}, pod.metadata.annotations or {}
             name = gang_name_of_pod(labels, notes)
             if not name or pod.spec.scheduler_name not in schedulers:
                 continue
-            gang = f"{pod.metadata.namespace}/{name}"
-            uids = bound.setdefault(gang, set())
-            config = gang_of_pod(pod.metadata.namespace, labels, notes)
-            minima[gang] = max(minima.get(gang, 0), (config.min_member if config else 0) or 0)
+            gang_id = f"{pod.metadata.namespace}/{name}"
+            gang = gangs.setdefault(gang_id, _Gang())
+            if gang.config is None or gang.config.min_member is None:
+                gang.config = gang_of_pod(pod.metadata.namespace, labels, notes)
+            gang.members += 1
             if pod.spec.node_name:
-                uids.add(pod.metadata.uid)
+                gang.bound.add(pod.metadata.uid)
                 continue
             attempt = attempts[pod.metadata.uid] = notes.get(names.ANNOTATION_ATTEMPT, "0")
             if self._bound is not None and attempt != self._attempts.get(pod.metadata.uid, "0"):
-                withdrawn.add(gang)
+                suspects.add(gang_id)
         for group in pod_groups:
-            minima[f"{group.metadata.namespace}/{group.metadata.name}"] = group.spec.min_member
-        self.excused = (self.excused & bound.keys()) | withdrawn | self._short_of_members(bound)
-        self.excused -= {gang for gang, uids in bound.items() if not uids or len(uids) >= minima[gang] > 0}
-        self._bound, self._attempts = bound, attempts
+            config = config_of(group)
+            gangs.setdefault(config.id, _Gang()).config = config
+        suspects |= self._short_of_members(gangs)
+        self._remember_groups(gangs, suspects)
+        self.excused = self._still_half(gangs, self.excused | suspects)
+        self._bound, self._attempts = {gang_id: gang.bound for gang_id, gang in gangs.items()}, attempts
 
-    def _short_of_members(self, bound: dict[str, set[str]]) -> set[str]:
-        """Gangs of which a bound member is there no more, or which we have only just met half there."""
+    def _short_of_members(self, gangs: dict[str, _Gang]) -> set[str]:
+        """Gangs that lack members, or of which a bound one is there no more, or which we have only just met."""
         if self._bound is None:
-            return {gang for gang, uids in bound.items() if uids}
-        return {gang for gang, uids in bound.items() if self._bound.get(gang, set()) - uids}
+            return set(gangs)
+        return {gang_id for gang_id, gang in gangs.items() if gang.members < gang.minimum} | {
+            gang_id for gang_id, uids in self._bound.items() if uids - gangs.get(gang_id, _Gang()).bound
+        }
+
+    def _remember_groups(self, gangs: dict[str, _Gang], suspects: set[str]) -> None:
+        """Who starts together, also of gangs whose settings are gone since the look before."""
+        known = {gang_id: gang.config.group for gang_id, gang in gangs.items() if gang.config and gang.config.group}
+        former = self.excused | suspects | gangs.keys()
+        self._groups = {gang_id: group for gang_id, group in self._groups.items() if gang_id in former} | known
+
+    def _still_half(self, gangs: dict[str, _Gang], suspects: set[str]) -> set[str]:
+        found: set[str] = set()
+        for gang_id in suspects:
+            group = self._groups.get(gang_id) or (gang_id,)
+            members = [gangs.get(each, _Gang()) for each in group]
+            if any(each.bound for each in members) and not all(each.is_whole for each in members):
+                found.update(group)
+        return found
