@@ -52,6 +52,8 @@ def test_a_tally_counts_seeds_in_order_and_survives_a_stop(tmp_path: Path) -> No
     tallies.save(tally, tmp_path)
     kept = tallies.load("code", tmp_path)
     assert (kept.next_seed, kept.facts, kept.failed, kept.digest) == (2, {"binds": 7}, [1], tally.digest)
+    kept.strike(1)
+    assert (kept.next_seed, kept.failed) == (2, [])
     assert tallies.load("other", tmp_path).next_seed == 0
     (tmp_path / "code.json").write_text("{")
     assert tallies.load("code", tmp_path).next_seed == 0
