@@ -7,6 +7,7 @@ pods that somebody else puts on nodes; gangs (`gangs`), and nodes and quota grou
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 
 from tests.simulation import changes, gangs
 from tests.simulation.workload import (
@@ -14,6 +15,7 @@ from tests.simulation.workload import (
     NAMESPACE,
     OWNER_LABEL,
     QUOTA_LABEL,
+    Change,
     Create,
     Delete,
     Json,
@@ -27,6 +29,7 @@ from tests.simulation.workload import (
 from berth.contracts import names
 from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.simcluster.kubelet import DURATION
+from berth.testing.simulation.world import EPOCH_S
 
 
 def actions(rng: random.Random, size: Size) -> list[Timed]:
@@ -40,9 +43,13 @@ def actions(rng: random.Random, size: Size) -> list[Timed]:
         done += _reservation(rng, size, number)
     for number in range(rng.choice((0, 0, size.strangers))):
         done += _stranger(rng, size, number)
+    for number in range(rng.choice((0, size.strangers))):
+        done += _stranger(rng, size, size.strangers + number, gpus=1, most_s=120.0)
     done += changes.nodes(rng, size)
     done += changes.quotas(rng, size)
     done += _strategies(rng, size)
+    done += _relabelled(rng, size)
+    done += changes.serving(rng, size)
     return sorted(done, key=lambda timed: timed.at_s)
 
 
@@ -90,9 +97,12 @@ def _reservation(rng: random.Random, size: Size, number: int) -> list[Timed]:
             "template": {"metadata": {"namespace": NAMESPACE}, "spec": request.spec()},
             "owners": [{"labelSelector": {"matchLabels": {OWNER_LABEL: name}}}],
             "ttl": f"{rng.choice((4, 12, 20, 60, 3_600, 3_600))}s",
-            "allocateOnce": rng.random() < 0.5,
+            "allocateOnce": rng.random() < 0.5 and users == 1,
         },
     }
+    if users == 2:
+        # Sooner or later than its ttl: what comes first counts.
+        made["spec"]["expires"] = _moment(at_s + 30.0)
     done = [Timed(at_s, Create(made))]
     small = PodRequest(500, 512, 1, 300)
     for user in range(users):
@@ -113,24 +123,39 @@ def _reservation(rng: random.Random, size: Size, number: int) -> list[Timed]:
     return done
 
 
-def _stranger(rng: random.Random, size: Size, number: int) -> list[Timed]:
-    """A pod without devices that another scheduler puts on a node; it ends before the run does."""
+def _moment(at_s: float) -> str:
+    return datetime.fromtimestamp(EPOCH_S + at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _stranger(rng: random.Random, size: Size, number: int, gpus: int = 0, most_s: float = 40.0) -> list[Timed]:
+    """A pod that another scheduler puts on a node; it ends before the run does. Nobody notes which cards it has."""
     at_s = rng.uniform(0.0, size.end_s)
     pod = pod_manifest(
         f"foreign-{number}",
-        PodRequest(rng.choice((250, 1_000)), 512),
+        PodRequest(rng.choice((250, 1_000)), 512, gpus),
         namespace=NAMESPACE,
-        annotations={DURATION: f"{rng.uniform(5, 40):.1f}s"},
+        annotations={DURATION: f"{rng.uniform(5, most_s):.1f}s"},
         scheduler="other",
     )
     pod["spec"]["nodeName"] = f"node-{rng.randrange(size.nodes)}"
     return [Timed(at_s, Place(pod))]
 
 
+def _relabelled(rng: random.Random, size: Size) -> list[Timed]:
+    """Pods, bound or not, that name another quota group from some moment on."""
+    return [
+        Timed(
+            rng.uniform(0.0, size.end_s),
+            Change("Pod", f"pod-{number}", {"metadata": {"labels": {QUOTA_LABEL: rng.choice(GROUPS)}}}),
+        )
+        for number in rng.sample(range(size.singles), rng.choice((0, size.singles // 8)))
+    ]
+
+
 def _strategies(rng: random.Random, size: Size) -> list[Timed]:
-    """Strategies, set by somebody and thought over now and then."""
-    done: list[Timed] = []
-    for _ in range(rng.choice((0, 1, 3))):
-        manifest = strategy_manifest(enable=rng.random() < 0.7, percent=rng.randrange(40, 90))
-        done.append(Timed(rng.uniform(0.0, size.end_s), Put(manifest)))
-    return done
+    """Strategies, set by somebody and thought over now and then; every second one is switched off."""
+    times = sorted(rng.uniform(0.0, size.end_s) for _ in range(rng.choice((0, 1, 2, 3))))
+    return [
+        Timed(at_s, Put(strategy_manifest(enable=number % 2 == 0, percent=rng.randrange(40, 90))))
+        for number, at_s in enumerate(times)
+    ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Final
 
 from tests.simulation.workload import (
     GROUPS,
     MODEL,
+    NAMESPACE,
     Change,
     Create,
     Delete,
@@ -18,14 +20,16 @@ from tests.simulation.workload import (
     node,
 )
 
+from berth.contracts.names import ANNOTATION_QUOTA_NAMESPACES
 from berth.simcluster.generate.build import device_manifest
 from berth.simcluster.kubelet import SILENT
 
+DRAINED: Final = {"key": "team/drained", "effect": "NoExecute"}
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
 def nodes(rng: random.Random, size: Size) -> list[Timed]:
-    """Nodes that die and come back with other devices, a card that breaks, a cordon, a node that is not heard of."""
+    """Nodes that die and come back, a card that breaks, a cordon, a node that is not heard of, one that is drained."""
     done: list[Timed] = []
     for number in range(size.nodes):
         name, kind = f"node-{number}", rng.random()
@@ -44,6 +48,10 @@ def nodes(rng: random.Random, size: Size) -> list[Timed]:
             done.append(Timed(back_s, Change("Node", name, {"spec": {"unschedulable": None}})))
         elif kind < 0.52:
             done += _unreachable(name, at_s, back_s)
+        elif kind < 0.58:
+            done.append(Timed(at_s, Change("Node", name, {"spec": {"taints": [DRAINED]}})))
+        elif kind < 0.66:
+            done.append(Timed(at_s, Change("Node", name, {"spec": {"unschedulable": True}})))
     return done
 
 
@@ -62,6 +70,19 @@ def _unreachable(name: str, at_s: float, back_s: float) -> list[Timed]:
         Timed(back_s, Change("Node", name, ready("True"), "status")),
         Timed(back_s, Change("Node", name, {"spec": {"taints": None}})),
     ]
+
+
+def serving(rng: random.Random, size: Size) -> list[Timed]:
+    """Now and then a group pays for all pods of the namespace that name none, for a while."""
+    if rng.random() < 0.6:
+        return []
+    group, at_s = rng.choice(GROUPS), rng.uniform(0.0, size.end_s * 0.7)
+
+    def serves(text: str | None) -> Change:
+        return Change("ElasticQuota", group, {"metadata": {"annotations": {ANNOTATION_QUOTA_NAMESPACES: text}}})
+
+    gone_s = at_s + rng.choice((20.0, 60.0)) * rng.uniform(0.5, 1.5)
+    return [Timed(at_s, serves(json.dumps([NAMESPACE]))), Timed(gone_s, serves(None))]
 
 
 def quotas(rng: random.Random, size: Size) -> list[Timed]:

@@ -7,7 +7,7 @@ one kind, and others a mix. After `end_s` nothing new goes wrong, and what is un
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 SERVICES: Final = (
@@ -131,6 +131,15 @@ def schedule(rng: random.Random, end_s: float) -> list[Fault]:
         found.append(KINDS[rng.choice(kinds)](rng, at_s))
         # Faults come in groups, too: the second while the first is being dealt with.
         at_s += rng.expovariate(1 / every_s) if rng.random() < 0.7 else rng.uniform(0.0, 1.0)
+    return found
+
+
+def departures(rng: random.Random, counts: Mapping[str, int], end_s: float) -> list[Fault]:
+    """Of those with a second replica one may go for good, killed or told to: somebody wants fewer of them."""
+    found: list[Fault] = []
+    for service, count in sorted(counts.items()):
+        if count > 1 and rng.random() < 0.3:
+            found.append(Fault(rng.uniform(5.0, end_s), "gone", service, rng.choice((0, 1))))
     return found
 
 

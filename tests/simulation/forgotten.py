@@ -1,14 +1,15 @@
 """Whoever waits, waits for something: what would be placed by a solver that has just started was forgotten.
 
-Once all is settled and nothing has changed for a while, every placement-solver is killed and comes back. It knows
-nothing of refusals and pauses then and tries whatever waits. What it places although nothing but its own binds has
-happened since would have fitted before, and nobody tried. Gangs and what belongs to them are left out: how they are
-placed is a search with a limit, and may succeed at one time and not at another.
+Once all is settled and nothing has changed for a while, somebody makes room (`last`). When that has had its effect, and
+nothing has changed for a while again, every placement-solver is killed and comes back. It knows nothing of refusals and
+pauses then and tries whatever waits. What it places although nothing but its own binds has happened since would have
+fitted before, and nobody tried. Gangs and what belongs to them are left out: how they are placed is a search with a
+limit, and may succeed at one time and not at another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from tests.simulation.settled.held import SCHEDULING, objects
@@ -53,16 +54,19 @@ class Forgotten:
         """How many were waiting when the solvers were started anew."""
         stand.kube.store.listen(self._see)
 
-    def look(self) -> list[str]:
-        """Who was forgotten. Lets virtual time go by when anybody waits."""
+    def look(self, last_change: Callable[[], object] = lambda: None) -> list[str]:
+        """Who was forgotten. Lets virtual time go by when anybody waits; `last_change` is made when all is quiet."""
         stand = self._stand
         if not self._waiting() or not stand.world.run_until(self._is_quiet, PATIENCE_S, every_s=EVERY_S):
+            return []
+        last_change()
+        if not stand.world.run_until(self._is_quiet, PATIENCE_S, every_s=EVERY_S):
             return []
         waiting = self._waiting()
         if not waiting:
             return []
         self.asked, begin_s, self._first_s = len(waiting), stand.world.now, None
-        solvers = stand.host.of(SOLVER)
+        solvers = [each for each in stand.host.of(SOLVER) if each.wanted]
         for replica in solvers:
             replica.kill()
         if not stand.world.run_until(lambda: all(each.ready for each in solvers), START_S, every_s=EVERY_S):

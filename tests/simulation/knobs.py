@@ -40,7 +40,7 @@ class Knobs:
         self._set_bus()
 
     def _replica(self, fault: Fault) -> Replica:
-        return self._rng.choice(self._stand.host.of(fault.target))
+        return self._rng.choice([each for each in self._stand.host.of(fault.target) if each.wanted])
 
     def _later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> None:
         self._stand.world.later(delay_s, None, callback, *args)

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
+from tests.simulation import last
 from tests.simulation.forgotten import Forgotten
 from tests.simulation.given import Given
 from tests.simulation.node_agent import NODE_AGENT, Machine
@@ -36,6 +37,8 @@ from berth.invariants.report import EVIDENCE_MAX
 from berth.telemetry.logs import Level
 
 TRACE_LINES: Final = 60
+REJECTED: Final = "the verifier rejected a plan"
+"""How the line begins by which a solver tells of a mistake of its own."""
 _NAMES: Final = re.compile(r"(?:pod|gang|kept|node)-\d+(?:-(?:user-)?\d+)?")
 
 
@@ -93,6 +96,7 @@ def _run(
     actions = temper.actions(plan_rng, size)
     strikes = temper.faults(_chance(seed, "faults"), temper.end_s)
     replicas = temper.replicas(_chance(seed, "replicas"))
+    strikes = sorted([*strikes, *temper.departures(_chance(seed, "departures"), replicas, temper.end_s)])
     level: Level = "debug" if verbose else "info"
     machine: Machine | None = None
     if replicas.get(NODE_AGENT):
@@ -116,15 +120,18 @@ def _run(
     left: list[str] = []
     waited_in_vain: list[str] = []
     if not is_over and not (left := _settle(stand, temper)):
-        waited_in_vain = forgotten.look()
+        waited_in_vain = forgotten.look(lambda: users.act(last.changes(_chance(seed, "last"), stand)))
         left = _settle(stand, temper) if forgotten.asked else []
     report = stand.observer.finish(quiet=not left and not is_over, holds=given.holds())
     violations = [f"{result.name} {result.title}: {text}" for result in report.broken for text in result.evidence]
     violations += left
+    violations += _raised_for_nothing(stand)
     violations += [f"L2 waits for nothing: {text}" for text in waited_in_vain]
     violations += [f"I1d device-used-as-given: {text}" for text in given.rewritten()[:EVIDENCE_MAX]]
     violations += [f"failed: {each.process} at {each.at_s:.3f} s: {each.error!r}" for each in stand.host.failures]
     violations += [f"complaint: {text}" for text in stand.host.complaints()]
+    rejected = [each for each in stand.journal.errors if each.line.message.startswith(REJECTED)]
+    violations += [f"I14 rejected by the verifier: {each}" for each in rejected[:EVIDENCE_MAX]]
     violations += [f"false alarm: {text}" for text in alarms.untrue(striker.troubles)] if not violations else []
     return Outcome(
         seed=seed,
@@ -138,6 +145,13 @@ def _run(
         trace=_trace(stand, violations) if violations else [],
         story=[str(each) for each in strikes] + stand.journal.about() if verbose else [],
     )
+
+
+def _raised_for_nothing(stand: Stand) -> list[str]:
+    """An epoch holds up everybody: none is raised while LEDGER loses nothing."""
+    first, last = stand.nats.first_epoch, stand.observer.view.epoch.epoch
+    is_needless = last > first and not stand.nats.ledger_losses
+    return [f"L1 an epoch for nothing: from {first} to {last}, and LEDGER has lost nothing"] if is_needless else []
 
 
 def _settle(stand: Stand, temper: Temper) -> list[str]:

@@ -52,6 +52,9 @@ class Nats(SimNats):
 
     observer: Observer
     world: World
+    first_epoch = 0
+    """The first that LEDGER ever held."""
+    ledger_losses = 0
 
     def add_stream(self, stream: Stream) -> None:
         """See `SimNats.add_stream`; what LEDGER and STATE store is shown to the observer."""
@@ -69,6 +72,7 @@ class Nats(SimNats):
                 if is_ledger:
                     world.note(b"%b=%b" % (key.encode(), each.data))
                     observer.ledger(key, each.data, deleted, each.sequence)
+                    self.first_epoch = self.first_epoch or observer.view.epoch.epoch
                 else:
                     observer.state(key, each.data, deleted)
             tell(stored)
@@ -83,6 +87,7 @@ class Nats(SimNats):
         self.observer.at(self.world.now)
         left = self._stored(LEDGER)
         if left != ledger:
+            self.ledger_losses += 1
             self.observer.ledger_lost(left)
         left = self._stored(STATE)
         if left != state:

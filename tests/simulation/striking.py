@@ -72,6 +72,10 @@ class Striker(Knobs):
     def _kill(self, fault: Fault) -> None:
         self._replica(fault).kill(after_callbacks=int(fault.amount))
 
+    def _gone(self, fault: Fault) -> None:
+        replica = self._replica(fault)
+        (replica.stop if fault.amount else replica.down)()
+
     def _pause(self, fault: Fault) -> None:
         process = self._replica(fault).process
         if process is not None and process.alive and process not in self._paused:

@@ -36,6 +36,7 @@ class Temper:
     actions: Callable[[random.Random, workload.Size], list[workload.Timed]] = users_actions.actions
     faults: Callable[[random.Random, float], list[fault_plan.Fault]] = fault_plan.schedule
     replicas: Callable[[random.Random], Mapping[str, int]] = fault_plan.replicas
+    departures: Callable[[random.Random, Mapping[str, int], float], list[fault_plan.Fault]] = lambda *_: []
     striker: type[Striker] = Striker
     environ: Mapping[str, Environ] = field(default_factory=dict)
     constants: Mapping[str, object] = field(default_factory=dict)
@@ -57,4 +58,4 @@ class Temper:
                 each.stop()
 
 
-ORDINARY = Temper(environ={"cluster-watcher": {"BERTH_LIST_PAGE": "20"}})
+ORDINARY = Temper(environ={"cluster-watcher": {"BERTH_LIST_PAGE": "20"}}, departures=fault_plan.departures)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import random
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import msgspec
 import pytest
+from tests.simulation import last
+from tests.simulation.faults import departures
 from tests.simulation.forgotten import LOOK_S, QUIET_S, Forgotten
 from tests.simulation.planted.in_solver import never_retried
 from tests.simulation.settled import unsettled
 from tests.simulation.stand import Stand, build
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import PATHS, Users
-from tests.simulation.workload import GANG_LABEL, NAMESPACE, Create, Delete, Timed, node
+from tests.simulation.workload import GANG_LABEL, NAMESPACE, Change, Create, Delete, Scale, Timed, node
 
 from berth.simcluster.generate.build import PodRequest, pod_manifest
 
@@ -47,6 +51,30 @@ def test_a_pod_that_was_never_tried_again_was_forgotten() -> None:
         (told,) = forgotten.look()
         assert told.startswith("pod team/second was placed at ")
         assert forgotten.asked == 1
+
+
+@pytest.mark.parametrize(("bug", "told"), [(nullcontext, 0), (never_retried, 1)])
+def test_room_that_is_made_when_all_is_quiet_has_to_be_noticed(bug: Callable[[], Any], told: int) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(bug())
+        stand, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
+        users = Users(stand.world, stand.kube)
+        assert len(forgotten.look(lambda: users.act([Delete("Pod", "first", 0)]))) == told
+
+
+def test_the_last_change_makes_room() -> None:
+    with ExitStack() as stack:
+        stand, _ = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
+        kinds = {type(each) for seed in range(20) for each in last.changes(random.Random(seed), stand)}
+        assert kinds == {Create, Delete, Scale}
+        Users(stand.world, stand.kube).act([Change("Node", "node-0", {"spec": {"unschedulable": True}})])
+        assert Change in {type(each) for seed in range(20) for each in last.changes(random.Random(seed), stand)}
+
+
+def test_only_of_those_that_are_two_one_goes_for_good() -> None:
+    found = [each for seed in range(50) for each in departures(random.Random(seed), {"one": 1, "two": 2}, 100.0)]
+    assert {each.target for each in found} == {"two"}
+    assert len(found) < 50
 
 
 def test_nobody_is_forgotten_when_room_goes_to_whoever_waits() -> None:

@@ -25,7 +25,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "R8 abort": (0, "I6"),
     "R9": (1, "I3"),
     "R10 record": (3, "I1"),
-    "R10 leader": (0, "I1 I5"),
+    "R10 leader": (0, "I1 I5 I12"),
     "R11": (0, "I1b"),
     "R12": (0, "I1"),
     "R13": (2, "epochs"),

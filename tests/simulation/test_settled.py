@@ -20,7 +20,7 @@ from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 from tests.simulation.workload import Create, Size, Timed
 
-from berth.contracts import buckets, subjects
+from berth.contracts import buckets, names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.event import AuditDifference
 from berth.simcluster.generate.build import PodRequest, pod_manifest
@@ -32,6 +32,7 @@ NODE = ("", "nodes", "node-0")
 DEVICE = (SCHEDULING, "devices", "node-0")
 QUOTA = (GROUPS, "elasticquotas", "team/a")
 GROUP_A = subjects.quota_key("", "a")
+TAINT = {"key": "k", "effect": "NoExecute"}
 KEPT = (SCHEDULING, "reservations", "kept-0")
 Object = tuple[str, str, str]
 Json = dict[str, Any]
@@ -118,6 +119,10 @@ def setting(*path: str | int, to: object) -> Callable[[Json], object]:
     return change
 
 
+def refused(pod: Json) -> None:
+    pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": "too late"}]
+
+
 @pytest.mark.parametrize(
     ("what", "change", "told"),
     [
@@ -129,6 +134,10 @@ def setting(*path: str | int, to: object) -> Callable[[Json], object]:
         (NODE, setting("status", "allocatable", "cpu", to="1"), "node node-0: "),
         (DEVICE, setting("spec", "devices", 0, "health", to=False), "INVENTORY, node.node-0, gpu 0: is"),
         (DEVICE, setting("spec", "devices", to=[]), "healthy devices sum up to {}"),
+        (DEVICE, setting("spec", "devices", 0, "health", to=False), "node node-0 offers"),
+        (NODE, setting("spec", to={"taints": [TAINT]}), "node node-0: [('k', '', 'NoExecute')] is shown as []"),
+        (POD, refused, "pod team/pod-0 is bound, and shows that it is not: too late"),
+        (QUOTA, setting("metadata", "annotations", to={}), f"ElasticQuota a: {names.ANNOTATION_QUOTA_RUNTIME} is"),
         (QUOTA, setting("spec", "max", "cpu", to="1m"), "QUOTA, group a: max is"),
         (QUOTA, setting("status", "used", "cpu", to="7"), "ElasticQuota a: its pods use"),
         (KEPT, setting("status", "currentOwners", to=[]), "reservation kept-0 is used by ['team/user-0'], it shows"),

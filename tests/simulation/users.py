@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -62,6 +63,11 @@ class Users:
         """Set a timer for each."""
         for timed in actions:
             self._world.later(timed.at_s - self._world.now, None, self._act, timed.action)
+
+    def act(self, actions: Iterable[Action]) -> None:
+        """Do it now."""
+        for action in actions:
+            self._act(action)
 
     def _act(self, action: Action) -> None:
         reply = self._perform(action)

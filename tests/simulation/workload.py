@@ -21,8 +21,11 @@ GANG_LABEL: Final = "pod-group.scheduling.sigs.k8s.io"
 OWNER_LABEL: Final = "app"
 QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
 STRATEGY: Final = "resource-threshold-config"
+ABOVE: Final = "above"
 PARENT: Final = "together"
 GROUPS: Final = ("a", "b", "c")
+CARDS: Final = "koordinator.sh/gpu-core"
+MIDDLING: Final = 0.4
 CPU_MILLI: Final = 16_000
 MEMORY_MIB: Final = 65_536
 
@@ -107,15 +110,22 @@ def node(name: str, gpus: int, number: int = 0) -> list[Json]:
 
 
 def _quotas(rng: random.Random, size: Size) -> list[Json]:
-    """A parent with a part of the cluster; leaves that may use more than their min, together more than the parent."""
-    share = rng.choice((0.15, 0.4, 1.0))
+    """A parent with a part of the cluster; leaves that may use more than their min, together more than the parent.
+
+    Where that part is a middling one, the parent says nothing of cards, and a group above it does.
+    """
+    share = rng.choice((0.15, MIDDLING, 1.0))
     cpu, gpus = int(size.nodes * CPU_MILLI * share), int(size.nodes * 400 * share)
     total = {
         "cpu": f"{cpu}m",
         "memory": f"{int(size.nodes * MEMORY_MIB * share)}Mi",
-        "koordinator.sh/gpu-core": f"{gpus}",
+        CARDS: f"{gpus}",
     }
     made = [_quota(PARENT, "", total, total)]
+    if share == MIDDLING:
+        plain = {name: amount for name, amount in total.items() if name != CARDS}
+        most = {**plain, CARDS: f"{gpus // 2}"}
+        made = [_quota(ABOVE, "", most, most), _quota(PARENT, ABOVE, plain, plain)]
     for group in GROUPS:
         least, most = rng.uniform(0.05, 0.2), rng.uniform(0.2, 0.6)
         made.append(_quota(group, PARENT, part_of(total, least), part_of(total, most)))
@@ -132,7 +142,7 @@ def part_of(total: dict[str, str], share: float) -> dict[str, str]:
 
 
 def _quota(name: str, parent: str, least: dict[str, str], most: dict[str, str]) -> Json:
-    labels = {"quota.scheduling.koordinator.sh/is-parent": json.dumps(not parent)}
+    labels = {"quota.scheduling.koordinator.sh/is-parent": json.dumps(not parent or name == PARENT)}
     if parent:
         labels["quota.scheduling.koordinator.sh/parent"] = parent
     return {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from tests.libs.invariants.stage import stage
 from tests.libs.invariants.story import Story
 
+from berth.contracts import names
 from berth.contracts.ledger import Decision
 
 LATE_S = 11.0
@@ -156,3 +158,18 @@ def test_a_reservation_is_held_to_the_same() -> None:
     story.wait(LATE_S)
     reserve(story, "r2", "n1")
     assert story.broken == ["I1f"]
+
+
+@pytest.mark.parametrize(("marked", "broken"), [(False, ["I1"]), (True, [])])
+def test_no_device_is_given_beside_a_pod_that_holds_nobody_knows_which(marked: bool, broken: list[str]) -> None:
+    story = stage()
+    story.pod("theirs")
+    story.objects["pods"]["theirs"]["metadata"]["uid"] = "uid-of-theirs"
+    requests = {"cpu": "1", names.GPU_CORE: "100", names.GPU_MEMORY_RATIO: "100"}
+    spec = {"schedulerName": "other", "containers": [{"name": "main", "resources": {"requests": requests}}]}
+    held = json.dumps({"gpu": [{"minor": 1, "resources": {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100}}]})
+    notes = {names.ANNOTATION_DEVICE_ALLOCATED: held} if marked else {}
+    story.change("pods", "theirs", {"metadata": {"annotations": notes}, "spec": {**spec, "nodeName": "n1"}})
+    story.wait(LATE_S)
+    story.place("a", "n1", {0: 100})
+    assert story.broken == broken

@@ -28,10 +28,11 @@ def unsettled(stand: Stand) -> list[str]:
 
 def _not_over(stand: Stand) -> Iterator[str]:
     for replica in stand.host.replicas:
-        if not replica.ready:
+        if replica.wanted and not replica.ready:
             yield f"{replica.instance} is not ready"
     yield from ended.pods(stand.kube)
     yield from ended.decisions(stand)
+    yield from ended.gangs(stand)
     yield from ended.strategies(stand)
     yield from reserved.reservations(stand)
     yield from node_agent.unsettled(stand)
@@ -41,6 +42,7 @@ def _not_so(stand: Stand) -> Iterator[str]:
     facts = Facts(stand.observer.world())
     yield from shown.state(stand, facts)
     yield from devices.inventory(stand)
+    yield from devices.sums(stand)
     yield from quotas.groups(stand, facts)
     yield from reserved.rooms(stand, facts)
 

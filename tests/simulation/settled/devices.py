@@ -1,4 +1,4 @@
-"""INVENTORY against the Device objects: which minors may be given out, and how much of each.
+"""INVENTORY, and what nodes offer, against the Device objects: which minors may be given out, and how much of each.
 
 What it says of objects that cannot be read is left to the tests of device-inventory: no run has any.
 """
@@ -6,15 +6,19 @@ What it says of objects that cannot be read is left to the tests of device-inven
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from tests.simulation.settled.held import SCHEDULING, messages, objects
 from tests.simulation.stand import Stand
 
-from berth.contracts import buckets, subjects
+from berth.contracts import buckets, names, subjects
 from berth.contracts.inventory import NodeInventory
 from berth.invariants.facts import amounts_of
 from berth.resources.amounts import Amounts
 from berth.simcluster.store.objects import Obj
+
+SUMMED: Final = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.GPU_MEMORY)
+"""What a node offers of its GPUs in sum; no run has other devices."""
 
 Slots = dict[tuple[str, int], tuple[bool, Amounts]]
 
@@ -32,6 +36,16 @@ def inventory(stand: Stand) -> Iterator[str]:
             yield from _node(key, reported(there[key]), counted[key])
 
 
+def sums(stand: Stand) -> Iterator[str]:
+    """Nodes whose status offers something else than what their healthy GPUs sum up to."""
+    devices = objects(stand, SCHEDULING, "devices")
+    for name, node in objects(stand, "", "nodes").items():
+        offered = amounts_of(node.data.get("status", {}).get("allocatable"))
+        totals = _totals(reported(devices[name])) if name in devices else {}
+        if any(offered.get(each, 0) != totals.get(each, 0) for each in SUMMED):
+            yield f"node {name} offers {offered}, its healthy devices sum up to {totals}"
+
+
 def reported(device: Obj) -> Slots:
     """Minors of a Device object: whether they are healthy, and their amounts."""
     return {
@@ -46,9 +60,14 @@ def _node(key: str, there: Slots, counted: NodeInventory) -> Iterator[str]:
         here, says = there.get(place), slots.get(place)
         if here != says:
             yield f"INVENTORY, {key}, {place[0]} {place[1]}: is (healthy, amounts) {here}, counted as {says}"
+    totals = _totals(there)
+    if totals != counted.totals:
+        yield f"INVENTORY, {key}: healthy devices sum up to {totals}, not {counted.totals}"
+
+
+def _totals(there: Slots) -> Amounts:
     totals: Amounts = {}
     for healthy, amounts in there.values():
         for name, amount in amounts.items() if healthy else ():
             totals[name] = totals.get(name, 0) + amount
-    if totals != counted.totals:
-        yield f"INVENTORY, {key}: healthy devices sum up to {totals}, not {counted.totals}"
+    return totals

@@ -1,32 +1,42 @@
-"""What has to come to an end: waiting pods, decisions, strategies on their way to a node."""
+"""What has to come to an end: waiting pods, decisions, counters of gangs, strategies on their way to a node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Final
 
 import msgspec
 from tests.simulation.services import SLO_MANAGER
+from tests.simulation.settled.held import GROUPS, labels, objects
 from tests.simulation.stand import Stand
 from tests.simulation.workload import STRATEGY
 
 from berth.contracts import names
 from berth.contracts.ledger import PlanStatus
 from berth.contracts.slo import CONFIG_MAP
+from berth.rules.gang_config import gang_name_of_pod
+from berth.rules.podgroup_phase import RUNNING, SCHEDULED, SCHEDULING
 from berth.simcluster.store.resource import CONFIGMAPS, NODES, PODS
 from berth.testing.simulation.kube_server import SimKube
 
+COUNTED: Final = (SCHEDULING, SCHEDULED, RUNNING)
+"""Before these nobody has counted, after them nobody does any more."""
+
 
 def pods(kube: SimKube) -> Iterator[str]:
-    """Pods of ours that are neither bound nor told."""
+    """Pods of ours that are neither bound nor told, or both."""
     for key, pod in kube.store.state.of(PODS).items.items():
         spec, status = pod.data["spec"], pod.data.get("status", {})
-        if spec.get("schedulerName") != names.SCHEDULER_NAME or spec.get("nodeName"):
+        if spec.get("schedulerName") != names.SCHEDULER_NAME:
             continue
-        told = any(
-            each["type"] == "PodScheduled" and each["status"] == "False" and each.get("message")
+        refusals = [
+            each.get("message", "")
             for each in status.get("conditions", ())
-        )
-        if not told and "deletionTimestamp" not in pod.meta:
+            if each["type"] == "PodScheduled" and each["status"] == "False"
+        ]
+        if spec.get("nodeName"):
+            yield from (f"pod {key} is bound, and shows that it is not: {message}" for message in refusals)
+        elif not any(refusals) and "deletionTimestamp" not in pod.meta:
             yield f"pod {key} is neither bound nor told why not"
 
 
@@ -42,15 +52,34 @@ def decisions(stand: Stand) -> Iterator[str]:
             yield f"the decision for {'/'.join(name)} (plan {decision.plan}) is open"
 
 
+def gangs(stand: Stand) -> Iterator[str]:
+    """PodGroups whose counters are not those of their members, as long as they are counted."""
+    members: dict[str, list[dict[str, Any]]] = {}
+    for key, pod in objects(stand, "", "pods").items():
+        gang = gang_name_of_pod(labels(pod), pod.meta.get("annotations") or {})
+        if gang and pod.data["spec"].get("schedulerName") == names.SCHEDULER_NAME:
+            members.setdefault(f"{key.partition('/')[0]}/{gang}", []).append(pod.data)
+    for key, group in objects(stand, GROUPS, "podgroups").items():
+        status, pods = group.data.get("status") or {}, members.get(key, [])
+        if not pods or status.get("phase") not in COUNTED:
+            continue
+        phases = [each.get("status", {}).get("phase") for each in pods]
+        counted = {each.lower(): phases.count(each) for each in ("Running", "Succeeded", "Failed")}
+        counted["scheduled"] = sum(1 for each in pods if each["spec"].get("nodeName"))
+        shown = {name: status.get(name, 0) for name in counted}
+        if shown != counted:
+            yield f"PodGroup {key} is {status['phase']} and shows {shown}, its members are {counted}"
+
+
 def strategies(stand: Stand) -> Iterator[str]:
     """NodeSLO objects that do not show what the ConfigMap says."""
     items = stand.kube.store.state.of(CONFIGMAPS).items
     if CONFIG_MAP not in items or not stand.host.of(SLO_MANAGER):
         return
     wanted = msgspec.json.decode(items[CONFIG_MAP].data["data"][STRATEGY])["clusterStrategy"]
-    objects = stand.kube.store.state.collections["slo.koordinator.sh", "nodeslos"].items
+    made = stand.kube.store.state.collections["slo.koordinator.sh", "nodeslos"].items
     for name in stand.kube.store.state.of(NODES).items:
-        found = objects.get(name)
+        found = made.get(name)
         shown = found.data["spec"].get("resourceUsedThresholdWithBE", {}) if found is not None else {}
         if {key: shown.get(key) for key in wanted} != wanted:
             yield f"the NodeSLO of {name} shows {shown}, not {wanted}"

@@ -1,4 +1,4 @@
-"""QUOTA against the ElasticQuotas and the pods there are, and what ElasticQuotas show as used against a recount.
+"""QUOTA against the ElasticQuotas and the pods there are, and what ElasticQuotas show of it against a recount.
 
 The recount is from the objects alone. What a group may use follows from what all ask for by the rules of
 `quota_manager.core.solve`, which is the definition and not what runs: the service keeps the same figures by
@@ -11,18 +11,22 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 from tests.simulation.settled.held import GROUPS, labels, messages, objects
 from tests.simulation.stand import Stand
 
 from berth.contracts import buckets, names, subjects
 from berth.contracts.quota import QuotaGroup
 from berth.invariants.facts import Facts, amounts_of
-from berth.quota_manager.core.solve import Asking, solve
+from berth.quota_manager.core.solve import Asking, Figures, solve
 from berth.resources.amounts import Amounts, add_into, subtract_from, without_zeros
 from berth.rules.quota_of_pod import BUILT_IN_GROUPS, QuotaClaim, QuotaMap, parse_namespaces
+from berth.simcluster.store.objects import Obj
 
 SHARED_BY_DEFAULT: Final = ("cpu", "memory")
 """What pods without a group take from everybody: no run gives the default group a max of its own."""
+
+ANNOTATIONS: Final = (names.ANNOTATION_QUOTA_RUNTIME, names.ANNOTATION_QUOTA_REQUEST)
 
 
 @dataclass
@@ -35,6 +39,8 @@ class Counted:
     most: Amounts
     lends: bool
     shown: Amounts
+    told: Mapping[str, Amounts]
+    """By annotation."""
     asked: Amounts = field(default_factory=dict)
     held: Amounts = field(default_factory=dict)
 
@@ -45,15 +51,16 @@ def groups(stand: Stand, facts: Facts) -> Iterator[str]:
     Of one tree, which is what runs have.
     """
     counted, unowned = count(stand, facts)
-    yield from _published(stand, counted, unowned)
+    figures = solve([_asking(group) for group in counted.values()], _total(stand, unowned))
     for name, group in sorted(counted.items()):
         used = without_zeros(_used(name, counted))
         if used != group.shown:
             yield f"ElasticQuota {name}: its pods use {used}, it shows {group.shown}"
+    yield from _published(stand, counted, figures)
+    yield from _noted(counted, figures)
 
 
-def _published(stand: Stand, counted: Mapping[str, Counted], unowned: Amounts) -> Iterator[str]:
-    figures = solve([_asking(group) for group in counted.values()], _total(stand, unowned))
+def _published(stand: Stand, counted: Mapping[str, Counted], figures: Mapping[str, Figures]) -> Iterator[str]:
     published = messages(stand.nats, buckets.QUOTA, QuotaGroup)
     for key in sorted(published):
         if published[key].name not in counted and published[key].name not in BUILT_IN_GROUPS:
@@ -74,6 +81,13 @@ def _published(stand: Stand, counted: Mapping[str, Counted], unowned: Amounts) -
                 yield f"QUOTA, group {name}: {what} is {here}, shown as {there}"
 
 
+def _noted(counted: Mapping[str, Counted], figures: Mapping[str, Figures]) -> Iterator[str]:
+    for name, group in sorted(counted.items()):
+        for annotation, amounts in zip(ANNOTATIONS, (figures[name].runtime, figures[name].request), strict=True):
+            if without_zeros(amounts) != group.told[annotation]:
+                yield f"ElasticQuota {name}: {annotation} is {amounts}, shown as {group.told[annotation]}"
+
+
 def count(stand: Stand, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
     """Every group with its own pods, and what pods without a group hold."""
     objs = objects(stand, GROUPS, "elasticquotas").values()
@@ -85,6 +99,7 @@ def count(stand: Stand, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
             most=amounts_of(obj.data["spec"].get("max")),
             lends=labels(obj).get(names.LABEL_QUOTA_LENDS) != "false",
             shown=without_zeros(amounts_of(obj.data.get("status", {}).get("used"))),
+            told={each: _annotation(obj, each) for each in ANNOTATIONS},
         )
         for obj in objs
     }
@@ -102,6 +117,11 @@ def count(stand: Stand, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
         if seen.node:
             add_into(unowned if group is None else group.held, seen.amounts)
     return found, unowned
+
+
+def _annotation(obj: Obj, annotation: str) -> Amounts:
+    text = (obj.meta.get("annotations") or {}).get(annotation)
+    return without_zeros(amounts_of(msgspec.json.decode(text))) if text else {}
 
 
 def _asking(group: Counted) -> Asking:

@@ -96,8 +96,15 @@ def _nodes(stand: Stand, believed: Mapping[str, tuple[int, bytes]]) -> Iterator[
             node = decode(believed[key][1], Node)
             offers = amounts_of(obj.data.get("status", {}).get("allocatable"))
             is_cordoned = bool(obj.data.get("spec", {}).get("unschedulable"))
-            says = (node.allocatable, node.unschedulable, node.labels)
-            yield from _compared(f"node {name}", (offers, is_cordoned, labels(obj)), says)
+            told = [(each.key, each.value, each.effect) for each in node.taints]
+            is_so = (offers, is_cordoned, labels(obj), _taints(obj))
+            says = (node.allocatable, node.unschedulable, node.labels, told)
+            yield from _compared(f"node {name}", is_so, says)
+
+
+def _taints(node: Obj) -> list[tuple[str, str, str]]:
+    taints = node.data.get("spec", {}).get("taints") or ()
+    return [(each["key"], each.get("value") or "", each["effect"]) for each in taints]
 
 
 def _compared(what: str, is_so: tuple[Any, ...], says: tuple[Any, ...]) -> Iterator[str]:

@@ -158,6 +158,8 @@ class LedgerWatch:
                 self._reserved.decided(now.decision)
             if not now.decision.quota:
                 self._judge_payer(name, now.decision)
+            if now.decision.allocation.devices:
+                self._judge_unmarked(name, now.decision)
         if before is not None and (now is None or now.decision.uid != before.decision.uid):
             self._room.doubt.over(before.decision.uid)
             self._forget_absent(before.decision.uid, name)
@@ -171,6 +173,13 @@ class LedgerWatch:
         if group is not None and group.since_s < self._room.seen_s:
             text = f"{'/'.join(name)}: names quota {label}, and plan {decision.plan} charges nobody"
             self._verdicts.add("I2", f"{'/'.join(name)}, plan {decision.plan}", text)
+
+    def _judge_unmarked(self, name: tuple[str, str], decision: Decision) -> None:
+        """Devices are given out of a node on which somebody holds devices that nobody can name."""
+        others = list(self._room.unmarked(decision.node))
+        if others:
+            text = f"{'/'.join(name)}: is given devices of {decision.node}, where {others[0]} holds nobody knows which"
+            self._verdicts.add("I1", f"{'/'.join(name)}, plan {decision.plan}", text)
 
     def _judge_end(self, name: tuple[str, str], decision: Decision, successor: Decision | None) -> None:
         """A decision leaves LEDGER: only when it is settled (R3), and that is final, so the truth shows it, too."""

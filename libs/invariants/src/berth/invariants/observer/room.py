@@ -105,6 +105,13 @@ class Room:
                 self.holds[uid] = self.on_node[hold.node][uid] = moved = hold._replace(groups=line)
                 self._sum(moved, 1)
 
+    def unmarked(self, node: str) -> Iterator[str]:
+        """Who is known to hold devices of a node of which nobody can say which they are."""
+        for hold in self.on_node.get(node, {}).values():
+            wants = any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())
+            if wants and not hold.devices and self._is_known(hold):
+                yield hold.text
+
     def line_of(self, group: str) -> tuple[str, ...]:
         """A group and those above it, as far as they are known."""
         line: list[str] = []

@@ -13,6 +13,7 @@ from berth.telemetry.logs import Level
 from berth.testing.simulation.world import World, current_process_name
 
 LINES_MAX: Final = 20_000
+ERRORS_MAX: Final = 1_000
 
 
 class Entry(NamedTuple):
@@ -38,6 +39,8 @@ class Journal:
 
     def __init__(self, world: World, level: Level = "info", *, lines_max: int = LINES_MAX) -> None:
         self.entries: deque[Entry] = deque(maxlen=lines_max)
+        self.errors: list[Entry] = []
+        """The first lines of level error or above, which the ring may have lost."""
         self._world = world
         self._level: Level = level
         self._stack = contextlib.ExitStack()
@@ -59,4 +62,7 @@ class Journal:
         return [text for text in shown if not words or any(word in text for word in words)]
 
     def _take(self, line: Line) -> None:
-        self.entries.append(Entry(self._world.now, current_process_name(), line))
+        entry = Entry(self._world.now, current_process_name(), line)
+        self.entries.append(entry)
+        if line.level in ("error", "critical") and len(self.errors) < ERRORS_MAX:
+            self.errors.append(entry)
