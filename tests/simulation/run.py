@@ -21,6 +21,7 @@ import msgspec
 from tests.simulation import last
 from tests.simulation.forgotten import Forgotten
 from tests.simulation.given import Given
+from tests.simulation.kinds import kind_of
 from tests.simulation.node_agent import NODE_AGENT, Machine
 from tests.simulation.node_agent import faults as agent_faults
 from tests.simulation.planted import PLANTED
@@ -29,7 +30,7 @@ from tests.simulation.settled import unsettled
 from tests.simulation.settled.alarms import Alarms
 from tests.simulation.stand import Stand, build
 from tests.simulation.striking import Striker
-from tests.simulation.temper import ORDINARY, Temper
+from tests.simulation.temper import Temper
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 
@@ -43,9 +44,13 @@ _NAMES: Final = re.compile(r"(?:pod|gang|kept|node)-\d+(?:-(?:user-)?\d+)?")
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What became of a seed. `digest`: of every ledger message and the cluster's state at the end."""
+    """What became of a seed.
+
+    `kind`: what it dwelt on (`kinds`). `digest`: of every ledger message and the cluster's state at the end.
+    """
 
     seed: int
+    kind: str = ""
     digest: str
     trail: str
     simulated_s: float
@@ -61,7 +66,8 @@ class Outcome(msgspec.Struct, kw_only=True):
         told = ", ".join(f"{count} {name}" for name, count in self.facts.items())
         verdict = f"{len(self.violations)} promises BROKEN" if self.violations else "every promise kept"
         speed = self.simulated_s / max(self.real_s, 1e-9)
-        return f"seed {self.seed}: {verdict}; {self.simulated_s:.0f} s at {speed:.0f}x; {told}; {self.digest}"
+        kind = f" ({self.kind})" if self.kind else ""
+        return f"seed {self.seed}{kind}: {verdict}; {self.simulated_s:.0f} s at {speed:.0f}x; {told}; {self.digest}"
 
 
 def run_seed(seed: int, *, planted: str = "", verbose: bool = False, temper: Temper | None = None) -> Outcome:
@@ -72,7 +78,8 @@ def run_seed(seed: int, *, planted: str = "", verbose: bool = False, temper: Tem
     began = time.process_time()
     with ExitStack() as stack:
         if not planted:
-            return _run(stack, seed, began, verbose, temper or ORDINARY)
+            kind, drawn = kind_of(seed) if temper is None else ("", temper)
+            return msgspec.structs.replace(_run(stack, seed, began, verbose, drawn), kind=kind)
         bug = PLANTED[planted]
         stack.enter_context(bug.plant())
         found = _run(stack, seed, began, verbose, temper or bug.temper, in_haste=True)

@@ -1,0 +1,31 @@
+"""What kind of a run a seed is: mostly an ordinary one; every fourth dwells on one kind of situation.
+
+Those are the tempers in which planted bugs are found. With none planted every promise has to be kept in them as well,
+for as long as in an ordinary run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from tests.simulation.planted import tempers
+from tests.simulation.temper import ORDINARY, Temper
+
+EVERY: Final = 4
+SPECIAL: Final = {
+    name.lower().replace("_", " "): replace(
+        each, end_s=max(each.end_s, ORDINARY.end_s), whole_s=max(each.whole_s, ORDINARY.whole_s)
+    )
+    for name, each in sorted(vars(tempers).items())
+    if isinstance(each, Temper) and each is not ORDINARY
+}
+"""By name."""
+
+
+def kind_of(seed: int) -> tuple[str, Temper]:
+    """The temper of a seed, and its name; an ordinary one has none."""
+    if seed % EVERY < EVERY - 1:
+        return "", ORDINARY
+    name = list(SPECIAL)[seed // EVERY % len(SPECIAL)]
+    return name, SPECIAL[name]
