@@ -103,7 +103,7 @@ def many(options: argparse.Namespace) -> int:
         print(f"{options.planted}: found by {len(bad)} of {done} seeds, first by seed {bad[0].seed}")
     else:
         print(f"{options.planted}: not found by {done} seeds")
-    return 1 if bad else 0
+    return 1 if bad or (tally.failed and not options.planted) else 0
 
 
 def _try_failed_again(tally: tallies.Tally) -> None:

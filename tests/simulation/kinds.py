@@ -18,7 +18,7 @@ SPECIAL: Final = {
         each, end_s=max(each.end_s, ORDINARY.end_s), whole_s=max(each.whole_s, ORDINARY.whole_s)
     )
     for name, each in sorted(vars(tempers).items())
-    if isinstance(each, Temper) and each is not ORDINARY
+    if isinstance(each, Temper)
 }
 """By name."""
 

@@ -82,8 +82,7 @@ def run_seed(seed: int, *, planted: str = "", verbose: bool = False, temper: Tem
             return msgspec.structs.replace(_run(stack, seed, began, verbose, drawn), kind=kind)
         bug = PLANTED[planted]
         stack.enter_context(bug.plant())
-        found = _run(stack, seed, began, verbose, temper or bug.temper, in_haste=True)
-        return bug.judged(found)
+        return _run(stack, seed, began, verbose, temper or bug.temper, in_haste=True)
 
 
 def run_task(task: tuple[int, str]) -> Outcome:
@@ -156,9 +155,9 @@ def _run(
 
 def _raised_for_nothing(stand: Stand) -> list[str]:
     """An epoch holds up everybody: none is raised while LEDGER loses nothing."""
-    first, last = stand.nats.first_epoch, stand.observer.view.epoch.epoch
-    is_needless = last > first and not stand.nats.ledger_losses
-    return [f"L1 an epoch for nothing: from {first} to {last}, and LEDGER has lost nothing"] if is_needless else []
+    first, newest = stand.nats.first_epoch, stand.observer.view.epoch.epoch
+    is_needless = newest > first and not stand.nats.ledger_losses
+    return [f"L1 an epoch for nothing: from {first} to {newest}, and LEDGER has lost nothing"] if is_needless else []
 
 
 def _settle(stand: Stand, temper: Temper) -> list[str]:

@@ -28,7 +28,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "R10 leader": (0, "I1 I5 I12"),
     "R11": (0, "I1b"),
     "R12": (0, "I1"),
-    "R13": (2, "epochs"),
+    "R13": (2, "L1"),
     "R14 ancestors": (0, "I2"),
     "R14 revisions": (0, "I2"),
     "quota unread": (0, "I2"),
@@ -48,7 +48,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "rewritten": (0, "I1c I1d"),
     "fence": (0, "I1 I12 I5"),
 }
-"""Bug: a seed that finds it, and promises that it breaks (L1: all settles; epochs: none is raised for nothing)."""
+"""Bug: a seed that finds it, and promises that it breaks (L1: all settles, and no epoch is raised for nothing)."""
 TRIES = 12
 """A change of the code draws another run from a seed: then one of those behind it has to find the bug."""
 

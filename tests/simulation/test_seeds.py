@@ -6,11 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from tests.simulation import tally as tallies
 from tests.simulation.kinds import SPECIAL, kind_of
+from tests.simulation.planted import tempers
 from tests.simulation.run import run_seed
+
+from berth.placement_solver.core.verify.verifier import Verifier
 
 ROOT = Path(__file__).parents[2]
 FIXED = (100, 101, 102, 104, 105, 107)
@@ -29,6 +33,12 @@ def test_every_promise_is_kept(seed: int) -> None:
     assert not found.violations, "\n".join([found.summary(), *found.violations, *found.trace])
     assert found.simulated_s >= 300
     assert found.facts["binds"] > 20
+
+
+def test_a_plan_that_the_verifier_rejects_is_a_broken_promise() -> None:
+    with patch.object(Verifier, "check", lambda self, claims: ["a mistake"] if len(claims) > 1 else []):
+        found = run_seed(1, temper=tempers.SHORT)
+    assert {text.split(":")[0] for text in found.violations} == {"I14 rejected by the verifier"}
 
 
 def test_every_fourth_seed_dwells_on_something_for_as_long_as_the_others() -> None:

@@ -226,6 +226,12 @@ def test_undone_decisions_are_excused_by_trouble(stand: Stand) -> None:
     assert alarms.untrue([(stand.world.now - 1.0, stand.world.now)]) == []
 
 
+def test_a_gang_that_is_not_half_there_is_no_difference_in_trouble_either(stand: Stand) -> None:
+    alarms = Alarms(stand)
+    alarms.hear(AuditDifference(promise="I3", title="", subject="gang team/g"))
+    assert len(alarms.untrue([(stand.world.now - 1.0, stand.world.now)])) == 1
+
+
 def test_every_event_of_the_auditor_is_heard(stand: Stand) -> None:
     alarms = Alarms(stand)
     stream = Stream(stand.nats, {"name": buckets.EVENTS, "subjects": []})

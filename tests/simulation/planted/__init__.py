@@ -6,7 +6,7 @@ nothing of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
@@ -16,16 +16,6 @@ from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_writer as writer
 from tests.simulation.planted import tempers
 from tests.simulation.planted.bug import Bug
-
-if TYPE_CHECKING:
-    from tests.simulation.run import Outcome
-
-
-def raised_for_nothing(outcome: Outcome) -> list[str]:
-    """An epoch was raised although nothing was lost: what a rule that only saves work is missed by."""
-    epochs = outcome.facts.get("epochs", 0)
-    return [f"epochs: {epochs - 1} raised without a loss"] if epochs > 1 else []
-
 
 PLANTED: Final[dict[str, Bug]] = {
     "R1 accounts": Bug(
@@ -63,10 +53,7 @@ PLANTED: Final[dict[str, Bug]] = {
     "R11": Bug("no last check before a bind", writer.no_last_check, tempers.STRANGERS),
     "R12": Bug("a new epoch is planned in on any view", solver.planned_on_any_view, tempers.HALVES_AND_LOSS),
     "R13": Bug(
-        "a decision is judged on a view older than its solver's",
-        writer.judged_on_any_view,
-        tempers.LATE_WRITER,
-        raised_for_nothing,
+        "a decision is judged on a view older than its solver's", writer.judged_on_any_view, tempers.LATE_WRITER
     ),
     "R14 ancestors": Bug("a pod charges its own group alone", solver.own_group_alone, tempers.TWO_GROUPS),
     "R14 revisions": Bug("an account's revision is not compared", solver.no_revisions, tempers.LOWERED),
