@@ -146,6 +146,28 @@ def test_a_gang_goes_on_when_its_plan_survives_the_loss() -> None:
     assert story.broken == ["I3"]
 
 
+def test_a_gang_is_caught_by_a_loss_until_it_is_whole() -> None:
+    story = stage()
+    gang(story, 2)
+    story.gang("g1", "g2")
+    story.bind("g1")
+    second = story.decisions["g2"]
+    story.lose(len(story.stored))
+    assert story.observer.gangs.caught == story.observer.gangs.excused == {"default/g"}
+    story.land("g2", second)
+    assert story.observer.gangs.caught == story.observer.gangs.excused == set()
+
+
+def test_a_gang_that_was_whole_before_a_loss_is_not_caught_by_it() -> None:
+    story = stage()
+    gang(story, 2)
+    story.gang("g1", "g2")
+    story.bind("g1")
+    story.bind("g2")
+    story.lose(len(story.stored))
+    assert story.observer.gangs.caught == set()
+
+
 def test_a_plan_lost_before_anybody_acted_on_it_is_never_bound() -> None:
     story = stage()
     story.place("a")

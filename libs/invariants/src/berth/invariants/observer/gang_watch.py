@@ -102,8 +102,8 @@ class GangWatch:
     def excuse_started(self, gangs: Iterable[str]) -> None:
         """The ledger lost something while these were being bound."""
         for gang in gangs:
-            self.caught.update(self._group(gang))
             self._excuse(gang)
+            self.caught.update(self.excused.intersection(self._group(gang)))
 
     def half_there(self) -> list[str]:
         """Gangs of which some members are on nodes, and too few."""
