@@ -3,6 +3,7 @@
     python -m tests.simulation [--seeds 100] [--jobs N]     the next seeds that this code has not been run with
     python -m tests.simulation --seed 17 [--verbose]        one seed again, with its faults and the trace of what broke
     python -m tests.simulation --planted NAME [--seeds 100] with a bug planted, in its temper; --planted list names them
+    python -m tests.simulation --record                     keep in record.json what was counted, for other checkouts
 
 May be stopped at any time: each seed is counted when it has ended, and the next call goes on. It first tries again what
 had failed, since a checker may have been mended, which starts no new tally. The exit status is 0 when no promise was
@@ -40,6 +41,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
     parser.add_argument("--planted", default="", help="plant this bug; nothing is counted")
     parser.add_argument("--keep-going", action="store_true", help="go on after a seed that broke a promise")
+    parser.add_argument("--record", action="store_true", help="run nothing; keep the tally beside the code")
     parser.add_argument("--verbose", action="store_true", help="with --seed: every fault, and what was logged")
     return parser.parse_args()
 
@@ -106,6 +108,14 @@ def many(options: argparse.Namespace) -> int:
     return 1 if bad or (tally.failed and not options.planted) else 0
 
 
+def record(options: argparse.Namespace) -> int:
+    tally = tallies.load(tallies.code_under_test(), first_seed=options.first)
+    if tally.count:
+        tallies.write(tally, tallies.RECORD)
+    _tell_tally(tally)
+    return 1 if tally.failed or not tally.count else 0
+
+
 def _try_failed_again(tally: tallies.Tally) -> None:
     """What failed before may have been the checkers' fault, which are not what is counted here."""
     for seed in list(tally.failed):
@@ -145,6 +155,8 @@ def main() -> int:
             print(f"{name:<28} {bug.what}")
         return 0 if options.planted == "list" else 2
     os.chdir(Path(__file__).parents[2])
+    if options.record:
+        return record(options)
     try:
         return one(options) if options.seed is not None else many(options)
     except KeyboardInterrupt:

@@ -2,6 +2,9 @@
 
 The tally belongs to one state of the code under test (everything that a service is made of): when that changes,
 counting starts at 0. The engine and the checkers are not part of it: they are what is trusted here.
+
+It grows under `build/`; what is worth keeping is recorded beside the code (`--record`), and counting goes on from there
+in another checkout.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import msgspec
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "simulation"
+RECORD = Path(__file__).with_name("record.json")
 UNDER_TEST = (
     "proto/src",
     "services",
@@ -69,19 +73,31 @@ def code_under_test() -> str:
     return found.hexdigest()
 
 
-def load(code: str, folder: Path = FOLDER, *, first_seed: int = 0) -> Tally:
-    """What has been counted for this code; a new tally from `first_seed` when nothing was, or it cannot be read."""
+def load(code: str, folder: Path = FOLDER, *, first_seed: int = 0, record: Path = RECORD) -> Tally:
+    """What has been counted for this code, here or by whoever recorded it; a new tally from `first_seed` otherwise."""
+    kept = [
+        each for path in (folder / f"{code}.json", record) if (each := _read(path)) is not None and each.code == code
+    ]
     new = Tally(code=code, first_seed=first_seed, next_seed=first_seed)
-    try:
-        kept = msgspec.json.decode((folder / f"{code}.json").read_bytes(), type=Tally)
-    except (OSError, msgspec.MsgspecError):
-        return new
-    return kept if kept.code == code and kept.count else new
+    return max([each for each in kept if each.count], key=lambda each: each.count, default=new)
 
 
 def save(tally: Tally, folder: Path = FOLDER) -> None:
     """Whole or not at all, so that a run may be stopped at any time."""
     folder.mkdir(parents=True, exist_ok=True)
-    new = folder / f"{tally.code}.new"
-    new.write_bytes(msgspec.json.format(msgspec.json.encode(tally)))
-    new.replace(folder / f"{tally.code}.json")
+    write(tally, folder / f"{tally.code}.json")
+
+
+def write(tally: Tally, path: Path) -> None:
+    """Into this file, whole or not at all."""
+    new = path.with_suffix(".new")
+    new.write_bytes(msgspec.json.format(msgspec.json.encode(tally)) + b"\n")
+    new.replace(path)
+
+
+def _read(path: Path) -> Tally | None:
+    """None: there is none, or it cannot be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Tally)
+    except (OSError, msgspec.MsgspecError):
+        return None

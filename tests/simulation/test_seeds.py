@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -75,6 +76,26 @@ def test_a_tally_counts_seeds_in_order_and_survives_a_stop(tmp_path: Path) -> No
     assert tallies.load("other", tmp_path).next_seed == 0
     (tmp_path / "code.json").write_text("{")
     assert tallies.load("code", tmp_path).next_seed == 0
+
+
+def test_a_recorded_tally_goes_on_in_another_checkout(tmp_path: Path) -> None:
+    recorded = tallies.Tally(code="code")
+    for seed in range(3):
+        recorded.add(seed, "a", 300.0, 2.0, {}, bad=False)
+    tallies.write(recorded, tmp_path / "record.json")
+    elsewhere = tmp_path / "build"
+    go_on = partial(tallies.load, folder=elsewhere, record=tmp_path / "record.json")
+    assert go_on("code") == recorded
+    assert go_on("other").count == 0, "it counts for one state of the code only"
+    here = go_on("code")
+    here.add(3, "b", 300.0, 2.0, {}, bad=True)
+    tallies.save(here, elsewhere)
+    assert go_on("code") == here
+    here.strike(3)
+    recorded.add(3, "b", 300.0, 2.0, {}, bad=True)
+    tallies.write(recorded, tmp_path / "record.json")
+    tallies.save(here, elsewhere)
+    assert go_on("code").failed == [], "of two that are as long the one of this checkout counts"
 
 
 def test_a_tally_may_begin_with_any_seed_but_is_never_moved(tmp_path: Path) -> None:
