@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 from tests.simulation import last
+from tests.simulation.errors import odd_errors
 from tests.simulation.forgotten import Forgotten
 from tests.simulation.given import Given
 from tests.simulation.kinds import kind_of
@@ -38,8 +39,6 @@ from berth.invariants.report import EVIDENCE_MAX
 from berth.telemetry.logs import Level
 
 TRACE_LINES: Final = 60
-REJECTED: Final = "the verifier rejected a plan"
-"""How the line begins by which a solver tells of a mistake of its own."""
 _NAMES: Final = re.compile(r"(?:pod|gang|kept|node)-\d+(?:-(?:user-)?\d+)?")
 
 
@@ -134,10 +133,11 @@ def _run(
     violations += _raised_for_nothing(stand)
     violations += [f"L2 waits for nothing: {text}" for text in waited_in_vain]
     violations += [f"I1d device-used-as-given: {text}" for text in given.rewritten()[:EVIDENCE_MAX]]
-    violations += [f"failed: {each.process} at {each.at_s:.3f} s: {each.error!r}" for each in stand.host.failures]
+    violations += [
+        f"failed: {each.process} at {each.at_s:.3f} s: {each.error!r}" for each in stand.host.failures[:EVIDENCE_MAX]
+    ]
     violations += [f"complaint: {text}" for text in stand.host.complaints()]
-    rejected = [each for each in stand.journal.errors if each.line.message.startswith(REJECTED)]
-    violations += [f"I14 rejected by the verifier: {each}" for each in rejected[:EVIDENCE_MAX]]
+    violations += odd_errors(stand.journal.errors)
     violations += [f"false alarm: {text}" for text in alarms.untrue(striker.troubles)] if not violations else []
     return Outcome(
         seed=seed,

@@ -1,0 +1,30 @@
+"""What services call an error and no fault of a run explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from berth.invariants.report import EVIDENCE_MAX
+from berth.testing.simulation.journal import Entry
+
+REJECTED: Final = "the verifier rejected a plan"
+"""How the line begins by which a solver tells of a mistake of its own."""
+EXPLAINED: Final = (
+    "cannot handle",  # an attempt that failed, and is made again
+    "the API server does not carry out a request",
+    "cannot connect to Kubernetes",
+    "difference found",  # alarms are judged by themselves
+    "best-effort pods",  # a kernel that says no
+)
+"""Errors that faults bring about."""
+
+
+def odd_errors(logged: Iterable[Entry]) -> list[str]:
+    """The others, each with the promise that it breaks: a dead letter, say, for nobody sends nonsense."""
+    odd = [each for each in logged if not any(text in each.line.message for text in EXPLAINED)]
+    return [f"{_promise(each)}: {each}" for each in odd[:EVIDENCE_MAX]]
+
+
+def _promise(entry: Entry) -> str:
+    return "I14 rejected by the verifier" if entry.line.message.startswith(REJECTED) else "complaint"
