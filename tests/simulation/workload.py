@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import string
 from typing import Any, Final, NamedTuple
 
 from berth.contracts.slo import CONFIG_MAP
@@ -133,11 +134,11 @@ def _quotas(rng: random.Random, size: Size) -> list[Json]:
 
 
 def part_of(total: dict[str, str], share: float) -> dict[str, str]:
-    units = {"cpu": "m", "memory": "Mi"}
+    """Whole numbers of each amount's own unit."""
     parts = {}
     for name, text in total.items():
-        unit = units.get(name, "")
-        parts[name] = f"{int(int(text.removesuffix(unit)) * share)}{unit}"
+        number = text.rstrip(string.ascii_letters)
+        parts[name] = f"{int(int(number) * share)}{text.removeprefix(number)}"
     return parts
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from berth.placement_solver.core.joint import model
 from berth.placement_solver.core.joint.contention import is_contended, worth
-from berth.placement_solver.core.joint.expand import expand
+from berth.placement_solver.core.joint.expand import CROWDED_OUT, expand, joint_solution
 from berth.placement_solver.core.joint.problem import JointProblem, write_down
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.optimiser import Optimiser
@@ -210,6 +210,28 @@ def contended(solving):
     run.pod(pod("first").requests(cpu=1000))
     run.pods(pod(f"m{index}").requests(cpu=2000).gang("g", 2) for index in range(2))
     return run
+
+
+def test_room_that_a_result_leaves_is_given_to_whoever_fits(solving):
+    run = contended(solving)
+    run.pod(pod("second").requests(cpu=1000))
+    picture = run.picture
+    units, _ = picture.batch(100)
+    units.sort(key=lambda unit: bool(unit.needed))
+    trial = Trial(picture.room)
+    greedy = picture.solver.solve(units, trial, "greedy")
+    trial.undo()
+    written = write_down(units, picture.nodes, picture.solver.costs, picture.quotas, 5.0)
+    assert written is not None
+    # The gang alone: a result may be cut short by its budget of time.
+    counts = [
+        [0] * len(written[1].rows) if candidates[0].name[1] in ("first", "second") else [2, 0]
+        for candidates in written[1].items
+    ]
+    found = joint_solution(counts, written[1], units, greedy, picture.solver, trial, "better")
+    assert {p.candidate.name[1]: p.claim.node for p in found.placements} == {"m0": "big", "m1": "big", "first": "small"}
+    assert [(each.candidate.name[1], each.reasons) for each in found.refusals] == [("second", (CROWDED_OUT,))]
+    assert run.verifier.check([placement.claim for placement in found.placements]) == []
 
 
 def test_it_beats_greed_on_a_contended_gang(solving):

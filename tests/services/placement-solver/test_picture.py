@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.errors import Broken
-from berth.contracts.ledger import Epoch
+from berth.contracts.ledger import Decision, Epoch, Plan, PlanStatus
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.shards import owner
 from berth.testing.builders import gpu_slots, pod
@@ -240,6 +242,80 @@ def test_a_gang_whose_members_are_gone_is_forgotten(run: Any) -> None:
     run.pods(members(1, 2))
     run.delete_pod("g-0")
     assert run.picture.gangs.gangs == {}
+
+
+# --- decisions that may go ----------------------------------------------------------------------------------------
+
+
+def write(run: Any, key: str, value: bytes | None) -> None:
+    run.ledger.append(key, value)
+    run.deliver()
+
+
+def abort(run: Any) -> None:
+    write(run, subjects.plan_key(1, "plan-1"), encode(Plan(id="plan-1", status=PlanStatus.ABORTED, decisions=1)))
+
+
+def decide_ahead(run: Any) -> None:
+    """Another solver, whose view is ahead of ours, decides for the pod that we saw first."""
+    ahead = run.version + 2
+    decision = Decision(
+        plan="plan-9",
+        namespace="default",
+        name="p",
+        uid="uid-default-p",
+        attempt=0,
+        node="n1",
+        pod_version=ahead,
+        basis=0,
+    )
+    write(run, subjects.decision_key(1, "default", "p"), encode(decision))
+
+
+def read_ledger_again(run: Any) -> None:
+    run.picture.reset_ledger()
+    for message in run.ledger.messages:
+        run.picture.read_ledger(*message)
+
+
+STEPS = {
+    "seen": lambda run: run.pod(pod("p")),
+    "another seen": lambda run: run.pod(pod("another")),
+    "ended": lambda run: run.pod(pod("p").set(phase="Failed")),
+    "tried again": lambda run: run.pod(pod("p").set(attempt=1)),
+    "replaced": lambda run: run.pod(pod("p").set(uid="second")),
+    "gone": lambda run: run.delete_pod("p"),
+    "decided": lambda run: run.round(),
+    "decided ahead": decide_ahead,
+    "aborted": abort,
+    "deleted": lambda run: write(run, subjects.decision_key(1, "default", "p"), None),
+    "new epoch": lambda run: run.epoch(run.picture.book.ledger.epoch.epoch + 1),
+    "STATE anew": lambda run: run.picture.reset_state(),
+    "LEDGER anew": read_ledger_again,
+    "complete": lambda run: run.complete(),
+}
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=st.lists(st.sampled_from(sorted(STEPS)), max_size=8))
+@example(steps=["gone", "decided ahead", "another seen", "another seen"])
+@example(steps=["decided ahead", "STATE anew", "complete", "another seen"])
+def test_every_settled_decision_is_loose_and_none_that_its_pod_holds(solving: Any, steps: list[str]) -> None:
+    run = solving()
+    run.node("n1")
+    run.pod(pod("p"))
+    run.round()
+    book = run.picture.book
+    for step in steps:
+        STEPS[step](run)
+        settled, unseen = set(), set()
+        for name, held in book.ledger.decisions.items():
+            seen = book.seen(name)
+            if book.is_settled(held.decision):
+                settled.add(name)
+            if seen is None or seen.uid != held.decision.uid:
+                unseen.add(name)
+        assert settled <= run.picture.loose <= settled | unseen
 
 
 # --- several solvers ----------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from berth.contracts.kube import ReservationOwner, Taint
 from berth.contracts.reservation import ReservedRoom
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core import explain
+from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Trial
 from berth.testing.builders import GI, gpu_grant, gpu_slots, pod
@@ -206,6 +207,37 @@ def test_a_full_node_and_an_empty_one_without_devices(run: Any) -> None:
     run.node("n1")
     run.pod(pod("p").gpus(2))
     assert sorted(told(run.round())) == ["Insufficient gpu devices", "Too many pods"]
+
+
+CHANGES = {
+    "taken": lambda run: run.pod(pod("other").requests(cpu=1000).share(30).on("n0", [gpu_grant(0, 30)])),
+    "a port": lambda run: run.pod(pod("other").port(80).on("n1")),
+    "given back": lambda run: run.delete_pod("other"),
+    "smaller": lambda run: run.node("n1", cpu=1000),
+    "larger": lambda run: run.node("n1", cpu=3000),
+    "tainted": lambda run: run.node("n0", cpu=4000, taints=[Taint(key="k", effect="NoSchedule")]),
+    "cordoned": lambda run: run.node("n1", cpu=2000, unschedulable=True),
+    "one more": lambda run: run.node("n2", cpu=500),
+    "devices": lambda run: run.devices("n1", gpu_slots(1)),
+    "minors unknown": lambda run: run.pod(pod("unread").share(50).on("n0")),
+}
+
+
+@settings(max_examples=100, deadline=None)
+@given(changes=st.lists(st.sampled_from(sorted(CHANGES)), max_size=6))
+def test_a_class_is_told_of_every_change_of_the_nodes(solving: Any, changes: list[str]) -> None:
+    run = solving()
+    run.node("n0", cpu=4000)
+    run.devices("n0", gpu_slots(1))
+    run.node("n1", cpu=2000)
+    nodes, costs = run.picture.nodes, run.picture.solver.costs
+    wanted = pod("p").requests(cpu=9000).share(80).port(80).build(0).template
+    known = ClassTable(nodes).of(wanted, [])
+    for change in changes:
+        explain.nowhere(known, nodes, costs)
+        CHANGES[change](run)
+        anew = ClassTable(nodes).of(wanted, [])
+        assert explain.nowhere(known, nodes, costs) == explain.nowhere(anew, nodes, costs)
 
 
 def test_messages_are_bounded(run: Any) -> None:

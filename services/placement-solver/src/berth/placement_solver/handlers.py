@@ -19,7 +19,7 @@ from berth.placement_solver import metrics
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.joint.contention import is_contended, worth
-from berth.placement_solver.core.joint.expand import expand
+from berth.placement_solver.core.joint.expand import joint_solution
 from berth.placement_solver.core.joint.problem import write_down
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
@@ -219,22 +219,13 @@ class Handlers:
             return self._verified(current, trial, plan)
         if answer is None or answer.counts is None:
             return self._verified(units, trial, plan)
-        placements = expand(answer.counts, written[1], units, solver, trial, plan)
-        if worth(placements) <= worth(solution.placements) or self._verifier.check([p.claim for p in placements]):
+        joint = joint_solution(answer.counts, written[1], units, solution, solver, trial, plan)
+        is_better = worth(joint.placements) > worth(solution.placements)
+        if not is_better or self._verifier.check([placement.claim for placement in joint.placements]):
             trial.undo()
             return self._verified(units, trial, plan)
         metrics.IMPROVED.inc()
-        placed = {placement.candidate.name for placement in placements}
-        refusals = [refusal for refusal in solution.refusals if refusal.candidate.name not in placed]
-        crowded = Reason(code="contention", message="the room goes to a gang or to pods that need it more")
-        told = {refusal.candidate.name for refusal in refusals} | placed
-        refusals += [
-            Refusal(candidate, (crowded,))
-            for unit in units
-            for candidate in unit.candidates
-            if candidate.name not in told
-        ]
-        return Solution(tuple(placements), tuple(refusals))
+        return joint
 
     def _is_current(self, unit: Unit) -> bool:
         """Nothing of the unit has changed since the batch was taken; else what still waits is tried in the next one."""

@@ -55,6 +55,8 @@ class Picture:
         self.unread = Unread(self.quotas)
         self.ledger_starts = 0
         self.changed_gangs: set[str] = set()
+        self.loose: set[Name] = set()
+        """Names whose decision is settled, or may become so while nobody judges the name: its object is not seen."""
         self.now = 0.0
         self.now_ms = 0
         self.room_came_back = False
@@ -70,6 +72,7 @@ class Picture:
     def reset_state(self) -> None:
         """STATE starts over. Nodes disappear until they are read again; decisions go on holding their room."""
         self.book.reset_state()
+        self.loose = set(self.book.ledger.decisions)
         for name in list(self.nodes.names):
             self.nodes.see_node(name, None)
         for waiting in list(self.queue.waiting):
@@ -206,12 +209,17 @@ class Picture:
     def _judge(self, name: Name) -> None:
         """Put a name into the queue or take it out, as the book now has it."""
         seen = self.book.seen(name)
+        decision = self.book.open_decision(name)
+        holds = decision is not None and seen is not None and seen.uid == decision.uid
+        if holds or name not in self.book.ledger.decisions:
+            self.loose.discard(name)
+        else:
+            self.loose.add(name)
         gang_id = ""
         if name[0]:
             # A member that has ended counts until it is deleted.
             pod = seen if isinstance(seen, Pod) and self.is_ours(seen) else None
-            decided = pod is not None and self.book.open_decision(name) is not None
-            gang_id = self.gangs.see_pod(name, pod, decided=decided)
+            gang_id = self.gangs.see_pod(name, pod, decided=pod is not None and decision is not None)
         group = self.gangs.group_of(gang_id) if gang_id else ""
         if seen is None or not self.is_pending(seen) or not self.is_mine(group or seen.uid):
             self.queue.drop(name)

@@ -33,7 +33,7 @@ class Tidying:
         settled = [
             name
             for name, held in picture.book.ledger.decisions.items()
-            if picture.is_mine(held.decision.uid) and picture.book.is_settled(held.decision)
+            if name in picture.loose and picture.is_mine(held.decision.uid) and picture.book.is_settled(held.decision)
         ]
         stamps = self._idle_stamps()
         if settled or stamps:

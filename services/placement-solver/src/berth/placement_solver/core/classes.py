@@ -49,7 +49,7 @@ UNSUPPORTED_RESOURCES: Final = (names.RDMA, names.FPGA, names.NPU_CORE, names.NP
 
 @dataclass(eq=False)
 class PodClass:
-    """One class, compiled against the columns of `Nodes`. The caches belong to `core.cost`."""
+    """One class, compiled against the columns of `Nodes`. The caches belong to `core.cost` and `core.explain`."""
 
     index: int
     template: PodTemplate
@@ -68,6 +68,9 @@ class PodClass:
     liked: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
     cost: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
     cost_at: int = 0
+    nowhere: tuple[Reason, ...] = ()
+    """Why no node took it when `cost_at` was `nowhere_at`."""
+    nowhere_at: int = -1
 
 
 class _Key(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):

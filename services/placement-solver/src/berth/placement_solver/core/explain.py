@@ -47,8 +47,17 @@ def not_on(cls: PodClass, name: str, nodes: Nodes, costs: Costs) -> tuple[Reason
 
 
 def nowhere(cls: PodClass, nodes: Nodes, costs: Costs) -> tuple[Reason, ...]:
-    """The reasons for which no node takes a pod of this class, most frequent first."""
+    """The reasons for which no node takes a pod of this class, most frequent first.
+
+    They are worked out once for as long as no node changes: replicas are refused by the hundred.
+    """
     costs.of(cls)
+    if cls.nowhere_at != cls.cost_at:
+        cls.nowhere, cls.nowhere_at = _nowhere(cls, nodes), cls.cost_at
+    return cls.nowhere
+
+
+def _nowhere(cls: PodClass, nodes: Nodes) -> tuple[Reason, ...]:
     alive = nodes.alive[: len(nodes)]
     if not alive.any():
         return (Reason(code="nodes", message="there are no nodes", repair="add a node"),)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from berth.contracts import names
 from berth.placement_solver.core.classes import PodClass
-from berth.placement_solver.core.devices import NoRoom, Slot, Want, allocate, charge, fill_memory
+from berth.placement_solver.core.devices import NoRoom, Slot, Want, allocate, charge, fill_memory, offers_of
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.resources.amounts import Amounts, format_amount
 
@@ -127,7 +127,7 @@ def _free_of(name: str, nodes: Nodes, row: int) -> int:
 def _devices(slots: Sequence[Slot], want: Want, count: int) -> tuple[int, list[str]] | None:
     """How many devices to free, the least used first, and in words which (part); None: not even all would do."""
     freed: dict[int, Slot] = {}
-    waiting = sorted((slot for slot in slots if _useful(slot, want, count)), key=_used_part)
+    waiting = sorted(_useful(slots, want, count), key=_used_part)
     while not _serve([freed.get(slot.minor, slot) for slot in slots], want, count):
         if not waiting:
             return None
@@ -141,10 +141,11 @@ def _devices(slots: Sequence[Slot], want: Want, count: int) -> tuple[int, list[s
     return len(mine), shares + cards
 
 
-def _useful(slot: Slot, want: Want, count: int) -> bool:
-    """Freeing the device would help: it serves then, and does not now (or may serve several pods)."""
-    one = want._replace(instances=1)
-    return _serve([slot._replace(used=want.family.zero)], one, 1) and (count > 1 or not _serve([slot], one, 1))
+def _useful(slots: Sequence[Slot], want: Want, count: int) -> list[Slot]:
+    """Devices that would help if they were freed: they serve then, and do not now (or may serve several pods)."""
+    emptied = offers_of([slot._replace(used=want.family.zero) for slot in slots], want)
+    serving = offers_of(slots, want) if count == 1 else {}
+    return [slot for slot in slots if slot.minor in emptied and slot.minor not in serving]
 
 
 def _serve(slots: Sequence[Slot], want: Want, count: int) -> bool:

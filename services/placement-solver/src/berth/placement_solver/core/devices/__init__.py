@@ -5,7 +5,7 @@ Amounts are integer vectors over the columns of a device family (:mod:`.columns`
 holds which device is counted elsewhere and comes in as free amounts.
 """
 
-from berth.placement_solver.core.devices.allocate import allocate
+from berth.placement_solver.core.devices.allocate import allocate, offers_of
 from berth.placement_solver.core.devices.columns import FPGA, GPU, RDMA, Family, Vector
 from berth.placement_solver.core.devices.fleet import Fleet
 from berth.placement_solver.core.devices.gpus import allocate_gpus
@@ -38,6 +38,7 @@ __all__ = [
     "device_grants",
     "fill_memory",
     "gpu_want",
+    "offers_of",
     "release",
     "scoring_of",
     "slots_of_inventory",

@@ -1,18 +1,47 @@
 """From counts back to claims: each pod placed on the node that the model chose, checked against the exact room.
 
 What does not hold exactly (shares that fit a sum but no card) is left out; a gang that falls below its minimum by that
-is taken back whole. So the result is always feasible, whatever the model said.
+is taken back whole. So the result is always feasible, whatever the model said. Whoever fits beside it is placed one by
+one: the room that the model left is nobody's, and nothing would wake who waits for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from berth.contracts.base import Reason
 from berth.contracts.ledger import GangRef
 from berth.placement_solver.core.joint.problem import Layout
-from berth.placement_solver.core.plan import Placement, Unit
+from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.solve import Solver, Trial
 from berth.transaction.claims import Name
+
+CROWDED_OUT: Final = Reason(code="contention", message="the room goes to a gang or to pods that need it more")
+
+
+def joint_solution(
+    counts: Sequence[Sequence[int]],
+    layout: Layout,
+    units: Sequence[Unit],
+    plain: Solution,
+    solver: Solver,
+    trial: Trial,
+    plan: str,
+) -> Solution:
+    """A result as a whole plan for the units, its claims applied to the trial.
+
+    `plain` is the plan without the model: who was refused there already keeps those reasons.
+    """
+    placements = expand(counts, layout, units, solver, trial, plan)
+    placed = {placement.candidate.name for placement in placements}
+    rest = [unit for unit in units if placed.isdisjoint(candidate.name for candidate in unit.candidates)]
+    placements += solver.solve(rest, trial, plan).placements
+    placed = {placement.candidate.name for placement in placements}
+    reasons = {refusal.candidate.name: refusal for refusal in plain.refusals}
+    left = [candidate for unit in units for candidate in unit.candidates if candidate.name not in placed]
+    refusals = [reasons.get(candidate.name, Refusal(candidate, (CROWDED_OUT,))) for candidate in left]
+    return Solution(tuple(placements), tuple(refusals))
 
 
 def expand(
