@@ -90,7 +90,7 @@ def test_a_line_break_cannot_be_smuggled_into_headers() -> None:
         _hpub("s", "", b"", {"a": "b\r\nc: d"})
 
 
-@pytest.mark.parametrize("subject", ["", "a b", "a\r\nPUB b 0", "a\x00"])
+@pytest.mark.parametrize("subject", ["", " ", "a b", "a ", "\ta", "a\r\nPUB b 0", "a\x00"])
 async def test_an_illegal_subject_is_refused(bus: Any, subject: str) -> None:
     with pytest.raises(BadSubjectError):
         bus._link.client.post(subject, b"", "", None)

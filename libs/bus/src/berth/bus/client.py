@@ -28,7 +28,6 @@ from berth.bus.settings import BusSettings
 
 log = logging.getLogger(__name__)
 
-_ILLEGAL_SUBJECT = re.compile(r"[\s\x00]|^$")
 _ILLEGAL_HEADER = re.compile(r"[\r\n]")
 _NO_HEADERS: Mapping[str, str] = {}
 
@@ -221,8 +220,13 @@ def check_publish(subject: str, payload: bytes, reply: str, max_payload: int) ->
     """Raises MaxPayloadError or BadSubjectError for what must not be sent."""
     if len(payload) > max_payload:
         raise MaxPayloadError
-    if _ILLEGAL_SUBJECT.search(subject) or (reply and _ILLEGAL_SUBJECT.search(reply)):
+    if not _is_subject(subject) or (reply and not _is_subject(reply)):
         raise BadSubjectError
+
+
+def _is_subject(text: str) -> bool:
+    """Whether it is one word on a line of the protocol: not empty, no white space, no NUL."""
+    return text.split() == [text] and "\0" not in text
 
 
 def wire_headers(headers: Mapping[str, str]) -> bytes:

@@ -17,7 +17,6 @@ from berth.bus.errors import BusError, Denied, Disconnected, NoAnswer, TimedOut,
 from berth.bus.keys import VALUE_BYTES_MAX, check_key
 from berth.bus.link import Link
 from berth.bus.port import Committed, Refused, Stored, Unknown, Write
-from berth.bus.replies import answer
 from berth.bus.topology import TOMBSTONE_TTL_S
 
 BATCH_MAX = 1_000
@@ -59,7 +58,7 @@ class Ledger:
         batch, last = self._link.token(), writes[-1]
         subject = self._prefix + last.key
         try:
-            with self._link.replies.expect(subject) as (reply, future):
+            with self._link.replies.expect(subject) as expected:
                 generation = self._link.generation
                 for number, write in enumerate(writes, 1):
                     if self._link.generation != generation:
@@ -67,9 +66,9 @@ class Ledger:
                     headers = _headers(write, batch, number, commit=write is last)
                     if traceparent:
                         headers[h.TRACEPARENT] = traceparent
-                    to = reply if write is last else ""
+                    to = expected.reply if write is last else ""
                     await self._link.publish(self._prefix + write.key, write.value or b"", reply=to, headers=headers)
-                return _outcome(await answer(subject, future, TIMEOUT_S))
+                return _outcome(await expected.answer(TIMEOUT_S))
         except (Disconnected, TimedOut) as error:
             return Unknown(describe(error))
         except NoAnswer:

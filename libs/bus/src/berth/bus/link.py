@@ -20,7 +20,7 @@ from berth.bus.complaints import Complaints
 from berth.bus.dialing import Dialer, barrier, shut
 from berth.bus.errors import BusError, Disconnected, describe
 from berth.bus.port import Clock
-from berth.bus.replies import Replies, answer
+from berth.bus.replies import Replies
 from berth.bus.settings import BusSettings
 from berth.bus.subscription import LinkSubscription
 from berth.bus.tasks import end_tasks
@@ -51,6 +51,7 @@ class Link:
         self._client: BusClient | None = None
         self._closed = False
         self._lost = asyncio.Event()
+        self._watcher: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._subscriptions: dict[LinkSubscription, None] = {}
         self._on_connect: list[Callable[[BusClient], Awaitable[None]]] = []
@@ -123,12 +124,20 @@ class Link:
         metrics.CONNECTED.set(1)
         self.connected.set()
         log.info("connected to the bus", extra={"server_version": str(client.connected_server_version)})
-        while client.is_connected:
-            with contextlib.suppress(asyncio.TimeoutError):
-                async with asyncio.timeout(WATCH_INTERVAL_S):
-                    await self._lost.wait()
-                    break
+        self._watch(client)
+        try:
+            await self._lost.wait()
+        finally:
+            if self._watcher is not None:
+                self._watcher.cancel()
         log.warning("connection to the bus lost")
+
+    def _watch(self, client: BusClient) -> None:
+        """Look from time to time whether there still is a connection."""
+        if client.is_connected:
+            self._watcher = asyncio.get_running_loop().call_later(WATCH_INTERVAL_S, self._watch, client)
+        else:
+            self._lost.set()
 
     def _drop(self) -> None:
         """Tell everybody who waits for this connection."""
@@ -185,9 +194,9 @@ class Link:
         self, subject: str, payload: bytes = b"", *, timeout_s: float, headers: dict[str, str] | None = None
     ) -> Delivery:
         """One answer. Raises Disconnected, Denied, NoAnswer or TimedOut."""
-        with self.replies.expect(subject) as (reply, future):
-            await self.publish(subject, payload, reply=reply, headers=headers)
-            return await answer(subject, future, timeout_s)
+        with self.replies.expect(subject) as expected:
+            await self.publish(subject, payload, reply=expected.reply, headers=headers)
+            return await expected.answer(timeout_s)
 
     # --- subscribing --------------------------------------------------------------------------------------------------
 

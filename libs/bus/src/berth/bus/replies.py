@@ -7,12 +7,10 @@ user may not read its answers at all.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
 
 from berth.bus import headers as h
 from berth.bus.client import Delivery
-from berth.bus.errors import Denied, Disconnected, NoAnswer, TimedOut
+from berth.bus.errors import BusError, Denied, Disconnected, NoAnswer, TimedOut
 
 
 class Replies:
@@ -22,32 +20,22 @@ class Replies:
         self._prefix = f"{inbox}."
         self.subject = f"{self._prefix}*"
         self._tokens = 0
-        self._waiting: dict[str, tuple[str, asyncio.Future[Delivery]]] = {}
+        self._waiting: dict[str, Expected] = {}  # by the subject of the answer
         self._is_deaf = False
 
-    @contextlib.contextmanager
-    def expect(self, subject: str) -> Iterator[tuple[str, asyncio.Future[Delivery]]]:
-        """A reply subject and the future of the first answer to it, for `answer`."""
+    def expect(self, subject: str) -> Expected:
+        """The first answer to a request on this subject; enter it before the request is sent."""
         self._tokens += 1
-        token = f"{self._tokens:x}"
-        future: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
-        self._waiting[token] = (subject, future)
+        expected = Expected(subject, f"{self._prefix}{self._tokens:x}", self._waiting)
         if self._is_deaf:
-            future.set_exception(Denied(self.subject))
-        try:
-            yield self._prefix + token, future
-        finally:
-            self._waiting.pop(token, None)
-            if future.done() and not future.cancelled():
-                future.exception()
-            else:
-                future.cancel()
+            expected.fail(Denied(self.subject))
+        return expected
 
     def take(self, msg: Delivery) -> None:
         """An answer came in; those that nobody waits for any more are dropped."""
-        waiting = self._waiting.get(msg.subject[len(self._prefix) :])
-        if waiting is not None and not waiting[1].done():
-            waiting[1].set_result(msg)
+        expected = self._waiting.get(msg.subject)
+        if expected is not None:
+            expected.take(msg)
 
     def begin(self) -> None:
         """Another connection: its user may be one who reads answers."""
@@ -55,10 +43,9 @@ class Replies:
 
     def lose(self) -> None:
         """The connection was lost: no answer comes any more."""
-        waiting, self._waiting = self._waiting, {}
-        for _, future in waiting.values():
-            if not future.done():
-                future.set_exception(Disconnected("connection to the bus lost"))
+        for expected in self._waiting.values():
+            expected.fail(Disconnected("connection to the bus lost"))
+        self._waiting.clear()
 
     def deny(self, operation: str, subject: str) -> str:
         """Fail what waits for a subject in lower case; how it is really spelt, as far as that is known.
@@ -66,22 +53,58 @@ class Replies:
         Without the subscription to the answers everything fails, now and until the next connection.
         """
         deaf = operation == "subscription" and subject == self.subject.lower()
-        waiting = [(wanted, future) for wanted, future in self._waiting.values() if deaf or wanted.lower() == subject]
-        spelt = self.subject if deaf else waiting[0][0] if waiting else subject
+        waiting = [each for each in self._waiting.values() if deaf or each.subject.lower() == subject]
+        spelt = self.subject if deaf else waiting[0].subject if waiting else subject
         self._is_deaf = self._is_deaf or deaf
-        for _, future in waiting:
-            if not future.done():
-                future.set_exception(Denied(spelt))
+        for expected in waiting:
+            expected.fail(Denied(spelt))
         return spelt
 
 
-async def answer(subject: str, future: asyncio.Future[Delivery], timeout_s: float) -> Delivery:
-    """Wait for what `Replies.expect` promised. Raises Disconnected, Denied, NoAnswer or TimedOut."""
-    try:
-        async with asyncio.timeout(timeout_s):  # unlike wait_for, it never swallows a cancellation
-            msg = await future
-    except TimeoutError:
-        raise TimedOut(f"no answer within {timeout_s:g} s: {subject}") from None
-    if not msg.data and msg.headers and msg.headers.get(h.STATUS) == h.NO_RESPONDERS:
-        raise NoAnswer(f"nobody listens: {subject}")
-    return msg
+class Expected:
+    """The first answer to one request, while its `with` block lasts.
+
+    `subject` is that of the request, `reply` the one to answer on.
+    """
+
+    def __init__(self, subject: str, reply: str, waiting: dict[str, Expected]) -> None:
+        self.subject = subject
+        self.reply = reply
+        self._waiting = waiting
+        self._future: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
+
+    def __enter__(self) -> Expected:
+        self._waiting[self.reply] = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._waiting.pop(self.reply, None)
+        future = self._future
+        if future.done() and not future.cancelled():
+            future.exception()  # a failure that nobody waited for is none
+        else:
+            future.cancel()
+
+    def take(self, msg: Delivery) -> None:
+        """This is it, unless there is one already."""
+        if not self._future.done():
+            self._future.set_result(msg)
+
+    def fail(self, error: BusError) -> None:
+        """None will come."""
+        if not self._future.done():
+            self._future.set_exception(error)
+
+    async def answer(self, timeout_s: float) -> Delivery:
+        """Wait for it. Raises Disconnected, Denied, NoAnswer or TimedOut."""
+        timer = asyncio.get_running_loop().call_later(timeout_s, self._expire, timeout_s)
+        try:
+            msg = await self._future  # bare: unlike wait_for, this never swallows a cancellation
+        finally:
+            timer.cancel()
+        if not msg.data and msg.headers and msg.headers.get(h.STATUS) == h.NO_RESPONDERS:
+            raise NoAnswer(f"nobody listens: {self.subject}")
+        return msg
+
+    def _expire(self, timeout_s: float) -> None:
+        self.fail(TimedOut(f"no answer within {timeout_s:g} s: {self.subject}"))

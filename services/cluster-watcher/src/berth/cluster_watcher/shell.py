@@ -234,12 +234,14 @@ class Term:
 
     async def _tick(self) -> None:
         reported: dict[str, str] = {}
+        whole = [source for source in self.sources if not source.scope.only_key]
+        plurals = [source.scope.kind.plural for source in whole]
+        gauges = [(metrics.OBJECTS.labels(plural), metrics.SYNCED.labels(plural)) for plural in plurals]
         async for _ in Periodic(self._context.clock, TICK_S).ticks():
+            for source, (objects, synced) in zip(whole, gauges, strict=True):
+                objects.set(len(self._shelf.keys(source.scope.kind.prefix)))
+                synced.set(source.synced and source.refusal is None)
             for source in self.sources:
-                if not source.scope.only_key:
-                    plural = source.scope.kind.plural
-                    metrics.OBJECTS.labels(plural).set(len(self._shelf.keys(source.scope.kind.prefix)))
-                    metrics.SYNCED.labels(plural).set(source.synced and source.refusal is None)
                 how = source.describe() if source.refusal is not None else ""
                 if how and reported.get(source.scope.name) != how:
                     say = self._context.log.info if how == NOT_INSTALLED else self._context.log.warning
