@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.libs.invariants.stage import gang, stage
+from tests.libs.invariants.stage import gang, stage, stranger
+from tests.libs.invariants.story import Story
 
 from berth.contracts import names
 
@@ -71,4 +72,29 @@ def test_a_gang_whose_member_leaves_while_it_is_bound() -> None:
     story.delete("pods", "g2")
     story.bind("g1")
     story.wait(5)
+    assert story.broken == []
+
+
+def test_a_bind_takes_nothing_from_a_reservation_though_a_stranger_came_after_its_decision() -> None:
+    story = Story()
+    story.node("n1", cpu="8")
+    story.reservation(cpu="4")
+    story.pod("a", cpu="4")
+    story.place("a")
+    stranger(story, "1")
+    story.wait(11)
+    story.bind("a")
+    assert story.broken == []
+    story.pod("b", cpu="1")
+    story.place("b")
+    assert story.broken == ["I10b"]
+
+
+def test_a_stranger_that_came_a_moment_ago_leaves_a_reservation_what_it_had() -> None:
+    story = Story()
+    story.node("n1", cpu="8")
+    story.reservation(cpu="4")
+    stranger(story, "1")
+    story.pod("a", cpu="4")
+    story.place("a")
     assert story.broken == []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.libs.invariants.stage import stage
-from tests.libs.invariants.story import Json, Story
+from tests.libs.invariants.stage import stage, stranger
+from tests.libs.invariants.story import Story
 
 LATE_S = 11.0
 
@@ -12,13 +12,6 @@ LATE_S = 11.0
 def lower(story: Story) -> None:
     """Group blue may use nothing any more."""
     story.change("elasticquotas", "blue", {"spec": {"max": {"cpu": "0"}, "min": {"cpu": "0"}}})
-
-
-def stranger(story: Story, cpu: str) -> None:
-    """A pod that another scheduler has bound to n1."""
-    requests = {"requests": {"cpu": cpu}}
-    spec: Json = {"schedulerName": "other", "nodeName": "n1", "containers": [{"name": "main", "resources": requests}]}
-    story.put("pods", "foreign", {"spec": spec, "status": {"phase": "Running"}}, "default")
 
 
 @pytest.mark.parametrize(("waited_s", "broken"), [(9.0, []), (LATE_S, ["I2"])])

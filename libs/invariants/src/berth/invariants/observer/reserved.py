@@ -44,6 +44,7 @@ class Reserved:
         self._by_uid: dict[str, Kept] = {}
         self._on_node: dict[str, set[str]] = {}
         self._users: dict[str, str] = {}
+        self._taken: dict[str, tuple[Any, ...]] = {}
         self._specs: dict[str, tuple[Any, float, CompiledOwners, bool]] = {}
         self._seen: dict[str, Watched] = {}
 
@@ -101,6 +102,7 @@ class Reserved:
         hold = self._room.holds.get(uid)
         if hold is None:
             self._users.pop(uid, None)
+            self._taken.pop(uid, None)
             return
         used = read_reservation_uid(pod.annotations) if hold.is_bound else decision.reservation_uid if decision else ""
         if used:
@@ -110,7 +112,12 @@ class Reserved:
                 self._judge_single_use(used, hold)
         else:
             self._users.pop(uid, None)
-        if hold.is_ours and self._on_node.get(hold.node) and used not in self._on_node[hold.node]:
+        # A bind takes nothing: strangers may have come since its decision.
+        before, taken = self._taken.get(uid), (hold.node, hold.amounts, hold.devices, used)
+        self._taken[uid] = taken
+        if before == taken or not hold.is_ours or not self._on_node.get(hold.node):
+            return
+        if used not in self._on_node[hold.node]:
             self._judge_room(hold.node, hold.amounts, hold.devices)
 
     # --- inside ------------------------------------------------------------------------------------------------------
@@ -156,7 +163,7 @@ class Reserved:
     def _judge_room(self, node: str, wanted: Mapping[str, int], minors: tuple[tuple[Minor, int], ...]) -> None:
         """Holders of the node, and what its reservations have left, fit together in what was just taken."""
         limit = self._room.nodes.get(node)
-        holds = list(self._room.on_node.get(node, {}).values())
+        holds = [hold for hold in self._room.on_node.get(node, {}).values() if self._room.is_known(hold)]
         here = [self._by_uid[uid] for uid in sorted(self._on_node.get(node, ()))]
         if limit is None or self._room.doubt.covers((*(each.uid for each in holds), *(each.uid for each in here))):
             return

@@ -96,6 +96,10 @@ class Room:
         """By `sight`: what has been so since then everybody can have seen."""
         return self.sight.now_s - self.lag_s
 
+    def is_known(self, hold: Hold) -> bool:
+        """Everybody can have seen it: a pod of ours, or a stranger that has been there for a while."""
+        return hold.is_ours or hold.since_s <= self.seen_s
+
     def regroup(self) -> None:
         """Quota groups have come, gone, or moved: work out anew who is charged. Nobody has taken anything by that."""
         for uid, hold in list(self.holds.items()):
@@ -109,7 +113,7 @@ class Room:
         """Who is known to hold devices of a node of which nobody can say which they are."""
         for hold in self.on_node.get(node, {}).values():
             wants = any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())
-            if wants and not hold.devices and self._is_known(hold):
+            if wants and not hold.devices and self.is_known(hold):
                 yield hold.text
 
     def line_of(self, group: str) -> tuple[str, ...]:
@@ -182,7 +186,7 @@ class Room:
     def _beyond(
         self, promise: str, subject: str, resource: str, most: int, holders: Callable[[], Iterator[tuple[Hold, int]]]
     ) -> None:
-        held = [(hold, amount) for hold, amount in holders() if amount and self._is_known(hold)]
+        held = [(hold, amount) for hold, amount in holders() if amount and self.is_known(hold)]
         # A decision that is in doubt may overlap with others, before and after it is bound; bound pods may not.
         for counted in (
             [each for each in held if not self.doubt.covers((each[0].uid,))],
@@ -196,9 +200,6 @@ class Room:
                 text = f"{subject}: {total} of {most} {resource}: {listed}"
                 self._verdicts.add(promise, f"{subject}, {resource}", text)
                 return
-
-    def _is_known(self, hold: Hold) -> bool:
-        return hold.is_ours or hold.since_s <= self.seen_s
 
     def _of_minor(self, minor: Minor) -> Callable[[], Iterator[tuple[Hold, int]]]:
         def holders() -> Iterator[tuple[Hold, int]]:
