@@ -20,8 +20,8 @@ SPECIAL: Final = {
     for name, each in sorted(vars(tempers).items())
     if isinstance(each, Temper) and each is not tempers.LOWERED
 }
-"""By name. Left out is where a solver does not hear of a lowered limit: what it takes before anybody has used the new one
-depends on whose the first pods are."""
+"""By name. Left out is where a solver does not hear of a lowered limit: what it takes before anybody has used the new
+limit depends on whose the first pods are."""
 
 
 def kind_of(seed: int) -> tuple[str, Temper]:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from berth.placement_solver.core.joint import model
 from berth.placement_solver.core.joint.contention import is_contended, worth
-from berth.placement_solver.core.joint.expand import CROWDED_OUT, expand, joint_solution
+from berth.placement_solver.core.joint.expand import CROWDED_OUT, joint_solution
 from berth.placement_solver.core.joint.problem import JointProblem, write_down
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.optimiser import Optimiser
-from berth.testing.builders import pod
+from berth.testing.builders import gpu_slots, pod
 
 READY = """
 import struct, sys
@@ -212,9 +212,8 @@ def contended(solving):
     return run
 
 
-def test_room_that_a_result_leaves_is_given_to_whoever_fits(solving):
-    run = contended(solving)
-    run.pod(pod("second").requests(cpu=1000))
+def joint(run, counted):
+    """The plan of a result that places so many of each item on each node, and the greedy one; items by first member."""
     picture = run.picture
     units, _ = picture.batch(100)
     units.sort(key=lambda unit: bool(unit.needed))
@@ -223,15 +222,65 @@ def test_room_that_a_result_leaves_is_given_to_whoever_fits(solving):
     trial.undo()
     written = write_down(units, picture.nodes, picture.solver.costs, picture.quotas, 5.0)
     assert written is not None
-    # The gang alone: a result may be cut short by its budget of time.
-    counts = [
-        [0] * len(written[1].rows) if candidates[0].name[1] in ("first", "second") else [2, 0]
-        for candidates in written[1].items
-    ]
-    found = joint_solution(counts, written[1], units, greedy, picture.solver, trial, "better")
-    assert {p.candidate.name[1]: p.claim.node for p in found.placements} == {"m0": "big", "m1": "big", "first": "small"}
-    assert [(each.candidate.name[1], each.reasons) for each in found.refusals] == [("second", (CROWDED_OUT,))]
+    layout = written[1]
+    names = [picture.nodes.names[row] for row in layout.rows]
+    counts = [[counted.get(each[0].name[1], {}).get(name, 0) for name in names] for each in layout.items]
+    found = joint_solution(counts, layout, units, greedy, picture.solver, trial, "better")
     assert run.verifier.check([placement.claim for placement in found.placements]) == []
+    return found, {p.candidate.name[1]: p.claim.node for p in found.placements}
+
+
+def told(solution):
+    return {refusal.candidate.name[1]: [reason.code for reason in refusal.reasons] for refusal in solution.refusals}
+
+
+def test_room_that_a_result_leaves_is_given_to_whoever_fits(solving):
+    run = contended(solving)
+    run.pod(pod("second").requests(cpu=1000))
+    # The gang alone: a result may be cut short by its budget of time.
+    found, placed = joint(run, {"m0": {"big": 2}})
+    assert placed == {"m0": "big", "m1": "big", "first": "small"}
+    assert [(each.candidate.name[1], each.reasons) for each in found.refusals] == [("second", (CROWDED_OUT,))]
+
+
+def test_members_that_a_gang_begins_without_are_placed_beside_it(solving):
+    run = contended(solving)
+    for name in ("ga", "gb"):
+        run.node(name, cpu=500)
+        run.devices(name, gpu_slots(2))
+    run.pods(pod(f"s{index}").requests(cpu=100).share(60).gang("s", 2) for index in range(3))
+    # The shares of three fit two cards as a sum only.
+    found, placed = joint(run, {"m0": {"big": 2}, "s0": {"ga": 3}})
+    assert {name: node for name, node in placed.items() if name[0] == "s"} == {"s0": "ga", "s1": "ga", "s2": "gb"}
+    assert {p.gang.size for p in found.placements if p.candidate.name[1][0] == "s"} == {3}
+    order = [p.gang.name for p in found.placements if p.gang]
+    assert order == sorted(order, key=order.index), "placements of one gang stand together"
+
+
+def test_a_member_left_out_of_a_gang_that_begins_hears_what_itself_lacks(solving):
+    run = solving()
+    run.node("big", cpu=4000)
+    run.node("small", cpu=1000)
+    run.pod(pod("first").requests(cpu=1000))
+    run.pods(pod(f"m{index}").requests(cpu=2000).gang("g", 2) for index in range(3))
+    found, placed = joint(run, {"m0": {"big": 2}})
+    assert placed == {"m0": "big", "m1": "big", "first": "small"}
+    [refusal] = found.refusals
+    assert refusal.candidate.name[1] == "m2"
+    assert refusal.gang == "default/g"
+    assert [reason.message for reason in refusal.reasons] == ["Insufficient cpu"]
+
+
+def test_whose_quota_goes_to_a_gang_hears_of_the_quota(solving):
+    run = solving()
+    for number in range(4):
+        run.node(f"n{number}", cpu=64000)
+    run.quota("q", runtime={"cpu": 4000}, max={"cpu": 9000}, limits=["cpu"])
+    run.pod(pod("a").requests(cpu=1000).quota("q"))
+    run.pods(pod(f"m{index}").requests(cpu=2000).gang("g", 2).quota("q") for index in range(2))
+    found, placed = joint(run, {"m0": {"n0": 2}})
+    assert placed == {"m0": "n0", "m1": "n0"}
+    assert told(found) == {"a": ["quota"]}
 
 
 def test_it_beats_greed_on_a_contended_gang(solving):
@@ -249,7 +298,7 @@ def test_it_beats_greed_on_a_contended_gang(solving):
     assert written is not None
     question = msgspec.msgpack.decode(msgspec.msgpack.encode(written[0]), type=JointProblem)
     found = model.solve(question)
-    placements = expand(found.counts, written[1], units, picture.solver, trial, "better")
+    placements = joint_solution(found.counts, written[1], units, greedy, picture.solver, trial, "better").placements
     assert worth(placements) > worth(greedy.placements)
     assert {p.candidate.name[1]: p.claim.node for p in placements} == {"first": "small", "m0": "big", "m1": "big"}
     assert run.verifier.check([placement.claim for placement in placements]) == []

@@ -2,12 +2,13 @@
 
 What does not hold exactly (shares that fit a sum but no card) is left out; a gang that falls below its minimum by that
 is taken back whole. So the result is always feasible, whatever the model said. Whoever fits beside it is placed one by
-one: the room that the model left is nobody's, and nothing would wake who waits for it.
+one, members that a gang begins without included: the room that the model left is nobody's, and nothing would wake who
+waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from berth.contracts.base import Reason
@@ -31,23 +32,30 @@ def joint_solution(
 ) -> Solution:
     """A result as a whole plan for the units, its claims applied to the trial.
 
-    `plain` is the plan without the model: who was refused there already keeps those reasons.
+    Whom `plain`, the plan without the model, would have placed is told where the room goes, unless it is the quota that
+    is used up.
     """
-    placements = expand(counts, layout, units, solver, trial, plan)
-    placed = {placement.candidate.name for placement in placements}
-    rest = [unit for unit in units if placed.isdisjoint(candidate.name for candidate in unit.candidates)]
-    placements += solver.solve(rest, trial, plan).placements
-    placed = {placement.candidate.name for placement in placements}
-    reasons = {refusal.candidate.name: refusal for refusal in plain.refusals}
-    left = [candidate for unit in units for candidate in unit.candidates if candidate.name not in placed]
-    refusals = [reasons.get(candidate.name, Refusal(candidate, (CROWDED_OUT,))) for candidate in left]
-    return Solution(tuple(placements), tuple(refusals))
+    begun = _expand(counts, layout, units, solver, trial, plan)
+    placements: list[Placement] = []
+    refusals: list[Refusal] = []
+    for unit, placed in zip(units, begun, strict=True):
+        beside = _members_beside(unit, placed, solver, trial, plan) if placed else solver.solve((unit,), trial, plan)
+        placements += _named(unit, (*placed, *beside.placements))
+        refusals += beside.refusals
+    had_room = {placement.candidate.name for placement in plain.placements}
+    return Solution(tuple(placements), tuple(_crowded_out(refusals, had_room)))
 
 
-def expand(
+def _crowded_out(refusals: Iterable[Refusal], had_room: set[Name]) -> Iterable[Refusal]:
+    for refusal in refusals:
+        is_full = all(reason.code != "quota" for reason in refusal.reasons)
+        yield refusal._replace(reasons=(CROWDED_OUT,)) if is_full and refusal.candidate.name in had_room else refusal
+
+
+def _expand(
     counts: Sequence[Sequence[int]], layout: Layout, units: Sequence[Unit], solver: Solver, trial: Trial, plan: str
-) -> list[Placement]:
-    """The placements of a result, their claims applied to the trial."""
+) -> list[list[Placement]]:
+    """What the result places of each unit."""
     wanted: dict[Name, int] = {}
     for candidates, row_counts in zip(layout.items, counts, strict=True):
         waiting = iter(candidates)
@@ -56,10 +64,7 @@ def expand(
                 candidate = next(waiting, None)
                 if candidate is not None:
                     wanted[candidate.name] = row
-    placements: list[Placement] = []
-    for unit in units:
-        placements += _unit(unit, wanted, solver, trial, plan)
-    return placements
+    return [_unit(unit, wanted, solver, trial, plan) for unit in units]
 
 
 def _unit(unit: Unit, wanted: dict[Name, int], solver: Solver, trial: Trial, plan: str) -> list[Placement]:
@@ -77,7 +82,28 @@ def _unit(unit: Unit, wanted: dict[Name, int], solver: Solver, trial: Trial, pla
     if any(reached[gang] < minimum for gang, minimum in unit.needed.items()):
         trial.undo(start)
         return []
-    if unit.needed:
-        gang_ref = GangRef(name=unit.id, size=len(placed), strict=unit.strict)
-        return [placement._replace(gang=gang_ref) for placement in placed]
     return placed
+
+
+def _members_beside(unit: Unit, placed: Sequence[Placement], solver: Solver, trial: Trial, plan: str) -> Solution:
+    """The members that a gang begins without, each by itself."""
+    names = {placement.candidate.name for placement in placed}
+    more: list[Placement] = []
+    refusals: list[Refusal] = []
+    for candidate in unit.candidates:
+        if candidate.name in names:
+            continue
+        found = solver.place(candidate, trial, plan)
+        if isinstance(found, Placement):
+            more.append(found)
+        else:
+            refusals.append(Refusal(candidate, found, unit.gang_of.get(candidate.name, "")))
+    return Solution(tuple(more), tuple(refusals))
+
+
+def _named(unit: Unit, placements: Sequence[Placement]) -> list[Placement]:
+    """Placements of a gang say so, and how many there are."""
+    if not unit.needed:
+        return list(placements)
+    gang = GangRef(name=unit.id, size=len(placements), strict=unit.strict)
+    return [placement._replace(gang=gang) for placement in placements]
