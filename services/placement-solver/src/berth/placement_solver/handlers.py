@@ -145,7 +145,11 @@ class Handlers:
         units, held_back = picture.batch(self._limit)
         for waiting, reason in held_back:
             picture.queue.hold(waiting, (reason,), picture.now)
-            await self._telling.refused(waiting, (reason,), patient=True)
+        for waiting, reason in held_back:
+            if waiting.held and not waiting.ready:
+                await self._telling.refused(waiting, (reason,), patient=True)
+        if held_back:
+            units = [unit for unit in units if self._is_current(unit)]
         if not units:
             return bool(held_back)
         plan = f"{self._random.getrandbits(96):024x}"
@@ -270,7 +274,9 @@ class Handlers:
         if outcome.status == "committed":
             self._telling.traced(decisions, int(self._clock.now() * 1000))
             await self._follow_to(outcome.sequence)
-        picture.room.forget_assumed()
+        if picture.room.forget_assumed() and outcome.status == "committed":
+            # Who was refused for the sake of a pod that is gone, or of a plan that the view does not show.
+            picture.room_came_back = True
         return outcome
 
     def _is_behind(self, revisions: dict[str, int]) -> bool:
@@ -333,8 +339,8 @@ class Handlers:
 
     async def _refuse(self, refusal: Refusal) -> None:
         waiting = self.picture.queue.waiting.get(refusal.candidate.name)
-        if waiting is None:
-            return
+        if waiting is None or waiting.ready:
+            return  # what has changed since the batch was taken is tried again as it is now
         metrics.REFUSED.labels(refusal.reasons[0].code.split(" ")[0] if refusal.reasons else "none").inc()
         if self._may_lag(waiting, refusal.reasons):
             self.picture.queue.hold(waiting, refusal.reasons, self.picture.now)

@@ -17,7 +17,7 @@ from berth.contracts.reservation import ReservedRoom
 from berth.contracts.state import ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.classes import ClassTable
-from berth.placement_solver.core.groups import Gangs, pods_of
+from berth.placement_solver.core.groups import Gangs, Readiness, pods_of
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Unit
@@ -230,13 +230,20 @@ class Picture:
             self._wake_group(group)
 
     def _wake_group(self, group: str) -> None:
-        """A gang's membership changed: one waiting member stands up for all, if the group may be tried now."""
+        """A gang's membership changed, and the group may be tried now: one waiting member stands up for all.
+
+        Once that is enough for it to have begun, each stands for itself.
+        """
+        readiness: Readiness | None = None
         for name in pods_of(self.gangs.members_of_group(group), self.queue.waiting):
             waiting = self.queue.waiting[name]
-            if waiting.ready:
+            if waiting.tries and not waiting.ready:
+                continue
+            readiness = readiness or self.gangs.readiness(group)
+            if not readiness.ready:
                 return
-            if waiting.tries == 0 and self.gangs.readiness(group).ready:
-                self.queue.make_ready(waiting)
+            self.queue.make_ready(waiting)
+            if not readiness.satisfied:
                 return
 
     def _settle(self) -> None:
@@ -257,7 +264,7 @@ class Picture:
         self.room.on_change(claim, added)
         for observer in self._observers:
             observer(claim, added)
-        if not added:
+        if not added or (claim.is_reservation and claim.uid in self.reservations.known):
             self.room_came_back = True
 
     # --- decoding ----------------------------------------------------------------------------------------------------
@@ -287,7 +294,8 @@ class Picture:
             reservation = decode(value, Reservation)
             tracker.seen(reservation.version)
         self.book.see_reservation(key, reservation)
-        self.unread.room.see(name, reservation)
+        if self.unread.room.see(name, reservation):
+            self.room_came_back = True
         self._judge(key)
 
     def _read_node(self, name: str, value: bytes, deleted: bool) -> None:
@@ -308,6 +316,8 @@ class Picture:
     def _read_pod_group(self, rest: str, value: bytes, deleted: bool) -> None:
         namespace, name = namespaced(rest)
         group = None if deleted else decode(value, PodGroup)
+        known = self.gangs.gangs.get(f"{namespace}/{name}")
+        before = known.config if known else None
         gang_id = self.gangs.see_group(namespace, name, group)
         self.changed_gangs.add(gang_id)
         if group is None:
@@ -315,5 +325,11 @@ class Picture:
         else:
             self.pod_groups[gang_id] = group
         gang = self.gangs.gangs.get(gang_id)
-        for member in sorted(gang.children) if gang else ():
+        if gang is None:
+            return
+        for member in sorted(gang.children):
+            if gang.config != before and member in self.queue.waiting:
+                self.queue.waiting[member].tries = 0  # it was refused as a member of another gang, as it were
             self._judge(member)
+        if not gang.children:
+            self._wake_group(self.gangs.group_of(gang_id))

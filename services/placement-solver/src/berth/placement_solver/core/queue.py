@@ -73,7 +73,7 @@ class Queue:
         """Something waits, or what waits has changed; ready at once unless it is backing off unchanged."""
         known = self.waiting.get(name)
         if known is not None and known.object.uid == obj.uid:
-            changed = known.object.template != obj.template or known.object.attempt != obj.attempt
+            changed = _asked(known.object) != _asked(obj)
             if _quota_of(known.object) != _quota_of(obj):
                 known.named_at, known.named_version = now, obj.version
             known.object, known.group = obj, group
@@ -176,6 +176,12 @@ class Queue:
             waiting = self.waiting.get(name)
             if waiting is not None and not waiting.ready and waiting.retry_at == at:
                 self.make_ready(waiting)
+
+
+def _asked(obj: Pod | Reservation) -> tuple[object, ...]:
+    """What decides on its place, beside the room there is: of a pod also whose it is, for it may own a Reservation."""
+    own = obj.owners if isinstance(obj, Pod) else obj.required_node
+    return obj.template, obj.attempt, obj.problems, own
 
 
 def _quota_of(obj: Pod | Reservation) -> str:

@@ -58,11 +58,13 @@ class Room:
         for claim in claims:
             self._assumed[claim.name, claim.uid] = claim
 
-    def forget_assumed(self) -> None:
-        """Take back what was assumed and has not come true."""
-        for claim in list(self._assumed.values()):
+    def forget_assumed(self) -> bool:
+        """Take back what was assumed and has not come true; whether there was any."""
+        forgotten = list(self._assumed.values())
+        for claim in forgotten:
             self.apply(claim, -1)
         self._assumed.clear()
+        return bool(forgotten)
 
     def apply(self, claim: Claim, sign: int) -> None:
         """Charge (1) or give back (-1) a claim."""

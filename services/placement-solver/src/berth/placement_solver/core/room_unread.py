@@ -45,13 +45,15 @@ class UnreadRoom:
         for name in self._bound:
             self._compare(name)
 
-    def see(self, name: str, reservation: Reservation | None) -> None:
-        """STATE shows it, or with None no longer."""
+    def see(self, name: str, reservation: Reservation | None) -> bool:
+        """STATE shows it, or with None no longer; whether those who wait for its room may be tried again."""
+        before = self._unread.get(name)
         if reservation is None or not reservation.node or reservation.deleting or reservation.phase in FINISHED_PHASES:
             self._bound.pop(name, None)
         else:
             self._bound[name] = reservation
         self._compare(name)
+        return before is not None and self._unread.get(name) is not before
 
     def publish(self, name: str, room: ReservedRoom | None) -> None:
         """RESERVATION says this of it, or with None nothing more."""

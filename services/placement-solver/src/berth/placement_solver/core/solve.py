@@ -294,6 +294,9 @@ class Solver:
             message += f"; member {namespace}/{name} is unschedulable"
             tail = blamed.reasons if len(unit.candidates) == 1 else self._why_not_all(unit, needed, placed, blamed)
         head = Reason(code="gang", message=message)
+        if not any(reason.code == "quota" for reason in tail):
+            # Another member may do as well as the one that is blamed: quota that comes has to wake the gang, too.
+            tail += tuple(reason for refusal in failed for reason in refusal.reasons if reason.code == "quota")[:1]
         return [Refusal(candidate, (head, *tail), unit.gang_of[candidate.name]) for candidate in unit.candidates]
 
     def _why_not_all(self, unit: Unit, needed: int, placed: Sequence[Placement], blamed: Refusal) -> tuple[Reason, ...]:
