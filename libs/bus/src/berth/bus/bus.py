@@ -36,7 +36,7 @@ class Bus:
         self._settings = settings
         self._clock = clock
         self._random = random
-        self._owned: list[OwnedBucket] = []
+        self._owned: dict[OwnedBucket, None] = {}
         self._publishers: dict[str, Publisher] = {}
         self._ledger = Ledger(link, buckets.LEDGER)
         self._services: list[questions.Service] = []
@@ -71,7 +71,7 @@ class Bus:
         """End every task and the connection; what waits for an acknowledgement may be stored or not."""
         for service in self._services:
             await service.stop()
-        for owned in self._owned:
+        for owned in list(self._owned):
             await owned.close()
         for publisher in self._publishers.values():
             await publisher.close()
@@ -120,8 +120,12 @@ class Bus:
             sink=sink,
             keys=keys,
         )
-        self._owned.append(owned)
+        self._owned[owned] = None
+        owned.on_close = self._forget
         return owned
+
+    def _forget(self, owned: OwnedBucket) -> None:
+        self._owned.pop(owned, None)
 
     def ledger(self) -> Ledger:
         """Atomic batches and leader reads of the ledger."""

@@ -185,7 +185,7 @@ class DirectClient(Client):  # type: ignore[misc]  # nats-py carries no types
         if taker is None:
             await super()._process_msg(sid, subject, reply, data, headers)
         else:
-            self.hand_on(taker, Delivery(subject.decode(), reply.decode(), data, headers or b""))
+            self.hand_on(taker, Delivery(_text(subject), _text(reply), data, headers or b""))
 
     def post(self, subject: str, payload: bytes, reply: str, headers: Mapping[str, str] | None) -> bool:
         """Publish without waiting; False: the buffer is full, `publish` waits until it is not.
@@ -249,6 +249,11 @@ def _hpub(subject: str, reply: str, payload: bytes, headers: Mapping[str, str]) 
     )
 
 
+def _text(subject: bytes) -> str:
+    """A subject as text. The server takes any bytes in one, and what raises here ends the reading."""
+    return subject.decode("utf-8", "replace")
+
+
 class _DirectParser(Parser):  # type: ignore[misc]  # nats-py carries no types
     """Hands whole messages of takers on by itself, and leaves everything else to nats-py."""
 
@@ -299,7 +304,7 @@ class _DirectParser(Parser):  # type: ignore[misc]  # nats-py carries no types
             if taker is None or len(data) < stop + 2:
                 return at
             body = start + head_bytes
-            client.hand_on(taker, Delivery(line[1].decode(), reply.decode(), data[body:stop], data[start:body]))
+            client.hand_on(taker, Delivery(_text(line[1]), _text(reply), data[body:stop], data[start:body]))
             at = stop + 2
             if client.is_closed:
                 return len(data)

@@ -336,8 +336,10 @@ class Follower:
         last = headers.get(h.LAST_CONSUMER, "")
         if last.isdigit() and int(last) > self._delivered:
             return "delivery lost"
-        if last.isdigit() and not reply and self.ready.is_set():
+        if last.isdigit() and not reply:
             # A heartbeat is sent when there is nothing to deliver: what was stored before it has been read.
+            if not self.ready.is_set():
+                return "the end was not told"  # what was to come last has expired; a new consumer counts again
             self._end()
         return ""
 

@@ -96,11 +96,13 @@ class BusLease:
         try:
             stored = await self._write(self._value, self._ttl_s, timeout_s=self._ttl_s / RENEWALS)
             if not stored:
-                self._set(False)
+                # Perhaps our own renewal, whose answer was lost: nobody else can have it before `_until`.
                 if not await self._free():
+                    self._set(False)
                     return
                 started = self._clock.monotonic()
                 if not await self._write(self._value, self._ttl_s, timeout_s=self._ttl_s / RENEWALS):
+                    self._set(False)
                     return
         except BusError as error:
             level = logging.WARNING if self._held and not self._is_told else logging.DEBUG

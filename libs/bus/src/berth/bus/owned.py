@@ -83,6 +83,7 @@ class OwnedBucket(OwnedBook):
         self._doubts = Doubts(link, bucket, clock=clock, readable=self._readable, decide=self._decide)
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: BaseException | None = None
+        self.on_close: Callable[[OwnedBucket], None] = lambda _: None
 
     # --- for the owner ------------------------------------------------------------------------------------------------
 
@@ -103,8 +104,9 @@ class OwnedBucket(OwnedBook):
 
     async def close(self) -> None:
         """Stop; writes without an outcome may be stored or not."""
-        self._window.close()
         await end_tasks(self._tasks)
+        await self._window.close()
+        self.on_close(self)
 
     # --- tasks --------------------------------------------------------------------------------------------------------
 
@@ -175,7 +177,8 @@ class OwnedBucket(OwnedBook):
         if state is None or state.flight is not None or state.waiting is None:
             return  # a conflict or a loss took the write back
         change, state.waiting = state.waiting, None
-        if change.mark == state.mark:
+        # What stands there may yet be replaced by a write that was given up, unless this one moves the sequence on.
+        if change.mark == state.mark and state.late in (None, change.mark):
             self._settle(key, state, "unchanged")
             return
         headers = {h.EXPECTED: str(state.sequence)}

@@ -116,10 +116,10 @@ class Publisher:
 
     async def close(self) -> None:
         """Stop; what is not acknowledged yet may be lost."""
-        self._window.close()
-        self._flight.close()
         if self._task is not None:
             await end_tasks([self._task])
+        await self._window.close()
+        await self._flight.close()
 
     def _add(self, subject: str, payload: bytes, message_id: str, kind: str, traceparent: str | None) -> None:
         if len(payload) > MESSAGE_BYTES_MAX - HEADERS_BYTES:

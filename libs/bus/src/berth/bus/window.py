@@ -15,6 +15,7 @@ from berth.bus.client import Delivery
 from berth.bus.errors import BusError, Disconnected
 from berth.bus.jetstream import PubAck, decode_ack
 from berth.bus.link import Link
+from berth.bus.subscription import LinkSubscription
 
 Item = TypeVar("Item")
 
@@ -44,6 +45,7 @@ class AckWindow(Generic[Item]):
         self._space = asyncio.Event()
         self._space.set()
         self._opened = False
+        self._subscription: LinkSubscription | None = None
         self._unhook: list[Callable[[], None]] = []
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -55,14 +57,16 @@ class AckWindow(Generic[Item]):
         if not self._opened:
             self._opened = True
             self._unhook = [self._link.on_disconnect(self._disconnected), self._link.on_denied(self._denied)]
-            await self._link.subscribe(f"{self._prefix}*", self._answer)
+            self._subscription = await self._link.subscribe(f"{self._prefix}*", self._answer)
 
-    def close(self) -> None:
-        """Stop the sweep and the hooks."""
+    async def close(self) -> None:
+        """Stop the sweep, the hooks and the answers."""
         for unhook in self._unhook:
             unhook()
         if self._sweeper is not None:
             self._sweeper.cancel()
+        if self._subscription is not None:
+            await self._subscription.unsubscribe()
 
     async def room(self) -> None:
         """Return once another message may be sent."""

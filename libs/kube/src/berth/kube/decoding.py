@@ -7,6 +7,8 @@ be read have no key: whoever follows a stream cannot tell what it missed and has
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -16,6 +18,8 @@ from berth.kube.resources import key_of
 
 MESSAGE_LENGTH_MAX = 300
 VERSION_DIGITS_MAX = 20
+DEPTH_MAX = 10_000
+"""How deep the objects nest that an API server takes."""
 
 
 class VersionError(ValueError):
@@ -31,6 +35,7 @@ class HasMeta(Protocol):
 
 
 T = TypeVar("T", bound=HasMeta)
+D = TypeVar("D")
 
 
 class Decoded(NamedTuple, Generic[T]):
@@ -93,7 +98,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, VersionE
 def read_page(body: bytes) -> Page | None:
     """The page in a list's body, None if it is not one."""
     try:
-        return _PAGE.decode(body)
+        return _deeply(_PAGE.decode, body)
     except _UNREADABLE:
         return None
 
@@ -101,7 +106,7 @@ def read_page(body: bytes) -> Page | None:
 def read_envelope(line: bytes) -> Envelope | Malformed:
     """The watch event in a line."""
     try:
-        return _ENVELOPE.decode(line)
+        return _deeply(_ENVELOPE.decode, line)
     except _UNREADABLE as error:
         return Malformed("", "", 0, *place_of(error))
 
@@ -109,12 +114,15 @@ def read_envelope(line: bytes) -> Envelope | Malformed:
 def read_identity(raw: bytes | msgspec.Raw) -> Decoded[AnyObject] | Malformed:
     """Only name, namespace, uid and resource version of an object, whatever else is wrong with it."""
     try:
-        known = _IDENTIFIED.decode(raw).metadata
-        version = parse_version(known.version)
+        known = _deeply(_IDENTIFIED.decode, raw).metadata
     except _UNREADABLE as error:
         return Malformed("", "", 0, *place_of(error))
     if not known.name:
-        return Malformed("", "", version, "metadata.name", "missing")
+        return Malformed("", "", 0, "metadata.name", "missing")
+    try:
+        version = parse_version(known.version)
+    except VersionError as error:
+        return Malformed(key_of(known.namespace, known.name), known.uid, 0, *place_of(error))
     meta = Meta(name=known.name, namespace=known.namespace, uid=known.uid, resource_version=known.version)
     return Decoded(AnyObject(metadata=meta), key_of(known.namespace, known.name), version)
 
@@ -125,6 +133,19 @@ def read_bookmark(raw: bytes | msgspec.Raw) -> int | Malformed:
         return parse_version(_IDENTIFIED.decode(raw).metadata.version)
     except _UNREADABLE as error:
         return Malformed("", "", 0, *place_of(error))
+
+
+def _deeply(decode: Callable[[bytes | msgspec.Raw], D], raw: bytes | msgspec.Raw) -> D:
+    """What `decode` makes of it, however deep it nests: one object must not hide those around it."""
+    try:
+        return decode(raw)
+    except RecursionError:
+        usual = sys.getrecursionlimit()
+        sys.setrecursionlimit(usual + DEPTH_MAX)
+        try:
+            return decode(raw)
+        finally:
+            sys.setrecursionlimit(usual)
 
 
 class ObjectDecoder(Generic[T]):

@@ -242,7 +242,7 @@ def _answer_of(status: Status, body: bytes) -> Answer:
 
 
 def _nameless(event: object) -> bool:
-    return isinstance(event, Malformed) and not event.key
+    return isinstance(event, Malformed) and not (event.key and event.version)
 
 
 def _is_unanswered(answer: Answer) -> bool:

@@ -140,7 +140,7 @@ def _read_devices(text: str) -> tuple[tuple[DeviceGrant, ...], bool]:
             for kind, devices in sorted(by_kind.items())
             for device in devices
         )
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return (), False
     return grants, True
 
@@ -178,5 +178,5 @@ def _read_reservation(text: str) -> str:
         return ""
     try:
         return _RESERVATION.decode(text).uid
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return ""

@@ -72,11 +72,14 @@ class Intake(Handler[Any]):
 
     def changed(self, kind: ChangeKind, item: Any) -> None:
         """See `berth.kube.Handler`."""
+        if self._is_open:
+            self._source.refusal = None
         self._take(item, int(item.metadata.resource_version or 0))
 
     def deleted(self, item: Any | AnyObject, version: int) -> None:
         """See `berth.kube.Handler`."""
         if self._is_open:
+            self._source.refusal = None
             meta = item.metadata
             self._outbox.add(Gone(self._source, self._kind.key(meta.namespace, meta.name), version))
 

@@ -116,7 +116,9 @@ class Publisher:
         """Write until cancelled."""
         self._owned = owned
         while True:
-            await self._outbox.some.wait()
+            if not await self._comes(self._owed_s()):
+                await self._mark_the_quiet(owned)
+                continue
             began = self._clock.monotonic()
             await self._one_batch(owned)
             # What comes next gathers meanwhile: a burst costs every follower one turn instead of one per object. On a
@@ -156,7 +158,8 @@ class Publisher:
                     source.reached(version)
                 case Began(source):
                     self._outbox.take()
-                    source.listing, source.has_written, source.is_void = True, False, False
+                    source.listing, source.has_written = True, False
+                    source.is_void = source.is_doubtful = False
                 case Finished():
                     if self._batch:
                         break
@@ -167,7 +170,7 @@ class Publisher:
                         break
                     self._outbox.take()
                     source.reached(version)
-                    if not source.listing:
+                    if not source.listing and not source.is_doubtful:
                         await self._mark(owned, source, source.through, complete=True)
                 case Absent(source):
                     if self._batch:
@@ -304,7 +307,7 @@ class Publisher:
             again = await self._settle(owned)
             if again:
                 self._outbox.again([*again, step])
-            if again or era != self._era or source.relist.is_set():
+            if again or era != self._era or source.is_doubtful:
                 return
         source.listing = False
         source.reached(step.version)
@@ -331,12 +334,33 @@ class Publisher:
             marker = self._shelf.markers.get(source.scope.marker)
             await self._mark(owned, source, 0 if marker is None else marker.version, complete=True)
 
+    async def _comes(self, wait_s: float | None) -> bool:
+        """Wait for steps; False: there were none for so long."""
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._outbox.some.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _quiet(self) -> list[Source]:
+        """Whose version moved on without a write. Only a marker tells that."""
+        return [
+            source
+            for source in self._sources
+            if source.synced and not source.listing and not source.is_doubtful and source.through > source.told
+        ]
+
+    def _owed_s(self) -> float | None:
+        """Seconds until the next marker that no step will bring; None: none is owed."""
+        due = min((source.marked_at for source in self._quiet()), default=None)
+        return None if due is None else max(due + MARK_PAUSE_S - self._clock.monotonic(), 0.0)
+
     async def _mark_the_quiet(self, owned: OwnedPort) -> None:
-        """Where changes needed no write, only a marker moves the version on."""
         now = self._clock.monotonic()
-        for source in self._sources:
-            is_quiet = source.synced and not source.listing and now - source.marked_at >= MARK_PAUSE_S
-            if is_quiet and source.through > source.told:
+        for source in self._quiet():
+            if now - source.marked_at >= MARK_PAUSE_S:
+                source.marked_at = now
                 await self._mark(owned, source, source.through, complete=True)
 
     async def _mark(self, owned: OwnedPort, source: Source, version: int, *, complete: bool) -> bool:
@@ -346,7 +370,9 @@ class Publisher:
             return not source.is_void
         known = self._shelf.markers.get(kind)
         marker = Synced(kind=kind, version=version, complete=complete)
-        if known == marker or (known is not None and known.version > version):
+        if known is not None and (known == marker or known.version > version):
+            if known.complete:
+                source.told = max(source.told, known.version)
             return known.complete == complete
         era, key = self._era, synced_key(kind)
         self._shelf.mark(marker)

@@ -37,6 +37,8 @@ class Source:
         """Since when, by the monotonic clock, the API server says that it does not know the kind."""
         self.older = 0
         """Lists in a row that showed an older state than STATE holds."""
+        self.is_doubtful = False
+        """A list was asked for and has not begun: what was read before proves nothing."""
         self.relist = asyncio.Event()
         self.why = ""
         self.malformed = 0
@@ -48,6 +50,7 @@ class Source:
     def ask_for_list(self, why: str) -> None:
         """Begin again with a list, soon."""
         self.why = why
+        self.is_doubtful = True
         self.relist.set()
 
     def relist_pause_s(self, shortest_s: float) -> float:

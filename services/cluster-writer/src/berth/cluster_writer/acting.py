@@ -79,6 +79,15 @@ class Acting:
         self._fresh = set(self._picture.book.ledger.plans)
         self.wake.set()
 
+    def lease_changed(self) -> None:
+        """The Lease has become ours, or is ours no longer.
+
+        What was suspected before is the former holder's word: if it still stands, the decision that showed it is judged
+        again, or the leader says so again.
+        """
+        self.suspected_loss = ""
+        self.check_again()
+
     def plan_read(self, plan: str) -> None:
         """A plan entry was read from LEDGER."""
         self._fresh.add(plan)
@@ -93,8 +102,7 @@ class Acting:
                 moved = await self._turn() if self._lease.active else False
             except LostLeaseError:
                 log.warning("the Lease is another writer's: beginning nothing")
-                self.suspected_loss = ""
-                self.check_again()
+                self.lease_changed()
                 moved = False
             except BusError as error:
                 log.warning("the bus does not answer: trying again", error=str(error))
@@ -150,7 +158,7 @@ class Acting:
         for plan in plans:
             if len(ready) == PLANS_MAX:
                 break
-            check = check_plan(plan, self._picture.book)
+            check = check_plan(plan, self._picture.book, self._picture.begun)
             if check.start is Start.WAIT:
                 continue
             names = {(decision.namespace, decision.name) for decision in check.broken}
@@ -282,6 +290,7 @@ class Acting:
         if not self.is_acting or record is None:
             return
         view = self._picture.book.ledger
+        self._picture.begun = {each for each in self._picture.begun if each[0] in view.plans}
         keys = [subjects.plan_key(view.epoch.epoch, plan) for plan in plans_to_forget(view, record.plan)]
         for start in range(0, len(keys), FORGET_MAX):
             some = keys[start : start + FORGET_MAX]

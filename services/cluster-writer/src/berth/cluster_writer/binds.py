@@ -35,6 +35,8 @@ Key = tuple[str, int]
 _META = msgspec.json.Decoder(kube.AnyObject)
 GONE = -1
 REPEAT_ALARM_AFTER = 5
+"""So many tries in vain are told, and from then on others are let in during the pauses: what stands in the way may be
+this object's alone, as a namespace that is being terminated or a webhook that is down."""
 REPEAT_PAUSE_MAX_S = 5.0
 """A server that has come to itself again is not kept waiting for long: nobody else sends this request."""
 LOOK_PAUSE_S = 0.02
@@ -65,15 +67,21 @@ class Binds:
         self._open: dict[Key, Decision] = {}
         self._parked: dict[Name, dict[Key, tuple[Decision, int]]] = {}
         self._give_up: dict[Key, str] = {}
+        self._unsure: dict[Key, str] = {}
         self._ends = 0
         self._doubted_at: dict[Key, int] = {}
-        self._concurrency = concurrency
+        self._places = asyncio.Semaphore(concurrency)
+        self._aside = 0
         self._on_loss = on_loss
         self._on_withdrawn = on_withdrawn
         self._on_landed = on_landed
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def under_way(self) -> int:
+        """How many are being worked on or are next: neither parked, nor pausing after many tries in vain."""
+        return len(self._open) - sum(map(len, self._parked.values())) - self._aside
 
     def begin(self, decision: Decision) -> None:
         """Carry out a decision; one that is being carried out already goes on as it is."""
@@ -113,28 +121,44 @@ class Binds:
     async def run(self) -> None:
         """Work for ever."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._concurrency):
-                group.create_task(self._worker())
+            while True:
+                decision = await self._queue.get()
+                await self._places.acquire()
+                group.create_task(self._carry_out(decision))
 
-    async def _worker(self) -> None:
-        while True:
-            decision = await self._queue.get()
-            over = await self._step(decision)
-            if over:
-                for book in (self._open, self._give_up, self._doubted_at):
-                    book.pop((decision.uid, decision.attempt), None)
-            metrics.OPEN_BINDS.set(len(self._open))
+    async def _carry_out(self, decision: Decision) -> None:
+        over = await self._step(decision)
+        self._places.release()
+        if over:
+            for book in (self._open, self._give_up, self._unsure, self._doubted_at):
+                book.pop((decision.uid, decision.attempt), None)
+        metrics.OPEN_BINDS.set(len(self._open))
+
+    async def _pause(self, pause_s: float, tries: int) -> None:
+        """Before another try. Whoever has tried often leaves its place to others meanwhile."""
+        if tries < REPEAT_ALARM_AFTER:
+            await self._clock.sleep(pause_s)
+            return
+        self._aside += 1
+        self._places.release()
+        await self._clock.sleep(pause_s)
+        await self._places.acquire()
+        self._aside -= 1
 
     async def _step(self, decision: Decision) -> bool:
         """Judge and act once; True when the decision is over, False when it was parked."""
         key = (decision.uid, decision.attempt)
         backoff = Backoff(self._random, base_s=2 * LOOK_PAUSE_S, cap_s=LOOK_PAUSE_MAX_S)
+        tries = 0
         while True:
             picture = self._picture
             judgement = judge(decision, picture.book, picture.nodes, DEVICE_NAMES, nodes_known=picture.nodes_known)
             if judgement.verdict is Verdict.BIND and key in self._give_up:
                 judgement = judgement._replace(verdict=Verdict.WITHDRAW, reason=self._give_up[key])
+            if not judgement.is_doubtful:
+                self._doubted_at.pop(key, None)
             if judgement.verdict is Verdict.NOTHING:
+                self._tell_of_lost_answer(decision)
                 return True
             if judgement.verdict is Verdict.WAIT or (judgement.is_doubtful and self._is_doubted(key)):
                 self._park(decision, 0)
@@ -148,7 +172,8 @@ class Binds:
                 following = await self._bind(decision, judgement.version)
             if following is Next.DONE:
                 return True
-            await self._clock.sleep(LOOK_PAUSE_S + backoff.next())
+            tries += 1
+            await self._pause(LOOK_PAUSE_S + backoff.next(), tries)
             newest = await self._look(decision)
             if newest == GONE:
                 return True
@@ -222,13 +247,24 @@ class Binds:
         async def send() -> Answer:
             return await self._api.patch(resource, decision.namespace, decision.name, body)
 
+        self._unsure[decision.uid, decision.attempt] = judgement.reason
         answer = await self._repeated(send, after_withdrawal, decision)
         following = after_withdrawal(answer)
         if answer.ok:
-            metrics.WITHDRAWN.inc()
-            log.info("decision withdrawn", namespace=decision.namespace, name=decision.name, reason=judgement.reason)
-            self._on_withdrawn(decision, judgement.reason)
+            self._tell_withdrawn(decision, judgement.reason)
         return following
+
+    def _tell_of_lost_answer(self, decision: Decision) -> None:
+        """The attempt is past, and we have asked for that: the answer may have been lost."""
+        reason = self._unsure.get((decision.uid, decision.attempt))
+        seen = self._picture.book.seen((decision.namespace, decision.name))
+        if reason is not None and seen is not None and seen.uid == decision.uid and seen.attempt > decision.attempt:
+            self._tell_withdrawn(decision, reason)
+
+    def _tell_withdrawn(self, decision: Decision, reason: str) -> None:
+        metrics.WITHDRAWN.inc()
+        log.info("decision withdrawn", namespace=decision.namespace, name=decision.name, reason=reason)
+        self._on_withdrawn(decision, reason)
 
     async def _repeated(self, send: Callable[[], Any], meaning: Callable[[Answer], Next], decision: Decision) -> Answer:
         """The same request until its outcome is known. Unknown is never taken for failed."""
@@ -248,7 +284,7 @@ class Binds:
                     status=answer.status,
                     reason=answer.reason,
                 )
-            await self._clock.sleep(backoff.next(answer.retry_after_s))
+            await self._pause(backoff.next(answer.retry_after_s), tries)
 
     async def _look(self, decision: Decision) -> int:
         """The object's version as the API server has it now; 0 when nobody answers, GONE when it is gone."""

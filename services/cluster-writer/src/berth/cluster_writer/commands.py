@@ -176,7 +176,7 @@ class Commands:
         is read, and the patch guarded by its version.
         """
         seen = self._picture.book.pods.get((command.namespace, command.name))
-        if seen is not None and seen.uid == command.uid and (seen.node or seen.unschedulable == command.message):
+        if seen is not None and seen.uid == command.uid and seen.node:
             return "overtaken"
         answer = await self._api.get(resources.PODS, command.namespace, command.name)
         outcome = self._judge(answer)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random as randomness
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -101,13 +102,19 @@ class Epochs:
 
         pods = await self._list(resources.PODS, kube.Pod)
         reservations = await self._list(resources.RESERVATIONS, kube.Reservation)
-        async with asyncio.TaskGroup() as group:
-            for pod in pods.items:
-                if self._needs_fence(pod):
-                    group.create_task(fence(resources.PODS, pod))
-            for reservation in reservations.items:
-                if self._needs_fence(reservation):
-                    group.create_task(fence(resources.RESERVATIONS, reservation))
+        is_lost = False
+        try:
+            async with asyncio.TaskGroup() as group:
+                for pod in pods.items:
+                    if self._needs_fence(pod):
+                        group.create_task(fence(resources.PODS, pod))
+                for reservation in reservations.items:
+                    if self._needs_fence(reservation):
+                        group.create_task(fence(resources.RESERVATIONS, reservation))
+        except* LostLeaseError:
+            is_lost = True
+        if is_lost:
+            raise LostLeaseError
 
     def _needs_fence(self, obj: kube.Pod | kube.Reservation) -> bool:
         if obj.status.phase in FINISHED:
@@ -125,6 +132,9 @@ class Epochs:
         uid = obj.metadata.uid
         current: kube.Pod | kube.Reservation = obj
         while self._needs_fence(current) and current.metadata.uid == uid:
+            if not self._lease.held:
+                # What another holder's solvers decide from its epoch on must not be taken back.
+                raise LostLeaseError
             meta = current.metadata
             attempt = _attempt(meta) + 1
             body = {
@@ -143,7 +153,8 @@ class Epochs:
             if answer.missing:
                 return
             if answer.ok:
-                current = msgspec.json.decode(answer.body, type=kind)
+                with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a proxy's page: again
+                    current = msgspec.json.decode(answer.body, type=kind)
 
     async def _list(self, resource: Resource, kind: type[Any]) -> Listing[Any]:
         """A consistent list, for as long as it takes. A kind that is not installed has no objects."""

@@ -25,6 +25,8 @@ class Picture:
         self.book = Book(DEVICE_NAMES, remember=True)
         self.nodes: dict[str, Node] = {}
         self.nodes_known = False
+        self.begun: set[tuple[str, str]] = set()
+        """Plan and gang of every strict gang of which a member was seen bound, even if that member is gone by now."""
         self._on_bound = on_bound
         self._live = False
 
@@ -109,6 +111,8 @@ class Picture:
             return
         held = self.book.ledger.decisions.get(name)
         decision = held.decision if held and held.decision.uid == after.uid else None
+        if decision is not None and decision.gang is not None and decision.plan == after.plan:
+            self.begun.add((decision.plan, decision.gang.name))
         self._on_bound(after, decision, self._live)
 
 

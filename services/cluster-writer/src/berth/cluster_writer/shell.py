@@ -100,7 +100,7 @@ async def main(ctx: Context[Settings]) -> None:
         ctx.random,
         ctx.instance,
         per_second=settings.events_per_s,
-        is_busy=lambda: any(len(binds) > BUSY_ABOVE for binds in open_binds),
+        is_busy=lambda: any(binds.under_way() > BUSY_ABOVE for binds in open_binds),
     )
     telling = Telling(bus.events(), outbox, ctx.clock)
     picture = Picture(telling.bound)
@@ -112,7 +112,7 @@ async def main(ctx: Context[Settings]) -> None:
         holder,
         clock=ctx.clock,
         rng=ctx.random,
-        on_change=lambda held: acting.check_again(),
+        on_change=lambda held: acting.lease_changed(),
     )
     epochs = Epochs(bus, api, lease, ctx.clock, ctx.random, settings.scheduler_names)
     binds = Binds(

@@ -128,7 +128,7 @@ class Shelf:
         """The bucket begins anew."""
         self.inventories.clear()
         self.keys.clear()
-        self.devices.clear()
+        self.devices = Counter(dict.fromkeys(self.devices, 0))  # shown as 0, not as what they were
         self.faulty = 0
 
     def apply(self, entry: Entry) -> None:

@@ -10,7 +10,7 @@ from berth.contracts.base import Reason
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchObject, RefusePod
 from berth.contracts.ledger import Decision
-from berth.contracts.state import Reservation
+from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.queue import Waiting
@@ -18,6 +18,8 @@ from berth.placement_solver.picture import Picture
 from berth.telemetry import emit_span, recording
 
 TELL_AGAIN_S = 10.0
+LOST_AFTER_S = 300.0
+"""What was told and is not shown after so long is told again: its command was overtaken, or ended as a dead letter."""
 ANNOUNCED_MAX = 2000
 """Most pods named in one event; a larger plan is in the ledger."""
 RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
@@ -68,7 +70,9 @@ class Telling:
         nodes = int(self.picture.nodes.alive.sum())
         waiting.message = explain.message(reasons, nodes)
         now = self.picture.now
-        if waiting.message in (waiting.told, getattr(waiting.object, "unschedulable", "")):
+        if waiting.message == _shown(waiting.object):
+            return
+        if waiting.message == waiting.told and now - waiting.told_at < LOST_AFTER_S:
             return
         if patient and now - waiting.since < self._tell_after_s:
             self.picture.queue.rest_until(waiting, waiting.since + self._tell_after_s)
@@ -108,6 +112,14 @@ class Telling:
 def _gang(placements: Sequence[Placement]) -> str:
     names: set[str] = {placement.gang.name for placement in placements if placement.gang}
     return ";".join(sorted(names))
+
+
+def _shown(obj: Pod | Reservation) -> str:
+    """The refusal that the object carries."""
+    if not isinstance(obj, Reservation):
+        return obj.unschedulable
+    shown = (each.message for each in obj.conditions if (each.type, each.status) == ("Scheduled", "False"))
+    return next(shown, "")
 
 
 def _unplaced(reservation: Reservation, message: str) -> PatchObject:

@@ -136,14 +136,14 @@ class StateSink:
 class ShelfSink:
     """Our own bucket, as it really is: after a restart, beside another replica, after a loss."""
 
-    def __init__(self, shelf: Shelf, on_reset: Callable[[], None]) -> None:
+    def __init__(self, shelf: Shelf, reconsider: Callable[[], None]) -> None:
         self._shelf = shelf
-        self._on_reset = on_reset
+        self._reconsider = reconsider
 
     def reset(self) -> None:
         """The bucket begins anew. Revisions do not."""
         self._shelf.messages.clear()
-        self._on_reset()
+        self._reconsider()
 
     def apply(self, entry: Entry) -> None:
         """A group as published, by us or by the other replica. An unreadable one will be written again."""
@@ -153,6 +153,9 @@ class ShelfSink:
                 message = decode(entry.value, QuotaGroup)
             except Broken:
                 message = None
+        if message is None and entry.key in self._shelf.messages:
+            # An echo of an older write may have hidden that the group, which is back, has to be written again.
+            self._reconsider()
         self._shelf.saw(entry.key, message)
 
     def end(self, sequence: int) -> None:

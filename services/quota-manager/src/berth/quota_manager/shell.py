@@ -13,7 +13,9 @@ from importlib.metadata import PackageNotFoundError, version
 from berth.bus.port import OwnedPort
 from berth.contracts import buckets
 from berth.contracts.codec import encode
+from berth.contracts.errors import Broken
 from berth.contracts.question import StatusAnswer
+from berth.contracts.quota import QuotaGroup
 from berth.contracts.subjects import command_subject
 from berth.quota_manager.handlers import Announcement, Desk, encode_group
 from berth.quota_manager.settings import Settings
@@ -102,11 +104,18 @@ class Shell:
             if message is None:
                 self.owned.delete(key)
                 PUBLISHED.labels("deletion").inc()
-            elif self.owned.put(key, encode_group(message)):
-                PUBLISHED.labels("group").inc()
+            else:
+                self._publish(key, message)
         for announcement in self.desk.announcements(now):
             self._announce(announcement)
         self._measure()
+
+    def _publish(self, key: str, message: QuotaGroup) -> None:
+        try:
+            if self.owned.put(key, encode_group(message)):
+                PUBLISHED.labels("group").inc()
+        except ValueError as error:  # a name or a group too large for the bus
+            self.context.log.error("quota cannot be published", group=message.name, error=str(error))
 
     def _write_back(self, now: float) -> None:
         """Commands for the objects whose time has come; a bucket of tokens keeps their sum in bounds."""
@@ -120,7 +129,11 @@ class Shell:
         for patch in patches:
             subject = command_subject("patch", "elasticquotas", patch.namespace, patch.name)
             identity = f"{SERVICE}.{patch.uid}.{int(self.context.clock.now() * 1000)}"
-            commands.offer(subject, encode(patch), id=identity, type="object.patch.v1")
+            try:
+                commands.offer(subject, encode(patch), id=identity, type="object.patch.v1")
+            except (Broken, ValueError) as error:
+                self.context.log.error("status cannot be written", group=patch.name, error=str(error))
+                continue
             WRITEBACKS.inc()
 
     def _announce(self, announcement: Announcement) -> None:

@@ -43,11 +43,9 @@ class Published:
 
     def apply(self, entry: Entry) -> None:
         """The next message."""
-        try:
-            name = subjects.unescape(entry.key.partition(".")[2])
-        except ValueError:
-            return  # nobody but a stranger writes such a key
-        (self.names.discard if entry.deleted else self.names.add)(name)
+        name = _name_in(entry.key)
+        if name is not None:
+            (self.names.discard if entry.deleted else self.names.add)(name)
 
     def end(self, sequence: int) -> None:
         """The end was reached."""
@@ -64,13 +62,13 @@ class Shell:
         self.owned = context.bus.owned(
             buckets.RESERVATION,
             sink=self.published,
-            on_conflict=lambda key: self.changed.mark(subjects.unescape(key.partition(".")[2])),
+            on_conflict=self._mark_key,
             on_reset=self._mark_all,
         )
         self.standby = ActiveStandby(context.bus, SERVICE, context.instance, ttl_s=context.settings.lease_ttl_s)
-        self._ends: dict[str, float] = {}
+        self._ends: dict[str, tuple[float, bool]] = {}  # when a reservation ends, and whether it was taken for over
         self._phases: dict[str, str] = {}
-        self._told: dict[str, list[Problem]] = {}
+        self._told: dict[str, tuple[str, list[Problem]]] = {}  # by name: uid and what was told of it
         self._asked: dict[str, tuple[str, float]] = {}
 
     async def run(self) -> None:
@@ -92,12 +90,15 @@ class Shell:
     async def _work(self) -> None:
         """Decide and write for as long as this replica is the active one."""
         self.context.log.info("active: publishing reserved room")
+        self._asked.clear()  # who is replaced may be so before its command is on its way
         self._mark_all()
         async for names in self.changed.batches(self.context.settings.window_s, BATCH_MAX):
             # From half a view nothing is decided; when it becomes complete every reservation is marked.
             if not self.view.is_complete:
                 continue
             for name in names:
+                if not self.view.is_complete:
+                    break  # STATE began anew while a command waited for its place in the queue
                 try:
                     await self._decide(name)
                 except (Broken, ValueError) as error:
@@ -116,13 +117,14 @@ class Shell:
         gone = bool(reservation.node) and self.view.node_is_gone(reservation.node)
         life = live(reservation, self.view.users_of(reservation), node_is_gone=gone, now=now)
         self.owned.put(key, encode(room_of(reservation, life)))
-        if life.ends_at and life.phase not in FINAL:
-            self._ends[name] = life.ends_at
+        if life.ends_at and reservation.phase not in FINAL:
+            # A clock that was wrong is put right: until the object says that it is over, it may turn out not to be.
+            self._ends[name] = (life.ends_at, now > life.ends_at)
         else:
             self._ends.pop(name, None)
         self._tell(reservation, life)
         if life.changed and self._is_ours(reservation):
-            await self._ask(reservation, life, now)
+            await self._ask(reservation, life)
         else:
             self._asked.pop(name, None)
 
@@ -131,13 +133,14 @@ class Shell:
         scheduler = reservation.template.scheduler
         return not scheduler or scheduler in self.context.settings.scheduler_names
 
-    async def _ask(self, reservation: Reservation, life: Life, now: float) -> None:
+    async def _ask(self, reservation: Reservation, life: Life) -> None:
         """Ask cluster-writer for the status, guarded by the version that was judged."""
+        now, since_start = self.context.clock.now(), self.context.clock.monotonic()
         wish = f"{reservation.version}/{life.phase}/{sorted(life.allocated.items())}/{[o.uid for o in life.owners]}"
         asked = self._asked.get(reservation.name)
-        if asked is not None and asked[0] == wish and now - asked[1] < self.context.settings.status_retry_s:
+        if asked is not None and asked[0] == wish and since_start - asked[1] < self.context.settings.status_retry_s:
             return
-        self._asked[reservation.name] = (wish, now)
+        self._asked[reservation.name] = (wish, since_start)
         at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         patch = PatchObject(
             api=API,
@@ -168,10 +171,8 @@ class Shell:
                 marker = f"{SERVICE}.{reservation.uid}.{life.phase.value}"
                 events.offer(subject, encode(message), id=marker, type="reservation.changed.v1")
         problems = problems_of(reservation)
-        if problems != self._told.get(reservation.name, []):
-            self._told[reservation.name] = problems
-            if not problems:
-                return
+        told, self._told[reservation.name] = self._told.get(reservation.name), (reservation.uid, problems)
+        if problems and told != (reservation.uid, problems):
             REFUSED.inc()
             refusal = ObjectRefused(kind="Reservation", name=reservation.name, problems=problems)
             subject = subjects.event_subject("reservation", "refused", "reservation", reservation.name)
@@ -181,15 +182,21 @@ class Shell:
     async def _tick(self) -> None:
         """Time is the other thing that changes a reservation."""
         async for _ in Periodic(self.context.clock, TICK_S).ticks():
-            now = self.context.clock.now()
+            now, since_start = self.context.clock.now(), self.context.clock.monotonic()
             retry_s = self.context.settings.status_retry_s
-            self.changed.mark_all([name for name, end in self._ends.items() if now > end])
-            self.changed.mark_all([name for name, (_, at) in self._asked.items() if now - at >= retry_s])
+            self.changed.mark_all([name for name, (end, is_over) in self._ends.items() if (now > end) is not is_over])
+            self.changed.mark_all([name for name, (_, at) in self._asked.items() if since_start - at >= retry_s])
             counts: dict[str, int] = dict.fromkeys(("Pending", "Available", "Succeeded", "Failed"), 0)
             for phase in self._phases.values():
                 counts[phase] = counts.get(phase, 0) + 1
             for phase, count in counts.items():
                 BY_PHASE.labels(phase).set(count)
+
+    def _mark_key(self, key: str) -> None:
+        """Somebody else wrote this key."""
+        name = _name_in(key)
+        if name is not None:
+            self.changed.mark(name)
 
     def _mark_all(self) -> None:
         self.changed.mark_all([*self.view.reservations, *sorted(self.published.names)])
@@ -204,6 +211,14 @@ class Shell:
                 facts={"reservations": len(self.view.reservations), "unreadable messages": self.view.unreadable},
             )
         )
+
+
+def _name_in(key: str) -> str | None:
+    """The reservation that a key of RESERVATION is about; None for one that nobody but a stranger writes."""
+    try:
+        return subjects.unescape(key.partition(".")[2])
+    except ValueError:
+        return None
 
 
 async def main(context: Context[Settings]) -> None:

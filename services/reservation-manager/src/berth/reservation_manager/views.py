@@ -133,7 +133,7 @@ class StateView:
         try:
             pod = _POD.decode(value)
             reference = _REFERENCE.decode(pod.template.annotations[names.ANNOTATION_RESERVATION_ALLOCATED])
-        except (msgspec.MsgspecError, KeyError):
+        except (msgspec.MsgspecError, KeyError, RecursionError):
             return ""
         if not pod.node or pod.phase in FINISHED or not reference.uid:
             return ""

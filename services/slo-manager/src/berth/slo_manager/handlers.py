@@ -45,6 +45,10 @@ class Desk:
         """Every node that may need something."""
         return self.view.nodes.keys() | set(self.shelf.names.values())
 
+    def forget_texts(self) -> None:
+        """Another replica was active meanwhile: what it read of keys that cannot be used now is in SLO alone."""
+        self.config, self._read = Config({}), None
+
     def refresh(self) -> list[Problem]:
         """Read the ConfigMap if it changed. Returns what is wrong with it when that is news."""
         texts = self.view.texts or {}
@@ -75,9 +79,10 @@ class Desk:
             return outcome
         before = published.revision if published is not None else 0
         wanted = replace(render(node, self.config, published), configured=self.view.texts is not None, revision=before)
-        if wanted == published:
+        asks = self._sync_objects and _shows_otherwise(published, wanted)
+        if wanted == published and not asks:
             return outcome
-        if self._sync_objects and _shows_otherwise(published, wanted):
+        if asks:
             wanted = replace(wanted, revision=max(now_ms, before + 1))
             outcome.apply = _object(node, wanted)
         outcome.strategy = wanted
@@ -89,12 +94,14 @@ def _shows_otherwise(published: NodeSLO | None, wanted: NodeSLO) -> bool:
     """Whether the node's object has to be written.
 
     Where nobody has configured us an object may be that of another manager, and ours would only repeat the defaults.
-    What we showed under a ConfigMap that is gone is brought to the defaults once.
+    What we showed under a ConfigMap that is gone is brought to the defaults once. What was published while objects were
+    not ours to keep has no revision, and its object is still to be written.
     """
     if published is None:
         return wanted.configured
     shown, due = ((each.uid, each.configured, each.spec) for each in (published, wanted))
-    return (published.configured or wanted.configured) and shown != due
+    was_asked = bool(published.revision) or not wanted.configured
+    return (published.configured or wanted.configured) and (shown != due or not was_asked)
 
 
 def _object(node: Node, strategy: NodeSLO) -> ApplyObject:

@@ -67,6 +67,7 @@ class Shell:
     async def _work(self) -> None:
         """Decide and write for as long as this replica is the active one."""
         self.context.log.info("active: publishing strategies of nodes", config_map=self.context.settings.slo_config_map)
+        self.desk.forget_texts()
         self._mark_all()
         async for names in self.changed.batches(self.context.settings.window_s, BATCH_MAX):
             # Before the view is complete nothing is decided; that it is complete marks every node.

@@ -139,7 +139,13 @@ class Shelf:
         if kind == SYNCED:
             return self._see_marker(key, value, deleted=deleted)
         if deleted:
-            self.delete(key, deletion_version(value) or self.version(key), now)
+            version = deletion_version(value)
+            if not version:
+                # Not ours, and no word about the object: what the API server shows of it may be written again.
+                version = max(self.version(key) - 1, 0)
+                self.live.get(kind, {}).pop(key, None)
+                self._graves.pop(key, None)
+            self.delete(key, version, now)
             return True
         known = self.keys(kind).get(key)
         digest = hash(value)
@@ -160,6 +166,7 @@ class Shelf:
         try:
             marker = _MARKER.decode(value)
         except _UNREADABLE:
+            self._shown.pop(key.partition(".")[2], None)
             return False
         self._shown[marker.kind] = marker
         return True

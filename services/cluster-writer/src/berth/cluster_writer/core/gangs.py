@@ -6,12 +6,13 @@ pods, and several gangs: those that cannot begin are given up, everything else i
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
 
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, Reservation
-from berth.transaction.book import Book
+from berth.transaction.book import FINISHED_PHASES, Book
 
 
 class Start(Enum):
@@ -36,14 +37,14 @@ class GangCheck(NamedTuple):
 GO = GangCheck(Start.GO)
 
 
-def check_plan(plan: str, book: Book) -> GangCheck:
-    """Look at every strict gang of the plan."""
+def check_plan(plan: str, book: Book, begun: Collection[tuple[str, str]] = ()) -> GangCheck:
+    """Look at every strict gang of the plan; `begun`: plan and name of gangs that are known to have begun."""
     decisions = [book.ledger.decisions[name].decision for name in sorted(book.ledger.members.get(plan, ()))]
     gangs: dict[str, list[Decision]] = {}
     for decision in decisions:
         if decision.gang is not None and decision.gang.strict:
             gangs.setdefault(decision.gang.name, []).append(decision)
-    checks = [_check_gang(name, members, plan, book) for name, members in gangs.items()]
+    checks = [_check_gang(name, members, plan, book) for name, members in gangs.items() if (plan, name) not in begun]
     waiting = next((check for check in checks if check.start is Start.WAIT), None)
     broken = [check for check in checks if check.start is Start.WITHDRAW]
     if waiting or not broken:
@@ -69,13 +70,17 @@ def _check_gang(name: str, members: list[Decision], plan: str, book: Book) -> Ga
     current = tuple(
         member
         for member, obj in zip(members, seen, strict=True)
-        if obj is not None and obj.uid == member.uid and obj.attempt == member.attempt and not obj.node
+        if obj is not None and obj.uid == member.uid and obj.attempt == member.attempt and _can_be_bound(obj)
     )
     size = members[0].gang.size if members[0].gang else len(members)
     if len(members) == size and len(current) == size:
         return GO
     reason = f"strict gang {name}: {len(current)} of {size} members are there"
     return GangCheck(Start.WITHDRAW, current, reason, tuple(members))
+
+
+def _can_be_bound(obj: Pod | Reservation) -> bool:
+    return not obj.node and not obj.deleting and obj.phase not in FINISHED_PHASES
 
 
 def _is_to_come(member: Decision, obj: Pod | Reservation | None, book: Book) -> bool:

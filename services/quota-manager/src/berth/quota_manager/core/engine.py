@@ -192,6 +192,7 @@ class Engine:
     def _refigure(self, group: Group) -> None:
         """Adds up one group again and hands the differences to its parent."""
         spec, parent = group.spec, group.parent
+        shown = (group.child_request, group.allocated)
         group.child_request = add(group.self_request, group.children_limited)
         request = group.child_request if group.lends else maximum(group.child_request, spec.min)
         used = add(group.self_used, group.children_used)
@@ -203,6 +204,8 @@ class Engine:
             guaranteed = maximum(group.allocated, spec.min)
         old = (group.request, group.used, group.np_request, group.np_used, group.guaranteed)
         if (request, used, np_request, np_used, guaranteed) == old and not group.is_root and group.limited:
+            if (group.child_request, group.allocated) != shown:  # its min hides them from all but its owner
+                self._settled.figures.add(group.name)
             return
         limited = {key: min(request.get(key, 0), limit) for key, limit in spec.max.items()}
         self._settled.figures.add(group.name)

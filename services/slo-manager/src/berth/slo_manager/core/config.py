@@ -8,7 +8,7 @@ replaced whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -119,7 +119,7 @@ def read_config(data: Mapping[str, str], previous: Mapping[str, Section]) -> Con
             sections[section] = DEFAULTS.sections[section]
             continue
         try:
-            sections[section], notes = read(section, key, text)
+            sections[section], notes = _readable(read, section, key, text)
             problems += notes
         except Broken as error:
             broken.append(key)
@@ -127,6 +127,16 @@ def read_config(data: Mapping[str, str], previous: Mapping[str, Section]) -> Con
             if section in previous:
                 sections[section] = previous[section]
     return Config(sections, tuple(problems), tuple(broken))
+
+
+def _readable(
+    read: Callable[[str, str, str], tuple[Section, list[Problem]]], section: str, key: str, text: str
+) -> tuple[Section, list[Problem]]:
+    """What `read` makes of a text; one that is nested beyond what can be compared and merged is broken, too."""
+    try:
+        return read(section, key, text)
+    except RecursionError as error:
+        raise Broken("", "is nested too deeply") from error
 
 
 def overlay(base: Json, over: Mapping[str, Any]) -> Json:
