@@ -85,6 +85,19 @@ def test_every_message_arrives_once_and_in_order(stream: list[Any], cuts: list[i
     assert all(each.headers == {"a": "b"} for each in got if each.raw_headers)
 
 
+@pytest.mark.parametrize("head", [b"", b"NATS/1.0\r\na: b\r\n\r\n"])
+@pytest.mark.parametrize("cut", [0, 12])
+async def test_a_subject_that_is_no_text_arrives_all_the_same(head: bytes, cut: int) -> None:
+    wire = message(OURS, 0, 3, head).replace(b" s.0 ", b" s.\xff ").replace(b" r.0 ", b" r.\xfe ")
+    client, got = Recording(), []
+    client.takers[OURS] = got.append
+    for part in (wire[:cut], wire[cut:], message(OURS, 1, 3, head)):
+        if part:
+            await client._ps.parse(part)
+    assert [each.subject for each in got] == ["s.\ufffd", "s.1"]
+    assert [each.data for each in got] == [b"0:xxx", b"1:xxx"]
+
+
 def test_a_line_break_cannot_be_smuggled_into_headers() -> None:
     with pytest.raises(BadHeaderError):
         _hpub("s", "", b"", {"a": "b\r\nc: d"})

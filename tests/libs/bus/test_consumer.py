@@ -129,6 +129,23 @@ async def test_a_slow_handler_is_not_given_the_message_twice(bus: Bus, spawn) ->
     assert handled == [b"0", b"1", b"2"]
 
 
+@pytest.mark.asyncio(loop_factories=["real"])
+async def test_a_subject_that_is_no_text_stops_nothing(bus: Bus, spawn) -> None:
+    """The server takes any bytes in a subject, whoever sends them."""
+    handled: list[str] = []
+
+    async def handle(message: Message) -> None:
+        handled.append(message.subject)
+
+    bus._link.client._pending.append(b"PUB berth.v1.cmd.bind.\xff 1\r\nx\r\n")
+    await bus._link.client._flush_pending()
+    await send(bus, 1)
+    generation = bus._link.generation
+    spawn(bus.consume("writer", handle, subjects=SUBJECTS).run())
+    await eventually(lambda: "berth.v1.cmd.bind.ns.p0" in handled, deadline_s=8)
+    assert bus._link.generation == generation
+
+
 async def test_several_handlers_run_at_once(bus: Bus, spawn) -> None:
     running, most = 0, 0
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from berth.bus import Bus, jetstream
+from berth.bus import Bus, TimedOut, jetstream
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually, eventually_async
 
@@ -118,6 +119,25 @@ async def test_a_renewal_whose_answer_was_lost_is_found_out(bus: Bus, spawn) -> 
     behind = lease._sequence
     await eventually(lambda: lease._sequence > behind + 1)
     assert lease.active
+
+
+async def test_a_holder_whose_acknowledgement_was_lost_stays_active(bus: Bus, spawn, monkeypatch) -> None:
+    changes: list[bool] = []
+    lease = bus.lease("watcher", "a", ttl_s=3, on_change=changes.append)
+    spawn(lease.run())
+    await eventually(lambda: lease.active)
+    request, lost = bus._link.request, []
+
+    async def forgetful(subject: str, payload: bytes = b"", **more: Any) -> Any:
+        answer = await request(subject, payload, **more)
+        if subject == f"$KV.{LEASE}.watcher" and not lost:
+            lost.append(lease._sequence)
+            raise TimedOut("lost")
+        return answer
+
+    monkeypatch.setattr(bus._link, "request", forgetful)
+    await eventually(lambda: lost and lease._sequence > lost[0] + 1)
+    assert changes == [True]
 
 
 async def test_followers_see_holders_come_and_leave(bus: Bus, spawn) -> None:

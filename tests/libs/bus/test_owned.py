@@ -61,6 +61,17 @@ async def test_a_new_owner_learns_what_is_there(bus: Bus, connect) -> None:
     assert second.conflicts == 0
 
 
+async def test_a_closed_owner_leaves_nothing_behind(bus: Bus) -> None:
+    """A service that is active by turns owns its keys anew each time, over the same connection."""
+    before = len(bus._link._subscriptions), len(bus._owned)
+    for number in range(3):
+        owned = bus.owned(STATE)
+        owned.put("a", b"%d" % number)
+        await owned.drain()
+        await owned.close()
+    assert (len(bus._link._subscriptions), len(bus._owned)) == before
+
+
 async def test_deletions_leave_a_marker_with_payload_that_expires(bus: Bus, monkeypatch) -> None:
     monkeypatch.setattr(owning, "TOMBSTONE_TTL_S", 1)
     owned = bus.owned(STATE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from tests.libs.bus.stored import STATE, last_sequence, read
 
 from berth.bus import Bus, window
@@ -51,6 +52,39 @@ async def test_a_write_that_was_given_up_and_arrives_late_is_no_conflict(bus: Bu
     await asyncio.wait_for(owned.drain(), 10)
     assert await read(bus, "a") == b"second"
     assert (owned.conflicts, told) == (0, [])
+
+
+@pytest.mark.parametrize("before", [b"old", None])
+async def test_a_late_write_does_not_outlive_the_return_to_what_was_there(bus: Bus, before: bytes | None) -> None:
+    """A write is given up, the owner wants what the key still holds after all, and then that write arrives."""
+    owned = bus.owned(STATE)
+    await owned.ready()
+    if before is not None:
+        owned.put("a", before)
+        await owned.drain()
+    publish, late = bus._link.publish, []
+
+    async def delayed(subject: str, payload: bytes = b"", **rest: Any) -> None:
+        if late or not subject.startswith("$KV."):
+            await publish(subject, payload, **rest)
+            return
+        late.append((subject, payload, rest["headers"]))
+        owned._window._finish(rest["reply"].rsplit(".", 1)[1], "no acknowledgement in time")
+        if before is None:
+            owned.delete("a")
+        else:
+            owned.put("a", before)
+
+    bus._link.publish = delayed  # type: ignore[method-assign]
+    owned.put("a", b"new")
+    await eventually(lambda: late)
+    await asyncio.wait_for(owned.drain(), 10)
+    for subject, payload, headers in late:
+        await publish(subject, payload, headers=headers)
+    await bus._link.flush()
+    await asyncio.sleep(0.5)
+    await asyncio.wait_for(owned.drain(), 10)
+    assert await read(bus, "a") == before
 
 
 async def test_what_follows_a_lost_write_is_not_stored_before_it(bus: Bus, monkeypatch) -> None:

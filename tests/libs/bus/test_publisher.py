@@ -99,6 +99,15 @@ async def test_a_full_queue_holds_publish_back_and_drops_offers(bus: Bus, nats_s
     await events.close()
 
 
+async def test_a_closed_publisher_leaves_no_subscription(bus: Bus) -> None:
+    before = len(bus._link._subscriptions)
+    events = Publisher(bus._link, "BERTH_EVT", clock=bus._clock)
+    await events.publish(SUBJECT, b"{}", id="1", type="t")
+    await events.drain()
+    await events.close()
+    assert len(bus._link._subscriptions) == before
+
+
 async def test_what_is_refused_for_good_is_dropped_and_the_rest_goes_on(bus: Bus) -> None:
     config = (await jetstream.stream_info(bus._link, "BERTH_EVT")).config
     await jetstream.call(bus._link, "STREAM.UPDATE.BERTH_EVT", config | {"max_msg_size": 1000})

@@ -1,8 +1,10 @@
 """Following a kind whose objects or lines cannot be read, or are too large."""
 
+import json
 from typing import Any
 
 import pytest
+from aiohttp import web
 from prometheus_client import REGISTRY
 from tests.libs.kube.diary import PATH, Diary, bookmark, event
 
@@ -95,4 +97,45 @@ async def test_large_lines_pass_and_larger_ones_lead_to_a_list(
         ("seen", "huge", 12),
         ("finished", 20, "default/huge"),
         ("bookmark", 21),
+    ]
+
+
+def deep(name: str, version: int, levels: int) -> bytes:
+    """A pod that nests deeper than is read of one, and that an API server takes."""
+    metadata = b'{"name":"%b","namespace":"default","uid":"u","resourceVersion":"%d"}' % (name.encode(), version)
+    return b'{"metadata":' + metadata + b',"spec":' + b'{"a":' * levels + b"1" + b"}" * (levels + 1)
+
+
+async def test_an_item_without_a_readable_version_is_not_missing_from_its_list(
+    server: Any, replies: Any, make_pod: Any, follow: Any, diary: Diary
+) -> None:
+    server.on("GET", PATH, replies.page([make_pod("good", 5), make_pod("odd", "x")], 10))
+    server.on("WATCH", PATH, replies.watch(then="hang"))
+    await follow(4)
+    assert diary.lines == [
+        ("began",),
+        ("seen", "good", 5),
+        ("malformed", "default/odd", "uid-odd", 0, "metadata.resourceVersion"),
+        ("finished", 10, "default/good", "default/odd"),
+    ]
+
+
+async def test_an_object_that_nests_deeply_does_not_hide_those_around_it(
+    server: Any, replies: Any, make_pod: Any, follow: Any, diary: Diary
+) -> None:
+    async def listed(_: web.Request) -> web.Response:
+        items = deep("deep", 5, 1_500) + b"," + json.dumps(make_pod("good", 6)).encode()
+        return web.Response(body=b'{"metadata":{"resourceVersion":"10"},"items":[' + items + b"]}")
+
+    line = b'{"type":"ADDED","object":' + deep("deeper", 11, 9_900) + b"}\n"
+    server.on("GET", PATH, listed)
+    server.on("WATCH", PATH, replies.watch(line, event("ADDED", make_pod("next", 12)), then="hang"))
+    await follow(6)
+    assert diary.lines == [
+        ("began",),
+        ("malformed", "default/deep", "u", 5, ""),
+        ("seen", "good", 6),
+        ("finished", 10, "default/deep", "default/good"),
+        ("malformed", "default/deeper", "u", 11, ""),
+        ("ADDED", "next"),
     ]

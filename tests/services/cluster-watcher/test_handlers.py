@@ -146,3 +146,16 @@ def test_a_kind_is_absent_when_the_server_says_so_for_a_while() -> None:
     bench.source.missing_since = -ABSENT_AFTER_S
     bench.intake.refused(missing, 1.0)
     assert bench.step() == Absent(bench.source)
+
+
+@pytest.mark.parametrize("news", ["changed", "deleted"])
+def test_a_refusal_is_over_with_the_first_news(news: str) -> None:
+    bench = Bench("pods")
+    bench.source.synced = True
+    bench.intake.refused(Answer(0, b"", "Timeout"), 1.0)
+    assert bench.source.describe() != "synced"
+    if news == "changed":
+        bench.intake.changed("MODIFIED", bench.item())
+    else:
+        bench.intake.deleted(bench.item(), 8)
+    assert bench.source.describe() == "synced"

@@ -203,3 +203,15 @@ async def test_a_burst_of_changes_of_the_same_pods_arrives_in_order(world: Any, 
 def decode_version(answer: Any) -> int:
     assert answer.ok, answer
     return int(msgspec.json.decode(answer.body)["metadata"]["resourceVersion"])
+
+
+async def test_a_config_map_that_outgrows_the_bus_after_its_list_moves_the_marker_on(world: Any) -> None:
+    await world.restart_api(bookmark_s=3600)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
+    await world.create(CONFIG_MAPS, "default", body)
+    await world.watcher(config_maps=("default/c",))
+    await eventually(lambda: world.complete_markers("configmap.default.c"))
+    answer = await world.kube.patch(CONFIG_MAPS, "default", "c", {"data": {"a": "x" * (600 << 10)}})
+    assert answer.ok, answer
+    version = int(msgspec.json.decode(answer.body)["metadata"]["resourceVersion"])
+    await eventually(lambda: world.complete_markers("configmap.default.c")[-1] >= version, deadline_s=8)

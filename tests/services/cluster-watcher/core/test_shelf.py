@@ -68,6 +68,23 @@ def test_markers_are_adopted_when_asked() -> None:
     assert shelf.markers == {}
 
 
+def test_a_marker_that_cannot_be_read_is_none() -> None:
+    shelf = Shelf()
+    shelf.see("synced.pods", encode(Synced(kind="pods", version=3, complete=True)), deleted=False, now=0)
+    assert not shelf.see("synced.pods", b"garbage", deleted=False, now=0)
+    shelf.adopt_markers()
+    assert shelf.markers == {}
+
+
+def test_a_deletion_by_somebody_is_undone_by_what_the_server_shows() -> None:
+    shelf = Shelf()
+    shelf.put(KEY, 9, 1)
+    shelf.see(KEY, b"", deleted=True, now=0)
+    assert dict(shelf.keys("namespace")) == {}
+    assert shelf.judge_put(KEY, 9, 1) is Verdict.WRITE
+    assert shelf.judge_put(KEY, 8, 1) is Verdict.STALE
+
+
 def test_a_doubtful_key_is_written_or_deleted_by_a_list_that_is_not_older() -> None:
     shelf = Shelf()
     shelf.put(KEY, 9, 1)

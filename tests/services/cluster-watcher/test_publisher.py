@@ -1,0 +1,161 @@
+"""Which markers the publisher writes when steps, lists and other writers of STATE come in an awkward order.
+
+Without sockets, on virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from unittest.mock import MagicMock
+
+from berth.bus.port import Entry
+from berth.cluster_watcher.core.shelf import Shelf
+from berth.cluster_watcher.kinds import scopes
+from berth.cluster_watcher.outbox import Began, Finished, Nothing, Outbox, Put, Reached
+from berth.cluster_watcher.publisher import Publisher
+from berth.cluster_watcher.source import Source
+from berth.contracts.codec import decode, encode
+from berth.contracts.state import Synced
+from berth.testing.virtual_loop import LoopClock, VirtualLoop
+
+SYNCED_PODS = "synced.pods"
+
+
+class Owned:
+    """Takes every write at once."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, bytes]] = []
+
+    def put(self, key: str, value: bytes, *, traceparent: str | None = None) -> bool:
+        self.written.append((key, value))
+        return True
+
+    def delete(self, key: str, value: bytes = b"") -> bool:
+        raise AssertionError("nothing is deleted here")
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+
+class Bench:
+    """A publisher of pods at work, and what STATE showed it before that."""
+
+    def __init__(self, *shown: tuple[str, bytes]) -> None:
+        clock = LoopClock()
+        self.source = Source(next(scope for scope in scopes([]) if scope.name == "pods"))
+        self.shelf, self.outbox, self.owned = Shelf(), Outbox(clock), Owned()
+        self.publisher = Publisher(
+            [self.source], self.outbox, self.shelf, clock=clock, log=MagicMock(), halt=lambda: None
+        )
+        for key, value in shown:
+            self.see(key, value)
+        self.shelf.adopt_markers()
+        self.task = asyncio.create_task(self.publisher.run(self.owned))  # type: ignore[arg-type]
+
+    def see(self, key: str, value: bytes, *, deleted: bool = False) -> None:
+        self.publisher.apply(Entry(key, value, deleted, 1, 0, False, None))
+
+    async def taken_over(self, key: str, value: bytes, *, deleted: bool = False) -> None:
+        """Somebody else writes a key, and the publisher has thought about it."""
+        self.see(key, value, deleted=deleted)
+        self.publisher.on_conflict(key)
+        await asyncio.sleep(0.3)
+
+    @property
+    def markers(self) -> list[tuple[int, bool]]:
+        """Version and completeness of the markers written."""
+        found = [decode(value, Synced) for key, value in self.owned.written if key == SYNCED_PODS]
+        return [(marker.version, marker.complete) for marker in found]
+
+
+def pod(version: int) -> bytes:
+    return b'{"version":%d}' % version
+
+
+def marker(version: int) -> bytes:
+    return encode(Synced(kind="pods", version=version, complete=True))
+
+
+def on_virtual_time(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    @functools.wraps(test)
+    def run() -> None:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(test())  # type: ignore[arg-type]
+
+    return run
+
+
+@on_virtual_time
+async def test_a_change_that_needs_no_write_is_told_though_nothing_follows() -> None:
+    bench = Bench()
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Finished(bench.source, 10, frozenset()))
+    await asyncio.sleep(0.3)
+    assert bench.markers == [(10, True)]
+    bench.outbox.add(Nothing(bench.source, 11))
+    await asyncio.sleep(0.3)
+    assert bench.markers == [(10, True)]
+    await asyncio.sleep(2.0)
+    assert bench.markers == [(10, True), (11, True)]
+
+
+@on_virtual_time
+async def test_a_bookmark_after_an_older_list_does_not_tell_completeness() -> None:
+    bench = Bench((SYNCED_PODS, marker(1000)))
+    bench.source.reached(1000)
+    bench.source.synced = True
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Put(bench.source, "pod.ns.new", 505, pod(505)))
+    bench.outbox.add(Finished(bench.source, 510, frozenset({"ns/new"})))
+    bench.outbox.add(Reached(bench.source, 515))
+    await asyncio.sleep(3.0)
+    assert bench.source.older == 1
+    assert bench.markers == [(1000, False)]
+
+
+@on_virtual_time
+async def test_what_somebody_deletes_during_a_list_is_written_again() -> None:
+    bench = Bench(("pod.ns.x", pod(100)))
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Put(bench.source, "pod.ns.a", 50, pod(50)))
+    await asyncio.sleep(0.3)
+    await bench.taken_over("pod.ns.x", b"", deleted=True)
+    bench.outbox.add(Put(bench.source, "pod.ns.x", 100, pod(100)))
+    bench.outbox.add(Finished(bench.source, 105, frozenset({"ns/a", "ns/x"})))
+    await asyncio.sleep(0.3)
+    assert ("pod.ns.x", pod(100)) in bench.owned.written
+
+
+@on_virtual_time
+async def test_a_marker_that_became_unreadable_is_written_again() -> None:
+    bench = Bench((SYNCED_PODS, marker(10)))
+    await bench.taken_over(SYNCED_PODS, b"garbage")
+    assert bench.source.relist.is_set()
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Finished(bench.source, 10, frozenset()))
+    await asyncio.sleep(0.3)
+    assert bench.markers == [(10, True)]
+
+
+@on_virtual_time
+async def test_a_list_begun_before_the_doubt_does_not_tell_completeness() -> None:
+    """Its end may still wait here when the next one was asked for, and that wish was taken up."""
+    bench = Bench(("pod.ns.x", pod(100)))
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Put(bench.source, "pod.ns.x", 100, pod(100)))
+    bench.outbox.add(Put(bench.source, "pod.ns.y", 101, pod(101)))
+    await asyncio.sleep(0.3)
+    await bench.taken_over("pod.ns.x", pod(1))
+    assert bench.source.relist.is_set()
+    bench.source.relist.clear()
+    bench.outbox.add(Finished(bench.source, 105, frozenset({"ns/x", "ns/y"})))
+    await asyncio.sleep(0.3)
+    assert not any(complete for _, complete in bench.markers)
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Put(bench.source, "pod.ns.x", 100, pod(100)))
+    bench.outbox.add(Finished(bench.source, 106, frozenset({"ns/x", "ns/y"})))
+    await asyncio.sleep(0.3)
+    assert bench.markers[-1] == (106, True)
