@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from tests.services.writer_world.bind_desk import BindDesk
 from tests.services.writer_world.decisions import make_decision
 from tests.services.writer_world.store_api import StoreApi
 from tests.services.writer_world.world import World
@@ -38,3 +40,14 @@ def api() -> StoreApi:
 def decide() -> Callable[..., Decision]:
     """Makes decisions: `decide(pod, plan, node, minors=..., basis=...)`."""
     return make_decision
+
+
+@pytest.fixture
+async def desk(api: StoreApi) -> AsyncIterator[BindDesk]:
+    """Binds at work."""
+    desk = BindDesk(api)
+    task = asyncio.create_task(desk.binds.run())
+    yield desk
+    assert not task.done(), "no answer ends the workers"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -244,6 +244,20 @@ async def test_a_lease_that_another_holds_stops_the_wave(bench, api):
     assert bench.binds.began == []
 
 
+async def test_what_was_suspected_under_a_former_lease_is_no_reason_in_a_later_one(bench, api):
+    """Another writer has had the Lease in between, and has settled the matter."""
+    api.store.patch(LEASE, {"spec": {"holderIdentity": "other"}})
+    await bench.lease.renew()
+    bench.acting.suspected_loss = "minor 0 is claimed twice"  # a bind that was under way says so
+    notes = {names.ANNOTATION_EPOCH: "2"}
+    api.store.patch(LEASE, {"spec": {"holderIdentity": ""}, "metadata": {"annotations": notes}})
+    bench.write("epoch", Epoch(epoch=2))
+    assert await bench.lease.try_acquire()
+    bench.acting.lease_changed()
+    await bench.turn(1)
+    assert bench.raised == [1]
+
+
 async def test_a_lease_that_remembers_something_else_is_compared_again(bench, api):
     """Held, but changed by a hand from outside: look again before going on."""
     bench.plan("p1", "a")
@@ -271,6 +285,23 @@ async def test_a_gang_that_is_not_whole_is_given_up_and_never_named(bench):
     bench.plan("p2", "c")
     await bench.turn()
     assert (bench.binds.given_up, bench.binds.began, bench.named) == (["a", "b"], ["c"], "p2")
+
+
+async def test_a_gang_that_has_begun_goes_on_when_its_bound_member_is_gone(bench, api):
+    bench.plan("p1", "a", "b", gang=2)
+    await bench.turn()
+    assert bench.binds.began == ["a", "b"]
+    notes = {names.ANNOTATION_PLAN: "p1"}
+    body = {"metadata": {"name": "a", "annotations": notes}, "target": {"kind": "Node", "name": "n"}}
+    assert api.store.bind("default", "a", body).status == 201
+    key = subjects.pod_key("default", "a")
+    bench.picture.read_state(key, encode(api.seen("a")), deleted=False, gap=False)
+    api.delete("a")
+    bench.picture.read_state(key, str(api.store.version).encode(), deleted=True, gap=False)
+    bench.acting.check_again()
+    await bench.turn()
+    assert bench.binds.given_up == []
+    assert "b" in bench.binds.began[2:]
 
 
 async def test_a_gang_that_loses_a_member_while_the_lease_is_written_does_not_begin(bench, api):

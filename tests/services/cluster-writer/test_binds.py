@@ -2,117 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-
 import pytest
 
-from berth.bus.port import Entry
-from berth.cluster_writer.binds import Binds
-from berth.cluster_writer.picture import Picture
-from berth.contracts import names, state, subjects
-from berth.contracts.codec import encode
-from berth.contracts.ledger import Allocation, DeviceGrant, Epoch, Plan, PlanStatus
+from berth.contracts import names, subjects
+from berth.contracts.ledger import Allocation, DeviceGrant
 from berth.kube.answer import Answer
 from berth.testing.views import eventually
-
-KINDS = ("pods", "nodes", "reservations")
-
-
-class FastClock:
-    """Pauses are short."""
-
-    def now(self):
-        return 1_700_000_000.0
-
-    def monotonic(self):
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds):
-        await asyncio.sleep(min(seconds, 0.005))
-
-
-class Desk:
-    """Binds with a view that the test moves on: `show()` brings it up to date with the API."""
-
-    def __init__(self, api, decide):
-        self.api = api
-        self._decide = decide
-        self.lost = []
-        self.withdrawn = []
-        self.landed = []
-        self.told = []
-        self.picture = Picture(lambda obj, decision, news: self.told.append(obj.name))
-        self.binds = Binds(
-            self.picture,
-            api,
-            FastClock(),
-            random.Random(1),
-            concurrency=4,
-            on_loss=self.lost.append,
-            on_withdrawn=lambda decision, reason: self.withdrawn.append((decision.name, reason)),
-            on_landed=lambda decision: self.landed.append(decision.name),
-        )
-        self.sequence = 0
-        self.ledger(subjects.EPOCH_KEY, Epoch(epoch=1))
-        self.put(subjects.named_key("node", "n"), api.node("n"))
-
-    def ledger(self, key, message):
-        self.sequence += 1
-        self.picture.read_ledger(key, encode(message), False, self.sequence)
-
-    def put(self, key, message, *, end=True):
-        name = self.picture.read_state(key, encode(message), deleted=False, gap=False)
-        if name:
-            self.binds.moved(name)
-        if end:
-            self.end()
-
-    def end(self):
-        for kind in KINDS:
-            marker = state.Synced(kind=kind, version=self.api.store.version, complete=True)
-            self.picture.read_state(subjects.synced_key(kind), encode(marker), deleted=False, gap=False)
-        self.picture.end_of_state()
-        self.binds.at_end()
-
-    def show(self, name):
-        self.put(subjects.pod_key("default", name), self.api.seen(name))
-
-    def vanish(self, name):
-        version = str(self.api.store.version).encode()
-        entry = Entry(subjects.pod_key("default", name), version, True, 0, 0, False, None)
-        self.picture.read_state(entry.key, entry.value, deleted=True, gap=False)
-        self.binds.moved(("default", name))
-        self.end()
-
-    def decide(self, obj, plan="p", node="n", **more):
-        decision = self._decide(obj, plan, node, **more)
-        self.ledger(subjects.decision_key(1, decision.namespace, decision.name), decision)
-        self.ledger(subjects.plan_key(1, plan), Plan(id=plan, status=PlanStatus.COMMITTED))
-        return decision
-
-    def begin(self, name="a", **more):
-        pod = self.api.pod(name)
-        self.show(name)
-        decision = self.decide(pod, **more)
-        self.binds.begin(decision)
-        return decision
-
-    def node_of(self, name="a"):
-        return self.api.raw(name)["spec"].get("nodeName", "")
-
-    async def over(self):
-        await eventually(lambda: not len(self.binds), what="every decision is over")
-
-
-@pytest.fixture
-async def desk(api, decide):
-    desk = Desk(api, decide)
-    task = asyncio.create_task(desk.binds.run())
-    yield desk
-    assert not task.done(), "no answer ends the workers"
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_bind_carries_its_annotations(desk):

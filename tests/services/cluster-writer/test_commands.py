@@ -68,6 +68,15 @@ async def test_a_refusal_is_written_once(desk, api, is_shown):
     assert api.seen("a").unschedulable == "still no room"
 
 
+async def test_a_refusal_is_compared_with_the_pod_and_not_with_a_late_view(desk, api):
+    pod = api.pod("a")
+    await desk.send(refusal(pod, "one"))
+    desk.show("a")
+    await desk.send(refusal(pod, "two"))
+    await desk.send(refusal(pod, "one"))
+    assert api.seen("a").unschedulable == "one"
+
+
 async def test_a_pod_bound_meanwhile_is_not_refused(desk, api):
     pod = api.pod("a")
     desk.show("a")

@@ -123,6 +123,14 @@ async def test_a_pod_that_changes_meanwhile_is_looked_at_again(bench, api):
     assert bench.attempt("b") == 0, "bound is fine"
 
 
+async def test_a_page_of_a_proxy_is_no_answer(bench, api):
+    api.pod("a")
+    api.on("patch", lambda *args: None, lambda *args: Answer(0))  # the Lease, the fence
+    api.on("get", lambda name: Answer(200, b"<html>"), lambda name: Answer(200, b"\xff"))
+    await bench.epochs.raise_epoch(0, "test")
+    assert bench.attempt("a") == 1
+
+
 async def test_lists_that_fail_are_asked_for_again(bench, api):
     api.pod("a")
     api.on("list", lambda s: Answer(500), lambda s: Answer(0), lambda s: Answer(429))
@@ -166,3 +174,21 @@ async def test_without_the_lease_nothing_is_raised(bench, api):
     with pytest.raises(LostLeaseError):
         await bench.epochs.raise_epoch(0, "taken away")
     assert await bench.entry() is None
+
+
+async def test_a_writer_that_has_lost_the_lease_fences_no_more(bench, api):
+    """What another holder's solvers decide from its epoch on is not taken back."""
+    api.pod("a")
+    lease = Path("coordination.k8s.io", "v1", "leases", "berth-system", "cluster-writer")
+
+    def successor(*_args):
+        """While this fence is on its way another writer takes the Lease, and fences."""
+        api.store.patch(lease, {"spec": {"holderIdentity": "other"}})
+        notes = {names.ANNOTATION_ATTEMPT: "1"}
+        api.store.patch(Path("", "v1", "pods", "default", "a"), {"metadata": {"annotations": notes}})
+        bench.lease._set_held(False)  # as the renewal finds out
+
+    api.on("patch", lambda *args: None, successor)  # the Lease, the fence
+    with pytest.raises(LostLeaseError):
+        await bench.epochs.raise_epoch(0, "paused")
+    assert bench.attempt("a") == 1

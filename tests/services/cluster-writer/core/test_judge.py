@@ -153,7 +153,17 @@ def test_a_gang_that_misses_a_member_is_withdrawn_unless_it_has_begun():
     assert check_plan("p", views.book).start is Start.WITHDRAW
 
 
-@pytest.mark.parametrize("change", [{"attempt": 1}, {"node": "n"}, {"uid": "successor"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"attempt": 1},
+        {"node": "n"},
+        {"uid": "successor"},
+        {"deleting": True},
+        {"phase": "Failed"},
+        {"phase": "Succeeded"},
+    ],
+)
 def test_a_gang_with_a_member_that_is_not_current_is_withdrawn(change):
     views = Views()
     gang(views)
