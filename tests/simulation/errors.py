@@ -16,6 +16,7 @@ EXPLAINED: Final = re.compile(
         (
             r"cannot handle",  # an attempt that failed, and is made again
             r"dead letter: .*(delivered \d+ times|after \d+ deliveries)",  # a bus that delivers again at once, often
+            r"dead letter not stored",
             r"the API server does not carry out a request",
             r"cannot connect to Kubernetes",
             r"difference found",  # alarms are judged by themselves
