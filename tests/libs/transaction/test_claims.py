@@ -11,6 +11,7 @@ from berth.testing.builders import gpu_grant, pod
 from berth.transaction import claims
 
 DEVICES = frozenset({names.GPU_CORE, names.NVIDIA_GPU})
+DEEP = "[" * 2000 + "]" * 2000
 
 
 def test_a_bound_pod_and_its_decision_make_the_same_claim() -> None:
@@ -57,6 +58,7 @@ def test_a_bound_pod_and_its_decision_make_the_same_claim() -> None:
         '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50x"}}]}',
         '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"-50"}}]}',
         '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":-50}}]}',
+        '{"gpu":[{"minor":0,"x":%s}]}' % DEEP,  # noqa: UP031
         '{"gpu":[{"minor":-1,"resources":{"koordinator.sh/gpu-core":"50"}}]}',
         "x" * (claims.ANNOTATION_BYTES_MAX + 1),
     ],
@@ -79,8 +81,9 @@ def test_quantities_in_annotations(text: str, amount: int) -> None:
     assert read.devices == (DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_MEMORY: amount}),)
 
 
-def test_an_unreadable_reservation_reference_is_none() -> None:
-    bound = pod("a").annotation(names.ANNOTATION_RESERVATION_ALLOCATED, "{").on("n").build(1)
+@pytest.mark.parametrize("text", ["{", '{"uid":"u","x":%s}' % DEEP])  # noqa: UP031
+def test_an_unreadable_reservation_reference_is_none(text: str) -> None:
+    bound = pod("a").annotation(names.ANNOTATION_RESERVATION_ALLOCATED, text).on("n").build(1)
     assert claims.of_pod(bound, DEVICES).reservation == ""
 
 

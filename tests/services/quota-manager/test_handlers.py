@@ -5,69 +5,16 @@ import json
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.services.quota_world.feed import Feed
 
 from berth.bus.port import Entry
 from berth.contracts import names, state
 from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.event import ObjectRefused, QuotaChanged
-from berth.contracts.subjects import named_key, namespaced_key, pod_key, quota_key, synced_key
-from berth.quota_manager.core.engine import Rules
-from berth.quota_manager.handlers import Desk, encode_group
+from berth.contracts.subjects import named_key, namespaced_key, pod_key, quota_key
+from berth.quota_manager.handlers import encode_group
 from berth.rules.quota_of_pod import DEFAULT_GROUP, SYSTEM_GROUP
-
-
-class Feed:
-    """Writes of cluster-watcher, as a desk sees them."""
-
-    def __init__(self, **options):
-        self.news = 0
-        self.sequence = 0
-        self.desk = Desk(Rules(), on_news=self._count, **options)
-
-    def _count(self):
-        self.news += 1
-
-    def put(self, key, message):
-        self.raw(key, encode(message))
-
-    def raw(self, key, value, *, deleted=False):
-        self.sequence += 1
-        self.desk.state.apply(Entry(key, value, deleted, self.sequence, 0, False, None))
-
-    def delete(self, key):
-        self.raw(key, b"", deleted=True)
-
-    def pod(self, name, *, quota="", cpu=1000, node="", namespace="ns", phase="", **labels):
-        labels = {names.LABEL_QUOTA_NAME: quota} | labels if quota else labels
-        template = state.PodTemplate(requests={"cpu": cpu}, labels=labels)
-        whole = state.Pod(
-            namespace=namespace, name=name, uid=name, version=1, template=template, node=node, phase=phase
-        )
-        self.put(pod_key(namespace, name), whole)
-
-    def node(self, name, cpu=10_000):
-        self.put(named_key("node", name), state.Node(name=name, uid=name, version=1, allocatable={"cpu": cpu}))
-
-    def quota(self, name, *, cpu=8000, minimum=0, annotations=None, used=None, namespace="ns", **labels):
-        full = {names.QUOTA_PREFIX + label.replace("_", "-"): value for label, value in labels.items()}
-        quota = state.ElasticQuota(
-            namespace=namespace,
-            name=name,
-            uid=f"uid-{name}",
-            version=1,
-            labels=full,
-            annotations=annotations or {},
-            min={"cpu": minimum},
-            max={"cpu": cpu},
-            used=used or {},
-        )
-        self.put(namespaced_key("elasticquota", namespace, name), quota)
-
-    def complete(self, *kinds):
-        for kind in kinds or ("pods", "nodes", "elasticquotas"):
-            self.put(synced_key(kind), state.Synced(kind=kind, version=1, complete=True))
-        self.desk.state.end(self.sequence)
 
 
 def written(desk, now_ms=1, present=()):

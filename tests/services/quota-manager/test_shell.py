@@ -1,169 +1,16 @@
 """The service on a real nats-server: what it publishes, asks for and answers, alone and beside a standby."""
 
 import asyncio
-import contextlib
 import json
 import os
 import sys
-import time
 
-import pytest
+from tests.services.quota_world.world import DEADLINE_S, eventually
 
-from berth.bus import Bus, BusSettings
-from berth.contracts import buckets, names, state
-from berth.contracts.codec import decode, encode
-from berth.contracts.command import PatchObject
+from berth.contracts import names
+from berth.contracts.codec import decode
 from berth.contracts.event import ObjectRefused
-from berth.contracts.question import StatusAnswer, StatusQuestion
-from berth.contracts.quota import QuotaGroup
-from berth.contracts.subjects import named_key, namespaced_key, pod_key, question_subject, quota_key, synced_key
-from berth.quota_manager.settings import Settings
-from berth.quota_manager.shell import SERVICE, main
-from berth.runtime import Context
-
-DEADLINE_S = 30.0
-
-
-async def eventually(check, what):
-    """Polls until `check` gives something true."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not (value := check()):
-        assert time.monotonic() < deadline, f"{what}: not in {DEADLINE_S} s"
-        await asyncio.sleep(0.01)
-    return value
-
-
-class Groups:
-    """QUOTA as a solver follows it."""
-
-    def __init__(self):
-        self.now = {}
-        self.history = []
-
-    def reset(self):
-        self.now.clear()
-
-    def apply(self, entry):
-        if entry.deleted:
-            self.now.pop(entry.key, None)
-            self.history.append((entry.key, None))
-        else:
-            group = self.now[entry.key] = decode(entry.value, QuotaGroup)
-            self.history.append((entry.key, group))
-
-    def end(self, sequence):
-        pass
-
-    def runtime(self, name, tree=""):
-        group = self.now.get(quota_key(tree, name))
-        return None if group is None else group.runtime.get("cpu")
-
-
-class World:
-    """The rest of the control plane: writes STATE, follows QUOTA, keeps commands and events."""
-
-    def __init__(self, server):
-        self.server = server
-        self.groups = Groups()
-        self.patches = []
-        self.events = []
-        self.replicas = []
-        self.version = 0
-
-    async def begin(self):
-        self.bus = await Bus.connect(BusSettings(url=self.server.url), service="test")
-        await self.bus.ensure()
-        self.state = self.bus.owned(buckets.STATE)
-        await self.state.ready()
-        self.tasks = [asyncio.create_task(self.bus.follow(buckets.QUOTA, self.groups).run())]
-        await self.bus.subscribe("berth.v1.cmd.>", self._command)
-        await self.bus.subscribe("berth.v1.evt.>", self._event)
-
-    async def end(self):
-        for replica in list(self.replicas):
-            await self.stop(replica)
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
-        await self.bus.close()
-
-    async def start(self, instance="one", **settings):
-        """A replica of the service, in this process."""
-        full = {"writeback_interval_s": 0.2, "overuse_grace_s": 0.1, "lease_ttl_s": 2} | settings
-        bus = await Bus.connect(BusSettings(url=self.server.url), service=SERVICE)
-        context = Context(service=SERVICE, settings=Settings(**full), bus=bus, instance=instance)
-        task = asyncio.create_task(main(context))
-        self.replicas.append((context, task))
-        return context, task
-
-    async def stop(self, replica):
-        context, task = replica
-        self.replicas.remove(replica)
-        await context.supervisor.stop(task, 10.0)
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        await context.bus.close()
-        assert context.supervisor.failure is None
-
-    async def crash(self, replica):
-        """No goodbye: the connection goes first."""
-        context, task = replica
-        self.replicas.remove(replica)
-        await context.bus.close()
-        await context.supervisor.stop(task, 5.0)
-        await asyncio.gather(task, return_exceptions=True)
-
-    async def _command(self, message):
-        self.patches.append(decode(message.data, PatchObject))
-
-    async def _event(self, message):
-        self.events.append(message)
-
-    def put(self, key, message):
-        self.state.put(key, encode(message))
-
-    def pod(self, name, *, quota="", cpu=1000, node=""):
-        self.version += 1
-        labels = {names.LABEL_QUOTA_NAME: quota} if quota else {}
-        template = state.PodTemplate(requests={"cpu": cpu}, labels=labels)
-        pod = state.Pod(namespace="ns", name=name, uid=name, version=self.version, template=template, node=node)
-        self.put(pod_key("ns", name), pod)
-
-    def node(self, name, cpu=10_000):
-        self.version += 1
-        node = state.Node(name=name, uid=name, version=self.version, allocatable={"cpu": cpu})
-        self.put(named_key("node", name), node)
-
-    def quota(self, name, *, cpu=8000, minimum=0, labels=None, annotations=None, used=None):
-        self.version += 1
-        quota = state.ElasticQuota(
-            namespace="ns",
-            name=name,
-            uid=f"uid-{name}",
-            version=self.version,
-            labels=labels or {},
-            annotations=annotations or {},
-            min={"cpu": minimum},
-            max={"cpu": cpu},
-            used=used or {},
-        )
-        self.put(namespaced_key("elasticquota", "ns", name), quota)
-
-    def complete(self):
-        for kind in ("pods", "nodes", "elasticquotas"):
-            self.put(synced_key(kind), state.Synced(kind=kind, version=self.version, complete=True))
-
-    async def status(self):
-        answers = await self.bus.ask_all(question_subject(SERVICE, "status"), encode(StatusQuestion()), wait_s=0.3)
-        return {answer.instance: answer for answer in (decode(data, StatusAnswer) for data in answers)}
-
-
-@pytest.fixture
-async def world(nats_server):
-    world = World(nats_server)
-    await world.begin()
-    yield world
-    await world.end()
+from berth.contracts.subjects import namespaced_key, pod_key, quota_key
 
 
 async def test_runtimes_follow_demand(world):
@@ -246,6 +93,24 @@ async def test_a_bad_object_is_announced_and_the_rest_goes_on(world):
     assert world.groups.now[quota_key("", "bad")].runtime == {"cpu": 0}
     facts = (await world.status())["one"].facts
     assert (facts["problems"], facts["unreadable messages"], facts["groups"]) == (1, 1, 4)
+
+
+async def test_a_group_too_large_for_the_bus_stops_no_other(world):
+    world.node("n")
+    world.quota("top", labels={names.LABEL_QUOTA_IS_PARENT: "true"})
+    for child in range(20):
+        amounts = {f"{child}-{number}".ljust(300, "x"): 1000 for number in range(256)}
+        labels = {names.LABEL_QUOTA_PARENT: "top", names.LABEL_QUOTA_LENDS: "false"}
+        world.quota(f"child-{child}", labels=labels, min=amounts, max=amounts)
+    world.quota("plain")
+    world.complete()
+    _, task = await world.start()
+    await eventually(lambda: world.groups.runtime("plain") == 0 or task.done(), "published")
+    world.pod("p", quota="plain")
+    await eventually(lambda: world.groups.runtime("plain") == 1000 or task.done(), "it goes on")
+    await eventually(lambda: "plain" in {patch.name for patch in world.patches} or task.done(), "and writes back")
+    assert not task.done()
+    assert quota_key("", "top") not in world.groups.now
 
 
 async def test_overuse_is_announced(world):

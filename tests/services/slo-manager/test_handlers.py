@@ -159,6 +159,18 @@ def test_objects_may_be_left_to_others():
     assert outcome.apply is None
 
 
+def test_objects_are_asked_for_once_they_are_ours_to_keep():
+    bench = Bench(sync_objects=False)
+    bench.node()
+    bench.config(enable=True)
+    bench.complete()
+    assert bench.decide().apply is None
+    bench.desk = Desk(bench.view, bench.shelf, sync_objects=True)
+    bench.desk.refresh()
+    assert bench.decide().apply is not None
+    assert bench.decide().apply is None
+
+
 def test_a_deleted_node_loses_its_strategy():
     bench = Bench()
     bench.node()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.services.turns import Turns
 
 from berth.bus import Bus, BusSettings
 from berth.bus.port import Message
@@ -20,7 +21,7 @@ from berth.contracts.state import ConfigMap, Node, Synced
 from berth.contracts.subjects import named_key, namespaced_key, question_subject, synced_key
 from berth.runtime import Context
 from berth.slo_manager.settings import Settings
-from berth.slo_manager.shell import SERVICE, main
+from berth.slo_manager.shell import SERVICE, Shell, main
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually
 
@@ -56,11 +57,21 @@ class World:
         await self.bus.close()
 
     async def start(self, instance: str, **settings: Any) -> None:
-        bus = await Bus.connect(BusSettings(url=self.server.url), service=SERVICE)
-        context = Context(
-            service=SERVICE, settings=Settings(**({"lease_ttl_s": 2} | settings)), bus=bus, instance=instance
-        )
+        context, bus = await self.context(instance, **settings)
         self.replicas.append((context, bus, asyncio.create_task(main(context))))
+
+    async def start_shell(self, instance: str, lease: Turns) -> Shell:
+        """A replica whose turns the test gives and takes."""
+        context, bus = await self.context(instance)
+        shell = Shell(context)
+        shell.standby = lease  # type: ignore[assignment]
+        self.replicas.append((context, bus, asyncio.create_task(shell.run())))
+        return shell
+
+    async def context(self, instance: str, **settings: Any) -> tuple[Context[Settings], Bus]:
+        bus = await Bus.connect(BusSettings(url=self.server.url), service=SERVICE)
+        chosen = Settings(**({"lease_ttl_s": 2} | settings))
+        return Context(service=SERVICE, settings=chosen, bus=bus, instance=instance), bus
 
     async def stop(self, place: int) -> None:
         context, bus, task = self.replicas.pop(place)
@@ -196,6 +207,33 @@ async def test_a_standby_takes_over(world: World) -> None:
     await world.stop(0)
     world.config(enable=True, cpuSuppressThresholdPercent=20)
     await eventually(lambda: world.threshold("n") == 20, what="the standby's word")
+
+
+async def test_who_takes_over_again_keeps_what_the_other_published(world: World) -> None:
+    world.nodes("n")
+    world.config(enable=True, cpuSuppressThresholdPercent=40)
+    world.complete()
+    first, second = Turns(), Turns()
+    shell = await world.start_shell("one", first)
+    await world.start_shell("two", second)
+    first.give()
+    await eventually(lambda: world.threshold("n") == 40, what="the strategy")
+    first.take()
+    second.give()
+    world.config(enable=True, cpuSuppressThresholdPercent=20)
+    await eventually(lambda: world.threshold("n") == 20, what="the other's word")
+    unusable = {"resource-threshold-config": "{"}
+    world.texts(unusable)
+    await eventually(lambda: world.refusals, what="the refusal")
+    await eventually(lambda: shell.view.texts == unusable, what="both have read it")
+    second.take()
+    first.give()
+    await eventually(lambda: len(world.refusals) == 2, what="the refusal by who is active again")
+    writes = len(world.slo.entries)
+    world.nodes("later")
+    await eventually(lambda: world.told("later"), what="a new node")
+    assert {entry.key for entry in world.slo.entries[writes:]} == {"node.later"}
+    assert world.threshold("n") == 20
 
 
 async def test_somebody_elses_write_is_put_right(world: World) -> None:

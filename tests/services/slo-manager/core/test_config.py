@@ -92,6 +92,15 @@ def test_an_unusable_key_keeps_what_it_said_and_names_the_field(document, field,
     assert THRESHOLD not in read(document).sections, "never read: not known"
 
 
+@pytest.mark.parametrize("key", [KEY, "resource-qos-config"])
+@pytest.mark.parametrize("depth", [400, 800])
+def test_a_text_that_is_nested_too_deeply_is_unusable(key, depth):
+    deep = '{"a":' * depth + "1" + "}" * depth
+    config = read('{"clusterStrategy":{"x":%s},"nodeStrategies":[{"x":%s}]}' % (deep, deep), key=key)  # noqa: UP031
+    assert config.broken == (key,)
+    assert "nested too deeply" in config.problems[0].message
+
+
 def test_a_class_is_checked_to_its_last_field():
     document = {"clusterStrategy": {"beClass": {"resctrlQOS": {"catRangeStartPercent": 30, "catRangeEndPercent": 30}}}}
     (problem,) = read(document, key="resource-qos-config").problems
