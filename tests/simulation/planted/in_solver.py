@@ -15,7 +15,7 @@ from berth.contracts import subjects
 from berth.contracts.base import Reason
 from berth.contracts.codec import decode
 from berth.contracts.ledger import Decision
-from berth.contracts.state import Pod
+from berth.contracts.state import Pod, Reservation
 from berth.placement_solver import committing
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.queue import Queue, Waiting
@@ -78,12 +78,12 @@ def accounts_first() -> Planted:
 
 def deleted_when_bound() -> Planted:
     """A decision is tidied away once its pod is seen bound."""
-    real = Book.is_settled
+    real = Book._settles
 
-    def is_settled(self: Book, decision: Decision) -> bool:
-        return real(self, decision) or self.is_bound(decision)
+    def settles(self: Book, decision: Decision, seen: Pod | Reservation | None) -> bool:
+        return real(self, decision, seen) or self.is_bound(decision)
 
-    return patch.object(Book, "is_settled", is_settled)
+    return patch.object(Book, "_settles", settles)
 
 
 def replaced_by_another_uid() -> Planted:

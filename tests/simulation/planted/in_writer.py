@@ -123,7 +123,7 @@ def open_gang_begun() -> Planted:
 
 def gangs_as_they_come() -> Planted:
     """Members of a strict gang are begun one by one."""
-    return patch.object(acting, "check_plan", lambda plan, book: gangs.GO)
+    return patch.object(acting, "check_plan", lambda plan, book, begun=(): gangs.GO)
 
 
 def _compares(real: Any) -> Any:
