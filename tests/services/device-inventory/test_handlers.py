@@ -113,13 +113,14 @@ def test_a_kubelet_that_drops_the_names_is_repaired() -> None:
     assert bench.desk.decide("n", 1.0).patch is not None
 
 
-def test_a_new_version_with_the_same_devices_is_not_published() -> None:
+def test_a_new_version_with_the_same_devices_is_published_and_no_news() -> None:
     bench = Bench()
     bench.show(machine())
     bench.complete()
     bench.desk.decide("n", 0.0)
     bench.show(machine(version=2))
-    assert bench.desk.decide("n", 1.0) == NOTHING
+    assert bench.desk.decide("n", 1.0) == Outcome(inventory=inventory_of(machine(version=2)))
+    assert bench.desk.decide("n", 2.0) == NOTHING
 
 
 def test_a_deleted_device_takes_inventory_and_resources_with_it() -> None:
@@ -176,7 +177,7 @@ def test_problems_are_told_when_they_are_new() -> None:
     refused = [event for event in bench.desk.decide("n", 0.0).events if isinstance(event, ObjectRefused)]
     assert [problem.field for problem in refused[0].problems] == [f"spec.devices[0].resources[{names.GPU_CORE}]"]
     bench.show(Device(name="n", uid="d", version=2, devices=[bad]))
-    assert bench.desk.decide("n", 1.0) == NOTHING
+    assert bench.desk.decide("n", 1.0).events == []
 
 
 def test_unreadable_messages_are_counted_and_leave_what_was_known() -> None:

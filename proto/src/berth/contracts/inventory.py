@@ -26,8 +26,8 @@ class DeviceSlot(Part, frozen=True, kw_only=True):
 class NodeInventory(Message, frozen=True, kw_only=True, tag="inventory.counted.v1"):
     """The devices of a node, sorted by kind and minor. `totals` sums the healthy ones by resource name.
 
-    `version` is the resource version of the Device object that this was counted from; a newer one that changes nothing
-    is not written. `gpu_model` and `gpu_vendor` repeat its labels.
+    `version` is the resource version of the Device object that this was counted from, written for every version:
+    whoever reads Devices as well sees whether this is as new. `gpu_model` and `gpu_vendor` repeat its labels.
     """
 
     node: str

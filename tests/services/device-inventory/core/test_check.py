@@ -12,7 +12,7 @@ from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.state import Device, DeviceInfo, DeviceTopology
 from berth.device_inventory.core.check import AMOUNT_MAX, DEVICES_MAX, PROBLEMS_MAX, check
-from berth.device_inventory.core.count import inventory_of, same_devices
+from berth.device_inventory.core.count import inventory_of
 
 GI = 1 << 30
 WHOLE = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 80 * GI}
@@ -170,11 +170,3 @@ def test_anything_gives_unique_bounded_slots_in_any_order(listed: list[DeviceInf
     other = inventory_of(device(*mixed))
     assert [slot for slot in other.devices if slot.healthy] == [slot for slot in inventory.devices if slot.healthy]
     assert other.totals == inventory.totals
-
-
-def test_the_version_alone_makes_no_difference() -> None:
-    one = inventory_of(device(gpu(0)))
-    assert same_devices(one, replace(one, version=99))
-    assert not same_devices(one, replace(one, gpu_model="X"))
-    assert not same_devices(one, None)
-    assert same_devices(None, None)

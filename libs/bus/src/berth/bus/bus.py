@@ -117,11 +117,11 @@ class Bus:
             random=self._random,
             on_conflict=on_conflict,
             on_reset=on_reset,
+            on_close=self._forget,
             sink=sink,
             keys=keys,
         )
         self._owned[owned] = None
-        owned.on_close = self._forget
         return owned
 
     def _forget(self, owned: OwnedBucket) -> None:

@@ -63,6 +63,7 @@ class OwnedBucket(OwnedBook):
         random: randomness.Random,
         on_conflict: Callable[[str], None] | None = None,
         on_reset: Callable[[], None] | None = None,
+        on_close: Callable[[OwnedBucket], None] = lambda _: None,
         sink: Sink | None = None,
         keys: str = ">",
         window: int = WINDOW,
@@ -83,7 +84,7 @@ class OwnedBucket(OwnedBook):
         self._doubts = Doubts(link, bucket, clock=clock, readable=self._readable, decide=self._decide)
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: BaseException | None = None
-        self.on_close: Callable[[OwnedBucket], None] = lambda _: None
+        self._on_close = on_close
 
     # --- for the owner ------------------------------------------------------------------------------------------------
 
@@ -106,7 +107,7 @@ class OwnedBucket(OwnedBook):
         """Stop; writes without an outcome may be stored or not."""
         await end_tasks(self._tasks)
         await self._window.close()
-        self.on_close(self)
+        self._on_close(self)
 
     # --- tasks --------------------------------------------------------------------------------------------------------
 

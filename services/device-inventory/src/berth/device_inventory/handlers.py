@@ -15,7 +15,7 @@ from berth.contracts.state import Device
 from berth.contracts.subjects import named_key
 from berth.device_inventory.core.allocatable import node_patch
 from berth.device_inventory.core.changes import changes
-from berth.device_inventory.core.count import inventory_of, same_devices
+from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.views import NODE, Shelf, StateView
 
 
@@ -82,7 +82,7 @@ class Desk:
         if wanted is None:
             self._counts.pop(name, None)
             outcome.withdraw = named_key(NODE, name) in self.shelf.keys
-        elif not same_devices(published, wanted):
+        elif published != wanted:
             outcome.inventory = wanted
         if outcome.withdraw or outcome.inventory is not None:
             outcome.events = _events(name, published, wanted)

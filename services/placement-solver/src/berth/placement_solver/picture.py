@@ -14,10 +14,11 @@ from berth.contracts.codec import decode
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedRoom
-from berth.contracts.state import ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
+from berth.contracts.state import Device, ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.groups import Gangs, Readiness, pods_of
+from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Unit
@@ -42,6 +43,7 @@ class Picture:
         self.me = me
         self.solvers: tuple[str, ...] = (me,)
         self.nodes = Nodes()
+        self.inventories = Inventories()
         self.quotas = Quotas()
         self.payers = Payers(self.quotas)
         self.room = Room(self.nodes, self.quotas)
@@ -73,8 +75,10 @@ class Picture:
         """STATE starts over. Nodes disappear until they are read again; decisions go on holding their room."""
         self.book.reset_state()
         self.loose = set(self.book.ledger.decisions)
-        for name in list(self.nodes.names):
+        self.inventories.reset_state()
+        for name in self.nodes.names:
             self.nodes.see_node(name, None)
+            self._count_devices(name)
         for waiting in list(self.queue.waiting):
             self.queue.drop(waiting)
         self.gangs.reset()
@@ -99,6 +103,8 @@ class Picture:
             self._read_pod(rest, value, deleted, trace)
         elif kind == "node":
             self._read_node(subjects.unescape(rest), value, deleted)
+        elif kind == "device":
+            self._read_device(subjects.unescape(rest), value, deleted)
         elif kind == "reservation":
             self._read_reservation(subjects.unescape(rest), value, deleted, trace)
         elif kind == "podgroup":
@@ -116,14 +122,16 @@ class Picture:
         """Take in one message of INVENTORY."""
         kind, _, rest = key.partition(".")
         if kind == "node":
-            inventory = None if deleted else decode(value, NodeInventory)
-            self.nodes.see_inventory(subjects.unescape(rest), inventory)
+            node = subjects.unescape(rest)
+            self.inventories.publish(node, None if deleted else decode(value, NodeInventory))
+            self._count_devices(node)
             self.room_came_back = True
 
     def reset_inventory(self) -> None:
         """INVENTORY starts over: no devices until they are read again."""
+        self.inventories.reset()
         for name in self.nodes.names:
-            self.nodes.see_inventory(name, None)
+            self._count_devices(name)
 
     def read_quota(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of QUOTA."""
@@ -301,6 +309,14 @@ class Picture:
     def _read_node(self, name: str, value: bytes, deleted: bool) -> None:
         if self.nodes.see_node(name, None if deleted else decode(value, Node)):
             self.room_came_back = True
+
+    def _read_device(self, node: str, value: bytes, deleted: bool) -> None:
+        """Only how new it is: INVENTORY says what it comes to."""
+        self.inventories.see(node, None if deleted else decode(value, Device).version)
+        self._count_devices(node)
+
+    def _count_devices(self, node: str) -> None:
+        self.nodes.see_inventory(node, self.inventories.of(node), is_behind=self.inventories.is_behind(node))
 
     def _read_elastic_quota(self, rest: str, value: bytes, deleted: bool) -> None:
         """Only which there are: QUOTA says what they allow."""

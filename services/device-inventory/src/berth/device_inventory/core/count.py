@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec.structs import replace
-
 from berth.contracts import names
 from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.state import Device
@@ -34,10 +32,3 @@ def totals(slots: Iterable[DeviceSlot]) -> dict[str, int]:
             for name, amount in slot.amounts.items():
                 sums[name] = sums.get(name, 0) + amount
     return dict(sorted(sums.items()))
-
-
-def same_devices(one: NodeInventory | None, other: NodeInventory | None) -> bool:
-    """Whether two inventories differ in nothing but the version of the object behind them."""
-    if one is None or other is None:
-        return one is other
-    return replace(one, version=other.version) == other

@@ -25,7 +25,8 @@ from berth.rules.node_fit import TOO_MANY_PODS
 MESSAGE_MAX: Final = 1024
 REASONS_MAX: Final = 16
 UNREAD: Final = "node(s) hold GPU pods whose minors are unknown"
-CODES: Final = {UNREAD: "unread devices", ports.REASON: "ports"}
+UNCOUNTED: Final = "node(s) whose devices wait to be counted by device-inventory"
+CODES: Final = {UNREAD: "unread devices", UNCOUNTED: "uncounted devices", ports.REASON: "ports"}
 """Codes of reasons whose text is not their code."""
 
 UNCLEAR: Final = Reason(code="none", message="no node takes the pod as it is now; it is tried again")
@@ -117,9 +118,12 @@ def _short(cls: PodClass, nodes: Nodes, rows: npt.NDArray[np.intp]) -> list[Reas
         found[f"Insufficient {by_column[int(column)]}"] = int(np.count_nonzero(nodes.free[column, rows] < amount))
     found[TOO_MANY_PODS] = int(np.count_nonzero(nodes.free[nodes.columns[names.PODS], rows] < 1))
     if cls.want is not None:
-        unread = nodes.unread[rows] > 0
-        found["Insufficient gpu devices"] = int(np.count_nonzero(~unread & ~nodes.fleet.fits(cls.want, rows)))
+        uncounted = nodes.uncounted[rows]
+        unread = (nodes.unread[rows] > 0) & ~uncounted
+        known = ~(unread | uncounted)
+        found["Insufficient gpu devices"] = int(np.count_nonzero(known & ~nodes.fleet.fits(cls.want, rows)))
         found[UNREAD] = int(np.count_nonzero(unread))
+        found[UNCOUNTED] = int(np.count_nonzero(uncounted))
     if cls.template.host_ports:
         wanted = cls.template.host_ports
         found[ports.REASON] = sum(1 for row in rows if nodes.ports[int(row)].conflict(wanted))

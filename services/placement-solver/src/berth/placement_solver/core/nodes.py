@@ -53,6 +53,8 @@ class Nodes:
         self.marked: Mask = np.zeros(capacity, np.bool_)
         """Tainted, unschedulable or with partitions only: whether a pod may go there depends on the pod."""
         self.unread: Ints = np.zeros(capacity, np.int64)
+        self.uncounted: Mask = np.zeros(capacity, np.bool_)
+        """Has a Device, and no inventory of it yet."""
         self.gpu_count: Ints = np.zeros(capacity, np.int64)
         self.most_gpus = 0
         """GPUs of the node that has most of them."""
@@ -120,10 +122,11 @@ class Nodes:
             return alive
         return grown
 
-    def see_inventory(self, name: str, inventory: NodeInventory | None) -> None:
-        """Take in what devices a node has; who holds them stays as it is."""
+    def see_inventory(self, name: str, inventory: NodeInventory | None, *, is_behind: bool = False) -> None:
+        """Take in what devices a node has; who holds them stays as it is. `is_behind`: it waits to be counted."""
         row = self.row(name)
         self.inventories[row] = inventory
+        self.uncounted[row] = is_behind
         used = [(slot.minor, slot.used) for slot in self.slots[row] if any(slot.used)]
         fresh = slots_of_inventory(inventory).get(GPU.name, ()) if inventory else ()
         self.slots[row] = charge(fresh, [Grant(minor, amounts) for minor, amounts in used])
@@ -170,6 +173,7 @@ class Nodes:
         self.alive = np.pad(self.alive, (0, grow))
         self.marked = np.pad(self.marked, (0, grow))
         self.unread = np.pad(self.unread, (0, grow))
+        self.uncounted = np.pad(self.uncounted, (0, grow))
         self.gpu_count = np.pad(self.gpu_count, (0, grow))
         self._fleet.write(capacity - 1, ())
 
