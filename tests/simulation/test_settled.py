@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -23,9 +24,11 @@ from tests.simulation.workload import Create, Size, Timed
 from berth.contracts import buckets, names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.event import AuditDifference
+from berth.contracts.ledger import Allocation, Decision
 from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.testing.simulation.nats.message import Stored
 from berth.testing.simulation.nats.stream import Stream
+from berth.transaction.ledger_view import Held
 
 POD = ("", "pods", "team/pod-0")
 NODE = ("", "nodes", "node-0")
@@ -217,6 +220,57 @@ def test_an_alarm_is_untrue_only_when_nothing_is_wrong(stand: Stand) -> None:
     assert alarms.untrue([]) == []
     alarms.hear(said)
     assert [text.split(" at ")[0] for text in alarms.untrue([])] == [f"I1b node {node}, cpu"]
+
+
+def test_a_difference_that_is_over_when_it_is_told_was_one(stand: Stand) -> None:
+    node = objects(stand, "", "pods")["team/pod-0"].data["spec"]["nodeName"]
+    small = (("", "nodes", node), setting("status", "allocatable", "cpu", to="1m"))
+
+    def said(at_ms: int) -> AuditDifference:
+        return AuditDifference(promise="I1b", title="", subject=f"node {node}, cpu", at_ms=at_ms)
+
+    alarms = Alarms(stand)
+    with changed(stand, *small):
+        alarms.begins(5_000)
+    alarms.hear(said(at_ms=5_200))
+    alarms.begins(15_000)
+    alarms.hear(said(at_ms=5_200))  # the same, held up by the bus
+    assert alarms.untrue([]) == []
+    alarms.hear(said(at_ms=15_200))
+    assert len(alarms.untrue([])) == 1, "it was over before that look began"
+
+
+def test_what_was_decided_when_a_look_began_is_kept_with_it(stand: Stand) -> None:
+    alarms = Alarms(stand)
+    uid = objects(stand, "", "pods")["team/pod-1"].uid
+    decision = Decision(
+        plan="p",
+        namespace="team",
+        name="pod-1",
+        uid=uid,
+        attempt=0,
+        node="node-0",
+        pod_version=1,
+        basis=1,
+        allocation=Allocation(amounts={"cpu": 500_000}),
+    )
+    with patch.dict(stand.observer.view.decisions, {("team", "pod-1"): Held(1, decision)}):
+        alarms.begins(5_000)
+    alarms.hear(AuditDifference(promise="I1b", title="", subject="node node-0, cpu", at_ms=5_200))
+    assert alarms.untrue([]) == []
+
+
+@pytest.mark.parametrize(("auditors", "least", "most"), [(1, 1, 5), (0, 0, 0)])
+def test_every_look_of_the_auditor_is_noticed_and_nobody_elses(auditors: int, least: int, most: int) -> None:
+    began: list[int] = []
+    with ExitStack() as stack:
+        stand = build(1, workload.cluster(random.Random(1), Size(nodes=2)), {"auditor": auditors}, log_level="error")
+        stack.callback(stand.world.close)
+        stack.enter_context(stand.journal)
+        stack.enter_context(unmetered())
+        stack.enter_context(patch.object(Alarms(stand), "begins", began.append))
+        stand.world.run(20.0)
+    assert least <= len(began) <= most
 
 
 def test_undone_decisions_are_excused_by_trouble(stand: Stand) -> None:

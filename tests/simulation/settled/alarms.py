@@ -1,31 +1,54 @@
-"""What the auditor has said, and should not have: it sees everything late, and must not take that for a difference."""
+"""What the auditor has said, and should not have: it sees everything late, and must not take that for a difference.
+
+What it says is about the time of its look, which takes a while: a difference may be over when it is told. What two
+looks have in common was there when the second one began, so it counts as one if it was one then or is one now.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from tests.simulation.services import AUDITOR
 from tests.simulation.stand import Stand
 
 from berth.contracts import buckets
 from berth.contracts.codec import decode
 from berth.contracts.event import AuditDifference
-from berth.invariants import INVARIANTS
+from berth.invariants import INVARIANTS, World
 from berth.invariants.facts import Facts
+from berth.kube import Kube, KubeSettings, Selection, resources
+from berth.kube.answer import Answer
+from berth.runtime.clock import Clock
 from berth.testing.simulation.nats.stream import Stream
+from berth.testing.simulation.process import Process
 
 UNDONE_S: Final = 60.0
 """How long a decision may stay undone before the auditor says so."""
 FOUND: Final = ".audit.found."
+LOOKS_KEPT: Final = 8
+"""An event may wait for the bus while the auditor looks again."""
+
+
+class Look(NamedTuple):
+    """What truly was when a look began. `began_ms` is by the auditor's clock, as `at_ms` of its events is."""
+
+    began_ms: int
+    world: World
 
 
 class Alarms:
-    """Every difference that is raised, against what is at that very moment. Made before anything happens."""
+    """Every difference that is raised, against what is. Made before anything happens."""
 
     def __init__(self, stand: Stand) -> None:
         self._stand = stand
         self._untrue: list[tuple[float, AuditDifference]] = []
+        self._looks: deque[Look] = deque(maxlen=LOOKS_KEPT)
+        self._connect_kube = stand.host.connect_kube
+        stand.host.connect_kube = self._connecting  # type: ignore[method-assign]
         self._add_stream = stand.nats.add_stream
         stand.nats.add_stream = self._added  # type: ignore[method-assign]
 
@@ -54,16 +77,50 @@ class Alarms:
 
         stream.tell = heard  # type: ignore[method-assign]
 
+    def begins(self, began_ms: int) -> None:
+        """The auditor begins to look, now."""
+        self._looks.append(Look(began_ms, self._world()))
+
     def hear(self, said: AuditDifference) -> None:
-        """The auditor has found a difference, now. A gang caught by a loss may be half there for long, and is one."""
-        gangs = self._stand.observer.gangs
-        world = self._stand.observer.world(quiet=said.promise == "I3")
-        facts = Facts(replace(world, excused_gangs=frozenset(gangs.excused - gangs.caught)))
-        judge = next((each for each in INVARIANTS if each.name == said.promise), None)
-        if judge is None or all(finding.subject != said.subject for finding in judge.find(facts)):
+        """The auditor has found a difference, now."""
+        began = [look.world for look in self._looks if look.began_ms <= said.at_ms][-1:]
+        if not any(_shows(world, said) for world in (self._world(), *began)):
             self._untrue.append((self._stand.world.now, said))
+
+    def _world(self) -> World:
+        """This moment, to be kept. A gang caught by a loss may be half there for long, and is a difference."""
+        observer = self._stand.observer
+        world = observer.world()
+        ledger = copy.copy(world.ledger)
+        ledger.decisions, ledger.plans = dict(ledger.decisions), dict(ledger.plans)
+        return replace(world, ledger=ledger, excused_gangs=frozenset(observer.gangs.excused - observer.gangs.caught))
+
+    def _connecting(self, process: Process) -> Callable[[KubeSettings, Clock], Awaitable[Kube]]:
+        connect = self._connect_kube(process)
+
+        async def connected(settings: KubeSettings, clock: Clock) -> Kube:
+            kube = await connect(settings, clock)
+            page = kube.page
+
+            async def seen(selection: Selection, *, limit: int, token: str = "") -> Answer:
+                if selection.resource is resources.PODS and not token:  # the first page of a look
+                    self.begins(int(process.clock.now() * 1000))
+                return await page(selection, limit=limit, token=token)
+
+            kube.page = seen  # type: ignore[method-assign]
+            return kube
+
+        is_auditor = any(replica.process is process for replica in self._stand.host.of(AUDITOR))
+        return connected if is_auditor else connect
 
     def _added(self, stream: Stream) -> None:
         self._add_stream(stream)
         if stream.name == buckets.EVENTS:
             self.watch(stream)
+
+
+def _shows(world: World, said: AuditDifference) -> bool:
+    """Whether this moment breaks the promise in that way."""
+    facts = Facts(replace(world, is_quiet=said.promise == "I3"))
+    finders = (each.find for each in INVARIANTS if each.name == said.promise)
+    return any(finding.subject == said.subject for find in finders for finding in find(facts))
