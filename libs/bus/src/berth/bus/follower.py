@@ -228,16 +228,17 @@ class Follower:
         """Whether the last messages known are still the ones stored.
 
         A server that lost its tail uses sequences again, so a sequence alone proves nothing. The newest message that
-        was not replaced meanwhile is compared; if all of them were replaced, a server that has not been restarted is
-        trusted.
+        was not replaced meanwhile is compared. It says nothing of those behind it, which may have been replaced or
+        lost: there a server that has not been restarted is trusted, and no other.
         """
+        is_newest = True
         for sequence, time, subject, data in list(reversed(self._recent)):  # what is on its way may add to it meanwhile
             raw = await jetstream.message_at(self._link, self.stream, sequence)
             if raw is not None:
-                if time:
-                    return jetstream.nanoseconds(raw.time) == time
-                return (raw.subject, jetstream.payload(raw)) == (subject, data)
-        return not self._recent or self._server == self._link.server_id
+                is_same = jetstream.nanoseconds(raw.time) == time if time else _holds(raw, subject, data)
+                return is_same and (is_newest or self._server == self._link.server_id)
+            is_newest = False
+        return is_newest or self._server == self._link.server_id
 
     def _absence_s(self) -> float:
         """Seconds without a word from the server, also by a clock that counts a suspended machine's sleep."""
@@ -267,15 +268,17 @@ class Follower:
                 handled += 1
                 if handled % BURST == 0:
                     await asyncio.sleep(0)
+            was_silent = not handled
             if handled:
                 self._listen()
-                self._entries.inc(self._applied)
+                if self._applied:
+                    self._entries.inc(self._applied)
                 self._applied = handled = 0
             if self._link.generation != self._generation or not self._link.connected.is_set():
                 return "disconnected"
             if self._doubt:
                 return self._doubt
-            if self._silence_s() >= SILENCE_MAX_S:
+            if was_silent and self._silence_s() >= SILENCE_MAX_S:
                 # A process that was held up itself finds the words waiting in its socket.
                 await asyncio.sleep(GRACE_S)
                 if not self._queue:
@@ -349,6 +352,10 @@ class Follower:
     def _end(self) -> None:
         self.ready.set()
         self._sink.end(self.sequence)
+
+
+def _holds(raw: jetstream.RawMessage, subject: str, data: bytes) -> bool:
+    return (raw.subject, jetstream.payload(raw)) == (subject, data)
 
 
 def _position(reply: str) -> tuple[int, int, int, int]:

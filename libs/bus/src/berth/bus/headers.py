@@ -36,7 +36,9 @@ def has_status(raw: bytes) -> bool:
 
 
 def marks_deletion(raw: bytes) -> bool:
-    """`is_deletion` of headers on the wire, read only where one of the names occurs."""
+    """`is_deletion` of headers on the wire, read only where one of the names occurs in an uncommon form."""
+    if b"\r\nKV-Operation: DEL\r\n" in raw:
+        return True
     return (b"KV-Operation" in raw or b"Nats-Marker-Reason" in raw) and is_deletion(parse(raw))
 
 

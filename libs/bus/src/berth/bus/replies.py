@@ -97,7 +97,7 @@ class Expected:
 
     async def answer(self, timeout_s: float) -> Delivery:
         """Wait for it. Raises Disconnected, Denied, NoAnswer or TimedOut."""
-        timer = asyncio.get_running_loop().call_later(timeout_s, self._expire, timeout_s)
+        timer = self._future.get_loop().call_later(timeout_s, self._expire, timeout_s)
         try:
             msg = await self._future  # bare: unlike wait_for, this never swallows a cancellation
         finally:

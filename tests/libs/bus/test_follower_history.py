@@ -1,0 +1,168 @@
+"""A follower that was cut off compares what it knows of the stream with what is stored: sequences alone prove nothing.
+
+Others write before it is back, so that the end of the stream looks unharmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from berth.bus import Bus, jetstream
+from berth.bus.errors import BusError
+from berth.bus.follower import Follower
+from berth.testing.nats_server import NatsServer
+from berth.testing.views import View, eventually
+
+LEDGER = "berth_ledger"
+
+
+async def put(bus: Bus, key: str, value: bytes) -> int:
+    """Writes until it is acknowledged; the sequence."""
+    while True:
+        await bus.connected.wait()
+        try:
+            answer = await bus._link.request(f"$KV.{LEDGER}.{key}", value, timeout_s=5)
+            ack = jetstream.decode_ack(answer.data)
+        except BusError:
+            await asyncio.sleep(0.01)
+            continue
+        if ack.error is None:
+            return ack.seq
+        await asyncio.sleep(0.01)
+
+
+async def put_all(bus: Bus, keys: Iterable[str]) -> None:
+    for key in keys:
+        await put(bus, key, b"1")
+
+
+def hold(follower: Follower) -> asyncio.Event:
+    """From now on it comes back only once the event is set."""
+    may_go_on, attach = asyncio.Event(), follower._attach
+
+    async def wait_and_attach() -> None:
+        await may_go_on.wait()
+        await attach()
+
+    follower._attach = wait_and_attach  # type: ignore[method-assign]
+    return may_go_on
+
+
+async def save(bus: Bus, server: NatsServer) -> Any:
+    """A copy of the store, made while the server is down."""
+    server.kill()
+    await eventually(lambda: not bus.connected.is_set())
+    saved = server.save_store()
+    server.start()
+    await asyncio.wait_for(bus.connected.wait(), 20)
+    return saved
+
+
+async def lose_tail(bus: Bus, server: NatsServer, saved: Any) -> None:
+    server.kill()
+    await eventually(lambda: not bus.connected.is_set())
+    server.restore_store(saved)
+    server.start()
+    await asyncio.wait_for(bus.connected.wait(), 20)
+
+
+async def test_a_stream_with_another_message_where_one_was_read_starts_the_view_over(
+    bus: Bus, nats_server: NatsServer, spawn
+) -> None:
+    view = View()
+    follower = bus.follow(LEDGER, view)
+    spawn(follower.run())
+    await put_all(bus, ["kept"])
+    saved = await save(bus, nats_server)
+    await put_all(bus, ["lost.0", "lost.1"])
+    await eventually(lambda: set(view.values) == {"kept", "lost.0", "lost.1"})
+    may_go_on = hold(follower)
+    await lose_tail(bus, nats_server, saved)
+    await put_all(bus, ["late.0", "late.1", "late.2"])
+    may_go_on.set()
+    await eventually(lambda: set(view.values) == {"kept", "late.0", "late.1", "late.2"})
+    assert view.resets == 1
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_a_message_that_was_acknowledged_here_and_never_read_is_compared_too(
+    bus: Bus, nats_server: NatsServer, spawn, is_lost: bool
+) -> None:
+    view = View()
+    follower = bus.follow(LEDGER, view, keys="kept.>")
+    spawn(follower.run())
+    await put_all(bus, ["kept.a"])
+    saved = await save(bus, nats_server)
+    follower.witness(await put(bus, "own", b"1"), f"$KV.{LEDGER}.own", b"1")
+    await eventually(lambda: set(view.values) == {"kept.a"} and follower.attached.is_set())
+    may_go_on = hold(follower)
+    if is_lost:
+        await lose_tail(bus, nats_server, saved)
+    else:
+        nats_server.restart()
+        await eventually(lambda: not follower.attached.is_set())
+    await put_all(bus, ["theirs", "kept.b"])
+    may_go_on.set()
+    await eventually(lambda: set(view.values) == {"kept.a", "kept.b"} and follower.attached.is_set())
+    assert view.resets == (1 if is_lost else 0)
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_where_all_that_is_known_was_replaced_only_a_server_that_ran_on_is_trusted(
+    bus: Bus, nats_server: NatsServer, spawn, restarted: bool
+) -> None:
+    view = View()
+    follower = bus.follow(LEDGER, view)
+    spawn(follower.run())
+    await put(bus, "a", b"1")
+    await eventually(lambda: view.values == {"a": b"1"} and follower.attached.is_set())
+    may_go_on = hold(follower)
+    if restarted:
+        nats_server.restart()
+    else:
+        follower.begin_again("a test")
+    await eventually(lambda: follower._subscription is None, what="it is cut off")
+    await put(bus, "a", b"2")
+    may_go_on.set()
+    await eventually(lambda: view.values == {"a": b"2"})
+    assert view.resets == (1 if restarted else 0)
+
+
+async def test_an_older_message_that_is_still_there_says_nothing_of_newer_ones(
+    bus: Bus, nats_server: NatsServer, spawn
+) -> None:
+    """What took the place of those that were lost has been replaced itself."""
+    view = View()
+    follower = bus.follow(LEDGER, view)
+    spawn(follower.run())
+    await put_all(bus, ["kept"])
+    saved = await save(bus, nats_server)
+    await put_all(bus, ["lost.0", "lost.1"])
+    await eventually(lambda: set(view.values) == {"kept", "lost.0", "lost.1"})
+    may_go_on = hold(follower)
+    await lose_tail(bus, nats_server, saved)
+    await put_all(bus, ["late"] * 4)
+    may_go_on.set()
+    await eventually(lambda: set(view.values) == {"kept", "late"})
+    assert view.resets == 1
+
+
+async def test_a_server_that_ran_on_is_trusted_though_the_newest_message_was_replaced(
+    bus: Bus, nats_server: NatsServer, spawn
+) -> None:
+    view = View()
+    follower = bus.follow(LEDGER, view)
+    spawn(follower.run())
+    await put_all(bus, ["a", "b"])
+    await eventually(lambda: set(view.values) == {"a", "b"} and follower.attached.is_set())
+    may_go_on = hold(follower)
+    follower.begin_again("a test")
+    await eventually(lambda: follower._subscription is None, what="it is cut off")
+    await put(bus, "b", b"2")
+    may_go_on.set()
+    await eventually(lambda: view.values == {"a": b"1", "b": b"2"})
+    assert view.resets == 0
