@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from berth.bus.errors import ApiError, BusError
 from berth.bus.port import LedgerPort, Stored, Write
@@ -112,9 +111,11 @@ class Acting:
                 await self._wait()
 
     async def _wait(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(IDLE_S):
-                await self.wake.wait()
+        alarm = asyncio.get_running_loop().call_later(IDLE_S, self.wake.set)
+        try:
+            await self.wake.wait()
+        finally:
+            alarm.cancel()
         self.wake.clear()
 
     async def _turn(self) -> bool:

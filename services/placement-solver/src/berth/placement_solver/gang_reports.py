@@ -30,6 +30,8 @@ class GangReports:
     async def tell(self) -> None:
         """Ask for what has to change."""
         picture = self._picture
+        if not picture.changed_gangs:
+            return
         now = self._clock.monotonic()
         text = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         sent = 0

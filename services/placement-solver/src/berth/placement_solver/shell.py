@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import numpy as np
+
 from berth.bus.port import BusPort, Entry
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode, encode
@@ -220,7 +222,7 @@ async def _tidy(
             ctx.log.info("solvers alive", solvers=list(alive))
             picture.resharded(alive)
             handlers.changed.set()
-        metrics.NODES.set(int(picture.nodes.alive.sum()))
+        metrics.NODES.set(int(np.count_nonzero(picture.nodes.alive)))
         if optimiser is not None and picture.gangs.gangs:
             # Once: one that does not come up is tried again when a batch asks for it.
             optimiser.warm_up()
@@ -246,7 +248,7 @@ async def _answer(bus: BusPort, ctx: Context[Settings], picture: Picture, handle
                 ready=handlers.may_plan(),
                 facts={
                     "waiting": len(picture.queue),
-                    "nodes": int(picture.nodes.alive.sum()),
+                    "nodes": int(np.count_nonzero(picture.nodes.alive)),
                     "epoch": picture.book.ledger.epoch.epoch,
                     "solvers": len(picture.solvers),
                     "classes": sum(1 for _ in picture.classes),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from berth.bus.port import PublisherPort
 from berth.contracts import event, subjects
 from berth.contracts.base import Reason
@@ -67,7 +69,7 @@ class Telling:
         self, waiting: Waiting, reasons: Sequence[Reason], gang: str = "", *, patient: bool = False
     ) -> None:
         """Write the refusal where people look: the pod's condition and an event; only when the message changed."""
-        nodes = int(self.picture.nodes.alive.sum())
+        nodes = int(np.count_nonzero(self.picture.nodes.alive))
         waiting.message = explain.message(reasons, nodes)
         now = self.picture.now
         if waiting.message == _shown(waiting.object):

@@ -234,6 +234,8 @@ class Desk:
         Groups come behind those above them, and the default group behind all: who reads a QUOTA that begins anew, and
         sees the default group, sees every group.
         """
+        if not (self._everything or self._limits or self._demand):
+            return {}
         groups = self.engine.forest.groups
         everything, self._everything = self._everything, False
         names = groups.keys() if everything else (self._limits | self._demand) & groups.keys()

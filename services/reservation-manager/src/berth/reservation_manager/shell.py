@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 
 from berth.bus.port import Entry
@@ -13,7 +14,7 @@ from berth.contracts.errors import Broken
 from berth.contracts.event import ObjectRefused, ReservationChanged
 from berth.contracts.question import StatusAnswer
 from berth.contracts.state import Reservation
-from berth.reservation_manager.core.life import FINAL, Life, live
+from berth.reservation_manager.core.life import FINAL, Life, Phase, live
 from berth.reservation_manager.core.room import problems_of, room_of
 from berth.reservation_manager.core.status import status_of
 from berth.reservation_manager.settings import Settings
@@ -181,16 +182,15 @@ class Shell:
 
     async def _tick(self) -> None:
         """Time is the other thing that changes a reservation."""
+        by_phase = {phase: BY_PHASE.labels(phase.value) for phase in Phase}
         async for _ in Periodic(self.context.clock, TICK_S).ticks():
             now, since_start = self.context.clock.now(), self.context.clock.monotonic()
             retry_s = self.context.settings.status_retry_s
             self.changed.mark_all([name for name, (end, is_over) in self._ends.items() if (now > end) is not is_over])
             self.changed.mark_all([name for name, (_, at) in self._asked.items() if since_start - at >= retry_s])
-            counts: dict[str, int] = dict.fromkeys(("Pending", "Available", "Succeeded", "Failed"), 0)
-            for phase in self._phases.values():
-                counts[phase] = counts.get(phase, 0) + 1
-            for phase, count in counts.items():
-                BY_PHASE.labels(phase).set(count)
+            counts = Counter(self._phases.values())
+            for phase, known in by_phase.items():
+                known.set(counts[phase])
 
     def _mark_key(self, key: str) -> None:
         """Somebody else wrote this key."""

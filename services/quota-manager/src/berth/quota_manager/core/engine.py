@@ -50,6 +50,7 @@ class Engine:
         self._nodes: dict[str, Amounts] = {}
         self._node_total: Amounts = {}
         self._nodes_naming: dict[str, int] = {}
+        self._nodes_moved = False
         self._is_stale = True
         self._rising: dict[int, dict[Group, None]] = {}
         self._sinking: dict[int, dict[Group, set[str]]] = {}
@@ -79,6 +80,7 @@ class Engine:
         if self._nodes.get(name) != amounts:
             self.remove_node(name)
             self._nodes[name] = amounts
+            self._nodes_moved = True
             add_into(self._node_total, amounts)
             for key in amounts:
                 self._nodes_naming[key] = self._nodes_naming.get(key, 0) + 1
@@ -88,6 +90,7 @@ class Engine:
         amounts = self._nodes.pop(name, None)
         if amounts is None:
             return
+        self._nodes_moved = True
         subtract_from(self._node_total, amounts)
         for key in amounts:
             self._nodes_naming[key] -= 1
@@ -107,6 +110,9 @@ class Engine:
 
     def settle(self) -> Settled:
         """Brings all figures in order and says what changed since the last time."""
+        if not (self._is_stale or self._nodes_moved or self.book.touched):
+            return Settled()
+        self._nodes_moved = False
         if self._is_stale:
             self._rebuild()
         self._take_bookings()
