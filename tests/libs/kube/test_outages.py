@@ -241,6 +241,17 @@ async def test_a_version_that_is_too_old_ends_an_outage_too(api: Server, slow: C
         assert api.tries_of(ELASTIC_QUOTAS, said_s - 0.01)
 
 
+@pytest.mark.parametrize(("status", "ends"), [(401, 0), (403, 0), (429, 0), (404, 1), (410, 1)])
+async def test_a_server_that_only_puts_off_is_not_back_yet(slow: Clock, status: int, ends: int) -> None:
+    outages = Outages()
+    reach = Reach(outages, slow)
+    waiting = asyncio.create_task(reach.pause(1.0))
+    await slow.go_on(1.0)
+    await waiting
+    reach.refused(Answer(status))
+    assert outages.ended == ends
+
+
 async def test_back_off_begins_again_once_until_something_was_read(slow: Clock) -> None:
     reach, told = Reach(Outages(), slow), Answer(429, b"", "TooManyRequests", 1.0)
 

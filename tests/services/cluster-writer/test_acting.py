@@ -1,138 +1,26 @@
-"""Waves: what is read from the leader, what is written into the Lease, and when nothing may begin (R9, R10)."""
+"""Waves: what is read from the leader, what is written into the Lease, and when nothing may begin (R10)."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 
 import pytest
+from tests.services.writer_world.store_api import StoreApi
+from tests.services.writer_world.wave_bench import WaveBench, acting
 
 from berth.bus.errors import ApiError, Disconnected
-from berth.bus.port import Committed, Stored
-from berth.cluster_writer.acting import Acting
 from berth.cluster_writer.epochs import LostLeaseError
-from berth.cluster_writer.picture import Picture
-from berth.contracts import names, state, subjects
-from berth.contracts.codec import encode
-from berth.contracts.ledger import Epoch, GangRef, Plan, PlanStatus
+from berth.contracts import names, subjects
+from berth.contracts.ledger import Epoch, PlanStatus
 from berth.kube.answer import Answer
-from berth.kube.lease import KubeLease
-from berth.runtime.clock import SystemClock
 from berth.simcluster.store import Path
 
 LEASE = Path("coordination.k8s.io", "v1", "leases", "berth-system", "cluster-writer")
 
 
-class FakeBinds:
-    def __init__(self):
-        self.began, self.given_up = [], []
-
-    def begin(self, decision):
-        self.began.append(decision.name)
-
-    def give_up(self, decision, reason):
-        self.given_up.append(decision.name)
-
-
-class FakeEpochs:
-    def __init__(self, bench):
-        self.bench = bench
-        self.reasons = []
-
-    async def raise_epoch(self, known, reason):
-        self.reasons.append(reason)
-        record = self.bench.lease.record
-        epoch = max(known, record.epoch or 0) + 1
-        await self.bench.lease.remember(epoch=epoch, plan="", seen=record)
-        self.bench.write("epoch", Epoch(epoch=epoch))
-        return epoch
-
-
-class Leader:
-    """The ledger's leader; what it holds is read by the picture only when the test says so."""
-
-    def __init__(self):
-        self.stored = {}
-        self.sequence = 0
-        self.commits = []
-        self.error = None
-
-    async def read(self, key):
-        if self.error:
-            raise self.error
-        return self.stored.get(key)
-
-    async def commit(self, writes, *, traceparent=None):
-        self.commits.append([write.key for write in writes])
-        return Committed(0)
-
-
-class Bench:
-    def __init__(self, api, decide):
-        self.api, self.decide = api, decide
-        api.store.create(Path("", "v1", "namespaces"), {"metadata": {"name": "berth-system"}})
-        self.lease = KubeLease(api, "berth-system", "cluster-writer", "me", clock=SystemClock(), rng=random.Random(1))
-        self.leader, self.binds, self.epochs = Leader(), FakeBinds(), FakeEpochs(self)
-        self.picture = Picture(lambda *args: None)
-        self.raised = []
-        self.acting = Acting(
-            self.picture,
-            self.leader,
-            self.lease,
-            self.binds,
-            self.epochs,
-            SystemClock(),
-            on_raised=lambda epoch, reason: self.raised.append(epoch),
-        )
-        self.unread = []
-
-    def write(self, key, message, *, read=True):
-        self.leader.sequence += 1
-        stored = Stored(self.leader.sequence, encode(message), False)
-        self.leader.stored[key] = stored
-        self.unread.append((key, stored))
-        if read:
-            self.read_on()
-
-    def read_on(self):
-        for key, stored in self.unread:
-            if plan := self.picture.read_ledger(key, stored.value, False, stored.sequence):
-                self.acting.plan_read(plan)
-        self.unread.clear()
-
-    def plan(self, plan, *pods, read=True, gang=0, alone=(), status=PlanStatus.COMMITTED):
-        """`alone`: pods of the plan that are no members of its gang."""
-        epoch = self.lease.record.epoch
-        for name in (*pods, *alone):
-            if self.api.raw(name) is None:
-                self.api.pod(name)
-            pod = self.api.seen(name)
-            self.picture.read_state(subjects.pod_key("default", name), encode(pod), deleted=False, gap=False)
-            ref = GangRef(name="g", size=gang) if gang and name not in alone else None
-            self.write(subjects.decision_key(epoch, "default", name), self.decide(pod, plan, "n", gang=ref), read=False)
-        self.write(subjects.plan_key(epoch, plan), Plan(id=plan, status=status), read=False)
-        marker = state.Synced(kind="pods", version=self.api.store.version, complete=True)
-        self.picture.read_state(subjects.synced_key("pods"), encode(marker), deleted=False, gap=False)
-        self.picture.end_of_state()
-        if read:
-            self.read_on()
-
-    @property
-    def named(self):
-        return self.lease.record.plan
-
-    async def turn(self, times=4):
-        for _ in range(times):
-            await self.acting._turn()
-
-
 @pytest.fixture
-async def bench(api, decide):
-    bench = Bench(api, decide)
-    assert await bench.lease.try_acquire()
-    await bench.turn(1)
-    assert (bench.raised, bench.lease.record.mark) == ([1], (1, ""))
-    return bench
+async def bench(api: StoreApi) -> WaveBench:
+    return await acting(api)
 
 
 async def test_the_newest_plan_of_a_wave_is_named_before_anything_begins(bench):
@@ -278,67 +166,6 @@ async def test_a_lease_write_of_unknown_outcome_begins_nothing_yet(bench, api, s
     assert bench.binds.began == []
     await bench.turn(2)
     assert (bench.binds.began, bench.named) == (["a"], "p1")
-
-
-async def test_a_gang_that_is_not_whole_is_given_up_and_never_named(bench):
-    bench.plan("p1", "a", "b", gang=3)
-    bench.plan("p2", "c")
-    await bench.turn()
-    assert (bench.binds.given_up, bench.binds.began, bench.named) == (["a", "b"], ["c"], "p2")
-
-
-async def test_a_gang_that_has_begun_goes_on_when_its_bound_member_is_gone(bench, api):
-    bench.plan("p1", "a", "b", gang=2)
-    await bench.turn()
-    assert bench.binds.began == ["a", "b"]
-    notes = {names.ANNOTATION_PLAN: "p1"}
-    body = {"metadata": {"name": "a", "annotations": notes}, "target": {"kind": "Node", "name": "n"}}
-    assert api.store.bind("default", "a", body).status == 201
-    key = subjects.pod_key("default", "a")
-    bench.picture.read_state(key, encode(api.seen("a")), deleted=False, gap=False)
-    api.delete("a")
-    bench.picture.read_state(key, str(api.store.version).encode(), deleted=True, gap=False)
-    bench.acting.check_again()
-    await bench.turn()
-    assert bench.binds.given_up == []
-    assert "b" in bench.binds.began[2:]
-
-
-async def test_a_gang_that_loses_a_member_while_the_lease_is_written_does_not_begin(bench, api):
-    """The API server may be away for half a minute between the look at the gang and its begin."""
-    bench.plan("p1", "a", "b", gang=2, alone=("c",))
-
-    def member_goes(*_args):
-        bench.picture.read_state(subjects.pod_key("default", "b"), b"", deleted=True, gap=False)
-
-    api.on("patch", member_goes)
-    await bench.turn()
-    assert (bench.binds.given_up, bench.binds.began, bench.named) == (["a"], ["c"], "p1")
-
-
-async def test_a_gang_is_not_judged_while_the_ledger_is_read_anew(bench, api):
-    """It starts over while the Lease is written, and half of the gang has been read again."""
-    bench.plan("p1", "a", "b", gang=2)
-
-    def starts_over(*_args):
-        api.on("patch", None)
-        member = bench.picture.book.ledger.decisions.pop(("default", "b"))
-        bench.picture.book.ledger.members["p1"].discard(("default", "b"))
-        bench.acting.check_again()
-        read_again.append(member)
-
-    read_again = []
-    api.on("patch", starts_over)
-    await bench.turn(1)
-    assert read_again
-    assert (bench.binds.given_up, bench.binds.began) == ([], [])
-
-
-async def test_pods_that_share_a_plan_with_a_broken_gang_begin(bench):
-    """After an outage one plan holds all that has gathered, gangs of which members are gone by now among it."""
-    bench.plan("p1", "a", "b", gang=3, alone=("c", "d"))
-    await bench.turn()
-    assert (bench.binds.given_up, bench.binds.began, bench.named) == (["a", "b"], ["c", "d"], "p1")
 
 
 async def test_after_a_reconnect_all_is_judged_again(bench):

@@ -141,6 +141,17 @@ def test_losses_and_late_echoes_end_where_a_fresh_desk_does(seed: int) -> None:
     assert (bench.shelf.faulty, bench.shelf.keys) == (fresh.shelf.faulty, fresh.shelf.keys)
 
 
+def test_a_device_that_a_state_begun_anew_does_not_show_is_withdrawn() -> None:
+    """Its deletion was lost with the old bucket: the end of the new one is all that tells it."""
+    bench, card = Bench(), DeviceInfo(kind="gpu", minor=0, healthy=True, amounts={names.GPU_CORE: 100})
+    for name in ("stays", "goes"):
+        bench.show(named_key("device", name), encode(Device(name=name, uid=name, version=1, devices=[card])))
+    assert set(bench.settle()) == {named_key("node", "stays"), named_key("node", "goes")}
+    del bench.state[named_key("device", "goes")]
+    bench.state_begins_anew()
+    assert set(bench.settle()) == {named_key("node", "stays")}
+
+
 def test_counts_of_devices_that_went_with_their_bucket_are_zero() -> None:
     shelf = Shelf(lambda _: None)
     fpga = DeviceInfo(kind="fpga", minor=0, healthy=True, amounts={names.FPGA: 100})

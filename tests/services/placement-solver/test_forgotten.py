@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.services.solver_world.rounds import Rounds
 
+from berth.bus.port import Refused, Unknown
 from berth.contracts import names, subjects
 from berth.contracts.base import Problem
 from berth.contracts.codec import encode
@@ -18,7 +19,7 @@ from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.queue import BACKOFF_MAX_S, FLUSH_S
 from berth.placement_solver.optimiser import Answer
 from berth.rules.quota_of_pod import DEFAULT_GROUP
-from berth.testing.builders import pod
+from berth.testing.builders import gpu_slots, pod
 
 SOON_S = 15.0
 assert BACKOFF_MAX_S < SOON_S < FLUSH_S
@@ -75,6 +76,28 @@ async def test_a_plan_of_an_epoch_that_is_over_leaves_its_room(rounds: Rounds) -
     assert rounds.placed() == {}
     rounds.run.delete_pod("a")
     assert "b" in await soon(rounds)
+
+
+@pytest.mark.parametrize("answer", [Refused(10071, "wrong last sequence"), Unknown("no answer")])
+async def test_a_batch_that_is_not_committed_gives_back_all_that_it_took(
+    rounds: Rounds, monkeypatch: pytest.MonkeyPatch, answer: Refused | Unknown
+) -> None:
+    run = rounds.run
+    run.devices("n0", gpu_slots(1))
+    run.quota(DEFAULT_GROUP)
+    run.quota("team", max={names.CPU: 4000})
+    nodes, quotas = run.picture.nodes, run.picture.quotas
+    before = (nodes.free[:, 0].tolist(), nodes.slots[0])
+    run.pod(pod("p").requests(cpu=1000).share(50).quota("team").port(80))
+
+    async def commit(*_: Any, **__: Any) -> Refused | Unknown:
+        return answer
+
+    monkeypatch.setattr(rounds.ledger, "commit", commit)
+    assert await rounds.handlers.round()
+    assert (nodes.free[:, 0].tolist(), nodes.slots[0]) == before
+    assert not any(quotas.used(("", "team")).values())
+    assert rounds.placed() == {}
 
 
 # --- what changes while a round is under way --------------------------------------------------------------------------

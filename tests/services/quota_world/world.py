@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from berth.bus import Bus, BusSettings
-from berth.bus.port import Entry, Message
-from berth.contracts import base, buckets, names, state
+from tests.services.shell_world import Replica, ShellWorld
+
+from berth.bus.port import Entry
+from berth.contracts import buckets, names, state
 from berth.contracts.codec import decode, encode
-from berth.contracts.command import PatchObject
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.quota import QuotaGroup
-from berth.contracts.subjects import named_key, namespaced_key, pod_key, question_subject, quota_key, synced_key
+from berth.contracts.subjects import named_key, namespaced_key, pod_key, question_subject, quota_key
 from berth.quota_manager.settings import Settings
 from berth.quota_manager.shell import SERVICE, main
-from berth.runtime import Context
 from berth.testing.nats_server import NatsServer
 
 DEADLINE_S = 30.0
 T = TypeVar("T")
-Replica = tuple[Context[Settings], asyncio.Task[None]]
 
 
 async def eventually(check: Callable[[], T], what: str) -> T:
@@ -61,68 +58,22 @@ class Groups:
         return None if group is None else group.runtime.get("cpu")
 
 
-class World:
+class World(ShellWorld[Settings]):
     """The rest of the control plane: writes STATE, follows QUOTA, keeps commands and events."""
 
+    service = SERVICE
+    publishes = buckets.QUOTA
+    kinds = ("pods", "nodes", "elasticquotas")
+
     def __init__(self, server: NatsServer) -> None:
-        self.server = server
         self.groups = Groups()
-        self.patches: list[PatchObject] = []
-        self.events: list[Message] = []
-        self.replicas: list[Replica] = []
-        self.version = 0
+        super().__init__(server, self.groups)
 
-    async def begin(self) -> None:
-        self.bus = await Bus.connect(BusSettings(url=self.server.url), service="test")
-        await self.bus.ensure()
-        self.state = self.bus.owned(buckets.STATE)
-        await self.state.ready()
-        self.tasks = [asyncio.create_task(self.bus.follow(buckets.QUOTA, self.groups).run())]
-        await self.bus.subscribe("berth.v1.cmd.>", self._command)
-        await self.bus.subscribe("berth.v1.evt.>", self._event)
-
-    async def end(self) -> None:
-        for replica in list(self.replicas):
-            await self.stop(replica)
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
-        await self.bus.close()
-
-    async def start(self, instance: str = "one", **settings: Any) -> Replica:
+    async def start(self, instance: str = "one", **settings: Any) -> Replica[Settings]:
         """A replica of the service, in this process."""
         full = {"writeback_interval_s": 0.2, "overuse_grace_s": 0.1, "lease_ttl_s": 2} | settings
-        bus = await Bus.connect(BusSettings(url=self.server.url), service=SERVICE)
-        context = Context(service=SERVICE, settings=Settings(**full), bus=bus, instance=instance)
-        task = asyncio.create_task(main(context))
-        self.replicas.append((context, task))
-        return context, task
-
-    async def stop(self, replica: Replica) -> None:
-        context, task = replica
-        self.replicas.remove(replica)
-        await context.supervisor.stop(task, 10.0)
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        await context.bus.close()
-        assert context.supervisor.failure is None
-
-    async def crash(self, replica: Replica) -> None:
-        """No goodbye: the connection goes first."""
-        context, task = replica
-        self.replicas.remove(replica)
-        await context.bus.close()
-        await context.supervisor.stop(task, 5.0)
-        await asyncio.gather(task, return_exceptions=True)
-
-    async def _command(self, message: Message) -> None:
-        self.patches.append(decode(message.data, PatchObject))
-
-    async def _event(self, message: Message) -> None:
-        self.events.append(message)
-
-    def put(self, key: str, message: base.Message) -> None:
-        self.state.put(key, encode(message))
+        context = await self.context(instance, Settings(**full))
+        return self.run(context, main(context))
 
     def pod(self, name: str, *, quota: str = "", cpu: int = 1000, node: str = "") -> None:
         self.version += 1
@@ -141,10 +92,6 @@ class World:
         known: dict[str, Any] = {"namespace": "ns", "uid": f"uid-{name}", "min": {"cpu": minimum}, "max": {"cpu": cpu}}
         quota = state.ElasticQuota(name=name, version=self.version, **(known | fields))
         self.put(namespaced_key("elasticquota", "ns", name), quota)
-
-    def complete(self) -> None:
-        for kind in ("pods", "nodes", "elasticquotas"):
-            self.put(synced_key(kind), state.Synced(kind=kind, version=self.version, complete=True))
 
     async def status(self) -> dict[str, StatusAnswer]:
         answers = await self.bus.ask_all(question_subject(SERVICE, "status"), encode(StatusQuestion()), wait_s=0.3)

@@ -1,4 +1,4 @@
-"""Solving on small clusters: where pods go, what they are told when they go nowhere, and what decisions carry."""
+"""Solving on small clusters: where pods go, which of them are refused by name, and what decisions carry."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from berth.contracts.base import Problem
 from berth.contracts.kube import ReservationOwner, Taint
 from berth.contracts.reservation import ReservedRoom
 from berth.contracts.state import PodTemplate, Reservation
-from berth.placement_solver.core import explain
-from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Trial
 from berth.testing.builders import GI, gpu_grant, gpu_slots, pod
@@ -181,79 +179,6 @@ def test_equal_pods_are_one_class_and_bad_ones_another(run: Any) -> None:
     run.pod(pod("q").requests(cpu=200))
     run.round()
     assert sum(1 for _ in run.picture.classes) == 2
-
-
-# --- explanations -------------------------------------------------------------------------------------------------
-
-
-def test_every_constraint_is_counted_and_the_nearest_miss_is_named(run: Any) -> None:
-    run.node("n0", cpu=1000)
-    run.node("n1", cpu=3000)
-    run.node("n2", cpu=9000, taints=[Taint(key="own", effect="NoSchedule")])
-    run.pod(pod("p").requests(cpu=4000))
-    (refusal,) = run.round().refusals
-    text = explain.message(refusal.reasons, 3)
-    assert "0/3 nodes are available: 2 Insufficient cpu, 1 node(s) had untolerated taint {own: }." in text
-    assert "To repair: ask for at most 3 cpu, which node n1 has free." in text
-
-
-def test_without_nodes_that_is_what_is_said(run: Any) -> None:
-    run.pod(pod("p"))
-    assert told(run.round()) == ["there are no nodes"]
-
-
-def test_a_full_node_and_an_empty_one_without_devices(run: Any) -> None:
-    run.node("n0", pods=0)
-    run.node("n1")
-    run.pod(pod("p").gpus(2))
-    assert sorted(told(run.round())) == ["Insufficient gpu devices", "Too many pods"]
-
-
-CHANGES = {
-    "taken": lambda run: run.pod(pod("other").requests(cpu=1000).share(30).on("n0", [gpu_grant(0, 30)])),
-    "a port": lambda run: run.pod(pod("other").port(80).on("n1")),
-    "given back": lambda run: run.delete_pod("other"),
-    "smaller": lambda run: run.node("n1", cpu=1000),
-    "larger": lambda run: run.node("n1", cpu=3000),
-    "tainted": lambda run: run.node("n0", cpu=4000, taints=[Taint(key="k", effect="NoSchedule")]),
-    "cordoned": lambda run: run.node("n1", cpu=2000, unschedulable=True),
-    "one more": lambda run: run.node("n2", cpu=500),
-    "devices": lambda run: run.devices("n1", gpu_slots(1)),
-    "minors unknown": lambda run: run.pod(pod("unread").share(50).on("n0")),
-}
-
-
-@settings(max_examples=100, deadline=None)
-@given(changes=st.lists(st.sampled_from(sorted(CHANGES)), max_size=6))
-def test_a_class_is_told_of_every_change_of_the_nodes(solving: Any, changes: list[str]) -> None:
-    run = solving()
-    run.node("n0", cpu=4000)
-    run.devices("n0", gpu_slots(1))
-    run.node("n1", cpu=2000)
-    nodes, costs = run.picture.nodes, run.picture.solver.costs
-    wanted = pod("p").requests(cpu=9000).share(80).port(80).build(0).template
-    known = ClassTable(nodes).of(wanted, [])
-    for change in changes:
-        explain.nowhere(known, nodes, costs)
-        CHANGES[change](run)
-        anew = ClassTable(nodes).of(wanted, [])
-        assert explain.nowhere(known, nodes, costs) == explain.nowhere(anew, nodes, costs)
-
-
-def test_messages_are_bounded(run: Any) -> None:
-    for index in range(100):
-        run.node(f"n{index}", taints=[Taint(key=f"own-{index}-{'x' * 40}", effect="NoSchedule")])
-    run.pod(pod("p"))
-    (refusal,) = run.round().refusals
-    assert len(refusal.reasons) == explain.REASONS_MAX
-    assert len(explain.message(refusal.reasons, 100)) <= explain.MESSAGE_MAX
-
-
-def test_quota_is_named_before_any_node(run: Any) -> None:
-    run.node("n0")
-    run.quota("team", max={names.CPU: 1000})
-    run.pod(pod("p").requests(cpu=2000).quota("team"))
-    assert told(run.round()) == ["quota team: use of cpu 0 + 2 exceeds its runtime 1"]
 
 
 # --- reservations -------------------------------------------------------------------------------------------------
