@@ -37,6 +37,7 @@ from tests.simulation.users import Users
 
 from berth.invariants.report import EVIDENCE_MAX
 from berth.telemetry.logs import Level
+from berth.testing.simulation.world import uncollected
 
 TRACE_LINES: Final = 60
 _NAMES: Final = re.compile(r"(?:pod|gang|kept|node)-\d+(?:-(?:user-)?\d+)?")
@@ -112,6 +113,7 @@ def _run(
     stack.callback(stand.world.close)
     stack.enter_context(stand.journal)
     stack.enter_context(unmetered())
+    stack.enter_context(uncollected())
     given, forgotten, alarms = Given(stand.kube), Forgotten(stand), Alarms(stand)
     users, striker = Users(stand.world, stand.kube), temper.striker(stand)
     users.plan(actions)
@@ -127,6 +129,7 @@ def _run(
     if not is_over and not (left := _settle(stand, temper)):
         waited_in_vain = forgotten.look(lambda: users.act(last.changes(_chance(seed, "last"), stand)))
         left = _settle(stand, temper) if forgotten.asked else []
+    stand.world.collect()
     report = stand.observer.finish(quiet=not left and not is_over, holds=given.holds())
     violations = [f"{result.name} {result.title}: {text}" for result in report.broken for text in result.evidence]
     violations += left

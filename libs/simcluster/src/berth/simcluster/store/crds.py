@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib import import_module
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 from berth.simcluster.store.collection import DELETED, Event
-from berth.simcluster.store.objects import Json, Obj, section
+from berth.simcluster.store.objects import Json, Obj, decode, encode, section
 from berth.simcluster.store.resource import BUILT_IN, CRDS, ResourceType
 from berth.simcluster.store.schema import Schema
 from berth.simcluster.store.state import State
@@ -90,10 +91,15 @@ def compile_crd(data: Json) -> ResourceType:
     )
 
 
+@lru_cache(64)  # the same few definitions come again: with every change of their objects, and in every store
+def _compiled(schema: bytes) -> Schema:
+    return Schema(decode(schema), root=True)
+
+
 def _schema(name: str, version: Json) -> Schema:
     spec = section(section(version, "schema"), "openAPIV3Schema")
     try:
-        return Schema(spec or {"x-kubernetes-preserve-unknown-fields": True}, root=True)
+        return _compiled(encode(spec or {"x-kubernetes-preserve-unknown-fields": True}))
     except (TypeError, ValueError, AttributeError, KeyError, RecursionError, re.error) as error:
         field = f"spec.versions[{version['name']}].schema.openAPIV3Schema"
         raise invalid(CRDS.group, CRDS.kind, name, [bad_value(field, None, f"does not compile: {error}")]) from error

@@ -121,6 +121,8 @@ class SimKube:
 
     def away(self, client: str) -> Away | None:
         """How this client cannot reach the server now."""
+        if not self._away:
+            return None
         now = self.scheduler.now()
         for name in (EVERYBODY, client):
             found = self._away.get(name)

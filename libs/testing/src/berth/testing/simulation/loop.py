@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
+import msgspec
+
 if TYPE_CHECKING:
     from berth.testing.simulation.world import World
 
@@ -26,49 +28,28 @@ COMPLAINTS_MAX: Final = 200
 _CLOSE_ATTEMPTS: Final = 20  # a coroutine may await in its clean-up; each attempt gets it past one such await
 
 
-class Handle:
-    """A callback that waits for its turn. Like asyncio's, as far as anybody looks at it."""
+class Handle(msgspec.Struct, eq=False):
+    """A callback that waits for its turn; None: it was cancelled. Like asyncio's, as far as anybody looks at it."""
 
-    __slots__ = ("args", "callback", "context", "dropped")
-
-    def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
-    ) -> None:
-        self.callback: Callable[..., object] | None = callback
-        self.args = args
-        self.context = context
-        self.dropped = False
+    callback: Callable[..., object] | None
+    args: tuple[Any, ...]
+    context: contextvars.Context | None
 
     def cancel(self) -> None:
         """It will not run."""
-        self.dropped = True
         self.callback = None
         self.args = ()
 
     def cancelled(self) -> bool:
         """Whether it was cancelled."""
-        return self.dropped
+        return self.callback is None
 
 
-class Timer(Handle):
+class Timer(Handle, eq=False):
     """A callback with a time. `loop` is whose callback it is; None: of nobody, it runs outside of every process."""
 
-    __slots__ = ("loop", "when_s")
-
-    def __init__(
-        self,
-        when_s: float,
-        loop: SimLoop | None,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: contextvars.Context | None,
-    ) -> None:
-        self.callback = callback
-        self.args = args
-        self.context = context
-        self.dropped = False
-        self.when_s = when_s
-        self.loop = loop
+    loop: SimLoop | None
+    when_s: float
 
     def when(self) -> float:
         """Virtual seconds."""
@@ -151,7 +132,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> Timer:
         """Run at this moment of `time()`."""
-        timer = Timer(when, self, callback, args, context if context is not None else contextvars.copy_context())
+        timer = Timer(callback, args, context if context is not None else contextvars.copy_context(), self, when)
         if self.dead:
             timer.cancel()
         else:
@@ -160,7 +141,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def deliver(self, callback: Callable[..., object], args: tuple[Any, ...], when_s: float) -> Timer:
         """Something from outside, at this moment."""
-        timer = Timer(when_s, self, callback, args, self._base)
+        timer = Timer(callback, args, self._base, self, when_s)
         if self.dead:
             timer.cancel()
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from berth.testing.simulation.loop import SimLoop, Timer
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class ProcessClock:
     """The clock of one process (berth.bus.port.Clock, berth.kube.Clock). Only what people read is skewed."""
 
-    def __init__(self, world: World, skew_s: float) -> None:
+    def __init__(self, world: World, loop: SimLoop, skew_s: float) -> None:
         self._world = world
+        self._loop = loop
         self.skew_s = skew_s
 
     def now(self) -> float:
@@ -33,7 +34,7 @@ class ProcessClock:
         if seconds <= 0:
             await asyncio.sleep(0)
             return
-        loop = cast(SimLoop, asyncio.get_running_loop())
+        loop = self._loop
         waker = loop.create_future()
         timer = loop.deliver(_wake, (waker,), self._world.now + seconds)
         try:
@@ -52,10 +53,10 @@ class Process:
     def __init__(self, world: World, name: str, incarnation: int, number: int, clock_skew_s: float) -> None:
         self.name = name
         self.incarnation = incarnation
-        self.clock = ProcessClock(world, clock_skew_s)
         self.random = random.Random(f"{world.seed}/{name}/{incarnation}")
         make: Any = SimLoop  # typeshed calls abstract what asyncio itself leaves to raise NotImplementedError
         self.loop: SimLoop = make(world, f"{name}#{incarnation}", number, self.kill)
+        self.clock = ProcessClock(world, self.loop, clock_skew_s)
         self.failure: BaseException | None = None
         """What the coroutine of `start` raised; None while it runs, when it returned, and when it was killed."""
         self.finished = False

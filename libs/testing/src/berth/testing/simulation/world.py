@@ -33,7 +33,7 @@ EPOCH_S: Final = 1_750_000_000.0
 TURNS_MAX: Final = 1000
 """Turns of one loop at one instant before it uses up time."""
 BUSY_S: Final = 0.001
-COLLECT_S: Final = 240.0
+COLLECT_S: Final = 600.0
 """Garbage is collected at fixed virtual times: collected whenever it suits the interpreter, it could move a run."""
 _HEAP_MIN: Final = 400  # of a few hundred timers most are time-outs that were called off
 
@@ -97,7 +97,7 @@ class World:
         when_s = self.now + (delay_s if delay_s > 0 else 0.0)
         if process is not None:
             return process.loop.deliver(callback, args, when_s)
-        timer = Timer(when_s, None, callback, args, None)
+        timer = Timer(callback, args, None, None, when_s)
         self.push(timer)
         return timer
 
@@ -128,12 +128,12 @@ class World:
             heap, runnable = self._heap, self._runnable
             while not self._stopped:
                 now = self.now
-                while heap and heap[0][0] <= now:
-                    self._fire(heapq.heappop(heap)[2])
+                if heap and heap[0][0] <= now:
+                    self._fire_due()
                 if self._stopped:
                     return
                 if runnable:
-                    self._turn(self._whose_turn())
+                    self._turn(runnable.pop() if len(runnable) == 1 else self._drawn())
                 elif heap and heap[0][0] <= until_s:
                     self._jump(heap[0][0])
                 else:
@@ -152,6 +152,10 @@ class World:
     def stop(self) -> None:
         """End `run` after the present turn; a later `run` goes on from there."""
         self._stopped = True
+
+    def collect(self) -> None:
+        """Let go of what nobody refers to any more: a failure that nobody looked at becomes a complaint then."""
+        gc.collect(0)
 
     def close(self) -> None:
         """End everything and let go of it. Clean-up of what never ended runs now, and no longer counts."""
@@ -176,7 +180,7 @@ class World:
         self._order += 1
         heapq.heappush(self._heap, (timer.when_s, self._order, timer))
         if len(self._heap) > self._heap_limit:
-            self._heap[:] = [entry for entry in self._heap if not entry[2].dropped]
+            self._heap[:] = [entry for entry in self._heap if entry[2].callback is not None]
             heapq.heapify(self._heap)
             self._heap_limit = max(_HEAP_MIN, 2 * len(self._heap))
 
@@ -190,25 +194,27 @@ class World:
         self.now = to_s
         if to_s >= self._collect_at_s:
             self._collect_at_s = to_s + COLLECT_S
-            gc.collect(0)
+            self.collect()
 
-    def _fire(self, timer: Timer) -> None:
-        callback, loop = timer.callback, timer.loop
-        if callback is None:
-            return
-        if loop is None:
-            if self._entered is not None:
-                self._enter(None)
-            callback(*timer.args)
-        elif not loop.dead:
-            loop.ready.append(timer)
-            if not loop.runnable:
-                self.wake(loop)
+    def _fire_due(self) -> None:
+        heap, now = self._heap, self.now
+        while heap and heap[0][0] <= now:
+            timer = heapq.heappop(heap)[2]
+            callback, loop = timer.callback, timer.loop
+            if callback is None:
+                continue
+            if loop is None:
+                if self._entered is not None:
+                    self._enter(None)
+                callback(*timer.args)
+            elif not loop.dead:
+                loop.ready.append(timer)
+                if not loop.runnable:
+                    self.wake(loop)
 
-    def _whose_turn(self) -> SimLoop:
+    def _drawn(self) -> SimLoop:
+        """Whose turn it is, of several."""
         runnable = self._runnable
-        if len(runnable) == 1:
-            return runnable.pop()
         at = int(self._turns.random() * len(runnable))
         loop, runnable[at] = runnable[at], runnable[-1]
         runnable.pop()
@@ -229,7 +235,9 @@ class World:
             self._trail = hash((self._trail, now, loop.number, count))
             self.callbacks += count
             _run_ready(loop, ready, count)
-            if (not ready or loop.fuse >= 0 or loop.dead or loop.paused) and not self._goes_on(loop, count):
+            if loop.fuse >= 0:
+                _burn(loop, count)
+            if not ready or loop.dead or loop.paused:
                 break
             if loop.busy_since_s != now:
                 loop.busy_since_s, loop.turns = now, 0
@@ -250,14 +258,6 @@ class World:
         if loop is not None:
             sys.set_asyncgen_hooks(None, loop.finalize)
 
-    def _goes_on(self, loop: SimLoop, count: int) -> bool:
-        """Whether a loop has more to do, after so many callbacks; its fuse may have burnt down."""
-        if loop.fuse >= 0:
-            loop.fuse -= count
-            if loop.fuse <= 0:
-                loop.stop()
-        return bool(loop.ready) and not loop.dead and not loop.paused
-
     def _rested(self, loop: SimLoop) -> None:
         loop.runnable = False
         if not loop.dead:
@@ -269,15 +269,25 @@ class World:
             raise RuntimeError("the world is closed")
         if _get_running_loop() is not None:
             raise RuntimeError("a world cannot run inside an event loop")
-        hooks, collecting = sys.get_asyncgen_hooks(), gc.isenabled()
-        gc.disable()
+        hooks = sys.get_asyncgen_hooks()
         try:
-            yield
+            with uncollected():
+                yield
         finally:
             self._enter(None)
             sys.set_asyncgen_hooks(*hooks)
-            if collecting:
-                gc.enable()
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """For the length of a `with` block garbage is collected by hand alone, see `World.collect`."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _run_ready(loop: SimLoop, ready: deque[Handle], count: int) -> None:
@@ -295,6 +305,13 @@ def _run_ready(loop: SimLoop, ready: deque[Handle], count: int) -> None:
             loop.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
         if loop.dead:
             return
+
+
+def _burn(loop: SimLoop, count: int) -> None:
+    """So many callbacks less until the process dies."""
+    loop.fuse -= count
+    if loop.fuse <= 0:
+        loop.stop()
 
 
 @contextlib.contextmanager

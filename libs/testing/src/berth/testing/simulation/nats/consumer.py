@@ -88,7 +88,7 @@ class Consumer:
     def arrived(self, stored: Iterable[Stored]) -> None:
         """New messages in the stream."""
         for each in stored:
-            if each.sequence > self.position and self.wants(each.subject):
+            if each.sequence > self.position and (self._all or self.wants(each.subject)):
                 self._backlog.append(each.sequence)
                 self.pending += 1
         self.work()

@@ -148,10 +148,9 @@ class PushConsumer(Consumer):
 
 def _beat(subject: str, delivered: int, position: int, stalled: str) -> Delivery:
     """A heartbeat; its headers are read for the reader, who gets one every second."""
-    lines = {"Nats-Last-Consumer": str(delivered), "Nats-Last-Stream": str(position)}
+    lines = f"Nats-Last-Consumer: {delivered}\r\nNats-Last-Stream: {position}\r\n"
     if stalled:
-        lines["Nats-Consumer-Stalled"] = stalled
-    raw = "NATS/1.0 100 Idle Heartbeat\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items()) + "\r\n"
-    delivery = Delivery(subject, "", b"", raw.encode())
+        lines += f"Nats-Consumer-Stalled: {stalled}\r\n"
+    delivery = Delivery(subject, "", b"", f"NATS/1.0 100 Idle Heartbeat\r\n{lines}\r\n".encode())
     _ = delivery.headers  # read once, for all the heartbeats of this state
     return delivery

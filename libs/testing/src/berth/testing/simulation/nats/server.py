@@ -21,7 +21,7 @@ from berth.testing.simulation.nats.consumer import Consumer
 from berth.testing.simulation.nats.faults import Faults
 from berth.testing.simulation.nats.message import NANO, Publish
 from berth.testing.simulation.nats.push import PushConsumer
-from berth.testing.simulation.nats.scheduler import Scheduler, Timer
+from berth.testing.simulation.nats.scheduler import Scheduler
 from berth.testing.simulation.nats.stream import Stream
 from berth.testing.simulation.nats.subjects import SubjectIndex
 from berth.testing.simulation.nats.subscription import Subscription
@@ -49,6 +49,8 @@ class SimNats:
         epoch_s: float = EPOCH_S,
     ) -> None:
         self.scheduler = scheduler
+        self.now = scheduler.now
+        self.later = scheduler.later
         self.faults = faults or Faults()
         self.max_payload = MAX_PAYLOAD
         self.version = (2, 15, 1)
@@ -68,14 +70,6 @@ class SimNats:
         self._api = Api(self)
 
     # --- time and names -----------------------------------------------------------------------------------------------
-
-    def now(self) -> float:
-        """The scheduler's time."""
-        return self.scheduler.now()
-
-    def later(self, delay_s: float, callback: Callable[..., None], *args: Any) -> Timer:
-        """A timer of the server's."""
-        return self.scheduler.later(delay_s, callback, *args)
 
     def unix_ns(self) -> int:
         """The server's clock, in nanoseconds."""

@@ -66,17 +66,21 @@ class SubjectIndex(Generic[Value]):
 
 
 def _collect(node: _Node[Value], tokens: list[str], at: int, found: list[Value]) -> None:
-    if at == len(tokens):
-        found.extend(node.values)
-        return
-    children = node.children
-    rest = children.get(">")
-    if rest is not None:
-        found.extend(rest.values)
-    for token in (tokens[at], "*"):
-        child = children.get(token)
-        if child is not None:
-            _collect(child, tokens, at + 1, found)
+    for number in range(at, len(tokens)):
+        children = node.children
+        rest = children.get(">")
+        if rest is not None:
+            found.extend(rest.values)
+        child, any_child = children.get(tokens[number]), children.get("*")
+        if any_child is None:
+            if child is None:
+                return
+            node = child
+        else:
+            if child is not None:
+                _collect(child, tokens, number + 1, found)
+            node = any_child
+    found.extend(node.values)
 
 
 def overlap(one: str, other: str) -> bool:

@@ -81,12 +81,15 @@ class Subscription:
             self._due = True
             return
         server = client.server
-        count, waiting = server.faults.chunk(self), len(way)
-        if 0 < count < waiting:
+        count = server.faults.chunk(self)
+        if 0 < count < len(way):
             server.scheduler.deliver(client, 0.0, self._arrive)
-            waiting = count
+            arrived = [way.popleft() for _ in range(count)]
+        else:
+            arrived = list(way)
+            way.clear()
         takers = client.takers
-        for delivery in [way.popleft() for _ in range(waiting)]:
+        for delivery in arrived:
             taker = takers.get(self._id) or self._take
             try:
                 taker(delivery)
