@@ -41,6 +41,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "terminating": (0, "I1"),
     "staged gang": (2, "I3 I5"),
     "health": (0, "I1e"),
+    "old inventory": (0, "I1e"),
     "cordon": (0, "I1f"),
     "swallowed": (0, "I8"),
     "never retried": (0, "L2"),

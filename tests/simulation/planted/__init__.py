@@ -81,6 +81,9 @@ PLANTED: Final[dict[str, Bug]] = {
         "a staged gang is begun while its plan is open", writer.open_gang_begun, tempers.STAGES_CONTENDED
     ),
     "health": Bug("every card is healthy", inventory.all_healthy, tempers.WEAR),
+    "old inventory": Bug(
+        "an inventory older than its Device is planned with", solver.inventories_as_they_come, tempers.WEAR_AND_LOSS
+    ),
     "cordon": Bug("cordons are not looked at", solver.cordons_unread, tempers.WEAR),
     "swallowed": Bug("a deletion is swallowed by cluster-watcher", managers.deletions_swallowed, tempers.SHORT),
     "never retried": Bug("a refused pod is never tried again", solver.never_retried, tempers.SHORT),

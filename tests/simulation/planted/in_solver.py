@@ -18,6 +18,7 @@ from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver import committing
 from berth.placement_solver.committing import Committer, Outcome
+from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quota_unread import ElasticQuotas
 from berth.placement_solver.core.quotas import Quotas
@@ -223,3 +224,8 @@ def standby_forgets_updates() -> Planted:
         real(self, rest, value, deleted, trace)
 
     return patch.object(Picture, "_read_pod", read_pod)
+
+
+def inventories_as_they_come() -> Planted:
+    """An inventory counts, however old it is."""
+    return patch.object(Inventories, "of", lambda self, node: self._published.get(node))

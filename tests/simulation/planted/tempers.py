@@ -159,6 +159,7 @@ API_TROUBLE: Final = replace(
 )
 BOOKINGS: Final = replace(SHORT, size=Size(nodes=2, singles=50, reservations=12), actions=bookings)
 WEAR: Final = replace(SHORT, actions=users.wear)
+WEAR_AND_LOSS: Final = replace(SHORT, actions=users.worn_out, faults=every(14.0, trouble.inventory_lost, start_s=18.0))
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, trouble.paused(WRITER, 2.0, 6.0)))
 GROUPS_MADE_ANEW: Final = replace(
     SHORT,

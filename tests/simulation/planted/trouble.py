@@ -122,6 +122,14 @@ def state_remade(rng: random.Random, at_s: float) -> list[Fault]:
     return [Fault(at_s, "bucket remade", "berth_state")]
 
 
+def inventory_lost(rng: random.Random, at_s: float) -> list[Fault]:
+    """INVENTORY loses its newest writes, and who would write them again stands still."""
+    return [
+        Fault(at_s, "pause", "device-inventory", for_s=rng.uniform(4.0, 8.0)),
+        Fault(at_s + 0.1, "tail lost", "berth_inventory", rng.choice((1, 2))),
+    ]
+
+
 def leases_fail(rng: random.Random, at_s: float) -> list[Fault]:
     """No wave can begin for a while, and everything else goes on."""
     return [Fault(at_s, "leases fail", for_s=rng.uniform(14.0, 20.0))]

@@ -66,6 +66,18 @@ def wear(rng: random.Random, size: Size) -> list[Timed]:
     return sorted(done, key=lambda timed: timed.at_s)
 
 
+def worn_out(rng: random.Random, size: Size) -> list[Timed]:
+    """The crowd; each node loses a card early, and most of the run lies before it has one again."""
+    done = crowd(rng, size)
+    for number in range(size.nodes):
+        at_s, name = rng.uniform(5.0, 10.0), f"node-{number}"
+        devices = device_manifest(name, MODEL, CARDS)["spec"]["devices"]
+        worn = [{**each, "health": each["minor"] != number % CARDS} for each in devices]
+        done.append(Timed(at_s, Change("Device", name, {"spec": {"devices": worn}})))
+        done.append(Timed(at_s + rng.uniform(50.0, 60.0), Change("Device", name, {"spec": {"devices": devices}})))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
 def successors(rng: random.Random, size: Size) -> list[Timed]:
     """Pods that are deleted soon and made again under their names, over and over; some wait for room meanwhile."""
     done: list[Timed] = []
