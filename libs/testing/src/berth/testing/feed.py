@@ -105,7 +105,7 @@ class Feed:
     def complete(self) -> None:
         """The markers that say that everything written so far is all there is."""
         self.version += 1
-        for kind in ("pods", "reservations", "elasticquotas"):
+        for kind in ("pods", "reservations", "elasticquotas", "devices"):
             self.state(subjects.synced_key(kind), Synced(kind=kind, version=self.version, complete=True))
         self.reader.end_of_state()
 

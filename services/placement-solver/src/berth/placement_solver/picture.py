@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from berth.contracts import subjects
 from berth.contracts.base import Reason
 from berth.contracts.codec import decode
+from berth.contracts.errors import Broken
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedRoom
@@ -18,7 +19,7 @@ from berth.contracts.state import Device, ElasticQuota, Node, Pod, PodGroup, Res
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.groups import Gangs, Readiness, pods_of
-from berth.placement_solver.core.inventories import Inventories
+from berth.placement_solver.core.inventories import Inventories, same_devices
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Unit
@@ -65,6 +66,7 @@ class Picture:
         self.quota_changed = False
         self._batches = Batches(self.queue, self.gangs, self.unread, self.classes, self.payers)
         self._trackers = {**self.book.complete, "elasticquotas": self.unread.elastic_quotas.complete}
+        self._trackers["devices"] = self.inventories.devices
         self._traces: dict[Name, str] = {}
         self._observers: list[Callable[[Claim, bool], None]] = []
         self._foreign_for: tuple[tuple[str, ...], int] = ((), 0)
@@ -91,6 +93,7 @@ class Picture:
         for tracker in self._trackers.values():
             tracker.end()
         self._settle()
+        self._settle_inventories()
         self._look_at_unread()
 
     def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool, trace: str | None) -> None:
@@ -116,6 +119,7 @@ class Picture:
             if marker.kind in self._trackers:
                 self._trackers[marker.kind].marked(marker.version, marker.complete)
                 self._settle()
+                self._settle_inventories()
                 self._look_at_unread()
 
     def read_inventory(self, key: str, value: bytes, deleted: bool) -> None:
@@ -125,7 +129,6 @@ class Picture:
             node = subjects.unescape(rest)
             self.inventories.publish(node, None if deleted else decode(value, NodeInventory))
             self._count_devices(node)
-            self.room_came_back = True
 
     def reset_inventory(self) -> None:
         """INVENTORY starts over: no devices until they are read again."""
@@ -312,11 +315,24 @@ class Picture:
 
     def _read_device(self, node: str, value: bytes, deleted: bool) -> None:
         """Only how new it is: INVENTORY says what it comes to."""
-        self.inventories.see(node, None if deleted else decode(value, Device).version)
+        device = None if deleted else decode(value, Device)
+        if device is not None and device.name != node:
+            raise Broken("name", "is not the name in the key")
+        self.inventories.see(node, None if device is None else device.version)
         self._count_devices(node)
 
     def _count_devices(self, node: str) -> None:
-        self.nodes.see_inventory(node, self.inventories.of(node), is_behind=self.inventories.is_behind(node))
+        """A node's devices may be others than before, or count from now on."""
+        nodes, found, is_uncounted = self.nodes, self.inventories.of(node), self.inventories.waits(node)
+        row = nodes.row(node)
+        if is_uncounted == nodes.uncounted[row] and same_devices(found, nodes.inventories[row]):
+            return
+        nodes.see_inventory(node, found, is_uncounted=is_uncounted)
+        self.room_came_back = True
+
+    def _settle_inventories(self) -> None:
+        for node in self.inventories.settle():
+            self._count_devices(node)
 
     def _read_elastic_quota(self, rest: str, value: bytes, deleted: bool) -> None:
         """Only which there are: QUOTA says what they allow."""

@@ -1,8 +1,9 @@
 """Inventories beside the Devices that they were counted from.
 
-STATE and INVENTORY come by different ways, and after a loss of the bus an inventory may be older than the Device that
-STATE shows: a card that broke meanwhile looks whole in it. So an inventory counts only from the version of its Device
-on.
+STATE and INVENTORY come by different ways, so an inventory is always a little older or newer than the Device that STATE
+shows. After a loss of the bus it may be much older, and a card that broke meanwhile looks whole in it. So whenever
+INVENTORY begins, or begins anew, the inventory of a node counts once it has been as new as its Device; that a node has
+none is clear once STATE shows them all.
 """
 
 from __future__ import annotations
@@ -10,43 +11,75 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from berth.contracts.inventory import NodeInventory
+from msgspec.structs import replace
 
-GONE: Final = sys.maxsize
-"""The version that no inventory of a deleted Device has."""
+from berth.contracts.inventory import NodeInventory
+from berth.transaction.completeness import Completeness
+
+NEVER: Final = sys.maxsize
+"""A version that no inventory has: that of a deleted Device, or of one that may still come."""
 
 
 class Inventories:
-    """What INVENTORY says of each node, and how new it must be, by node name."""
+    """What INVENTORY says of each node, and whether it counts, by node name."""
 
     def __init__(self) -> None:
-        self._needed: dict[str, int] = {}
+        self.devices = Completeness()
+        """Whether STATE shows all Devices."""
+        self._seen: dict[str, int] = {}
         self._published: dict[str, NodeInventory] = {}
+        self._doubted: set[str] = set()  # published, and not as new as its Device since INVENTORY began
 
     def reset_state(self) -> None:
         """STATE starts over."""
-        self._needed.clear()
+        self.devices.reset()
+        self._seen.clear()
 
     def reset(self) -> None:
         """INVENTORY starts over."""
         self._published.clear()
+        self._doubted.clear()
 
     def see(self, node: str, version: int | None) -> None:
         """STATE shows the node's Device at this resource version, or with None that it was deleted."""
-        self._needed[node] = GONE if version is None else version
+        self._seen[node] = NEVER if version is None else version
+        self._settle(node)
 
     def publish(self, node: str, inventory: NodeInventory | None) -> None:
         """INVENTORY says this of the node, or with None nothing more."""
         if inventory is None:
             self._published.pop(node, None)
-        else:
-            self._published[node] = inventory
+            self._doubted.discard(node)
+            return
+        if node not in self._published:
+            self._doubted.add(node)
+        self._published[node] = inventory
+        self._settle(node)
+
+    def settle(self) -> list[str]:
+        """The nodes whose inventories count from now on, since STATE shows all Devices."""
+        return [node for node in sorted(self._doubted) if self._settle(node)]
 
     def of(self, node: str) -> NodeInventory | None:
         """The inventory to plan with."""
-        published = self._published.get(node)
-        return published if published is not None and published.version >= self._needed.get(node, 0) else None
+        return None if node in self._doubted else self._published.get(node)
 
-    def is_behind(self, node: str) -> bool:
-        """Whether the node has a Device, and its devices wait to be counted."""
-        return self.of(node) is None and 0 < self._needed.get(node, 0) < GONE
+    def waits(self, node: str) -> bool:
+        """Whether the node has devices that wait to be counted."""
+        return node in self._doubted or (node not in self._published and self._seen.get(node, NEVER) < NEVER)
+
+    def _settle(self, node: str) -> bool:
+        if node not in self._doubted:
+            return False
+        needed = self._seen.get(node, 0 if self.devices.is_known else NEVER)
+        if self._published[node].version < needed:
+            return False
+        self._doubted.discard(node)
+        return True
+
+
+def same_devices(one: NodeInventory | None, other: NodeInventory | None) -> bool:
+    """Whether two inventories differ in nothing but the version of the Device behind them."""
+    if one is None or other is None:
+        return one is other
+    return replace(one, version=other.version) == other

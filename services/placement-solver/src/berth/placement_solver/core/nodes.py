@@ -54,7 +54,7 @@ class Nodes:
         """Tainted, unschedulable or with partitions only: whether a pod may go there depends on the pod."""
         self.unread: Ints = np.zeros(capacity, np.int64)
         self.uncounted: Mask = np.zeros(capacity, np.bool_)
-        """Has a Device, and no inventory of it yet."""
+        """Has devices that wait to be counted."""
         self.gpu_count: Ints = np.zeros(capacity, np.int64)
         self.most_gpus = 0
         """GPUs of the node that has most of them."""
@@ -122,16 +122,20 @@ class Nodes:
             return alive
         return grown
 
-    def see_inventory(self, name: str, inventory: NodeInventory | None, *, is_behind: bool = False) -> None:
-        """Take in what devices a node has; who holds them stays as it is. `is_behind`: it waits to be counted."""
+    def see_inventory(self, name: str, inventory: NodeInventory | None, *, is_uncounted: bool = False) -> None:
+        """Take in what devices a node has; who holds them stays as it is.
+
+        `is_uncounted`: they wait to be counted; it goes on being as much of a node for GPUs as it was.
+        """
         row = self.row(name)
         self.inventories[row] = inventory
-        self.uncounted[row] = is_behind
+        self.uncounted[row] = is_uncounted
         used = [(slot.minor, slot.used) for slot in self.slots[row] if any(slot.used)]
         fresh = slots_of_inventory(inventory).get(GPU.name, ()) if inventory else ()
         self.slots[row] = charge(fresh, [Grant(minor, amounts) for minor, amounts in used])
-        self.gpu_count[row] = sum(1 for slot in fresh if any(slot.total))
-        self.most_gpus = int(self.gpu_count.max())
+        if not is_uncounted:
+            self.gpu_count[row] = sum(1 for slot in fresh if any(slot.total))
+            self.most_gpus = int(self.gpu_count.max())
         self._write_devices(row)
 
     def take(self, row: int, amounts: Mapping[str, int], sign: int, slots: int = 1) -> None:
