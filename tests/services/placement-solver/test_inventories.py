@@ -12,9 +12,10 @@ from berth.contracts import subjects
 from berth.contracts.codec import encode
 from berth.contracts.errors import Broken
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.state import Device, Synced
+from berth.contracts.state import Device
 from berth.placement_solver.core.explain import UNCOUNTED
 from berth.placement_solver.core.inventories import Inventories
+from berth.placement_solver.core.repair import WAIT
 from berth.testing.builders import gpu_slots, pod
 
 FULL = ["Insufficient gpu devices"]
@@ -26,7 +27,6 @@ def run(solving: type[Any]) -> Any:
     """One node whose single card is counted, from a Device that STATE shows as well."""
     made = solving()
     made.node("n")
-    device(made)
     made.devices("n", gpu_slots(1))
     return made
 
@@ -45,12 +45,6 @@ def counted(run: Any, version: int, slots: list[Any]) -> None:
     """The inventory of a Device of this version."""
     message = NodeInventory(node="n", version=version, devices=slots)
     run.picture.read_inventory(subjects.named_key("node", "n"), encode(message), False)
-
-
-def listed(run: Any) -> None:
-    """STATE shows all Devices."""
-    run.state(subjects.synced_key("devices"), Synced(kind="devices", version=run.version, complete=True))
-    run.picture.end_of_state()
 
 
 def told(run: Any) -> list[str]:
@@ -87,7 +81,7 @@ def test_a_card_that_broke_is_not_whole_again_when_inventory_loses_its_tail(run:
     run.picture.reset_inventory()
     counted(run, older, gpu_slots(1))
     assert told(run) == [UNCOUNTED]
-    assert "device-inventory" in repair(run)
+    assert repair(run) == WAIT
     counted(run, newer, BROKEN)
     assert told(run) == FULL
 
@@ -122,16 +116,53 @@ def test_a_device_that_is_made_again_may_be_counted_before_it_is_shown(run: Any)
     assert told(run) == []
 
 
-def test_where_state_begins_anew_as_well_all_devices_have_to_be_listed(run: Any) -> None:
+def test_where_state_begins_anew_as_well_the_device_has_to_be_shown(run: Any) -> None:
+    version = run.version
     run.picture.reset_inventory()
     run.picture.reset_state()
     run.node("n")
-    counted(run, 1, gpu_slots(1))
+    counted(run, version, gpu_slots(1))
     assert told(run) == [UNCOUNTED]
     is_woken(run)
-    listed(run)
+    shown(run, version)
     assert is_woken(run)
     assert told(run) == []
+
+
+def test_what_was_known_before_the_loss_is_not_forgotten_for_a_late_view_of_the_device(run: Any) -> None:
+    older = run.version
+    counted(run, older + 1, BROKEN)
+    run.picture.reset_inventory()
+    counted(run, older, gpu_slots(1))
+    assert told(run) == [UNCOUNTED]
+    shown(run, older + 1)
+    assert told(run) == [UNCOUNTED]
+    counted(run, older + 1, BROKEN)
+    assert told(run) == FULL
+
+
+def test_a_device_that_state_no_longer_shows_is_not_waited_for(run: Any) -> None:
+    run.picture.reset_inventory()
+    assert told(run) == [UNCOUNTED]
+    run.picture.reset_state()
+    run.node("n")
+    run.picture.end_of_state()
+    assert told(run) == FULL
+
+
+def test_a_node_that_waits_to_be_counted_and_lacks_cpu_has_another_repair(run: Any) -> None:
+    run.picture.reset_inventory()
+    run.pod(pod("p").requests(cpu=100_000).gpus(1))
+    assert {each.repair for refusal in run.round().refusals for each in refusal.reasons} & {
+        "add a node with room for it"
+    }
+
+
+def test_members_of_a_gang_are_told_to_wait_as_well(run: Any) -> None:
+    run.picture.reset_inventory()
+    run.pods(pod(f"m{index}").gpus(1).gang("g", 2) for index in range(2))
+    repairs = {each.repair for refusal in run.round().refusals for each in refusal.reasons if each.repair}
+    assert repairs == {WAIT}
 
 
 def test_pods_without_devices_go_where_they_went_while_devices_are_counted(run: Any) -> None:
@@ -155,25 +186,23 @@ def test_a_report_under_another_name_is_left_out(run: Any) -> None:
 
 
 STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["see", "gone", "publish", "withdraw", "anew", "state anew", "listed"]), st.integers(1, 9)
-    )
+    st.tuples(st.sampled_from(["see", "gone", "publish", "withdraw", "anew", "state anew"]), st.integers(1, 9))
 )
 
 
 @given(STEPS)
 def test_an_inventory_counts_once_it_was_as_new_as_its_device(steps: list[tuple[str, int]]) -> None:
     tested = Inventories()
-    needed: float | None = None  # None: not shown
+    shown: float | None = None
     published: int | None = None
-    is_listed = counts = False
+    known, counts = 0, False
     for what, version in steps:
         match what:
             case "see":
-                needed = version
+                shown = version
                 tested.see("n", version)
             case "gone":
-                needed = float("inf")
+                shown = float("inf")
                 tested.see("n", None)
             case "publish":
                 counts = counts and published is not None
@@ -183,21 +212,15 @@ def test_an_inventory_counts_once_it_was_as_new_as_its_device(steps: list[tuple[
                 published = None
                 tested.publish("n", None)
             case "anew":
-                published = None
+                known, published = max(known, published or 0), None
                 tested.reset()
-            case "state anew":
-                needed, is_listed = None, False
-                tested.reset_state()
             case _:
-                is_listed = True
-                tested.devices.marked(version, True)
-                tested.devices.end()
-                tested.settle()
-        counts = published is not None and (
-            counts or published >= (needed if needed is not None else 0 if is_listed else float("inf"))
-        )
+                shown, known = None, 0
+                tested.reset_state()
+        is_new_enough = published is not None and shown is not None and published >= max(shown, known)
+        counts = published is not None and (counts or is_new_enough)
         assert (tested.of("n") is not None) is counts
-        waits = published is not None if not counts and published is not None else needed not in (None, float("inf"))
-        assert tested.waits("n") is (not counts and waits)
+        has_some = published is not None or shown not in (None, float("inf"))
+        assert tested.waits("n") is (has_some and not counts)
         assert tested.of("another") is None
         assert not tested.waits("another")

@@ -16,7 +16,7 @@ from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.ledger import Epoch
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedRoom
-from berth.contracts.state import Node, Pod, PodGroup, Reservation, Synced
+from berth.contracts.state import Device, Node, Pod, PodGroup, Reservation, Synced
 from berth.testing.builders import GI, PodBuilder
 
 
@@ -105,7 +105,7 @@ class Feed:
     def complete(self) -> None:
         """The markers that say that everything written so far is all there is."""
         self.version += 1
-        for kind in ("pods", "reservations", "elasticquotas", "devices"):
+        for kind in ("pods", "reservations", "elasticquotas"):
             self.state(subjects.synced_key(kind), Synced(kind=kind, version=self.version, complete=True))
         self.reader.end_of_state()
 
@@ -118,8 +118,9 @@ class Feed:
         return node
 
     def devices(self, node: str, slots: list[DeviceSlot]) -> None:
-        """The devices of a node."""
+        """The devices of a node, reported and counted."""
         self.version += 1
+        self.state(subjects.named_key("device", node), Device(name=node, uid=f"device-{node}", version=self.version))
         message = NodeInventory(node=node, version=self.version, devices=slots)
         self.reader.read_inventory(subjects.named_key("node", node), encode(message), False)
 

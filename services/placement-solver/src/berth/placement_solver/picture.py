@@ -66,7 +66,7 @@ class Picture:
         self.quota_changed = False
         self._batches = Batches(self.queue, self.gangs, self.unread, self.classes, self.payers)
         self._trackers = {**self.book.complete, "elasticquotas": self.unread.elastic_quotas.complete}
-        self._trackers["devices"] = self.inventories.devices
+        self._recounts = False
         self._traces: dict[Name, str] = {}
         self._observers: list[Callable[[Claim, bool], None]] = []
         self._foreign_for: tuple[tuple[str, ...], int] = ((), 0)
@@ -78,9 +78,9 @@ class Picture:
         self.book.reset_state()
         self.loose = set(self.book.ledger.decisions)
         self.inventories.reset_state()
+        self._recounts = True
         for name in self.nodes.names:
             self.nodes.see_node(name, None)
-            self._count_devices(name)
         for waiting in list(self.queue.waiting):
             self.queue.drop(waiting)
         self.gangs.reset()
@@ -93,7 +93,10 @@ class Picture:
         for tracker in self._trackers.values():
             tracker.end()
         self._settle()
-        self._settle_inventories()
+        if self._recounts:  # a Device that was shown before may be gone
+            self._recounts = False
+            for name in self.nodes.names:
+                self._count_devices(name)
         self._look_at_unread()
 
     def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool, trace: str | None) -> None:
@@ -119,7 +122,6 @@ class Picture:
             if marker.kind in self._trackers:
                 self._trackers[marker.kind].marked(marker.version, marker.complete)
                 self._settle()
-                self._settle_inventories()
                 self._look_at_unread()
 
     def read_inventory(self, key: str, value: bytes, deleted: bool) -> None:
@@ -329,10 +331,6 @@ class Picture:
             return
         nodes.see_inventory(node, found, is_uncounted=is_uncounted)
         self.room_came_back = True
-
-    def _settle_inventories(self) -> None:
-        for node in self.inventories.settle():
-            self._count_devices(node)
 
     def _read_elastic_quota(self, rest: str, value: bytes, deleted: bool) -> None:
         """Only which there are: QUOTA says what they allow."""

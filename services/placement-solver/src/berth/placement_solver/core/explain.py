@@ -26,7 +26,6 @@ MESSAGE_MAX: Final = 1024
 REASONS_MAX: Final = 16
 UNREAD: Final = "node(s) hold GPU pods whose minors are unknown"
 UNCOUNTED: Final = "node(s) whose devices wait to be counted by device-inventory"
-UNCOUNTED_REPAIR: Final = "none is needed; if this lasts, see whether device-inventory works"
 CODES: Final = {UNREAD: "unread devices", UNCOUNTED: "uncounted devices", ports.REASON: "ports"}
 """Codes of reasons whose text is not their code."""
 
@@ -130,10 +129,6 @@ def _short(cls: PodClass, nodes: Nodes, rows: npt.NDArray[np.intp]) -> list[Reas
         found[ports.REASON] = sum(1 for row in rows if nodes.ports[int(row)].conflict(wanted))
     reasons = [Reason(code=CODES.get(text, text), message=text, nodes=short) for text, short in found.items() if short]
     if reasons:
-        late = next((index for index, reason in enumerate(reasons) if reason.message == UNCOUNTED), None)
-        if late is not None:
-            reasons[late] = msgspec.structs.replace(reasons[late], repair=UNCOUNTED_REPAIR)
-            return reasons
         most = max(range(len(reasons)), key=lambda index: reasons[index].nodes)
         reasons[most] = msgspec.structs.replace(reasons[most], repair=room_repair(cls, nodes, rows))
     return reasons

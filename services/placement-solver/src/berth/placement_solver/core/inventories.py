@@ -2,8 +2,8 @@
 
 STATE and INVENTORY come by different ways, so an inventory is always a little older or newer than the Device that STATE
 shows. After a loss of the bus it may be much older, and a card that broke meanwhile looks whole in it. So whenever
-INVENTORY begins, or begins anew, the inventory of a node counts once it has been as new as its Device; that a node has
-none is clear once STATE shows them all.
+INVENTORY begins, or begins anew, the inventory of a node counts once it has been as new as its Device, and as any that
+was known before.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from typing import Final
 from msgspec.structs import replace
 
 from berth.contracts.inventory import NodeInventory
-from berth.transaction.completeness import Completeness
 
 NEVER: Final = sys.maxsize
-"""A version that no inventory has: that of a deleted Device, or of one that may still come."""
+"""A version that no inventory has: that of a deleted Device, or of one that is still to come."""
 
 
 class Inventories:
     """What INVENTORY says of each node, and whether it counts, by node name."""
 
     def __init__(self) -> None:
-        self.devices = Completeness()
-        """Whether STATE shows all Devices."""
         self._seen: dict[str, int] = {}
+        self._known: dict[str, int] = {}  # the newest version published before INVENTORY began anew
         self._published: dict[str, NodeInventory] = {}
-        self._doubted: set[str] = set()  # published, and not as new as its Device since INVENTORY began
+        self._doubted: set[str] = set()  # published, and not new enough since INVENTORY began
 
     def reset_state(self) -> None:
         """STATE starts over."""
-        self.devices.reset()
         self._seen.clear()
+        self._known.clear()
 
     def reset(self) -> None:
         """INVENTORY starts over."""
+        for node, inventory in self._published.items():
+            self._known[node] = max(inventory.version, self._known.get(node, 0))
         self._published.clear()
         self._doubted.clear()
 
@@ -56,10 +56,6 @@ class Inventories:
         self._published[node] = inventory
         self._settle(node)
 
-    def settle(self) -> list[str]:
-        """The nodes whose inventories count from now on, since STATE shows all Devices."""
-        return [node for node in sorted(self._doubted) if self._settle(node)]
-
     def of(self, node: str) -> NodeInventory | None:
         """The inventory to plan with."""
         return None if node in self._doubted else self._published.get(node)
@@ -68,14 +64,11 @@ class Inventories:
         """Whether the node has devices that wait to be counted."""
         return node in self._doubted or (node not in self._published and self._seen.get(node, NEVER) < NEVER)
 
-    def _settle(self, node: str) -> bool:
-        if node not in self._doubted:
-            return False
-        needed = self._seen.get(node, 0 if self.devices.is_known else NEVER)
-        if self._published[node].version < needed:
-            return False
-        self._doubted.discard(node)
-        return True
+    def _settle(self, node: str) -> None:
+        if node in self._doubted:
+            needed = max(self._seen.get(node, NEVER), self._known.get(node, 0))
+            if self._published[node].version >= needed:
+                self._doubted.discard(node)
 
 
 def same_devices(one: NodeInventory | None, other: NodeInventory | None) -> bool:

@@ -16,11 +16,13 @@ import numpy.typing as npt
 from berth.contracts import names
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.devices import NoRoom, Slot, Want, allocate, charge, fill_memory, offers_of
-from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
+from berth.placement_solver.core.nodes import DEVICE_NAMES, PODS, Nodes
 from berth.resources.amounts import Amounts, format_amount
 
 NODES_TRIED_MAX: Final = 8
 """How many of the nearest nodes are looked at exactly."""
+WAIT: Final = "none is needed; if this lasts, see whether device-inventory and cluster-watcher work"
+"""For who may fit once devices are counted."""
 
 Rows = npt.NDArray[np.intp]
 
@@ -37,6 +39,8 @@ class _Missing(NamedTuple):
 
 def room_repair(cls: PodClass, nodes: Nodes, rows: Rows) -> str:
     """How one pod of a class would fit on one of these rows, all of which suit the class."""
+    if _waits_for_count(cls, nodes, rows):
+        return WAIT
     for row in _nearest(cls, nodes, rows, np.ones_like(rows)):
         missing = _missing(cls, nodes, row, 1)
         if missing is not None:
@@ -50,6 +54,8 @@ def group_repair(cls: PodClass, nodes: Nodes, placed: Mapping[int, int], lacking
     The room must be as it is without them all.
     """
     rows = np.flatnonzero(cls.suitable[: len(nodes)])
+    if _waits_for_count(cls, nodes, rows):
+        return WAIT
     counts = np.array([lacking + placed.get(int(row), 0) for row in rows], np.intp)
     # Pods with the same host port never share a node.
     for row in _nearest(cls, nodes, rows, counts) if not cls.template.host_ports else ():
@@ -57,6 +63,17 @@ def group_repair(cls: PodClass, nodes: Nodes, placed: Mapping[int, int], lacking
         if missing is not None:
             return _free(missing, nodes.names[row])
     return f"add nodes with room for {lacking} such pods"
+
+
+def _waits_for_count(cls: PodClass, nodes: Nodes, rows: Rows) -> bool:
+    """Whether a node whose devices are not counted yet has all else that a pod of the class asks for."""
+    rows = rows[nodes.uncounted[rows]]
+    if cls.want is None or not rows.size:
+        return False
+    has_room = nodes.free[PODS, rows] >= 1
+    for column, amount in zip(cls.columns, cls.amounts, strict=True):
+        has_room &= nodes.free[column, rows] >= amount
+    return bool(has_room.any())
 
 
 def listed(parts: Sequence[str]) -> str:
