@@ -70,8 +70,15 @@ async def lose_tail(bus: Bus, server: NatsServer, saved: Any) -> None:
     await asyncio.wait_for(bus.connected.wait(), 20)
 
 
-async def test_a_stream_with_another_message_where_one_was_read_starts_the_view_over(
-    bus: Bus, nats_server: NatsServer, spawn
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param(["late.0", "late.1", "late.2"], id="another message where one was read"),
+        pytest.param(["late"] * 4, id="what took the place of the lost was replaced, an older message is still there"),
+    ],
+)
+async def test_a_stream_that_lost_its_tail_and_went_on_starts_the_view_over(
+    bus: Bus, nats_server: NatsServer, spawn, late: list[str]
 ) -> None:
     view = View()
     follower = bus.follow(LEDGER, view)
@@ -82,9 +89,9 @@ async def test_a_stream_with_another_message_where_one_was_read_starts_the_view_
     await eventually(lambda: set(view.values) == {"kept", "lost.0", "lost.1"})
     may_go_on = hold(follower)
     await lose_tail(bus, nats_server, saved)
-    await put_all(bus, ["late.0", "late.1", "late.2"])
+    await put_all(bus, late)
     may_go_on.set()
-    await eventually(lambda: set(view.values) == {"kept", "late.0", "late.1", "late.2"})
+    await eventually(lambda: set(view.values) == {"kept", *late})
     assert view.resets == 1
 
 
@@ -130,25 +137,6 @@ async def test_where_all_that_is_known_was_replaced_only_a_server_that_ran_on_is
     may_go_on.set()
     await eventually(lambda: view.values == {"a": b"2"})
     assert view.resets == (1 if restarted else 0)
-
-
-async def test_an_older_message_that_is_still_there_says_nothing_of_newer_ones(
-    bus: Bus, nats_server: NatsServer, spawn
-) -> None:
-    """What took the place of those that were lost has been replaced itself."""
-    view = View()
-    follower = bus.follow(LEDGER, view)
-    spawn(follower.run())
-    await put_all(bus, ["kept"])
-    saved = await save(bus, nats_server)
-    await put_all(bus, ["lost.0", "lost.1"])
-    await eventually(lambda: set(view.values) == {"kept", "lost.0", "lost.1"})
-    may_go_on = hold(follower)
-    await lose_tail(bus, nats_server, saved)
-    await put_all(bus, ["late"] * 4)
-    may_go_on.set()
-    await eventually(lambda: set(view.values) == {"kept", "late"})
-    assert view.resets == 1
 
 
 async def test_a_server_that_ran_on_is_trusted_though_the_newest_message_was_replaced(
