@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,6 +119,25 @@ def test_giving_up_a_plan_races_with_its_commit_and_one_of_them_wins() -> None:
     assert not server.log.commit(commit)
     server.follow()
     assert server.view.plan_status("plan-1") is PlanStatus.ABORTED
+
+
+@pytest.mark.parametrize("last_word", [PlanStatus.COMMITTED, PlanStatus.ABORTED])
+def test_a_plan_that_has_ended_is_not_given_up(last_word: PlanStatus) -> None:
+    """It may have ended since it was found abandoned: its new sequence is no leave to write over it."""
+    server = Server()
+    assert server.log.commit(plan_batch(server.view, Plan(id="plan-1", status=PlanStatus.OPEN), [decision("a")], {}))
+    server.follow()
+    assert server.log.commit(plan_batch(server.view, Plan(id="plan-1", status=last_word), [decision("b", "n2")], {}))
+    server.follow()
+    assert abort_batch(server.view, "plan-1", "s2") == []
+
+
+def test_its_own_solver_gives_a_plan_up_ahead_of_its_view() -> None:
+    server = Server()
+    assert server.log.commit(plan_batch(server.view, Plan(id="plan-1", status=PlanStatus.OPEN), [decision("a")], {}))
+    entry = server.log.messages[-1][3]
+    assert not server.log.commit(abort_batch(server.view, "plan-1", "s1"))
+    assert server.log.commit(abort_batch(server.view, "plan-1", "s1", expected=entry))
 
 
 def test_decisions_without_an_entry_are_given_up_expecting_none() -> None:

@@ -66,14 +66,18 @@ def test_a_marker_removes_the_decision_and_is_expected_next(view: LedgerView) ->
     assert view.expected(KEY) == 5
 
 
-def test_an_unknown_key_expects_zero_and_the_leader_may_correct(view: LedgerView) -> None:
+def test_an_unknown_key_expects_zero_as_does_one_that_the_leader_lacks(view: LedgerView) -> None:
     assert view.expected(KEY) == 0
-    view.learn(KEY, 40)
-    assert view.expected(KEY) == 40
-    view.learn(KEY, 0)  # the marker's time has passed
+    view.apply(KEY, b"", True, 40)
+    view.learn_absent(KEY, 40)  # the marker's time has passed
     assert view.expected(KEY) == 0
-    view.learn(subjects.decision_key(2, *NAME), 9)  # another epoch's key
-    assert view.expected(subjects.decision_key(2, *NAME)) == 0
+
+
+def test_what_is_read_while_the_leader_is_asked_stays(view: LedgerView) -> None:
+    view.apply(KEY, b"", True, 40)
+    put(view, KEY, decision(), 41)
+    view.learn_absent(KEY, 40)
+    assert view.expected(KEY) == 41
 
 
 def test_plans_go_from_open_to_committed(view: LedgerView) -> None:

@@ -94,10 +94,10 @@ class PlainSolver:
             self._needs = result.sequence
             return
         with contextlib.suppress(Exception):
-            answers = [(write.key, await self._bus.ledger().read(write.key)) for write in writes]
-            for key, stored in answers:
-                if stored is None:
-                    self.book.ledger.learn(key, 0)
+            for key in [write.key for write in writes]:
+                expected = self.book.ledger.expected(key)
+                if await self._bus.ledger().read(key) is None:
+                    self.book.ledger.learn_absent(key, expected)
 
     async def _tidy(self) -> None:
         """Every second settled decision is deleted, so that both kinds are met."""

@@ -52,15 +52,15 @@ def stages_expect_what_is_read() -> Planted:
     async def staged(
         self: Committer, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int]
     ) -> Outcome:
-        key = subjects.plan_key(self._view.epoch.epoch, plan)
         outcome = Outcome("lost")
         for number, (entry, part) in enumerate(zip(self._entries(plan, parts), parts, strict=True), 1):
-            outcome = await self._send(plan, committing.plan_batch(self._view, entry, part, revisions))
+            *writes, last = committing.plan_batch(self._view, entry, part, revisions)
+            before = outcome.sequence
+            outcome = await self._send(plan, [*writes, last._replace(expected=before)])
             if outcome.status != "committed":
                 if number > 1:
-                    await self.abort(plan)
+                    await self.abort(plan, before)
                 return outcome
-            self._view.learn(key, outcome.sequence)
         return outcome
 
     return patch.object(Committer, "_staged", staged)
@@ -111,7 +111,7 @@ def absent_is_gone() -> Planted:
 def given_up_by_deleting() -> Planted:
     """A plan is given up by dropping its decisions; its entry is left as it is."""
 
-    async def abort(self: Committer, plan: str) -> Outcome:
+    async def abort(self: Committer, plan: str, expected: int | None = None) -> Outcome:
         await self.delete(sorted(self._view.members.get(plan, ())))
         return Outcome("refused")
 

@@ -61,11 +61,23 @@ def plan_batch(
     return writes
 
 
-def abort_batch(view: LedgerView, plan_id: str, solver: str) -> list[Write]:
-    """Give up an open plan, or decisions that have no plan entry: the entry says so (R8)."""
+def abort_batch(view: LedgerView, plan_id: str, solver: str, expected: int | None = None) -> list[Write]:
+    """Give up an open plan, or decisions that have no plan entry: the entry says so (R8).
+
+    Empty when the view shows that the plan has ended: committed and aborted are its last words. Judged here, where the
+    expected sequence is taken, since a plan may end between the moment it is found abandoned and this one.
+
+    Args:
+        view: the ledger as known.
+        plan_id: the plan to give up.
+        solver: who gives it up.
+        expected: sequence of the plan's open entry, for its own solver, whose view may not have read it yet.
+    """
+    if view.plan_status(plan_id) not in (None, PlanStatus.OPEN):
+        return []
     key = subjects.plan_key(view.epoch.epoch, plan_id)
     entry = Plan(id=plan_id, status=PlanStatus.ABORTED, solver=solver)
-    return [Write(key, encode(entry), view.expected(key))]
+    return [Write(key, encode(entry), view.expected(key) if expected is None else expected)]
 
 
 def stages(decisions: Sequence[Decision], messages_max: int = MESSAGES_MAX) -> list[list[Decision]]:

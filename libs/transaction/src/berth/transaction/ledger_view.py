@@ -78,10 +78,17 @@ class LedgerView:
             return NOTHING
         raise Broken(key, "unknown family of ledger keys")
 
-    def learn(self, key: str, sequence: int) -> None:
-        """Take the sequence that the leader told for a key (0: it holds no message for it)."""
-        if key.startswith(self._prefix):
-            self._sequences[key] = sequence
+    def learn_absent(self, key: str, expected: int) -> None:
+        """Take the leader's word that it holds no message for a key, not even a marker: its next write expects 0.
+
+        A sequence is never taken from the leader: a write may expect only what the view has read the content of (R1).
+
+        Args:
+            key: of LEDGER.
+            expected: what a write of it expected when the leader was asked. What was read since then is newer.
+        """
+        if key.startswith(self._prefix) and self.expected(key) == expected:
+            self._sequences[key] = 0
 
     def expected(self, key: str) -> int:
         """The sequence that a write of this key has to expect."""

@@ -293,9 +293,10 @@ class Acting:
         view = self._picture.book.ledger
         self._picture.begun = {each for each in self._picture.begun if each[0] in view.plans}
         keys = [subjects.plan_key(view.epoch.epoch, plan) for plan in plans_to_forget(view, record.plan)]
-        for start in range(0, len(keys), FORGET_MAX):
-            some = keys[start : start + FORGET_MAX]
-            await self._ledger.commit([Write(key, None, view.expected(key)) for key in some])
+        # What each expects is taken now, with the judgement: a plan that goes on meanwhile has to refuse it (R8).
+        writes = [Write(key, None, view.expected(key)) for key in keys]
+        for start in range(0, len(writes), FORGET_MAX):
+            await self._ledger.commit(writes[start : start + FORGET_MAX])
 
 
 def _epoch_of(stored: Stored | None) -> int | None:

@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
 
 
 class Committer:
-    """Writes plans into the ledger. `view` is the follower's: it is read, and told sequences that the leader knows."""
+    """Writes plans into the ledger. `view` is the follower's: it is read, and told which keys the leader lacks."""
 
     def __init__(
         self, ledger: LedgerPort, view: LedgerView, clock: Clock, solver: str, *, messages_max: int = MESSAGES_MAX
@@ -68,9 +68,15 @@ class Committer:
         for write in writes:
             await self._ledger.commit([write])
 
-    async def abort(self, plan: str) -> Outcome:
-        """Give up an open plan, or decisions without a plan entry (R8)."""
-        return await self._send(plan, abort_batch(self._view, plan, self._solver))
+    async def abort(self, plan: str, expected: int | None = None) -> Outcome:
+        """Give up an open plan, or decisions without a plan entry (R8); refused when the view shows that it has ended.
+
+        `expected`: sequence of its entry, when the plan is our own.
+        """
+        writes = abort_batch(self._view, plan, self._solver, expected)
+        if not writes:
+            return Outcome("refused", reason="the plan has ended meanwhile")
+        return await self._send(plan, writes)
 
     async def _staged(self, plan: str, parts: Sequence[Sequence[Decision]], revisions: Mapping[str, int]) -> Outcome:
         epoch = self._view.epoch.epoch
@@ -88,14 +94,11 @@ class Committer:
             writes = [write._replace(expected=own.get(write.key, write.expected)) for write in batch]
             outcome = await self._send(plan, writes)
             if outcome.status != "committed":
-                self._view.learn(key, own[key])
                 if number > 1:
-                    await self.abort(plan)
+                    await self.abort(plan, own[key])
                 return outcome
             first = outcome.sequence - len(writes) + 1
-            for offset, write in enumerate(writes):
-                own[write.key] = first + offset
-                self._view.learn(write.key, first + offset)
+            own.update((write.key, first + offset) for offset, write in enumerate(writes))
         return Outcome("committed", own[key])
 
     def _entries(self, plan: str, parts: Sequence[Sequence[Decision]]) -> Iterator[Plan]:
@@ -130,16 +133,17 @@ class Committer:
             return Outcome("lost", newest, unknown.reason)
 
     async def _learn(self, keys: Sequence[str]) -> int:
-        """Ask the leader for the sequences of these keys and tell the view; the newest of them."""
+        """Ask the leader for these keys and tell the view which of them it lacks; the newest sequence of the others."""
         newest = 0
         for start in range(0, len(keys), 64):
             some = keys[start : start + 64]
+            expected = [self._view.expected(key) for key in some]
             answers = await asyncio.gather(*map(self._ledger.read, some), return_exceptions=True)
-            for key, answer in zip(some, answers, strict=True):
+            for key, before, answer in zip(some, expected, answers, strict=True):
                 if isinstance(answer, BaseException):
                     continue
                 if answer is None:
-                    self._view.learn(key, 0)
+                    self._view.learn_absent(key, before)
                 else:
                     newest = max(newest, answer.sequence)
         return newest

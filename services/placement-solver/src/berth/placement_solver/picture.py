@@ -66,7 +66,7 @@ class Picture:
         self.quota_changed = False
         self._batches = Batches(self.queue, self.gangs, self.unread, self.classes, self.payers)
         self._trackers = {**self.book.complete, "elasticquotas": self.unread.elastic_quotas.complete}
-        self._recounts = False
+        self._state_began_anew = False
         self._traces: dict[Name, str] = {}
         self._observers: list[Callable[[Claim, bool], None]] = []
         self._foreign_for: tuple[tuple[str, ...], int] = ((), 0)
@@ -78,7 +78,7 @@ class Picture:
         self.book.reset_state()
         self.loose = set(self.book.ledger.decisions)
         self.inventories.reset_state()
-        self._recounts = True
+        self._state_began_anew = True
         for name in self.nodes.names:
             self.nodes.see_node(name, None)
         for waiting in list(self.queue.waiting):
@@ -93,8 +93,8 @@ class Picture:
         for tracker in self._trackers.values():
             tracker.end()
         self._settle()
-        if self._recounts:  # a Device that was shown before may be gone
-            self._recounts = False
+        if self._state_began_anew:  # a Device that was shown before may be gone
+            self._state_began_anew = False
             for name in self.nodes.names:
                 self._count_devices(name)
         self._look_at_unread()
