@@ -115,6 +115,7 @@ LACKING = [
     lacking("members before the last word", "last_word", replace(ONE, tail=1, aborts=1), commits=False),
     lacking("a plan goes on that was given up", "plan_chain", STAGED),
     lacking("a plan given up by the clock", "abort_is_written", STAGED),
+    lacking("a committed plan given up", "ended_stays", replace(ONE, aborts=1, decisions=2)),
     lacking(
         "members as they come", "gangs_whole", replace(STAGED, pods=2, forget=0, tail=1), commits=False, fair_every=40
     ),

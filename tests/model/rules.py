@@ -19,7 +19,8 @@ SENTENCES = {
     "R6": "A decision is given up by a patch of the pod that raises `attempt`, guarded by uid and resource version, "
     "and by nothing else",
     "R7": "A plan counts once its entry says `committed`. Before, nobody binds; its decisions hold room all the same",
-    "R8": "Each write of a plan entry expects the one before it. Giving up a plan *is* writing `aborted`",
+    "R8": "Each write of a plan entry expects the one before it. Giving up a plan *is* writing `aborted`, where the "
+    "entry that was read is `open`, or there is none: what has ended stays so",
     "R9": "A strict gang is begun only when every member's decision is in LEDGER and current, and its pod can still be "
     "bound; else those there are withdrawn, and whatever else the plan holds begins. Once a member is bound under the "
     "plan, it has begun and goes on",
@@ -70,6 +71,8 @@ class Rules:
     """Off: a plan entry is written whatever was there before."""
     abort_is_written: bool = _switch("R8")
     """Off: after a while the decisions of an unfinished plan are dropped, and its entry is left as it is."""
+    ended_stays: bool = _switch("R8")
+    """Off: a plan that was read as committed is given up, too."""
     gangs_whole: bool = _switch("R9")
     """Off: members of a strict gang are begun as they come."""
     recorded: bool = _switch("R10")

@@ -180,7 +180,7 @@ def _give_up(know: Knowledge, state: State, me: int) -> Iterator[Step]:
     known = state.known[me]
     now = know.fold(state.ledger)
     for plan in sorted({held.decision.plan for held in known.decisions if held.decision}):
-        if not know.is_unfinished(known, plan):
+        if know.rules.ended_stays and not know.is_unfinished(known, plan):
             continue
         if not know.rules.abort_is_written:
             dropped = tuple(

@@ -181,7 +181,25 @@ async def test_plans_are_forgotten_but_for_the_one_in_the_lease(bench):
     bench.plan("p1", "a")
     await bench.turn()
     await bench.acting.forget_plans()
-    assert bench.leader.commits == [[subjects.plan_key(1, "p0")]]
+    assert _keys(bench) == [[subjects.plan_key(1, "p0")]]
+
+
+async def test_a_plan_that_goes_on_while_others_are_forgotten_is_not(bench, monkeypatch):
+    """Its deletion expects what was read when it was judged."""
+    monkeypatch.setattr("berth.cluster_writer.acting.FORGET_MAX", 1)
+    bench.plan("p0")
+    bench.plan("p1", status=PlanStatus.OPEN)
+    judged = bench.picture.book.ledger.expected(subjects.plan_key(1, "p1"))
+    bench.plan("p2", "a")
+    await bench.turn()
+    bench.leader.before_commit = lambda: bench.plan("p1", "b")
+    await bench.acting.forget_plans()
+    assert _keys(bench) == [[subjects.plan_key(1, "p0")], [subjects.plan_key(1, "p1")]]
+    assert bench.leader.commits[1][0].expected == judged
+
+
+def _keys(bench):
+    return [[write.key for write in writes] for writes in bench.leader.commits]
 
 
 async def test_the_loop_goes_on_after_errors(bench):

@@ -222,6 +222,24 @@ async def test_somebody_who_gives_a_staged_gang_up_ends_it(bench):
     assert (entry.status, entry.solver) == (PlanStatus.ABORTED, "other")
 
 
+async def test_a_plan_that_ends_after_it_was_found_abandoned_is_left_alone(bench):
+    """The newer sequence that its last word has brought is no leave to write over that word."""
+    outcome = await bench.committer.commit("p", decisions("p", 3), {})
+    await eventually(lambda: bench.view.sequence >= outcome.sequence)
+    assert (await bench.committer.abort("p")).status == "refused"
+    assert await bench.status("p") is PlanStatus.COMMITTED
+
+
+async def test_a_view_that_has_not_read_its_own_plan_cannot_give_it_up(bench):
+    """What a solver has sent gives its view no sequence to expect before the content is read (R1)."""
+    late = LedgerView()
+    late.apply(subjects.EPOCH_KEY, encode(Epoch(epoch=1)), False, 1)
+    committer = Committer(bench.ledger, late, SystemClock(), "me")
+    assert (await committer.commit("p", decisions("p", 1500, nodes=40), {})).status == "committed"
+    assert (await committer.abort("p")).status == "refused"
+    assert await bench.status("p") is PlanStatus.COMMITTED
+
+
 async def test_an_epoch_that_begins_in_between_ends_a_staged_gang(bench):
     async def raise_epoch():
         await bench.write(subjects.EPOCH_KEY, Epoch(epoch=2))

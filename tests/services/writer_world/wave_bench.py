@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.services.writer_world.decisions import make_decision
@@ -58,7 +58,8 @@ class Leader:
     def __init__(self) -> None:
         self.stored: dict[str, Stored] = {}
         self.sequence = 0
-        self.commits: list[list[str]] = []
+        self.commits: list[list[Write]] = []
+        self.before_commit: Callable[[], None] = lambda: None
         self.error: Exception | None = None
 
     async def read(self, key: str) -> Stored | None:
@@ -67,7 +68,8 @@ class Leader:
         return self.stored.get(key)
 
     async def commit(self, writes: Sequence[Write], *, traceparent: str | None = None) -> Committed:
-        self.commits.append([write.key for write in writes])
+        self.commits.append(list(writes))
+        self.before_commit()
         return Committed(0)
 
 

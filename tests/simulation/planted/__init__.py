@@ -47,6 +47,11 @@ PLANTED: Final[dict[str, Bug]] = {
     "R8 abort": Bug(
         "a plan is given up by dropping its decisions", solver.given_up_by_deleting, tempers.STAGES_STOPPED
     ),
+    "R8 ended": Bug(
+        "a plan that was found abandoned is given up although it has ended since",
+        solver.ended_is_given_up,
+        tempers.STAGES_OF_MANY,
+    ),
     "R9": Bug("members of a strict gang are begun as they come", writer.gangs_as_they_come, tempers.SHRUNK_GANGS),
     "R10 record": Bug("the Lease remembers no plan, no loss is noticed", writer.nothing_recorded, tempers.LOSSES),
     "R10 leader": Bug("no look at the leader before a wave", writer.leader_not_asked, tempers.LOSSES_LATER),

@@ -28,6 +28,7 @@ from berth.placement_solver.tidying import Tidying
 from berth.rules.taints import Tolerations
 from berth.transaction.book import Book
 from berth.transaction.claims import Claim, Name
+from berth.transaction.ledger_view import LedgerView
 
 RELEASED_AFTER_MS = 2_500
 Planted = AbstractContextManager[object]
@@ -116,6 +117,17 @@ def given_up_by_deleting() -> Planted:
         return Outcome("refused")
 
     return patch.object(Committer, "abort", abort)
+
+
+def ended_is_given_up() -> Planted:
+    """A plan that was found abandoned is given up whatever has become of it since, expecting what it is now."""
+    real = committing.abort_batch
+
+    def abort_batch(view: LedgerView, plan: str, solver: str, expected: int | None = None) -> list[Any]:
+        with patch.object(view, "plan_status", lambda plan: None):
+            return real(view, plan, solver, expected)
+
+    return patch.object(committing, "abort_batch", abort_batch)
 
 
 def planned_on_any_view() -> Planted:

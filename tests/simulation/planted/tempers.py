@@ -28,6 +28,11 @@ def two_solvers(rng: random.Random) -> Mapping[str, int]:
     return {SOLVER: 2}
 
 
+def four_solvers(rng: random.Random) -> Mapping[str, int]:
+    """Enough of them for several plans to be in the making."""
+    return {SOLVER: 4}
+
+
 def with_an_agent(rng: random.Random) -> Mapping[str, int]:
     """A node that follows the strategies of slo-manager."""
     return {"slo-manager": 1, "node-qos-enforcer": 1}
@@ -93,6 +98,12 @@ STAGES_STOPPED: Final = replace(
         6.0, trouble.slow_bus(1.5, 7.0), trouble.slow_bus(1.5, 7.0), trouble.slow_bus(1.5, 7.0), trouble.killed(SOLVER)
     ),
     constants={"berth.placement_solver.tidying.ABANDONED_AFTER_S": 0.5},
+)
+STAGES_OF_MANY: Final = replace(
+    STAGES_STOPPED,
+    size=Size(nodes=8, gangs=25),
+    replicas=four_solvers,
+    faults=every(6.0, trouble.slow_bus(1.5, 7.0)),
 )
 SHRUNK_GANGS: Final = replace(
     SHORT,
