@@ -11,7 +11,8 @@ from berth.bus.port import Message, Sink
 from berth.contracts import base, buckets, state
 from berth.contracts.codec import decode, encode
 from berth.contracts.command import PatchObject
-from berth.contracts.subjects import synced_key
+from berth.contracts.question import StatusAnswer, StatusQuestion
+from berth.contracts.subjects import question_subject, synced_key
 from berth.runtime import Context
 from berth.runtime.settings import ServiceSettings
 from berth.testing.nats_server import NatsServer
@@ -28,10 +29,12 @@ class ShellWorld(Generic[S]):
     """The bucket of the service."""
     kinds: ClassVar[tuple[str, ...]]
     """The kinds of STATE whose completeness it waits for."""
+    command: ClassVar[type[base.Message]] = PatchObject
+    """What it asks cluster-writer for."""
 
     def __init__(self, server: NatsServer, published: Sink) -> None:
         self.server = server
-        self.patches: list[PatchObject] = []
+        self.commands: list[Any] = []
         self.events: list[Message] = []
         self.replicas: list[Replica[S]] = []
         self.version = 0
@@ -90,8 +93,12 @@ class ShellWorld(Generic[S]):
         for kind in self.kinds:
             self.put(synced_key(kind), state.Synced(kind=kind, version=self.version, complete=complete))
 
+    async def status(self) -> StatusAnswer:
+        answer = await self.bus.ask(question_subject(self.service, "status"), encode(StatusQuestion()))
+        return decode(answer, StatusAnswer)
+
     async def _command(self, message: Message) -> None:
-        self.patches.append(decode(message.data, PatchObject))
+        self.commands.append(decode(message.data, self.command))
 
     async def _event(self, message: Message) -> None:
         self.events.append(message)

@@ -54,15 +54,15 @@ async def test_figures_are_asked_to_be_written_back(world):
     world.pod("p", quota="a", node="n")
     world.complete()
     await world.start()
-    patch = await eventually(lambda: next(iter(world.patches), None), "a patch")
+    patch = await eventually(lambda: next(iter(world.commands), None), "a patch")
     assert (patch.uid, patch.status) == ("uid-a", {"used": {"cpu": "1"}})
     assert json.loads(patch.annotations[names.ANNOTATION_QUOTA_RUNTIME]) == {"cpu": "1"}
     world.quota("a", annotations=patch.annotations, used={"cpu": 1000})
-    asked = len(world.patches)
+    asked = len(world.commands)
     world.pod("q", quota="a")
-    await eventually(lambda: len(world.patches) > asked, "another patch")
-    assert json.loads(world.patches[-1].annotations[names.ANNOTATION_QUOTA_REQUEST]) == {"cpu": "2"}
-    assert world.patches[-1].status is None
+    await eventually(lambda: len(world.commands) > asked, "another patch")
+    assert json.loads(world.commands[-1].annotations[names.ANNOTATION_QUOTA_REQUEST]) == {"cpu": "2"}
+    assert world.commands[-1].status is None
 
 
 async def test_many_pods_cost_few_write_backs(world):
@@ -74,7 +74,7 @@ async def test_many_pods_cost_few_write_backs(world):
     for index in range(300):
         world.pod(f"p{index}", quota="a", cpu=10, node="n")
     await eventually(lambda: world.groups.runtime("a") == 3000, "all pods counted")
-    assert len(world.patches) <= 1
+    assert len(world.commands) <= 1
 
 
 async def test_a_bad_object_is_announced_and_the_rest_goes_on(world):
@@ -91,7 +91,7 @@ async def test_a_bad_object_is_announced_and_the_rest_goes_on(world):
     refused = decode(message.data, ObjectRefused)
     assert any("leads back" in problem.message for problem in refused.problems)
     assert world.groups.now[quota_key("", "bad")].runtime == {"cpu": 0}
-    facts = (await world.status())["one"].facts
+    facts = (await world.statuses())["one"].facts
     assert (facts["problems"], facts["unreadable messages"], facts["groups"]) == (1, 1, 4)
 
 
@@ -108,7 +108,7 @@ async def test_a_group_too_large_for_the_bus_stops_no_other(world):
     await eventually(lambda: world.groups.runtime("plain") == 0 or task.done(), "published")
     world.pod("p", quota="plain")
     await eventually(lambda: world.groups.runtime("plain") == 1000 or task.done(), "it goes on")
-    await eventually(lambda: "plain" in {patch.name for patch in world.patches} or task.done(), "and writes back")
+    await eventually(lambda: "plain" in {patch.name for patch in world.commands} or task.done(), "and writes back")
     assert not task.done()
     assert quota_key("", "top") not in world.groups.now
 
@@ -131,7 +131,7 @@ async def test_a_standby_takes_over_and_changes_nothing(world):
     await eventually(lambda: world.groups.runtime("a") == 1000, "published")
     second = await world.start("second")
     await eventually(lambda: second[0].health.readiness().get("state", (False,))[0], "the standby has its view")
-    status = await world.status()
+    status = await world.statuses()
     assert (status["first"].active, status["second"].active) == (True, False)
     assert status["second"].ready
     before = list(world.groups.history)
@@ -139,7 +139,7 @@ async def test_a_standby_takes_over_and_changes_nothing(world):
     world.pod("q", quota="a")
     await eventually(lambda: world.groups.runtime("a") == 2000, "the standby goes on")
     assert [key for key, _ in world.groups.history[len(before) :]] == [quota_key("", "a")]
-    assert (await world.status())["second"].active
+    assert (await world.statuses())["second"].active
 
 
 async def test_a_restart_keeps_revisions_and_writes_nothing_new(world):

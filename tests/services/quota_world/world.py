@@ -93,6 +93,6 @@ class World(ShellWorld[Settings]):
         quota = state.ElasticQuota(name=name, version=self.version, **(known | fields))
         self.put(namespaced_key("elasticquota", "ns", name), quota)
 
-    async def status(self) -> dict[str, StatusAnswer]:
+    async def statuses(self) -> dict[str, StatusAnswer]:
         answers = await self.bus.ask_all(question_subject(SERVICE, "status"), encode(StatusQuestion()), wait_s=0.3)
         return {answer.instance: answer for answer in (decode(data, StatusAnswer) for data in answers)}

@@ -33,8 +33,8 @@ async def test_the_first_user_ends_a_reservation_for_one(world):
     await eventually(lambda: world.room("a") and world.room("a").usable)
     world.pod("p", "a")
     await eventually(lambda: not world.room("a").usable, what="nobody else gets in")
-    await eventually(lambda: world.patches, what="a status is asked for")
-    patch = world.patches[0]
+    await eventually(lambda: world.commands, what="a status is asked for")
+    patch = world.commands[0]
     assert (patch.uid, patch.status["phase"], patch.status["allocated"]) == ("uid-a", "Succeeded", {"cpu": "1"})
     assert [owner["uid"] for owner in patch.status["currentOwners"]] == ["p"]
     assert patch.version == "2"
@@ -51,11 +51,11 @@ async def test_the_status_of_another_schedulers_reservation_is_left_alone(world)
     await eventually(lambda: world.room("theirs") and world.room("theirs").usable, what="its room is known")
     world.pod("p", "theirs")
     world.pod("q", "ours")
-    await eventually(lambda: not world.room("theirs").usable and world.patches, what="both are used")
-    assert {patch.name for patch in world.patches} == {"ours"}
+    await eventually(lambda: not world.room("theirs").usable and world.commands, what="both are used")
+    assert {patch.name for patch in world.commands} == {"ours"}
     await world.stop(first)
     await world.start(scheduler_names=("berth-scheduler", "koord-scheduler"))
-    await eventually(lambda: "theirs" in {patch.name for patch in world.patches}, what="it is taken over")
+    await eventually(lambda: "theirs" in {patch.name for patch in world.commands}, what="it is taken over")
 
 
 async def test_a_status_that_does_not_show_is_asked_for_again(world):
@@ -64,15 +64,15 @@ async def test_a_status_that_does_not_show_is_asked_for_again(world):
     world.complete()
     world.pod("p", "a")
     await world.start()
-    await eventually(lambda: len(world.patches) >= 2, what="asked again")
+    await eventually(lambda: len(world.commands) >= 2, what="asked again")
     shown = {"current_owners": [ObjectReference(namespace="ns", name="p", uid="p")], "allocated": {"cpu": 1000}}
     world.reservation("a", allocate_once=False, **shown)
     await eventually(lambda: world.room("a").revision == world.version)
-    asked = len(world.patches)
+    asked = len(world.commands)
     world.pod("q")
     world.reservation("other")
     await eventually(lambda: world.room("other"), what="it goes on")
-    assert len(world.patches) == asked
+    assert len(world.commands) == asked
 
 
 async def test_time_and_lost_nodes_end_reservations(world):
@@ -88,7 +88,7 @@ async def test_time_and_lost_nodes_end_reservations(world):
     world.state.delete(named_key("node", "m"))
     await eventually(lambda: world.room("moved").phase == "Failed", what="its node is gone")
     await eventually(lambda: world.room("short").phase == "Failed", what="its time is up")
-    failed = {patch.name: patch.status for patch in world.patches}
+    failed = {patch.name: patch.status for patch in world.commands}
     assert {status["phase"] for status in failed.values()} == {"Failed"}
     assert "allocated" not in failed["moved"]
 
@@ -101,8 +101,8 @@ async def test_nothing_is_decided_from_half_a_view(world):
     world.pod("p", "a")
     world.complete()
     await world.start()
-    await eventually(lambda: world.room("a") and world.room("gone") and world.patches)
-    asked = len(world.patches)
+    await eventually(lambda: world.room("a") and world.room("gone") and world.commands)
+    asked = len(world.commands)
     entries = len(world.view.entries)
     await jetstream.call(world.bus._link, "STREAM.DELETE.KV_berth_state")
     await world.bus.ensure()
@@ -120,7 +120,7 @@ async def test_nothing_is_decided_from_half_a_view(world):
     world.complete()
     await eventually(lambda: world.room("gone") is None, what="what is gone is taken back")
     await eventually(lambda: world.room("a").revision > 2, what="what is there goes on")
-    assert not [patch for patch in world.patches[asked:] if patch.status["phase"] != "Available"]
+    assert not [patch for patch in world.commands[asked:] if patch.status["phase"] != "Available"]
 
 
 async def test_a_standby_takes_over_and_changes_nothing(world):

@@ -45,10 +45,10 @@ async def test_a_status_is_asked_for_again_though_the_clock_went_back(world: Wor
     world.pod("p", "a")
     world.complete()
     await world.start()
-    await eventually(lambda: world.patches, what="asked")
+    await eventually(lambda: world.commands, what="asked")
     world.clock.offset_s = -3600.0
-    asked = len(world.patches)
-    await eventually(lambda: len(world.patches) > asked + 1, deadline_s=6.0, what="asked again")
+    asked = len(world.commands)
+    await eventually(lambda: len(world.commands) > asked + 1, deadline_s=6.0, what="asked again")
 
 
 async def test_what_a_wrong_clock_took_for_over_holds_its_room_again(world: World) -> None:
@@ -101,10 +101,10 @@ async def test_who_is_active_again_asks_for_what_it_could_not(world: World, monk
     await queue.somebody_waits.wait()
     lease.take()
     await asyncio.sleep(0.1)
-    assert world.patches == []
+    assert world.commands == []
     queue.room.set()
     lease.give()
-    await eventually(lambda: world.patches, deadline_s=6.0, what="asked")
+    await eventually(lambda: world.commands, deadline_s=6.0, what="asked")
 
 
 async def test_a_view_that_begins_anew_while_a_command_waits_takes_no_room_back(
@@ -116,7 +116,7 @@ async def test_a_view_that_begins_anew_while_a_command_waits_takes_no_room_back(
         world.pod(f"p{name}", name)
     world.complete()
     shell = await world.start_shell(status_retry_s=60.0)
-    await eventually(lambda: len(world.patches) == 3, what="all are asked for")
+    await eventually(lambda: len(world.commands) == 3, what="all are asked for")
     queue = Queue(shell, monkeypatch)
     for name in "abc":
         world.pod(f"q{name}", name)

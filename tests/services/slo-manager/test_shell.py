@@ -1,25 +1,20 @@
 """The service on a real nats-server: what it publishes, asks for and answers, alone and beside a standby."""
 
-import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.services.shell_world import ShellWorld
 from tests.services.turns import Turns
 
-from berth.bus import Bus, BusSettings
-from berth.bus.port import Message
 from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
 from berth.contracts.command import ApplyObject
 from berth.contracts.event import ObjectRefused
-from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.slo import NodeSLO
-from berth.contracts.state import ConfigMap, Node, Synced
-from berth.contracts.subjects import named_key, namespaced_key, question_subject, synced_key
-from berth.runtime import Context
+from berth.contracts.state import ConfigMap, Node
+from berth.contracts.subjects import named_key, namespaced_key
 from berth.slo_manager.settings import Settings
 from berth.slo_manager.shell import SERVICE, Shell, main
 from berth.testing.nats_server import NatsServer
@@ -30,72 +25,37 @@ CONFIG = namespaced_key("configmap", *MAP)
 POOL = {"name": "batch", "nodeSelector": {"matchLabels": {"pool": "batch"}}, "cpuSuppressThresholdPercent": 90}
 
 
-class World:
-    """The rest of the control plane: writes STATE, follows SLO, keeps commands and events."""
+class World(ShellWorld[Settings]):
+    """The rest of the control plane."""
+
+    service, publishes, kinds, command = SERVICE, buckets.SLO, ("nodes", CONFIG), ApplyObject
 
     def __init__(self, server: NatsServer) -> None:
-        self.server = server
         self.slo = View()
-        self.objects: list[ApplyObject] = []
-        self.refusals: list[ObjectRefused] = []
-        self.replicas: list[tuple[Context[Settings], Bus, asyncio.Task[None]]] = []
-
-    async def begin(self) -> None:
-        self.bus = await Bus.connect(BusSettings(url=self.server.url), service="test")
-        await self.bus.ensure()
-        self.state = self.bus.owned(buckets.STATE)
-        await self.state.ready()
-        self.follower = asyncio.create_task(self.bus.follow(buckets.SLO, self.slo).run())
-        await self.bus.subscribe("berth.v1.cmd.apply.nodeslos.>", self._command)
-        await self.bus.subscribe("berth.v1.evt.slo.refused.>", self._event)
-
-    async def finish(self) -> None:
-        while self.replicas:
-            await self.stop(0)
-        self.follower.cancel()
-        await asyncio.gather(self.follower, return_exceptions=True)
-        await self.bus.close()
+        super().__init__(server, self.slo)
+        self.version = 1
 
     async def start(self, instance: str, **settings: Any) -> None:
-        context, bus = await self.context(instance, **settings)
-        self.replicas.append((context, bus, asyncio.create_task(main(context))))
+        context = await self.context(instance, Settings(**({"lease_ttl_s": 2} | settings)))
+        self.run(context, main(context))
 
     async def start_shell(self, instance: str, lease: Turns) -> Shell:
         """A replica whose turns the test gives and takes."""
-        context, bus = await self.context(instance)
+        context = await self.context(instance, Settings(lease_ttl_s=2))
         shell = Shell(context)
         shell.standby = lease  # type: ignore[assignment]
-        self.replicas.append((context, bus, asyncio.create_task(shell.run())))
+        self.run(context, shell.run())
         return shell
-
-    async def context(self, instance: str, **settings: Any) -> tuple[Context[Settings], Bus]:
-        bus = await Bus.connect(BusSettings(url=self.server.url), service=SERVICE)
-        chosen = Settings(**({"lease_ttl_s": 2} | settings))
-        return Context(service=SERVICE, settings=chosen, bus=bus, instance=instance), bus
-
-    async def stop(self, place: int) -> None:
-        context, bus, task = self.replicas.pop(place)
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        await context.supervisor.stop(task, 5.0)
-        assert context.supervisor.failure is None
-        await bus.close()
 
     def nodes(self, *names: str, **labels: str) -> None:
         for name in names:
-            node = Node(name=name, uid=f"uid-{name}", version=1, labels=labels)
-            self.state.put(named_key("node", name), encode(node))
+            self.put(named_key("node", name), Node(name=name, uid=f"uid-{name}", version=1, labels=labels))
 
     def config(self, *nodes: dict[str, Any], **cluster: Any) -> None:
         self.texts({"resource-threshold-config": json.dumps({"clusterStrategy": cluster, "nodeStrategies": nodes})})
 
     def texts(self, data: dict[str, str]) -> None:
-        self.state.put(CONFIG, encode(ConfigMap(namespace=MAP[0], name=MAP[1], version=1, data=data)))
-
-    def complete(self) -> None:
-        for kind in ("nodes", CONFIG):
-            self.state.put(synced_key(kind), encode(Synced(kind=kind, version=1, complete=True)))
+        self.put(CONFIG, ConfigMap(namespace=MAP[0], name=MAP[1], version=1, data=data))
 
     def told(self, name: str) -> NodeSLO | None:
         value = self.slo.values.get(named_key("node", name))
@@ -105,15 +65,9 @@ class World:
         told = self.told(name)
         return told.cpu_suppress.threshold_percent if told is not None else None
 
-    async def status(self) -> StatusAnswer:
-        answer = await self.bus.ask(question_subject(SERVICE, "status"), encode(StatusQuestion()))
-        return decode(answer, StatusAnswer)
-
-    async def _command(self, message: Message) -> None:
-        self.objects.append(decode(message.data, ApplyObject))
-
-    async def _event(self, message: Message) -> None:
-        self.refusals.append(decode(message.data, ObjectRefused))
+    @property
+    def refusals(self) -> list[ObjectRefused]:
+        return [decode(event.data, ObjectRefused) for event in self.events if "slo.refused" in event.subject]
 
 
 @pytest.fixture
@@ -121,7 +75,7 @@ async def world(nats_server: NatsServer) -> AsyncIterator[World]:
     world = World(nats_server)
     await world.begin()
     yield world
-    await world.finish()
+    await world.end()
 
 
 async def test_strategies_are_published_followed_and_withdrawn(world: World) -> None:
@@ -134,8 +88,8 @@ async def test_strategies_are_published_followed_and_withdrawn(world: World) -> 
     world.complete()
     await eventually(lambda: world.threshold("plain-1.example.com") == 65, what="the cluster's strategy")
     await eventually(lambda: world.threshold("batch-1") == 90, what="the pool's strategy")
-    await eventually(lambda: len(world.objects) == 2, what="both objects")
-    assert {each.name: each.spec for each in world.objects} == {
+    await eventually(lambda: len(world.commands) == 2, what="both objects")
+    assert {each.name: each.spec for each in world.commands} == {
         name: world.told(name).spec for name in ("plain-1.example.com", "batch-1")
     }
 
@@ -144,7 +98,7 @@ async def test_strategies_are_published_followed_and_withdrawn(world: World) -> 
     assert world.threshold("batch-1") == 90
     world.nodes("batch-1", pool="other")
     await eventually(lambda: world.threshold("batch-1") == 50, what="another label")
-    assert [each.revision for each in world.objects] == sorted(each.revision for each in world.objects)
+    assert [each.revision for each in world.commands] == sorted(each.revision for each in world.commands)
 
     world.state.delete(named_key("node", "batch-1"))
     await eventually(lambda: world.told("batch-1") is None, what="the withdrawal")
@@ -171,7 +125,7 @@ async def test_an_unusable_key_changes_nothing_and_is_told(world: World) -> None
     assert [problem.field for problem in refused.problems] == [field]
     assert (await world.status()).facts["unusable keys"] == "resource-threshold-config"
     # A restart knows nothing of what was read before: what is published stays.
-    await world.stop(0)
+    await world.stop(world.replicas[0])
     writes = len(world.slo.entries)
     await world.start("two")
     await eventually(lambda: len(world.refusals) == 2, what="the refusal by the next life")
@@ -186,14 +140,14 @@ async def test_a_restart_writes_nothing_anew(world: World) -> None:
     world.config(enable=True)
     world.complete()
     await world.start("one")
-    await eventually(lambda: len(world.objects) == 2, what="both objects")
-    await world.stop(0)
+    await eventually(lambda: len(world.commands) == 2, what="both objects")
+    await world.stop(world.replicas[0])
     writes = len(world.slo.entries)
     world.state.delete(named_key("node", "b"))
     await world.start("two")
     await eventually(lambda: world.told("b") is None, what="what went meanwhile")
     assert len(world.slo.entries) == writes + 1
-    assert len(world.objects) == 2
+    assert len(world.commands) == 2
 
 
 async def test_a_standby_takes_over(world: World) -> None:
@@ -204,7 +158,7 @@ async def test_a_standby_takes_over(world: World) -> None:
     await eventually(lambda: world.told("n"), what="the strategy")
     await world.start("two")
     await eventually(lambda: world.replicas[1][0].health.ready, what="the standby is ready")
-    await world.stop(0)
+    await world.stop(world.replicas[0])
     world.config(enable=True, cpuSuppressThresholdPercent=20)
     await eventually(lambda: world.threshold("n") == 20, what="the standby's word")
 
