@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
-from berth.cluster_writer import metrics
 from berth.cluster_writer.outbox import QUEUE_MAX, Note, Outbox
 from berth.kube.answer import Answer
 from berth.kube.bodies import ObjectRef
@@ -40,7 +40,7 @@ def note(name: str = "p", namespace: str = "team") -> Note:
 
 
 def fate(name: str) -> float:
-    return metrics.EVENTS.labels(name)._value.get()
+    return REGISTRY.get_sample_value("berth_writer_kubernetes_events_total", {"fate": name}) or 0.0
 
 
 def play(scene: Coroutine[Any, Any, None]) -> None:
