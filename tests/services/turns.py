@@ -1,4 +1,4 @@
-"""A lease that a test gives and takes."""
+"""A lease that a test gives and takes, and work that is interrupted by that."""
 
 from __future__ import annotations
 
@@ -41,3 +41,14 @@ class Turns:
                 for task in (working, taken):
                     task.cancel()
                 await asyncio.wait({working, taken})
+
+
+class Stuck:
+    """Stands in for a method that waits until its caller is interrupted."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def __call__(self, *args: object) -> None:
+        self.calls += 1
+        await asyncio.Event().wait()

@@ -187,3 +187,23 @@ async def test_a_list_begun_before_the_doubt_does_not_tell_completeness() -> Non
     bench.outbox.add(Finished(bench.source, 106, frozenset({"ns/x", "ns/y"})))
     await asyncio.sleep(0.3)
     assert bench.markers[-1] == (106, True)
+
+
+@on_virtual_time
+async def test_what_a_predecessor_writes_while_a_list_is_announced_is_not_written_over() -> None:
+    bench = Bench(("pod.ns.p", pod(9)), ("pod.ns.q", pod(8)), (SYNCED_PODS, marker(9)))
+    drain = bench.owned.drain
+
+    async def meanwhile() -> None:
+        if bench.markers == [(9, False)]:
+            bench.see("pod.ns.p", pod(12))
+        await drain()
+
+    bench.owned.drain = meanwhile  # type: ignore[method-assign]
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Put(bench.source, "pod.ns.p", 10, pod(10)))
+    bench.outbox.add(Finished(bench.source, 10, frozenset({"ns/p", "ns/q"})))
+    await asyncio.sleep(0.3)
+    assert [key for key, _ in bench.owned.written] == [SYNCED_PODS, SYNCED_PODS]
+    assert bench.markers == [(9, False), (10, True)]
+    assert not bench.owned.deleted

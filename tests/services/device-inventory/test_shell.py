@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.services.shell_world import ShellWorld
+from tests.services.turns import Stuck, Turns
 
 from berth.contracts import buckets, names
 from berth.contracts.codec import decode
@@ -14,7 +15,7 @@ from berth.contracts.state import Device, DeviceInfo, Node
 from berth.contracts.subjects import named_key
 from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.settings import Settings
-from berth.device_inventory.shell import SERVICE, main
+from berth.device_inventory.shell import SERVICE, Shell, main
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually
 
@@ -41,6 +42,14 @@ class World(ShellWorld[Settings]):
         chosen = Settings(**({"lease_ttl_s": 2, "device_retry_s": 1.0} | settings))
         context = await self.context(instance, chosen)
         self.run(context, main(context))
+
+    async def start_shell(self, instance: str, lease: Turns) -> Shell:
+        """A replica whose turns the test gives and takes."""
+        context = await self.context(instance, Settings(lease_ttl_s=2))
+        shell = Shell(context)
+        shell.standby = lease  # type: ignore[assignment]
+        self.run(context, shell.run())
+        return shell
 
     def show(self, *messages: Device | Node) -> None:
         for message in messages:
@@ -104,6 +113,21 @@ async def test_a_restart_writes_nothing_anew_and_clears_what_went_meanwhile(worl
     await world.start("two")
     await eventually(lambda: set(world.inventory.values) == {"node.a", "node.c"}, what="the new set")
     assert sorted(entry.key for entry in world.inventory.entries[written:]) == ["node.b", "node.c"]
+
+
+async def test_what_a_lost_turn_interrupts_is_done_in_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.show(*(machine(name) for name in "abc"), *(Node(name=name, uid=name, version=1) for name in "abc"))
+    world.complete()
+    turns, stuck = Turns(), Stuck()
+    shell = await world.start_shell("one", turns)
+    with monkeypatch.context() as patched:
+        patched.setattr(shell, "_ask", stuck)
+        turns.give()
+        await eventually(lambda: stuck.calls, what="commands find no room")
+        turns.take()
+        await eventually(lambda: len(world.inventory.values) == 3, what="no inventory waits for a command")
+    turns.give()
+    await eventually(lambda: {each.name for each in world.commands} == set("abc"), what="their patches")
 
 
 async def test_a_patch_without_effect_is_asked_for_again(world: World) -> None:

@@ -198,3 +198,20 @@ async def test_a_plan_committed_into_an_epoch_that_is_over_is_made_again(rounds:
     await rounds.until_idle()
     assert rounds.placed() == {"p": "n0"}
     assert run.picture.nodes.free[0, 0] == 1000
+
+
+async def test_what_a_lost_ledger_said_is_not_waited_for(rounds: Rounds) -> None:
+    """A plan that goes on into an outage may end with a sequence that the ledger behind it will not reach for long."""
+    run, handlers = rounds.run, rounds.handlers
+    commit = handlers._committer.commit
+
+    async def late(*args):
+        outcome = await commit(*args)
+        run.picture.ledger_starts += 1
+        assert handlers.may_plan(), "tidying asks meanwhile"
+        return outcome._replace(status="refused", sequence=5000)
+
+    handlers._committer.commit = late
+    run.pod(pod("a").requests(cpu=1000))
+    await handlers.round()
+    assert handlers.may_plan()

@@ -1,12 +1,13 @@
 """The service on a real nats-server: what it publishes, asks for and answers, alone and beside a standby."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from tests.services.shell_world import ShellWorld
-from tests.services.turns import Turns
+from tests.services.turns import Stuck, Turns
 
 from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
@@ -188,6 +189,31 @@ async def test_who_takes_over_again_keeps_what_the_other_published(world: World)
     await eventually(lambda: world.told("later"), what="a new node")
     assert {entry.key for entry in world.slo.entries[writes:]} == {"node.later"}
     assert world.threshold("n") == 20
+
+
+async def test_what_a_lost_turn_interrupts_is_done_in_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.nodes("a", "z")
+    world.config(enable=True)
+    world.complete()
+    turns = Turns()
+    shell = await world.start_shell("one", turns)
+    turns.give()
+    await eventually(lambda: world.told("a") and world.told("z"), what="both strategies")
+    turns.take()
+    world.nodes("b", "c")
+    world.state.delete(named_key("node", "z"))
+    await eventually(lambda: shell.view.nodes.keys() == {"a", "b", "c"}, what="the replica has read it")
+    stuck = Stuck()
+    with monkeypatch.context() as patched:
+        patched.setattr(shell, "_ask", stuck)
+        turns.give()
+        await eventually(lambda: stuck.calls, what="commands find no room")
+        turns.take()
+        await asyncio.sleep(0.1)
+    assert world.told("z")
+    turns.give()
+    await eventually(lambda: world.slo.values.keys() == {"node.a", "node.b", "node.c"}, what="what is left to do")
+    await eventually(lambda: {each.name for each in world.commands} == {"a", "b", "c", "z"}, what="their objects")
 
 
 async def test_somebody_elses_write_is_put_right(world: World) -> None:

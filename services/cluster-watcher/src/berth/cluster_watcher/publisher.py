@@ -194,18 +194,22 @@ class Publisher:
         source = step.source
         if source.is_void:
             return
-        if isinstance(step, Put):
-            verdict = self._shelf.judge_put(step.key, step.version, hash(step.value))
-        else:
-            verdict = self._shelf.judge_deletion(step.key, step.version)
+        verdict = self._judge(step)
+        if verdict is Verdict.WRITE and source.listing and not source.has_written:
+            if not await self._open_marker(owned, source) or source.is_void:
+                return
+            source.has_written = True
+            # Somebody else may have written the key meanwhile, something newer, and the write would now expect that.
+            verdict = self._judge(step)
         source.writes[verdict.value].inc()
         if verdict is Verdict.WRITE:
-            if source.listing and not source.has_written:
-                if not await self._open_marker(owned, source):
-                    return
-                source.has_written = True
             self._send(owned, step)
         source.reached(step.version)
+
+    def _judge(self, step: Put | Gone) -> Verdict:
+        if isinstance(step, Put):
+            return self._shelf.judge_put(step.key, step.version, hash(step.value))
+        return self._shelf.judge_deletion(step.key, step.version)
 
     def _send(self, owned: OwnedPort, step: Put | Gone) -> None:
         try:
@@ -244,17 +248,12 @@ class Publisher:
         again: list[Step] = []
         for key in keys:
             step = batch.get(key)
-            if step is not None and self._is_still_wanted(step):
+            if step is not None and self._judge(step) is Verdict.WRITE:
                 again.append(step)
             elif step is None:
                 self._wonder(key)
         self._log.warning("somebody else writes STATE", keys=len(keys), again=len(again))
         return again
-
-    def _is_still_wanted(self, step: Put | Gone) -> bool:
-        if isinstance(step, Put):
-            return self._shelf.judge_put(step.key, step.version, hash(step.value)) is Verdict.WRITE
-        return self._shelf.judge_deletion(step.key, step.version) is Verdict.WRITE
 
     def _wonder(self, key: str) -> None:
         """Somebody wrote a key that we did not touch: fine if they are ahead of us, else only a list can tell."""

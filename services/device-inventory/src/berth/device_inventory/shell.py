@@ -88,14 +88,21 @@ class Shell:
         now = self.context.clock.monotonic()
         with DECIDING.time():
             outcomes = [(name, self.desk.decide(name, now)) for name in names]
+        # The shelf shows all of them as written: they are, before anything can come in between.
         for name, outcome in outcomes:
             try:
-                await self._carry_out(name, outcome)
+                self._publish(name, outcome)
             except (Broken, ValueError) as error:  # a name or an inventory too large for the bus
                 self.context.log.error("inventory cannot be published", node=name[:253], error=str(error))
+        for name, outcome in outcomes:
+            try:
+                if outcome.patch is not None:
+                    await self._ask(outcome.patch)
+            except (Broken, ValueError) as error:
+                self.context.log.error("node cannot be patched", node=name[:253], error=str(error))
         await self.owned.room()
 
-    async def _carry_out(self, name: str, outcome: Outcome) -> None:
+    def _publish(self, name: str, outcome: Outcome) -> None:
         key = named_key(NODE, name)
         changed = False
         if outcome.inventory is not None:
@@ -106,8 +113,6 @@ class Shell:
             PUBLISHED.labels("withdrawal" if outcome.withdraw else "inventory").inc()
             for event in outcome.events:
                 self._tell(name, event)
-        if outcome.patch is not None:
-            await self._ask(outcome.patch)
 
     async def _ask(self, patch: PatchNode) -> None:
         await self.context.bus.commands().publish(

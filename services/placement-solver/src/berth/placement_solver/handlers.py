@@ -266,11 +266,12 @@ class Handlers:
             return Outcome("behind", reason="another solver has used a newer revision of an account")
         # What was tried stays charged while the batch is on its way; the follower's word replaces it.
         picture.room.assume(trial.claims)
-        started = self._clock.monotonic()
+        started, ledger_starts = self._clock.monotonic(), picture.ledger_starts
         outcome = await self._committer.commit(plan, decisions, revisions)
         metrics.COMMIT_SECONDS.observe(self._clock.monotonic() - started)
         metrics.PLANS.labels(outcome.status).inc()
-        self._needs_sequence = max(self._needs_sequence, outcome.sequence)
+        if picture.ledger_starts == ledger_starts:  # else it is a sequence of what LEDGER has lost
+            self._needs_sequence = max(self._needs_sequence, outcome.sequence)
         if outcome.status == "committed":
             self._telling.traced(decisions, int(self._clock.now() * 1000))
             await self._follow_to(outcome.sequence)

@@ -23,8 +23,12 @@ API: Final = "slo.koordinator.sh/v1alpha1/nodeslos"
 
 @dataclass(kw_only=True, slots=True)
 class Outcome:
-    """What one look at a node comes to; all of it is empty when everything is as it should be."""
+    """What one look at a node comes to; all of it is empty when everything is as it should be.
 
+    `published`: what the bucket showed.
+    """
+
+    published: NodeSLO | None = None
     strategy: NodeSLO | None = None
     withdraw: bool = False
     apply: ApplyObject | None = None
@@ -68,11 +72,11 @@ class Desk:
         The shelf is changed at once, as if the write had happened: should it be refused, the bucket shows the other
         value and the node is looked at again. Nothing is decided before the view proves what is not there.
         """
-        outcome = Outcome()
+        published = self.shelf.strategies.get(name)
+        outcome = Outcome(published=published)
         if not self.view.is_complete:
             return outcome
         node = self.view.nodes.get(name)
-        published = self.shelf.strategies.get(name)
         if node is None:
             outcome.withdraw = named_key(NODE, name) in self.shelf.names
             self.shelf.put(name, None)
@@ -88,6 +92,17 @@ class Desk:
         outcome.strategy = wanted
         self.shelf.put(name, wanted)
         return outcome
+
+    def stands(self, name: str, outcome: Outcome) -> bool:
+        """Whether the bucket has shown nothing else since the outcome was decided."""
+        return self.shelf.strategies.get(name) is outcome.strategy
+
+    def take_back(self, name: str, outcome: Outcome) -> None:
+        """The outcome is not carried out: the shelf shows what it showed before, unless the bucket has told more."""
+        if (outcome.strategy is not None or outcome.withdraw) and self.stands(name, outcome):
+            self.shelf.put(name, outcome.published)
+            if outcome.withdraw:  # also of a key whose value nobody can read
+                self.shelf.names[named_key(NODE, name)] = name
 
 
 def _shows_otherwise(published: NodeSLO | None, wanted: NodeSLO) -> bool:

@@ -81,11 +81,18 @@ class Shell:
         now_ms = int(self.context.clock.now() * 1000)
         with DECIDING.time():
             outcomes = [(name, self.desk.decide(name, now_ms)) for name in names]
-        for name, outcome in outcomes:
-            try:
-                await self._carry_out(name, outcome)
-            except (Broken, ValueError) as error:  # a name or a strategy too large for the bus
-                self.context.log.error("strategy cannot be published", node=name[:253], error=str(error))
+        open_ones = dict(outcomes)
+        try:
+            for name, outcome in outcomes:
+                try:
+                    await self._carry_out(name, outcome)
+                except (Broken, ValueError) as error:  # a name or a strategy too large for the bus
+                    self.context.log.error("strategy cannot be published", node=name[:253], error=str(error))
+                del open_ones[name]
+        finally:
+            # Interrupted, since another replica is to be active: what was not written is not to pass for written.
+            for name, outcome in open_ones.items():
+                self.desk.take_back(name, outcome)
         self._measure()
         await self.owned.room()
 
@@ -93,6 +100,8 @@ class Shell:
         # The object is asked for first: who dies in between asks again, since nothing was published yet.
         if outcome.apply is not None:
             await self._ask(outcome.apply)
+        if not self.desk.stands(name, outcome):
+            return  # the bucket has shown something else meanwhile, and the node is marked
         key = named_key(NODE, name)
         if outcome.strategy is not None and self.owned.put(key, encode(outcome.strategy)):
             PUBLISHED.labels("strategy").inc()
