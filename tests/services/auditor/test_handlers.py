@@ -271,6 +271,7 @@ def test_differences_are_bounded_and_the_rest_is_counted() -> None:
     look(at, story)
     assert len(at.book.known) == 1000
     assert at.book.beyond == 5
+    assert not at.wants_another, "another look makes nothing more certain"
 
 
 def test_limits_count_at_their_most_generous() -> None:

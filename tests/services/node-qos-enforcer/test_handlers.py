@@ -52,8 +52,18 @@ def test_view_takes_its_own_node_only():
     view.apply(entry(b"", deleted=True))
     assert view.facts == UNKNOWN
     view.apply(entry(seen(4_000)))
+    view.end(7)
+    assert view.facts.capacity_milli == 4_000
+
+
+def test_view_keeps_the_node_while_state_begins_anew():
+    view = NodeView(KEY)
+    view.apply(entry(seen(4_000)))
     view.reset()
-    assert view.facts == UNKNOWN
+    assert view.facts.capacity_milli == 4_000
+    view.apply(entry(seen(1_000), key="node.other"))
+    view.end(7)
+    assert view.facts == UNKNOWN, "it is not there any more"
 
 
 def test_state_that_cannot_be_read_is_a_problem_of_the_next_message(modern_machine):

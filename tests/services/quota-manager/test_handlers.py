@@ -122,6 +122,24 @@ def test_a_lost_bucket_is_filled_again_with_higher_revisions():
     assert written(feed.desk, 10)[quota_key("", "a")].revision == 7001
 
 
+def test_limits_that_are_back_to_what_a_loss_left_get_a_revision_above_the_lost_one():
+    """LEDGER names the revision that was lost: no solver plans on less."""
+    feed = Feed()
+    feed.quota("a")
+    feed.complete()
+    key = quota_key("", "a")
+    left = written(feed.desk, 1000)[key]
+    feed.quota("a", cpu=9000)
+    written(feed.desk, 2000)
+    feed.quota("a")
+    used = written(feed.desk, 3000)[key]
+    assert msgspec.structs.replace(used, revision=0) == msgspec.structs.replace(left, revision=0)
+    feed.desk.own.reset()
+    feed.desk.own.apply(Entry(key, encode_group(left), False, 1, 0, False, None))
+    assert written(feed.desk, 10)[key].revision > used.revision
+    assert written(feed.desk, 20) == {}, "once"
+
+
 def test_groups_are_written_behind_those_above_them_and_the_default_group_last():
     feed = Feed()
     feed.quota("z", is_parent="true")

@@ -44,7 +44,7 @@ class Shell:
         settings = context.settings
         self.context = context
         self._at_end = asyncio.Event()
-        self.shelf = LedgerShelf(self._at_end.set)
+        self.shelf = LedgerShelf(self._at_end)
         schedulers = frozenset(settings.scheduler_names)
         self.desk = Desk(schedulers=schedulers, settle_s=settings.audit_settle_s)
         self.lister = Lister(
@@ -104,7 +104,8 @@ class Shell:
                 self._took_s = clock.monotonic() - began
                 async with asyncio.timeout(LEDGER_WAIT_S):
                     # What the ledger shows at an end that came after the look began is not older than the look.
-                    await self._at_end.wait()
+                    while not self._at_end.is_set():  # it may begin anew between an end and our turn
+                        await self._at_end.wait()
             except (IncompleteError, TimeoutError) as error:
                 self._incomplete(str(error) or "the end of the ledger is not reached")
                 return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Mapping
 
 from berth.bus.port import Entry
 
@@ -10,18 +11,20 @@ from berth.bus.port import Entry
 class LedgerShelf:
     """Live keys with sequence and value."""
 
-    def __init__(self, on_end: Callable[[], None]) -> None:
+    def __init__(self, at_end: asyncio.Event) -> None:
+        """`at_end` is set at each end of the bucket, and no longer when the bucket begins anew."""
         self.live: dict[str, tuple[int, bytes]] = {}
         self.is_known = False
         """The end was reached since the view was last empty."""
         self.read = 0
         """Messages read since the start."""
-        self._on_end = on_end
+        self._at_end = at_end
 
     def reset(self) -> None:
         """The bucket begins anew."""
         self.live.clear()
         self.is_known = False
+        self._at_end.clear()
 
     def apply(self, entry: Entry) -> None:
         """The next message."""
@@ -34,7 +37,7 @@ class LedgerShelf:
     def end(self, sequence: int) -> None:
         """The end: what is here is all there is."""
         self.is_known = True
-        self._on_end()
+        self._at_end.set()
 
     def copy(self) -> Mapping[str, tuple[int, bytes]]:
         """As it is now."""

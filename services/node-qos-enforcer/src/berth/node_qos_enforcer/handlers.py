@@ -36,15 +36,17 @@ class NodeView:
 
     key: str
     facts: NodeFacts = UNKNOWN
+    _is_shown: bool = False
 
     def reset(self) -> None:
-        """Forget; the bucket is read anew."""
-        self.facts = UNKNOWN
+        """Keep what is known while the bucket is read anew: best-effort pods stay off CPUs that are reserved."""
+        self._is_shown = False
 
     def apply(self, entry: Entry) -> None:
         """Take the newest state of the node. One that cannot be read leaves the facts unknown, and says so."""
         if entry.key != self.key:
             return
+        self._is_shown = not entry.deleted
         if entry.deleted:
             self.facts = UNKNOWN
             return
@@ -54,7 +56,9 @@ class NodeView:
             self.facts = NodeFacts(problems=(Problem(field=f"state.{self.key}", message=str(error)[:200]),))
 
     def end(self, sequence: int) -> None:
-        """Nothing waits for this view to be complete: until then the machine's own CPUs are its capacity."""
+        """The bucket does not hold the node: until it does the machine's own CPUs are its capacity."""
+        if not self._is_shown:
+            self.facts = UNKNOWN
 
 
 @dataclass

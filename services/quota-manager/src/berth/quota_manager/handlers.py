@@ -136,14 +136,15 @@ class StateSink:
 class ShelfSink:
     """Our own bucket, as it really is: after a restart, beside another replica, after a loss."""
 
-    def __init__(self, shelf: Shelf, reconsider: Callable[[], None]) -> None:
+    def __init__(self, shelf: Shelf, reconsider: Callable[[], None], renew: Callable[[], None]) -> None:
         self._shelf = shelf
         self._reconsider = reconsider
+        self._renew = renew
 
     def reset(self) -> None:
         """The bucket begins anew. Revisions do not."""
         self._shelf.messages.clear()
-        self._reconsider()
+        self._renew()
 
     def apply(self, entry: Entry) -> None:
         """A group as published, by us or by the other replica. An unreadable one will be written again."""
@@ -187,7 +188,7 @@ class Desk:
         self.engine = Engine(rules)
         self.shelf = Shelf()
         self.state = StateSink(self.engine, on_news=on_news, ignores_deleting=ignores_deleting)
-        self.own = ShelfSink(self.shelf, self.reconsider)
+        self.own = ShelfSink(self.shelf, self.reconsider, self.renew)
         self.pace = Pace(interval_s)
         self.alarms = Alarms(grace_s)
         self.problems: list[Problem] = []
@@ -197,6 +198,7 @@ class Desk:
         self._rules = rules
         self._retry_s = retry_s
         self._everything = True
+        self._renews = False
         self._limits: set[str] = set()
         self._demand: set[str] = set()
         self._objects: dict[str, str] = {}  # group -> STATE key of its object
@@ -207,6 +209,15 @@ class Desk:
         if key is not None:
             self.shelf.messages.pop(key, None)
         self._everything = True
+
+    def renew(self) -> None:
+        """Write every group under a new revision: a take-over, or a bucket that may have lost its newest messages.
+
+        Limits that came back to what an older message says would pass for written, while LEDGER names the revision that
+        was lost, and no solver may plan on less (R14).
+        """
+        self._renews = True
+        self.reconsider()
 
     def settle(self, now: float) -> None:
         """Brings the figures in order. `now` is monotonic, in seconds."""
@@ -238,6 +249,7 @@ class Desk:
             return {}
         groups = self.engine.forest.groups
         everything, self._everything = self._everything, False
+        renews, self._renews = self._renews, False
         names = groups.keys() if everything else (self._limits | self._demand) & groups.keys()
         problems = self._problems_by_object()
         revision = self.shelf.next_revision(now_ms)
@@ -251,7 +263,8 @@ class Desk:
                 uses_runtime=self._rules.uses_runtime,
             )
             key = quota_key(group.tree, name)
-            message = self.shelf.successor(key, wanted, revision, demand_too=everything or name in self._demand)
+            demand_too = everything or name in self._demand
+            message = self.shelf.successor(key, wanted, revision, demand_too=demand_too, renews=renews)
             if message is not None:
                 changes[key] = message
         if everything:

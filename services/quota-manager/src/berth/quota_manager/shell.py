@@ -82,7 +82,7 @@ class Shell:
         """Compute and write for as long as this replica is the active one."""
         context = self.context
         context.log.info("active: publishing quotas")
-        self.desk.reconsider()
+        self.desk.renew()
         while True:
             began = context.clock.monotonic()
             if self.desk.state.is_complete:

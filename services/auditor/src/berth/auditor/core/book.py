@@ -49,9 +49,9 @@ class Book:
 
     def __init__(self, settle_s: float) -> None:
         self.known: dict[Key, Difference] = {}
-        self.beyond = 0
         self._settle_s = settle_s
         self._since: dict[Key, float] = {}
+        self._untold: set[Key] = set()
 
     def settle(
         self, shown: Iterable[tuple[str, Finding]], certain: Iterable[tuple[str, Finding]], now_s: float
@@ -67,22 +67,27 @@ class Book:
         self._since = {key: self._since.get(key, now_s) for key in keys}
         gone = [self.known.pop(key) for key in list(self.known) if key not in keys]
         found: list[Difference] = []
-        self.beyond = 0
+        self._untold = set()
         for promise, finding in certain:
             key = (promise, finding.subject)
             since_s = self._since.get(key, now_s)
             if key in self.known or now_s - since_s < (self._settle_s if promise in SLOW else 0.0):
                 continue
             if len(self.known) >= DIFFERENCES_MAX:
-                self.beyond += 1
+                self._untold.add(key)
                 continue
             self.known[key] = difference = Difference(promise, finding.subject, finding.text, since_s)
             found.append(difference)
         return News(found, gone)
 
+    @property
+    def beyond(self) -> int:
+        """How many differences are certain and find no place."""
+        return len(self._untold)
+
     def doubts(self) -> bool:
         """Something was shown once that is not certain yet, and could be with another look."""
-        return any(key not in self.known and key[0] not in SLOW for key in self._since)
+        return any(key not in self.known and key not in self._untold and key[0] not in SLOW for key in self._since)
 
     def counts(self) -> Mapping[str, int]:
         """Differences there are now, by promise; every one that is looked at is named."""

@@ -79,13 +79,20 @@ class Shelf:
         """A revision above every one before; the same for all groups of one round."""
         return max(self.revision + 1, now_ms)
 
-    def successor(self, key: str, wanted: QuotaGroup, revision: int, *, demand_too: bool) -> QuotaGroup | None:
+    def successor(
+        self, key: str, wanted: QuotaGroup, revision: int, *, demand_too: bool, renews: bool = False
+    ) -> QuotaGroup | None:
         """The message to write in place of the present one, or None when that says the same already.
 
-        `demand_too` says whether a change of the request alone is worth a write.
+        Args:
+            key: of QUOTA.
+            wanted: what to say; its revision is not looked at.
+            revision: of this round.
+            demand_too: a change of the request alone is worth a write.
+            renews: the revision is to be new whatever the bucket says.
         """
         known = self.messages.get(key)
-        if known is None or _limits(known) != _limits(wanted):
+        if renews or known is None or _limits(known) != _limits(wanted):
             message = msgspec.structs.replace(wanted, revision=revision)
         elif demand_too and (known.request, known.problems) != (wanted.request, wanted.problems):
             message = msgspec.structs.replace(wanted, revision=known.revision)
