@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -80,6 +81,86 @@ def test_what_is_read_while_the_leader_is_asked_stays(view: LedgerView) -> None:
     assert view.expected(KEY) == 41
 
 
+def test_a_marker_that_was_forgotten_too_early_is_learned(view: LedgerView) -> None:
+    view.apply(KEY, b"", True, 40)
+    view.forget_markers(0.0, 0.0)
+    assert view.expected(KEY) == 0
+    view.learn_marker(KEY, 40)
+    assert view.expected(KEY) == 40
+    view.forget_markers(0.0, 0.0)
+    assert view.expected(KEY) == 0, "what was learned is forgotten in its time, too"
+
+
+def test_a_marker_that_was_not_read_yet_is_not_learned(view: LedgerView) -> None:
+    """A decision may lie before it, and an account that its solver charged (R2)."""
+    put(view, KEY, decision(), 39)
+    view.learn_marker(subjects.account_key(1, "node.n"), 40)
+    assert view.expected(subjects.account_key(1, "node.n")) == 0
+    view.learn_marker(KEY, 39)
+    view.learn_marker(KEY, 38)
+    assert view.expected(KEY) == 39, "what was read stays"
+
+
+@pytest.mark.parametrize("key", [KEY, subjects.decision_key(2, *NAME)])
+def test_a_marker_from_before_the_epoch_was_known_is_not_learned(view: LedgerView, key: str) -> None:
+    """Keys are read once their epoch is."""
+    put(view, subjects.EPOCH_KEY, Epoch(epoch=2), 9)
+    view.learn_marker(key, 8)
+    assert view.expected(key) == 0
+
+
+def test_markers_are_forgotten_in_their_time(view: LedgerView) -> None:
+    stamp, kept = subjects.account_key(1, "node.n"), subjects.account_key(1, "node.m")
+    put(view, kept, AccountStamp(plan="p"), 2)
+    view.forget_markers(100.0, 60.0)
+    view.apply(KEY, b"", True, 3)
+    view.forget_markers(130.0, 60.0)
+    view.apply(stamp, b"", True, 4)
+    view.forget_markers(189.0, 60.0)
+    assert (view.expected(KEY), view.expected(stamp)) == (3, 4)
+    view.forget_markers(190.0, 60.0)
+    assert (view.expected(KEY), view.expected(stamp)) == (0, 4), "its time counts from the look that found it first"
+    view.forget_markers(249.0, 60.0)
+    assert (view.expected(stamp), view.expected(kept)) == (0, 2)
+
+
+def test_a_marker_that_was_replaced_is_not_what_is_forgotten(view: LedgerView) -> None:
+    view.apply(KEY, b"", True, 2)
+    view.forget_markers(0.0, 60.0)
+    put(view, KEY, decision(), 3)
+    view.forget_markers(60.0, 60.0)
+    assert view.expected(KEY) == 3
+    view.apply(KEY, b"", True, 4)
+    view.forget_markers(61.0, 60.0)
+    assert view.expected(KEY) == 4
+
+
+@pytest.mark.parametrize("key", [KEY, "e1.unknown.x", subjects.account_key(1, "node.n"), subjects.plan_key(1, "p")])
+def test_nothing_is_left_of_a_key_that_is_gone(view: LedgerView, key: str) -> None:
+    def known() -> int:
+        return len(view._sequences) + len(view._markers._new) + len(view._markers._seen)
+
+    before = known()
+    for number in range(10):
+        with contextlib.suppress(Broken):
+            view.apply(f"{key}{number}", b"", True, 2 + number)
+        view.learn_absent(f"{key}absent{number}", 0)
+    view.forget_markers(1.0, 60.0)
+    view.forget_markers(61.0, 60.0)
+    assert known() == before
+
+
+def test_an_epoch_and_a_reset_forget_the_markers(view: LedgerView) -> None:
+    view.apply(KEY, b"", True, 2)
+    put(view, subjects.EPOCH_KEY, Epoch(epoch=2), 3)
+    assert view._markers.expired(0.0, 0.0) == []
+    view.apply(subjects.decision_key(2, *NAME), b"", True, 4)
+    view.reset()
+    assert view._markers.expired(0.0, 0.0) == []
+    view.learn_marker(subjects.decision_key(0, *NAME), 4)
+    assert view.expected(subjects.decision_key(0, *NAME)) == 0, "another stream"
+
+
 def test_plans_go_from_open_to_committed(view: LedgerView) -> None:
     key = subjects.plan_key(1, "plan-1")
     assert view.plan_status("plan-1") is None
@@ -88,7 +169,7 @@ def test_plans_go_from_open_to_committed(view: LedgerView) -> None:
         assert view.plan_status("plan-1") is status
     view.apply(key, b"", True, 9)
     assert view.plan_status("plan-1") is None
-    assert view.expected(key) == 9
+    assert view.expected(key) == 0, "its id is never used again"
 
 
 def test_stamps_are_kept_by_account(view: LedgerView) -> None:

@@ -198,6 +198,89 @@ async def test_a_plan_that_goes_on_while_others_are_forgotten_is_not(bench, monk
     assert bench.leader.commits[1][0].expected == judged
 
 
+async def test_a_stand_by_keeps_nothing_of_plans_that_are_gone(bench, api):
+    await _lose_lease(bench, api)
+    view = bench.picture.book.ledger
+    for number in range(3):
+        plan = f"p{number}"
+        bench.plan(plan, "a", gang=1)
+        bench.picture.begun.add((plan, "g"))
+    bench.picture.begun.add(("undecided", "g"))
+    for key in (subjects.decision_key(1, "default", "a"), *(subjects.plan_key(1, f"p{n}") for n in range(2))):
+        bench.picture.read_ledger(key, b"", True, view.sequence + 1)
+    await bench.acting.forget_plans()
+    assert bench.picture.begun == {("p2", "g")}
+    assert (bench.acting._fresh, bench.leader.commits) == (set(), [])
+    assert view.expected(subjects.decision_key(1, "default", "a")) == 0, "nothing is written there by a writer"
+    assert view.expected(subjects.plan_key(1, "p2")) > 0
+
+
+async def test_a_writer_that_is_cut_off_from_its_lease_keeps_nothing_of_plans_that_are_gone(bench):
+    """It takes the Lease for its own for as long as the API server does not answer."""
+    view = bench.picture.book.ledger
+    for number in range(3):
+        bench.plan(f"p{number}")
+    for number in range(2):
+        bench.picture.read_ledger(subjects.plan_key(1, f"p{number}"), b"", True, view.sequence + 1)
+    bench.acting._is_checked = False
+    await bench.acting.forget_plans()
+    assert bench.acting._fresh == {"p2"}
+
+
+@pytest.mark.parametrize("epoch_first", [True, False])
+async def test_a_gang_that_has_begun_is_remembered_while_the_ledger_is_read_again(bench, epoch_first):
+    bench.plan("p1", "a", "b", gang=2)
+    bench.picture.begun.add(("p1", "g"))
+    await bench.acting.forget_plans()
+    bench.picture.book.reset_ledger()
+    bench.acting.check_again()
+    if epoch_first:
+        bench.picture.read_ledger("epoch", bench.leader.stored["epoch"].value, False, 1)
+    await bench.acting.forget_plans()
+    assert bench.picture.begun == {("p1", "g")}
+    for key, stored in bench.leader.stored.items():
+        bench.picture.read_ledger(key, stored.value, False, stored.sequence)
+        await bench.acting.forget_plans()
+    assert bench.picture.begun == {("p1", "g")}
+
+
+async def test_a_gang_whose_plan_has_no_last_word_yet_is_remembered(bench):
+    """Another writer has read it, and bound a member, before this one comes to the end of the batch."""
+    bench.plan("p1", "a", "b", gang=2, read=False)
+    for key, stored in bench.unread[:-1]:
+        bench.picture.read_ledger(key, stored.value, False, stored.sequence)
+    bench.picture.begun.add(("p1", "g"))
+    await bench.acting.forget_plans()
+    assert bench.picture.begun == {("p1", "g")}
+
+
+async def test_a_plan_that_a_stand_by_has_read_begins_once_the_lease_is_its_own(bench, api):
+    """And one that is read in the step in which it becomes its own, before anything is compared."""
+    await _lose_lease(bench, api)
+    bench.plan("p1", "a")
+    assert bench.acting._fresh == set()
+    changed = []
+
+    def is_ours(held):
+        assert bench.lease.held is held
+        bench.acting.lease_changed()
+        changed.append(held)
+
+    bench.lease._on_change = is_ours
+    api.store.patch(LEASE, {"spec": {"holderIdentity": ""}})
+    assert await bench.lease.try_acquire()
+    bench.plan("p2", "b")
+    await bench.turn()
+    assert (changed, bench.binds.began, bench.named) == ([True], ["a", "b"], "p2")
+
+
+async def _lose_lease(bench, api):
+    api.store.patch(LEASE, {"spec": {"holderIdentity": "other"}})
+    await bench.lease.renew()
+    assert not bench.lease.held
+    bench.acting.lease_changed()
+
+
 def _keys(bench):
     return [[write.key for write in writes] for writes in bench.leader.commits]
 

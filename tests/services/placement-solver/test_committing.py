@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
+from tests.services.solver_world.rounds import Rounds
 
 from berth.bus import Bus, BusSettings
 from berth.bus.errors import Disconnected
@@ -14,7 +15,9 @@ from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode, encode
 from berth.contracts.ledger import AccountStamp, Allocation, Decision, Epoch, Plan, PlanStatus
 from berth.placement_solver.committing import Committer
+from berth.placement_solver.tidying import MARKERS_KEPT_S
 from berth.runtime.clock import SystemClock
+from berth.testing.builders import pod
 from berth.testing.views import eventually
 from berth.transaction.batch import abort_batch
 from berth.transaction.ledger_view import LedgerView
@@ -264,3 +267,63 @@ async def test_tidying_deletes_what_it_can(bench):
     await eventually(lambda: "node.n2" not in bench.view.stamps)
     # A deletion marker keeps its sequence: the next decision under the name has to expect it.
     assert (await bench.committer.commit("q", decisions("q", 1), {})).status == "committed"
+
+
+@pytest.mark.parametrize("messages_max", [1000, 6])
+async def test_markers_that_the_view_forgot_before_the_server_are_learned_from_a_refusal(bench, messages_max):
+    committer = Committer(bench.ledger, bench.view, SystemClock(), "me", messages_max=messages_max)
+    outcome = await committer.commit("p", decisions("p", 3), {})
+    await eventually(lambda: bench.view.sequence >= outcome.sequence)
+    await committer.delete([("ns", "p0"), ("ns", "p1"), ("ns", "p2")], ["node.n0", "node.n1"])
+    await eventually(lambda: not bench.view.decisions and set(bench.view.stamps) == {"node.n2"})
+    bench.view.forget_markers(0.0, 0.0)
+    assert (await committer.commit("q", decisions("q", 3), {})).status == "refused"
+    if messages_max < 1000:  # each stage learns of its own keys
+        assert (await committer.commit("r", decisions("r", 3), {})).status in ("refused", "committed")
+    assert (await committer.commit("s", decisions("s", 3), {})).status == "committed"
+
+
+async def test_a_marker_that_the_view_has_not_read_is_followed_and_not_taken_from_the_leader(bench):
+    """What was committed before it has to be read first (R1, R2)."""
+    late = LedgerView()
+    late.apply(subjects.EPOCH_KEY, encode(Epoch(epoch=1)), False, 1)
+    outcome = await bench.committer.commit("p", decisions("p", 1), {})
+    await eventually(lambda: bench.view.sequence >= outcome.sequence)
+    await bench.committer.delete([], ["node.n0"])
+    refused = await Committer(bench.ledger, late, SystemClock(), "me").commit("q", decisions("q", 1), {})
+    assert (refused.status, refused.sequence) == ("refused", outcome.sequence + 1)
+    assert late.expected(subjects.account_key(1, "node.n0")) == 0
+
+
+async def test_a_plan_that_was_deleted_between_its_stages_stays_refused(bench):
+    """Its solver expects what it has written itself, whatever its view has forgotten (R8)."""
+
+    async def delete():
+        key = subjects.plan_key(1, "p")
+        await bench.write(key, None)
+        stored = await bench.bus.ledger().read(key)
+        await eventually(lambda: bench.view.sequence >= stored.sequence)
+        assert bench.view.expected(key) == 0
+
+    bench.ledger.faults = [None, delete]
+    assert (await bench.committer.commit("p", decisions("p", 1500, nodes=40), {})).status == "refused"
+    assert await bench.status("p") is None
+
+
+async def test_markers_are_forgotten_also_while_nothing_may_be_planned(solving):
+    run = solving()
+    run.node("n0", cpu=4000)
+    rounds = Rounds(run)
+    view = rounds.run.picture.book.ledger
+    rounds.run.pod(pod("a").requests(cpu=1000))
+    await rounds.until_idle()
+    rounds.run.delete_pod("a")
+    await rounds.handlers.tidy()
+    rounds.handlers.starts_over(buckets.STATE)
+    key = subjects.decision_key(view.epoch.epoch, "default", "a")
+    marker = view.expected(key)
+    assert marker == view.sequence
+    for passed_s, expected in ((0, marker), (MARKERS_KEPT_S - 1, marker), (1, 0)):
+        rounds.clock.time += passed_s
+        await rounds.handlers.tidy()
+        assert view.expected(key) == expected

@@ -12,6 +12,7 @@ from berth.contracts.codec import decode
 from berth.contracts.errors import Broken
 from berth.contracts.ledger import AccountStamp, Decision, Epoch, Plan, PlanStatus
 from berth.transaction.claims import Name
+from berth.transaction.markers import Markers
 
 
 class Held(NamedTuple):
@@ -40,7 +41,8 @@ class LedgerView:
     """Fold of the ledger's messages, in order.
 
     `sequence` is that of the newest message applied. A deleted key keeps the sequence of its marker, which the next
-    write has to expect for as long as the server keeps the marker.
+    write has to expect for as long as the server keeps the marker: whoever holds a view for long calls `forget_markers`
+    now and then. A deleted plan keeps nothing, since its id is never used again.
     """
 
     def __init__(self) -> None:
@@ -51,6 +53,8 @@ class LedgerView:
         self.stamps: dict[str, AccountStamp] = {}
         self.members: dict[str, set[Name]] = {}
         self._sequences: dict[str, int] = {}
+        self._markers = Markers()
+        self._began = 0  # sequence of the entry that began the epoch: of its keys, those behind it were read
         self._prefix = subjects.epoch_prefix(0)
 
     def reset(self) -> None:
@@ -64,8 +68,14 @@ class LedgerView:
             return self._apply_epoch(value, deleted, sequence)
         if not key.startswith(self._prefix):
             return NOTHING
-        self._sequences[key] = sequence
         family, _, rest = key[len(self._prefix) :].partition(".")
+        if not deleted:
+            self._sequences[key] = sequence
+        else:
+            self._sequences.pop(key, None)  # with the key's old copy: the markers share the new one
+            if family != "plan":
+                self._sequences[key] = sequence
+                self._markers.add(key, sequence)
         if family == "decision":
             return self._apply_decision(rest, value, deleted, sequence)
         if family == "plan":
@@ -81,14 +91,46 @@ class LedgerView:
     def learn_absent(self, key: str, expected: int) -> None:
         """Take the leader's word that it holds no message for a key, not even a marker: its next write expects 0.
 
-        A sequence is never taken from the leader: a write may expect only what the view has read the content of (R1).
+        A sequence is never taken from the leader, but for that of a marker (`learn_marker`): a write may expect only
+        what the view has read the content of (R1).
 
         Args:
             key: of LEDGER.
             expected: what a write of it expected when the leader was asked. What was read since then is newer.
         """
         if key.startswith(self._prefix) and self.expected(key) == expected:
-            self._sequences[key] = 0
+            self._sequences.pop(key, None)
+
+    def learn_marker(self, key: str, sequence: int) -> None:
+        """Take the leader's word that a key which this view knows nothing of has a marker: its next write expects that.
+
+        A marker that was forgotten while the server still keeps it would refuse every write. This view has read all
+        that was stored up to the marker, and nothing of the key is left of that: the key is empty, as the marker says.
+        So its content was read (R1). A marker that is not read yet is left to be read, and with it what came before.
+        Whatever was read since the leader was asked is newer, and stays.
+
+        Args:
+            key: of LEDGER. The view has to be one that reads every key of its family.
+            sequence: of the marker.
+        """
+        was_read = self._began < sequence <= self.sequence
+        if was_read and key.startswith(self._prefix) and not self.expected(key):
+            self._sequences[key] = sequence
+            self._markers.add(key, sequence)
+
+    def forget_markers(self, now_s: float, kept_s: float) -> None:
+        """Forget the deletions that were read `kept_s` ago and before the call then: a write of their keys expects 0.
+
+        Forgotten too early or too late, a write is refused until its writer has asked the leader (`learn_marker`,
+        `learn_absent`).
+
+        Args:
+            now_s: of a clock that does not go back.
+            kept_s: how long the server keeps a marker, and a margin; 0 for an owner that writes no key but plans'.
+        """
+        for key, sequence in self._markers.expired(now_s, kept_s):
+            if self._sequences.get(key) == sequence:
+                del self._sequences[key]
 
     def expected(self, key: str) -> int:
         """The sequence that a write of this key has to expect."""
@@ -109,7 +151,7 @@ class LedgerView:
         self.sequence = newest
         self.epoch = epoch
         self._prefix = subjects.epoch_prefix(epoch.epoch)
-        self._sequences[subjects.EPOCH_KEY] = sequence
+        self._sequences[subjects.EPOCH_KEY] = self._began = sequence
         return Change(epoch=True)
 
     def _apply_decision(self, rest: str, value: bytes, deleted: bool, sequence: int) -> Change:

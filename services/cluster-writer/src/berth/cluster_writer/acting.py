@@ -61,6 +61,7 @@ class Acting:
         self.wake = asyncio.Event()
         self.suspected_loss = ""
         self._fresh: set[str] = set()
+        self._read_to = (0, 0)
         self._is_checked = False
         self._looked_at = float("-inf")
         self._on_raised = on_raised
@@ -88,8 +89,10 @@ class Acting:
         self.check_again()
 
     def plan_read(self, plan: str) -> None:
-        """A plan entry was read from LEDGER."""
-        self._fresh.add(plan)
+        """A plan entry was read from LEDGER. A stand-by takes all that are there once the Lease is its own: in the same
+        step, so that it misses none."""
+        if self._lease.held:
+            self._fresh.add(plan)
 
     async def run(self) -> None:
         """Act while active, for ever."""
@@ -286,17 +289,32 @@ class Acting:
     # --- tidying -----------------------------------------------------------------------------------------------------
 
     async def forget_plans(self) -> None:
-        """Delete plan entries whose decisions are gone, never the one that the Lease names."""
+        """Delete plan entries whose decisions are gone, never the one that the Lease names.
+
+        What is remembered of plans that are gone is forgotten first: by a stand-by, too.
+        """
+        self._forget_gone()
         record = self._lease.record
         if not self.is_acting or record is None:
             return
         view = self._picture.book.ledger
-        self._picture.begun = {each for each in self._picture.begun if each[0] in view.plans}
         keys = [subjects.plan_key(view.epoch.epoch, plan) for plan in plans_to_forget(view, record.plan)]
         # What each expects is taken now, with the judgement: a plan that goes on meanwhile has to refuse it (R8).
         writes = [Write(key, None, view.expected(key)) for key in keys]
         for start in range(0, len(writes), FORGET_MAX):
             await self._ledger.commit(writes[start : start + FORGET_MAX])
+
+    def _forget_gone(self) -> None:
+        view = self._picture.book.ledger
+        # Of all keys that know deletions, plans' alone are written here, and never again once they are deleted.
+        view.forget_markers(self._clock.monotonic(), 0.0)
+        self._fresh = {plan for plan in self._fresh if plan in view.plans}
+        read_to = (view.epoch.epoch, view.sequence)
+        if read_to < self._read_to:
+            return  # LEDGER is being read again: a plan that is not seen may be there
+        self._read_to = read_to
+        begun = self._picture.begun
+        self._picture.begun = {each for each in begun if each[0] in view.plans or each[0] in view.members}
 
 
 def _epoch_of(stored: Stored | None) -> int | None:

@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
 
 
 class Committer:
-    """Writes plans into the ledger. `view` is the follower's: it is read, and told which keys the leader lacks."""
+    """Writes plans into the ledger. `view` is the follower's: it is read, and told which keys the leader has empty."""
 
     def __init__(
         self, ledger: LedgerPort, view: LedgerView, clock: Clock, solver: str, *, messages_max: int = MESSAGES_MAX
@@ -133,7 +133,8 @@ class Committer:
             return Outcome("lost", newest, unknown.reason)
 
     async def _learn(self, keys: Sequence[str]) -> int:
-        """Ask the leader for these keys and tell the view which of them it lacks; the newest sequence of the others."""
+        """Ask the leader for these keys and tell the view which of them it lacks, or has only a marker of; the newest
+        sequence of those that it has."""
         newest = 0
         for start in range(0, len(keys), 64):
             some = keys[start : start + 64]
@@ -144,6 +145,8 @@ class Committer:
                     continue
                 if answer is None:
                     self._view.learn_absent(key, before)
-                else:
-                    newest = max(newest, answer.sequence)
+                    continue
+                newest = max(newest, answer.sequence)
+                if answer.deleted:
+                    self._view.learn_marker(key, answer.sequence)
         return newest

@@ -1,10 +1,11 @@
-"""Tidying of the ledger: settled decisions, stamps of what is gone, plans that nobody finishes."""
+"""Tidying of the ledger: settled decisions, stamps of what is gone, plans that nobody finishes; and of its view."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from berth.bus.port import Clock
+from berth.bus.topology import TOMBSTONE_TTL_S
 from berth.contracts import subjects
 from berth.contracts.ledger import PlanStatus
 from berth.placement_solver.committing import Committer
@@ -16,6 +17,8 @@ log = get_logger(__name__)
 
 ABANDONED_AFTER_S = 30.0
 TIDY_MAX = 400
+MARKERS_KEPT_S = 1.1 * TOMBSTONE_TTL_S
+"""By then the server has dropped a deletion marker for certain, late as it may be."""
 
 
 class Tidying:
@@ -26,6 +29,10 @@ class Tidying:
         self._committer = committer
         self._clock = clock
         self._open_since: dict[str, float] = {}
+
+    def forget_markers(self) -> None:
+        """Forget the deletions that the ledger itself has forgotten by now."""
+        self.picture.book.ledger.forget_markers(self._clock.monotonic(), MARKERS_KEPT_S)
 
     async def tidy(self) -> None:
         """Delete settled decisions of our part, and give up plans that nobody finishes."""
