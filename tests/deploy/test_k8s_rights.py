@@ -51,7 +51,7 @@ def test_the_writer_has_the_rights_for_what_it_calls() -> None:
         key(resources.PODS, "binding"): {"create"},
         key(resources.PODS, "eviction"): {"create"},
         key(resources.PODS, "status"): {"patch"},
-        key(resources.NODES): {"patch"},
+        key(resources.NODES): {"get", "patch"},
         key(resources.NODES, "status"): {"patch"},
         key(resources.EVENTS): {"create"},
         key(resources.LEASES): {"create", "get", "patch"},

@@ -2,8 +2,10 @@
 
 Messages are pulled; each one held here, waiting or being handled, is reported as in progress, so that a slow handler is
 not given the same message twice. A failed message comes again after a pause that grows. `Broken`, or too many
-deliveries (a crash counts), moves it to BERTH_DEAD with the reason. Handlers must be idempotent: an acknowledgement
-that gets lost brings the message again.
+deliveries (a crash counts, and a change of hands), moves it to BERTH_DEAD with the reason: its sender asks again.
+Messages of the types in `patience_s` have nobody who does. As long as they are no older than that, neither deliveries
+nor `NotNow` end them (`berth.bus.patience`), only `Broken` and too many failures of another kind. Handlers must be
+idempotent: an acknowledgement that gets lost brings the message again.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -19,9 +21,10 @@ import msgspec
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
 from berth.bus.client import Delivery
-from berth.bus.errors import ApiError, Broken, BusError, describe
+from berth.bus.errors import ApiError, Broken, BusError, NotNow, describe
 from berth.bus.jetstream import NANO
 from berth.bus.link import Link
+from berth.bus.patience import PAUSE_S, Patience
 from berth.bus.port import Clock, Handler, Message
 from berth.bus.tasks import end_tasks
 from berth.contracts.subjects import PREFIX
@@ -35,6 +38,8 @@ SILENCE_MAX_S = 5.5
 RETRY_S = 0.5
 AHEAD = 2
 """Messages held per handler, so that a handler need not wait for the next pull."""
+PENDING_MAX = 100_000
+"""Messages that wait for another try, whose pauses the server keeps: at this number it would give out no new ones."""
 REASON_MAX = 500
 EXCERPT_BYTES = 64 * 1024
 """How much of a message is kept that is too large for a dead letter."""
@@ -43,6 +48,7 @@ EXCERPT_BYTES = 64 * 1024
 class _Held(NamedTuple):
     message: Message
     reply: str
+    stored_at: float  # Unix time in seconds, by the server's clock
 
 
 class Consumer:
@@ -60,6 +66,7 @@ class Consumer:
         ack_wait_s: float,
         backoff_s: Sequence[float],
         max_deliver: int,
+        patience_s: Mapping[str, float],
         clock: Clock,
     ) -> None:
         if concurrency < 1 or max_deliver < 1 or ack_wait_s < 1 or not backoff_s:
@@ -74,6 +81,7 @@ class Consumer:
         self._ack_wait_s = ack_wait_s
         self._backoff_s = backoff_s
         self._max_deliver = max_deliver
+        self._patience = Patience(patience_s, max_deliver, clock)
         self._clock = clock
         self._held: dict[str, _Held] = {}
         self._work: asyncio.Queue[_Held] = asyncio.Queue()
@@ -137,7 +145,7 @@ class Consumer:
             "replay_policy": "instant",
             "filter_subject": self._subjects,
             "max_deliver": -1,  # counted here: the server would only fall silent
-            "max_ack_pending": max(1000, self._capacity * 4),
+            "max_ack_pending": max(PENDING_MAX, self._capacity * 4),
         }
         await jetstream.call(
             self._link,
@@ -208,24 +216,46 @@ class Consumer:
 
     async def _handle(self, held: _Held) -> str:
         message = held.message
-        if message.deliveries > self._max_deliver:
-            return await self._bury(held, f"delivered {message.deliveries} times")
+        if not self._patience.covers(message, held.stored_at):
+            if message.deliveries > self._max_deliver:
+                return await self._bury(held, f"delivered {message.deliveries} times")
+            return await self._try(held, is_patient=False)
+        if not self._patience.begin(message):
+            await self._again(held, PAUSE_S)
+            return "put off"
+        try:
+            return await self._try(held, is_patient=True)
+        finally:
+            self._patience.finish(message)
+
+    async def _try(self, held: _Held, *, is_patient: bool) -> str:
+        message = held.message
         try:
             await self._handler(message)
         except Broken as error:
             return await self._bury(held, str(error))
         except Exception as error:
-            log.exception("%s: cannot handle %s (delivery %d)", self._durable, message.subject, message.deliveries)
-            if message.deliveries >= self._max_deliver:
+            if isinstance(error, NotNow):
+                log.warning(
+                    "%s: not now: %s (delivery %d): %s", self._durable, message.subject, message.deliveries, error
+                )
+            else:
+                log.exception("%s: cannot handle %s (delivery %d)", self._durable, message.subject, message.deliveries)
+            if is_patient:
+                is_last = self._patience.failed(message, own_fault=not isinstance(error, NotNow))
+            else:
+                is_last = message.deliveries >= self._max_deliver
+            if is_last:
                 return await self._bury(held, f"{type(error).__name__} after {message.deliveries} deliveries")
-            await self._again(held)
+            await self._again(held, PAUSE_S if message.deliveries >= self._max_deliver else 0.0)
             return "retried"
+        self._patience.forget(message)
         await self._settle(held, b"+ACK")
         return "handled"
 
-    async def _again(self, held: _Held) -> None:
+    async def _again(self, held: _Held, at_least_s: float = 0.0) -> None:
         pause_s = self._backoff_s[min(held.message.deliveries, len(self._backoff_s)) - 1]
-        await self._settle(held, b'-NAK {"delay": %d}' % int(pause_s * NANO))
+        await self._settle(held, b'-NAK {"delay": %d}' % int(max(pause_s, at_least_s) * NANO))
 
     async def _settle(self, held: _Held, answer: bytes) -> None:
         """Tell the server; if that is lost, the message comes again."""
@@ -245,6 +275,7 @@ class Consumer:
             log.error("%s: dead letter not stored, trying again: %s", self._durable, describe(error))
             await self._again(held)
             return "retried"
+        self._patience.forget(message)
         await self._settle(held, b"+TERM")
         return "dead"
 
@@ -252,7 +283,7 @@ class Consumer:
         headers = {name: value for name, value in message.headers.items() if not name.startswith("Nats-")}
         headers |= {
             h.MESSAGE_ID: f"{self._stream}.{self._durable}.{message.sequence}",
-            "Berth-Dead-Reason": reason.encode("ascii", "backslashreplace").decode()[:REASON_MAX],
+            "Berth-Dead-Reason": " ".join(reason.split()).encode("ascii", "backslashreplace").decode()[:REASON_MAX],
             "Berth-Dead-Subject": message.subject,
             "Berth-Dead-Sequence": str(message.sequence),
             "Berth-Dead-Deliveries": str(message.deliveries),
@@ -271,11 +302,12 @@ def _held(msg: Delivery) -> _Held | None:
         return None
     at = 4 if len(tokens) == 9 else 6
     try:
-        deliveries, sequence = int(tokens[at]), int(tokens[at + 1])
+        deliveries, sequence, stored_at = int(tokens[at]), int(tokens[at + 1]), int(tokens[at + 3]) / NANO
     except ValueError:
         return None
     headers = msg.headers or {}
     return _Held(
         Message(subject=msg.subject, data=msg.data, headers=headers, sequence=sequence, deliveries=deliveries),
         msg.reply,
+        stored_at,
     )

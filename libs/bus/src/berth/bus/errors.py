@@ -11,6 +11,7 @@ __all__ = [
     "Denied",
     "Disconnected",
     "NoAnswer",
+    "NotNow",
     "RemoteError",
     "ServerTooOld",
     "TimedOut",
@@ -67,6 +68,10 @@ class ServerTooOld(BusError):  # noqa: N818
 
 class TopologyError(BusError):
     """A stream exists in a form that cannot be changed to what is needed."""
+
+
+class NotNow(BerthError):  # noqa: N818
+    """Raised by a handler of a work queue: through no fault of the message, it cannot be carried out now."""
 
 
 def describe(error: BusError | Exception) -> str:

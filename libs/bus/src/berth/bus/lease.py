@@ -110,6 +110,9 @@ class BusLease:
             self._is_told = True
             return
         self._is_told = False
+        if self._held and not self.active:
+            # It ran out while this process stood still, and whoever looked has seen that: they have to hear of a win.
+            self._set(False)
         self._until = started + self._ttl_s * SAFETY
         self._set(True)
 

@@ -214,7 +214,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Handler = Callable[[Message], Awaitable[None]]
-"""Handles one message. Returning acknowledges it, `Broken` ends it as a dead letter, another exception tries again."""
+"""Handles one message. Returning acknowledges it, `Broken` ends it as a dead letter, another exception tries again.
+
+`NotNow` says that the message is not at fault, which counts where a queue is patient (`BusPort.consume`).
+"""
 Endpoint = Callable[[bytes], Awaitable[bytes]]
 """Answers one question."""
 
@@ -303,6 +306,7 @@ class BusPort(Protocol):
         ack_wait_s: float = ...,
         backoff_s: Sequence[float] = ...,
         max_deliver: int = ...,
+        patience_s: Mapping[str, float] = ...,
     ) -> ConsumerPort:
         """A durable consumer with explicit acknowledgements."""
         ...

@@ -2,6 +2,9 @@
 
 What the world has overtaken (another uid, a newer version, an object that is gone) is done: the asker sees it in STATE
 and asks again if it still wants to. What may work later is retried by redelivery. What can never work is Broken.
+
+STATE does not show what `ApplyObject` makes, so nobody asks for it again: the API server alone says what has overtaken
+it, never the view, which may be late, and it is tried for `PATIENCE_S`.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
+from berth.bus.errors import NotNow
 from berth.bus.port import Message
 from berth.cluster_writer import metrics
 from berth.cluster_writer.outbox import Note, Outbox
@@ -46,11 +50,13 @@ NO_VERSION = "1"
 REVISION_DIGITS_MAX = 20
 AHEAD_MAX_MS = 3_600_000
 """A revision further ahead of our clock is no reason to drop what comes: it would hold for as long."""
+PATIENCE_S = {str(ApplyObject.__struct_config__.tag): 72 * 3600.0}
+"""Types of commands that nobody asks for again, and how long each is tried through an API server that fails."""
 
 _OBJECT = msgspec.json.Decoder(kube.AnyObject)
 
 
-class NotNowError(Exception):
+class NotNowError(NotNow):
     """The API server could not carry it out now; the command comes again."""
 
 
@@ -138,14 +144,12 @@ class Commands:
         """Make an object say this spec: created when it is missing, taken over when others wrote what we decide.
 
         The object is read, and the request guarded by its version, so that an older one never lands on a newer one,
-        whoever carried that out.
+        whoever carried that out. Its owner, a node, is read behind it: a request for a former node of the name is
+        overtaken, and what a request for the new one has written since then moves the version on.
         """
         if command.api not in APPLICABLE:
             raise Broken("api", f"{command.api!r} is none of {', '.join(sorted(APPLICABLE))}")
         owner = command.owner
-        node = self._picture.nodes.get(owner.name) if owner is not None and owner.kind == "Node" else None
-        if owner is not None and node is not None and node.uid != owner.uid:
-            return "overtaken"
         resource, kind = APPLICABLE[command.api]
         found = await self._api.get(resource, "", command.name)
         if not found.ok and not found.missing:
@@ -154,6 +158,12 @@ class Commands:
         shown = _OBJECT.decode(found.body).metadata if found.ok else missing
         if command.revision < self._revision(shown, owner):
             return "overtaken"
+        if owner is not None and owner.kind == "Node":
+            node = await self._api.get(resources.NODES, "", owner.name)
+            if not node.ok:
+                return self._judge(node)
+            if _OBJECT.decode(node.body).metadata.uid != owner.uid:
+                return "overtaken"
         meta: dict[str, Any] = {
             "name": command.name,
             "annotations": {names.ANNOTATION_REVISION: str(command.revision)},

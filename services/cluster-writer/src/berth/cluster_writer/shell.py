@@ -9,7 +9,7 @@ from berth.bus.port import BusPort, Entry
 from berth.cluster_writer import metrics
 from berth.cluster_writer.acting import Acting
 from berth.cluster_writer.binds import Binds
-from berth.cluster_writer.commands import Commands
+from berth.cluster_writer.commands import PATIENCE_S, Commands
 from berth.cluster_writer.epochs import Epochs
 from berth.cluster_writer.outbox import BUSY_ABOVE, Outbox
 from berth.cluster_writer.picture import Picture
@@ -160,9 +160,10 @@ async def _commands(ctx: Context[Settings], bus: BusPort, lease: KubeLease, comm
     while True:
         while not lease.active:
             await ctx.clock.sleep(0.5)
-        consumer = asyncio.create_task(
-            bus.consume(DURABLE, commands.handle, subjects=f"{subjects.PREFIX}.cmd.>", concurrency=16).run()
+        queue = bus.consume(
+            DURABLE, commands.handle, subjects=f"{subjects.PREFIX}.cmd.>", concurrency=16, patience_s=PATIENCE_S
         )
+        consumer = asyncio.create_task(queue.run())
         try:
             while lease.active and not consumer.done():
                 await ctx.clock.sleep(0.5)
