@@ -35,10 +35,11 @@ class Decision(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
 
     `kind` is `pod`, or `reservation` for a Reservation (whose namespace is empty). `accounts` are the accounts it
     charges, without the epoch's prefix. `pod_version` is the resource version of the object as the solver saw it,
-    `basis` the version through which the solver's view was complete. `annotations` go into the object in the same call
-    that binds it. `quota` is `tree/group` of the charged group, `reservation` the name of the one it draws on.
-    `host_ports` are written `address/protocol/port`, with `0.0.0.0` for every address. `seen_ms` and `decided_ms` are
-    unix times in milliseconds, for latency only; `trace` is the W3C traceparent of the pod's way, empty if unsampled.
+    `basis` the version through which the solver's view of its kind was complete, `other_basis` that of the other of
+    the two kinds, pods and Reservations (0: not said). `annotations` go into the object in the same call that binds it.
+    `quota` is `tree/group` of the charged group, `reservation` the name of the one it draws on. `host_ports` are
+    written `address/protocol/port`, with `0.0.0.0` for every address. `seen_ms` and `decided_ms` are unix times in
+    milliseconds, for latency only; `trace` is the W3C traceparent of the pod's way, empty if unsampled.
     """
 
     plan: str
@@ -49,6 +50,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
     node: str
     pod_version: Integer
     basis: Integer
+    other_basis: Integer = 0
     kind: str = "pod"
     allocation: Allocation = Allocation()
     accounts: list[str] = []

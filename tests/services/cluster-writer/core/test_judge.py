@@ -8,14 +8,15 @@ from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
 from berth.cluster_writer.core.gangs import Start, check_plan
 from berth.cluster_writer.core.judge import Verdict, judge
 from berth.cluster_writer.core.waves import loss, plans_to_forget, to_begin, to_record
-from berth.contracts import subjects
+from berth.contracts import names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.ledger import Allocation, Decision, Epoch, GangRef, Plan, PlanStatus
-from berth.contracts.state import Node, Pod, PodTemplate
+from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Epoch, GangRef, Plan, PlanStatus
+from berth.contracts.state import Node, Pod, PodTemplate, Reservation
 from berth.kube.answer import Answer
 from berth.transaction.book import Book
 
 NODE = Node(name="n", uid="n", version=1, allocatable={"cpu": 4})
+GPU = Allocation(devices=[DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_CORE: 60})])
 
 
 class Views:
@@ -25,9 +26,11 @@ class Views:
         self.book = Book(remember=True)
         self.sequence = 0
         self.ledger(subjects.EPOCH_KEY, Epoch(epoch=1))
-        tracker = self.book.complete["pods"]
-        tracker.marked(version, True)
-        tracker.end()
+        self.complete("pods", version)
+
+    def complete(self, kind, version):
+        self.book.complete[kind].marked(version, True)
+        self.book.complete[kind].end()
 
     def ledger(self, key, message, deleted=False):
         self.sequence += 1
@@ -40,7 +43,7 @@ class Views:
         known = {"plan": "p", "namespace": "ns", "name": name, "uid": name, "attempt": 0, "node": "n"}
         known |= {"pod_version": 10, "basis": 50, "allocation": Allocation(amounts={"cpu": cpu})}
         made = Decision(**(known | more))
-        self.ledger(subjects.decision_key(1, "ns", name), made)
+        self.ledger(subjects.decision_key(1, made.namespace, name), made)
         return made
 
     def pod(self, name="a", **more):
@@ -94,6 +97,38 @@ def test_a_view_older_than_the_solvers_waits():
     assert views.judge(decision) is Verdict.BIND
 
 
+def test_a_view_older_than_the_solvers_in_the_other_kind_waits():
+    views = Views()
+    decision = views.decision(other_basis=60)
+    views.plan()
+    views.pod()
+    assert views.judge(decision) is Verdict.WAIT, "Reservations are not read"
+    views.complete("reservations", 59)
+    assert views.judge(decision) is Verdict.WAIT
+    views.complete("reservations", 60)
+    assert views.judge(decision) is Verdict.BIND
+
+
+def test_a_reservation_waits_for_pods_as_well():
+    views = Views(version=59)
+    views.complete("reservations", 100)
+    decision = views.decision(namespace="", kind="reservation", other_basis=60)
+    views.plan()
+    views.book.see_reservation(("", "a"), Reservation(name="a", uid="a", version=10))
+    assert views.judge(decision) is Verdict.WAIT
+    views.complete("pods", 60)
+    assert views.judge(decision) is Verdict.BIND
+
+
+def test_a_kind_that_is_not_installed_any_more_is_not_waited_for():
+    views = Views()
+    decision = views.decision(other_basis=60)
+    views.plan()
+    views.pod()
+    views.complete("reservations", 0)
+    assert views.judge(decision) is Verdict.BIND
+
+
 def test_an_absent_pod_is_gone_only_in_a_view_that_must_show_it():
     views = Views(version=50)
     decision = views.decision(pod_version=60)
@@ -115,11 +150,11 @@ def test_nodes():
 
 def test_a_clash_with_a_decision_that_the_ledger_has_lost():
     views = Views()
-    views.decision("lost", cpu=3)
+    views.decision("lost", allocation=GPU)
     views.plan()
     views.pod("lost")
     views.ledger(subjects.decision_key(1, "ns", "lost"), None, deleted=True)
-    decision = views.decision("a", cpu=2, plan="q")
+    decision = views.decision("a", plan="q", allocation=GPU)
     views.plan("q")
     views.pod("a")
     found = judge(decision, views.book, {"n": NODE}, frozenset())
@@ -128,9 +163,19 @@ def test_a_clash_with_a_decision_that_the_ledger_has_lost():
     assert views.judge(decision) is Verdict.BIND, "its holder is gone"
 
 
-def gang(views, members=3, size=3, strict=True):
+def test_a_node_that_offers_less_than_was_decided_is_no_loss():
+    views = Views()
+    decision = views.decision()
+    views.plan()
+    views.pod()
+    less = Node(name="n", uid="n", version=2, allocatable={"cpu": 0})
+    found = judge(decision, views.book, {"n": less}, frozenset())
+    assert (found.verdict, found.is_doubtful) == (Verdict.WITHDRAW, True)
+
+
+def gang(views, members=3, size=3, strict=True, **more):
     for index in range(members):
-        views.decision(f"m{index}", gang=GangRef(name="g", size=size, strict=strict))
+        views.decision(f"m{index}", gang=GangRef(name="g", size=size, strict=strict), **more)
         views.pod(f"m{index}")
     views.plan()
 
@@ -193,6 +238,14 @@ def test_a_gang_waits_for_the_view_and_a_loose_one_for_nobody():
     loose = Views(version=40)
     gang(loose, members=2, strict=False)
     assert check_plan("p", loose.book).start is Start.GO
+
+
+def test_a_gang_does_not_begin_before_each_member_could_be_judged():
+    views = Views()
+    gang(views, other_basis=60)
+    assert check_plan("p", views.book).start is Start.WAIT
+    views.complete("reservations", 60)
+    assert check_plan("p", views.book).start is Start.GO
 
 
 def test_a_gang_waits_for_a_member_that_the_view_is_still_to_show():

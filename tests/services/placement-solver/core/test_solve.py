@@ -14,6 +14,7 @@ from berth.contracts.base import Problem
 from berth.contracts.kube import ReservationOwner, Taint
 from berth.contracts.reservation import ReservedRoom
 from berth.contracts.state import PodTemplate, Reservation
+from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Trial
 from berth.testing.builders import GI, gpu_grant, gpu_slots, pod
@@ -286,6 +287,21 @@ def test_a_decision_carries_all_that_the_bind_needs(run: Any) -> None:
     assert (device["minor"], device["id"]) == (0, "GPU-0")
     assert device["resources"][names.GPU_MEMORY] == "8Gi"
     assert notes[names.ANNOTATION_BIND_GANG_COUNT] == "1"
+
+
+def test_a_decision_says_how_new_the_view_was_in_its_own_kind_and_in_the_other(run: Any) -> None:
+    run.node("n0", cpu=9000)
+    run.pod(pod("p").requests(cpu=1000))
+    template = PodTemplate(requests={names.CPU: 1000}, scheduler=names.SCHEDULER_NAME)
+    run.reservation(Reservation(name="r", uid="uid-r", version=0, template=template))
+    solution, trial = run.solve()
+    picture = run.picture
+    decisions, _ = decisions_of(solution.placements, "plan", Basis(70, 50, 0), picture.nodes, picture.quotas, {})
+    trial.undo()
+    assert {each.kind: (each.basis, each.other_basis) for each in decisions} == {
+        "pod": (70, 50),
+        "reservation": (50, 70),
+    }
 
 
 def test_a_bound_pod_takes_what_its_decision_took(run: Any) -> None:

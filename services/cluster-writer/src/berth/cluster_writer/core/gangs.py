@@ -10,6 +10,7 @@ from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
 
+from berth.cluster_writer.core.basis import is_late
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, Reservation
 from berth.transaction.book import FINISHED_PHASES, Book
@@ -63,7 +64,7 @@ def _check_gang(name: str, members: list[Decision], plan: str, book: Book) -> Ga
     seen = [book.seen((member.namespace, member.name)) for member in members]
     if any(obj is not None and obj.node and obj.plan == plan for obj in seen):
         return GO
-    if any(book.through((member.namespace, member.name)) < member.basis for member in members):
+    if any(is_late(book, member) for member in members):
         return GangCheck(Start.WAIT, reason="the view is older than the solver's")
     if any(_is_to_come(member, obj, book) for member, obj in zip(members, seen, strict=True)):
         return GangCheck(Start.WAIT, reason="the view does not show what the solver saw of a member yet")

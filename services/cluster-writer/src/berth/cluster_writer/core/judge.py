@@ -1,7 +1,7 @@
 """What is to be done about a decision: the writer's step 4, as a function of its book.
 
-A decision is bound only when the view is as new as its solver's (R13), its object is there with the same uid and
-attempt and unbound, its node exists, and nobody else holds what it takes (R11).
+A decision is bound only when the view is as new as its solver's, of pods and of Reservations (R13), its object is there
+with the same uid and attempt and unbound, its node exists, and nobody else holds what it takes (R11).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from berth.cluster_writer.core.basis import is_late
 from berth.cluster_writer.core.last_check import clash
 from berth.contracts.ledger import Decision, PlanStatus
 from berth.contracts.state import Node
@@ -51,7 +52,7 @@ def judge(
     name = (decision.namespace, decision.name)
     if book.ledger.plan_status(decision.plan) is not PlanStatus.COMMITTED:
         return Judgement(Verdict.NOTHING, "its plan is not committed")
-    if book.through(name) < decision.basis:
+    if is_late(book, decision):
         return Judgement(Verdict.WAIT, "the view is older than the solver's")
     seen = book.seen(name)
     if seen is None or seen.uid != decision.uid:

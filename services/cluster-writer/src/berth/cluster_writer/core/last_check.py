@@ -1,8 +1,9 @@
 """The last check before a bind (R11): does anybody else hold what this decision takes?
 
 Everybody else means every claim of the writer's own book: bound pods of its view and unsettled decisions that it has
-read, also those that the ledger has lost since. A clash that Berth's own claims make among themselves is the sign of
-such a loss; one that takes the claim of somebody else's pod is not.
+read, also those that the ledger has lost since. A device or host port that Berth's own claims hold twice is the sign
+of such a loss; one that takes the claim of somebody else's pod is not. Amounts prove nothing: a node may come to offer
+less than is claimed at any time, as an extended resource does while kubelet starts.
 
 A reservation and its users share what it holds: it counts with what its users leave of it.
 """
@@ -19,12 +20,10 @@ from berth.transaction.claims import Claim, of_decision
 PERCENT_NAMES = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA)
 PERCENT_WHOLE = 100
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - an address to compare with
-SHRINKING_NAMES = frozenset({names.BATCH_CPU, names.BATCH_MEMORY, names.MID_CPU, names.MID_MEMORY})
-"""Overcommitted amounts, whose total on a node may fall below what is claimed at any time: never the sign of a loss."""
 
 
 class Clash(NamedTuple):
-    """What is claimed twice, and whether Berth's own claims alone make it so."""
+    """What is claimed twice or not there, and whether Berth's own claims alone prove that the ledger has lost one."""
 
     text: str
     is_ours: bool
@@ -36,28 +35,18 @@ def clash(
     """The first thing that this decision takes and that is not free for it on its node; None when all is well."""
     mine = of_decision(decision)
     others = [claim for claim in claims if (claim.name, claim.uid) != (mine.name, mine.uid)]
-    text = _first(mine, others, allocatable, device_names)
-    if not text:
-        return None
-    return Clash(text, bool(_first(mine, [c for c in others if c.is_ours], allocatable, device_names, is_proof=True)))
+    held = _held_twice(mine, others)
+    if held:
+        return Clash(held, bool(_held_twice(mine, [claim for claim in others if claim.is_ours])))
+    if mine.devices and any(claim.unread for claim in others):
+        return Clash(f"a pod on {mine.node} holds devices of which nobody knows the minors", is_ours=False)
+    lacking = _amounts(mine, others, allocatable, device_names) or _slots(mine, others, allocatable)
+    return Clash(lacking, is_ours=False) if lacking else None
 
 
-def _first(
-    mine: Claim,
-    others: list[Claim],
-    allocatable: Mapping[str, int],
-    device_names: frozenset[str],
-    *,
-    is_proof: bool = False,
-) -> str:
-    """What is claimed twice by these, empty when nothing is; `is_proof` leaves out what can have another cause."""
-    found = _devices(mine, others) or _ports(mine, others)
-    if found:
-        return found
-    if mine.devices and not is_proof and any(claim.unread for claim in others):
-        return f"a pod on {mine.node} holds devices of which nobody knows the minors"
-    skipped = device_names | SHRINKING_NAMES if is_proof else device_names
-    return _amounts(mine, others, allocatable, skipped) or ("" if is_proof else _slots(mine, others, allocatable))
+def _held_twice(mine: Claim, others: list[Claim]) -> str:
+    """The device or host port that is held twice, empty when none is."""
+    return _devices(mine, others) or _ports(mine, others)
 
 
 def _devices(mine: Claim, others: list[Claim]) -> str:

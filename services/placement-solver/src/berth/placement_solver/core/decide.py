@@ -44,6 +44,7 @@ def decisions_of(
                 node=claim.node,
                 pod_version=candidate.object.version,
                 basis=basis.reservations if candidate.is_reservation else basis.pods,
+                other_basis=basis.pods if candidate.is_reservation else basis.reservations,
                 kind="reservation" if candidate.is_reservation else "pod",
                 allocation=Allocation(amounts=dict(claim.amounts), devices=list(claim.devices)),
                 accounts=list(charged),
