@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from tests.services.solver_world.rounds import Rounds
 
-from berth.bus.port import Refused, Unknown
-from berth.contracts import names, subjects
+from berth.bus.port import Committed, Refused, Unknown
+from berth.contracts import buckets, names, subjects
 from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.kube import ControllerReference, LabelSelector, OwnerReference, ReservationOwner
-from berth.contracts.ledger import Epoch
+from berth.contracts.ledger import AccountStamp, Epoch
 from berth.contracts.reservation import ReservedRoom
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.queue import BACKOFF_MAX_S, FLUSH_S
@@ -275,3 +275,87 @@ async def test_a_pod_that_is_adopted_may_use_what_is_kept_for_its_controller(rou
     job = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="u", controller=True)
     rounds.run.pod(orphan.set(owners=[job]))
     assert await soon(rounds) == {"p"}
+
+
+async def test_a_late_member_that_its_gang_held_back_follows_once_the_gang_is_bound(solving: type[Any]) -> None:
+    run = solving()
+    run.node("n0", cpu=2000)
+    rounds = Rounds(run)
+    members = [pod(f"g{index}").requests(cpu=1000).gang("g", 2) for index in range(3)]
+    run.pods(members)
+    await rounds.until_idle()
+    run.node("n1", cpu=2000)
+    assert await soon(rounds, 3.0) == {"g0", "g1"}, "the gang is about to begin"
+    for each in members[:2]:
+        run.bind(each)
+    assert await soon(rounds) == {"g0", "g1", "g2"}
+
+
+async def test_a_batch_that_is_lost_though_it_was_acknowledged_is_not_waited_for(rounds: Rounds) -> None:
+    """The ledger loses it before anybody has read it: its end is lower than the acknowledgement, for good."""
+    ledger, run = rounds.ledger, rounds.run
+    commit = ledger.commit
+
+    async def lost(writes: Any, *, traceparent: str | None = None) -> Committed:
+        ledger.commit = commit
+        return Committed(run.ledger.sequence + 50)
+
+    ledger.commit = lost
+    run.pod(pod("a").requests(cpu=1000))
+    rounds.handlers.changed.set()
+    outcome = await rounds.handlers._committer.commit("p", [], {})
+    rounds.handlers._require(outcome.sequence)
+    assert not rounds.handlers.may_plan()
+    assert await soon(rounds) == {"a"}
+
+
+async def test_only_who_would_be_charged_behind_a_newer_revision_waits(rounds: Rounds) -> None:
+    run = rounds.run
+    known = run.quota("team", max={"cpu": 4000}).revision
+    key = subjects.account_key(run.picture.book.ledger.epoch.epoch, subjects.quota_account("", "team"))
+    run.ledger.append(key, encode(AccountStamp(plan="of-another-solver", revision=known + 9)))
+    run.deliver()
+    run.pods([pod("theirs").requests(cpu=1000).quota("team"), pod("ours").requests(cpu=1000)])
+    assert await soon(rounds) == {"ours"}
+    run.version += 9
+    run.quota("team", max={"cpu": 4000})
+    assert await soon(rounds) == {"ours", "theirs"}
+
+
+async def test_a_gang_that_asks_for_more_while_another_is_told_is_tried_as_it_is_now(rounds: Rounds) -> None:
+    run = rounds.run
+    run.pod_group("g", 2)
+    run.pods(pod(f"g{index}").requests(cpu=1000).gang("g") for index in range(3))
+    run.pod(pod("a0").requests(cpu=100).gang("a", 2))
+    publish = rounds.commands.publish
+
+    async def meanwhile(*args: Any, **more: Any) -> None:
+        rounds.commands.publish = publish
+        run.pod_group("g", 4)
+        await publish(*args, **more)
+
+    rounds.commands.publish = meanwhile
+    await rounds.until_idle()
+    assert not rounds.placed()
+    assert "3 of 4 members" in rounds.commands.refusals()["g0"]
+
+
+async def test_nothing_is_refused_from_half_a_view(rounds: Rounds) -> None:
+    run, handlers = rounds.run, rounds.handlers
+    handlers.starts_over(buckets.STATE)
+    run.picture.reset_state()
+    run.pod(pod("p").requests(cpu=1000))
+    assert not await handlers.round()
+    assert not rounds.commands.refusals()
+    run.node("n0", cpu=4000)
+    run.complete()
+    handlers.read_to_end(buckets.STATE)
+    assert await soon(rounds, 1.0) == {"p"}
+
+
+def test_the_last_figures_of_a_gang_without_members_are_told_by_who_is_left(rounds: Rounds) -> None:
+    picture = rounds.run.picture
+    rounds.run.pod_group("g", 2)
+    picture.changed_gangs.clear()
+    picture.resharded(("s1",))
+    assert picture.changed_gangs == {"default/g"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random as randomness
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from berth.bus.port import Clock, LedgerPort, PublisherPort
@@ -76,7 +76,7 @@ class Handlers:
         self._committer = Committer(ledger, picture.book.ledger, clock, picture.me, messages_max=batch_messages_max)
         self._telling = Telling(picture, events, commands, tell_after_s=tell_after_s)
         self._tidying = Tidying(picture, self._committer, clock)
-        self._needs_sequence = 0
+        self._needs_sequence, self._needed_since = 0, 0.0
         self._ledger_starts = 0
         self._unread: set[str] = set()
         self._woken_at = float("-inf")
@@ -97,6 +97,9 @@ class Handlers:
         if self._ledger_starts != picture.ledger_starts:
             # Another stream counts from its own start.
             self._ledger_starts, self._needs_sequence = picture.ledger_starts, 0
+        if self._clock.monotonic() - self._needed_since > FOLLOW_TIMEOUT_S:
+            # What was acknowledged may be lost before anybody has read it; R1 refuses who plans without it.
+            self._needs_sequence = 0
         return (
             epoch.epoch > 0
             and not self._unread
@@ -107,6 +110,11 @@ class Handlers:
             and reservations.version >= epoch.reservations_version
             and book.ledger.sequence >= self._needs_sequence
         )
+
+    def _require(self, sequence: int) -> None:
+        """Plan again on a view that has read LEDGER so far."""
+        if sequence > self._needs_sequence:
+            self._needs_sequence, self._needed_since = sequence, self._clock.monotonic()
 
     def read_to_end(self, bucket: str) -> None:
         """A follower has reached the end of its bucket."""
@@ -138,7 +146,9 @@ class Handlers:
             picture.queue.wake(picture.now, _waits_for_quota)
 
     async def round(self) -> bool:
-        """One batch; False when nothing was ready."""
+        """One batch; False when nothing was ready, or the views may not be planned on."""
+        if not self.may_plan():
+            return False
         picture = self.picture
         self.tick()
         started = self._clock.monotonic()
@@ -150,6 +160,10 @@ class Handlers:
                 await self._telling.refused(waiting, (reason,), patient=True)
         if held_back:
             units = [unit for unit in units if self._is_current(unit)]
+            if not self.may_plan():
+                await self._try_again(units, Outcome("behind", reason="the views have to be read again"))
+                return True
+        units = [unit for unit in units if not self._rests_behind(unit)]
         if not units:
             return bool(held_back)
         plan = f"{self._random.getrandbits(96):024x}"
@@ -235,12 +249,16 @@ class Handlers:
         """Nothing of the unit has changed since the batch was taken; else what still waits is tried in the next one."""
         picture, queue = self.picture, self.picture.queue
         waiting = [queue.waiting.get(candidate.name) for candidate in unit.candidates]
-        if all(
-            w is not None
-            and w.object is c.object
-            and (isinstance(c.object, Reservation) or picture.payers.of(c.object) == c.quota)
-            for w, c in zip(waiting, unit.candidates, strict=True)
-        ) and not picture.unread.longest_wait([w for w in waiting if w is not None], picture.now):
+        if (
+            all(
+                w is not None
+                and w.object is c.object
+                and (isinstance(c.object, Reservation) or picture.payers.of(c.object) == c.quota)
+                for w, c in zip(waiting, unit.candidates, strict=True)
+            )
+            and not picture.unread.longest_wait([w for w in waiting if w is not None], picture.now)
+            and (not unit.needed or picture.gangs.still_needs(unit.id, unit.needed))
+        ):
             return True
         for each in waiting:
             if each is not None:
@@ -271,7 +289,7 @@ class Handlers:
         metrics.COMMIT_SECONDS.observe(self._clock.monotonic() - started)
         metrics.PLANS.labels(outcome.status).inc()
         if picture.ledger_starts == ledger_starts:  # else it is a sequence of what LEDGER has lost
-            self._needs_sequence = max(self._needs_sequence, outcome.sequence)
+            self._require(outcome.sequence)
         if outcome.status == "committed":
             self._telling.traced(decisions, int(self._clock.now() * 1000))
             await self._follow_to(outcome.sequence)
@@ -280,7 +298,18 @@ class Handlers:
             picture.room_came_back = True
         return outcome
 
-    def _is_behind(self, revisions: dict[str, int]) -> bool:
+    def _rests_behind(self, unit: Unit) -> bool:
+        """Whether the unit would be charged to an account that is ahead of our view: it waits, the others go on."""
+        picture = self.picture
+        quotas = {candidate.quota for candidate in unit.candidates if candidate.quota is not None}
+        if not any(self._is_behind(picture.quotas.accounts(quota)) for quota in quotas):
+            return False
+        for candidate in unit.candidates:
+            if (waiting := picture.queue.waiting.get(candidate.name)) is not None:
+                picture.queue.rest_until(waiting, self._clock.monotonic() + BEHIND_PAUSE_S)
+        return True
+
+    def _is_behind(self, revisions: Mapping[str, int]) -> bool:
         """Rule R14: an account that names a newer revision than ours is planned on only after catching up."""
         stamps = self.picture.book.ledger.stamps
         return any(
@@ -360,7 +389,8 @@ class Handlers:
         return self.picture.queue.ready_about() < self._batch_max
 
     async def tidy(self) -> None:
-        """Tidy our part of the ledger, from a view that may be planned on."""
+        """Tidy our part of the ledger, from a view that may be planned on; and the view itself, whatever it shows."""
+        self._tidying.forget_markers()
         if self.may_plan():
             await self._tidying.tidy()
 

@@ -211,6 +211,8 @@ class Picture:
         self.solvers = solvers
         for name in [*self.book.pods, *self.book.reservations]:
             self._judge(name)
+        # Also those without a member, whose last figures may be untold by the solver that is gone.
+        self.changed_gangs.update(self.pod_groups)
 
     def is_pending(self, obj: Pod | Reservation) -> bool:
         """It waits for a node and may have one: unbound, not ended, not going away, no gates, no open decision (R3)."""
@@ -250,7 +252,7 @@ class Picture:
         readiness: Readiness | None = None
         for name in pods_of(self.gangs.members_of_group(group), self.queue.waiting):
             waiting = self.queue.waiting[name]
-            if waiting.tries and not waiting.ready:
+            if waiting.tries and not waiting.ready and not waiting.held:
                 continue
             readiness = readiness or self.gangs.readiness(group)
             if not readiness.ready:

@@ -157,6 +157,12 @@ class Gangs:
         )
         return members_lacking(members, once_satisfied=gang.has_begun) or 0
 
+    def still_needs(self, group_id: str, needed: Mapping[str, int]) -> bool:
+        """Whether the group would be tried as it was when so many of each gang were needed."""
+        readiness = self.readiness(group_id)
+        as_it_is = {gang.id: self.needed(gang) for gang in self.members_of_group(group_id)}
+        return readiness.ready and not readiness.satisfied and as_it_is == needed
+
     def _leave(self, name: Name, gang_id: str) -> None:
         gang = self.gangs.get(gang_id)
         self._of_pod.pop(name, None)
