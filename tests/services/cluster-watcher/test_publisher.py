@@ -207,3 +207,46 @@ async def test_what_a_predecessor_writes_while_a_list_is_announced_is_not_writte
     assert [key for key, _ in bench.owned.written] == [SYNCED_PODS, SYNCED_PODS]
     assert bench.markers == [(9, False), (10, True)]
     assert not bench.owned.deleted
+
+
+@on_virtual_time
+async def test_what_was_read_before_a_loss_is_not_claimed_of_an_older_list_behind_it() -> None:
+    bench = Bench()
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Finished(bench.source, 100, frozenset()))
+    bench.outbox.add(Put(bench.source, "pod.ns.b", 140, pod(140)))
+    await asyncio.sleep(0.3)
+    bench.publisher.reset()
+    bench.publisher.on_reset()
+    bench.owned.written.clear()
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Put(bench.source, "pod.ns.a", 90, pod(90)))
+    bench.outbox.add(Finished(bench.source, 120, frozenset({"ns/a"})))
+    await asyncio.sleep(3.0)
+    assert bench.markers == [(0, False), (120, True)]
+
+
+@on_virtual_time
+async def test_a_list_that_was_given_up_claims_nothing_of_the_older_one_behind_it() -> None:
+    bench = Bench((SYNCED_PODS, marker(100)))
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Put(bench.source, "pod.ns.a", 150, pod(150)))
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Put(bench.source, "pod.ns.a", 90, pod(90)))
+    bench.outbox.add(Finished(bench.source, 120, frozenset({"ns/a"})))
+    await asyncio.sleep(3.0)
+    assert bench.markers[-1] == (120, True)
+
+
+@on_virtual_time
+async def test_a_marker_that_somebody_else_has_just_written_is_not_written_over() -> None:
+    bench = Bench((SYNCED_PODS, marker(100)))
+    bench.outbox.add(Began(bench.source))
+    bench.outbox.add(Finished(bench.source, 100, frozenset()))
+    await asyncio.sleep(0.3)
+    bench.see(SYNCED_PODS, encode(Synced(kind="pods", version=100, complete=False)))
+    bench.outbox.add(Reached(bench.source, 125))
+    bench.publisher.on_conflict(SYNCED_PODS)
+    await asyncio.sleep(0.3)
+    assert bench.markers == []
+    assert bench.source.is_doubtful

@@ -31,6 +31,7 @@ from berth.telemetry import Logger
 BATCH_MAX: Final = 512
 """Writes in flight at once; the window of the bus holds as many."""
 MARK_PAUSE_S: Final = 1.0
+MARK_PAUSE_MIN_S: Final = 0.001
 """Between two markers of a kind that no bookmark asked for."""
 GATHER_S: Final = 0.005
 GATHER_PER_BATCH: Final = 2.0
@@ -85,7 +86,7 @@ class Publisher:
         for source in self._sources:
             source.is_void = True
             source.listing = source.has_written = False
-            source.told = source.older = 0
+            source.through = source.told = source.older = 0
 
     def apply(self, entry: Entry) -> None:
         """Sink: what the bucket holds, our own writes included."""
@@ -309,7 +310,8 @@ class Publisher:
             if again or era != self._era or source.is_doubtful:
                 return
         source.listing = False
-        source.reached(step.version)
+        # Not the highest that was seen: a list that was begun anew may come from an older state than the one before.
+        source.through = step.version
         marker = self._shelf.markers.get(source.scope.marker)
         if marker is not None and step.version < marker.version:
             self._log.warning(
@@ -353,12 +355,12 @@ class Publisher:
     def _owed_s(self) -> float | None:
         """Seconds until the next marker that no step will bring; None: none is owed."""
         due = min((source.marked_at for source in self._quiet()), default=None)
-        return None if due is None else max(due + MARK_PAUSE_S - self._clock.monotonic(), 0.0)
+        return None if due is None else max(due + MARK_PAUSE_S - self._clock.monotonic(), MARK_PAUSE_MIN_S)
 
     async def _mark_the_quiet(self, owned: OwnedPort) -> None:
         now = self._clock.monotonic()
         for source in self._quiet():
-            if now - source.marked_at >= MARK_PAUSE_S:
+            if source.marked_at + MARK_PAUSE_S <= now:
                 source.marked_at = now
                 await self._mark(owned, source, source.through, complete=True)
 
@@ -374,16 +376,22 @@ class Publisher:
                 source.told = max(source.told, known.version)
             return known.complete == complete
         era, key = self._era, synced_key(kind)
+        if self._is_overtaken(key):
+            return False
         self._shelf.mark(marker)
         owned.put(key, encode(marker))
         await self._drained(owned)
-        if era != self._era:
-            return False
-        if key in self._conflicted:
-            self._conflicted = [each for each in self._conflicted if each != key]
-            self._wonder(key)
+        if era != self._era or self._is_overtaken(key):
             return False
         source.marked_at = self._clock.monotonic()
         if complete:
             source.told = max(source.told, version)
+        return True
+
+    def _is_overtaken(self, key: str) -> bool:
+        """Somebody else has written this marker, and a list is asked for: what we would say is not known to be so."""
+        if key not in self._conflicted:
+            return False
+        self._conflicted = [each for each in self._conflicted if each != key]
+        self._wonder(key)
         return True
