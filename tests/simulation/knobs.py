@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from berth.testing.simulation.nats.subscription import Subscription
 
 WATCHED_ONLY = ("nodes", "devices", "podgroups", "elasticquotas", "namespaces")
-"""Kinds that only cluster-watcher lists. Of pods and Reservations cluster-writer needs the consistent list to raise an
-epoch: with a stale one there is no promise to keep."""
+"""Kinds that cluster-watcher lists and cluster-writer does not. Of pods and Reservations cluster-writer needs the
+consistent list to raise an epoch: with a stale one there is no promise to keep."""
 
 
 class Knobs:
@@ -119,12 +119,14 @@ class Knobs:
         self._stand.kube.cut_watches()
 
     def _stale_lists(self, fault: Fault) -> None:
-        # Our lists ask for a consistent read, which Kubernetes keeps. The watcher has to come through even so.
+        # Our lists ask for a consistent read, which Kubernetes keeps. The watcher has to come through even so; the
+        # auditor, which looks at nothing else, cannot.
         self._on_api(
             fault,
             stale_lists=0.7,
             stale_s=(fault.amount / 2, fault.amount),
             stale_anyway=True,
+            stale_to="cluster-watcher",
             resources=WATCHED_ONLY,
             watches_gone=0.3,
         )

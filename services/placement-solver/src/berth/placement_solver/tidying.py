@@ -17,7 +17,7 @@ log = get_logger(__name__)
 
 ABANDONED_AFTER_S = 30.0
 TIDY_MAX = 400
-MARKERS_KEPT_S = 1.1 * TOMBSTONE_TTL_S
+MARKERS_KEPT_S = 1.25 * TOMBSTONE_TTL_S
 """By then the server has dropped a deletion marker for certain, late as it may be."""
 
 

@@ -46,6 +46,8 @@ class KubeFaults:
     stale_lists: float = 0.0
     stale_s: tuple[float, float] = (5.0, 60.0)
     stale_anyway: bool = False
+    stale_to: str = ""
+    """Only to clients whose names begin so."""
     watches_gone: float = 0.0
     """Of watches: 410 at their beginning."""
     watches_cut: float = 0.0
@@ -84,14 +86,21 @@ class StreamFate(NamedTuple):
 
 
 def fate_of(
-    faults: KubeFaults, rng: random.Random, verb: str, resource: str, *, further_page: bool, any_version: bool
+    faults: KubeFaults,
+    rng: random.Random,
+    verb: str,
+    resource: str,
+    *,
+    client: str = "",
+    further_page: bool,
+    any_version: bool,
 ) -> Fate:
     """Draw for one request. `any_version`: a list that does not ask for a consistent read."""
     there_s, back_s = rng.uniform(*faults.delay_s), rng.uniform(*faults.delay_s)
     if _spared(faults, verb, resource):
         return Fate(there_s, back_s)
     writes = verb in WRITES_TO_ONE
-    lists = verb == "list" and not further_page
+    goes_stale = verb == "list" and not further_page and client.startswith(faults.stale_to)
     shares: tuple[tuple[Mishap, float], ...] = (
         ("throttled", faults.throttled),
         ("failed", faults.failed),
@@ -101,7 +110,7 @@ def fate_of(
         ("slow", faults.slow),
         ("conflict", faults.conflicts if writes else 0.0),
         ("token-expired", faults.tokens_expired if further_page else 0.0),
-        ("stale", faults.stale_lists if lists and (any_version or faults.stale_anyway) else 0.0),
+        ("stale", faults.stale_lists if goes_stale and (any_version or faults.stale_anyway) else 0.0),
     )
     drawn = rng.random()
     for mishap, share in shares:

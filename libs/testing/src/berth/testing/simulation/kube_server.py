@@ -146,14 +146,15 @@ class SimKube:
 
     # --- for the transport --------------------------------------------------------------------------------------------
 
-    def draw(self, verb: str, target: Target) -> Fate:
-        """What becomes of a request."""
+    def draw(self, verb: str, target: Target, client: str) -> Fate:
+        """What becomes of a request of this client."""
         query = target.query
         return fate_of(
             self.faults,
             self._rng,
             verb,
             target.path.plural,
+            client=client,
             further_page="continue" in query,
             any_version=query.get("resourceVersion") == "0",
         )

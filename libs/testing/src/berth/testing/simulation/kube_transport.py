@@ -90,7 +90,7 @@ class SimTransport:
         waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[waiter] = None
         try:
-            fate = server.draw(verb, target)
+            fate = server.draw(verb, target, self.name)
             there_s: float | None = fate.there_s
             away = server.away(self.name)
             if away is not None and away.how == "refused":
