@@ -31,6 +31,9 @@ from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.simcluster.kubelet import DURATION
 from berth.testing.simulation.world import EPOCH_S
 
+STRANGERS_LEAVE_S = 68.0
+"""So long after the end of all that users do pods of other schedulers have ended: before it is asked who holds what."""
+
 
 def actions(rng: random.Random, size: Size) -> list[Timed]:
     """Everything that users and nodes do, in order of time."""
@@ -130,11 +133,12 @@ def _moment(at_s: float) -> str:
 def _stranger(rng: random.Random, size: Size, number: int, gpus: int = 0, most_s: float = 40.0) -> list[Timed]:
     """A pod that another scheduler puts on a node; it ends before the run does. Nobody notes which cards it has."""
     at_s = rng.uniform(0.0, size.end_s)
+    request, lasts_s = PodRequest(rng.choice((250, 1_000)), 512, gpus), rng.uniform(5, most_s)
     pod = pod_manifest(
         f"foreign-{number}",
-        PodRequest(rng.choice((250, 1_000)), 512, gpus),
+        request,
         namespace=NAMESPACE,
-        annotations={DURATION: f"{rng.uniform(5, most_s):.1f}s"},
+        annotations={DURATION: f"{min(lasts_s, size.end_s + STRANGERS_LEAVE_S - at_s):.1f}s"},
         scheduler="other",
     )
     pod["spec"]["nodeName"] = f"node-{rng.randrange(size.nodes)}"

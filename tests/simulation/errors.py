@@ -14,8 +14,7 @@ REJECTED: Final = "the verifier rejected a plan"
 EXPLAINED: Final = re.compile(
     "|".join(
         (
-            r"cannot handle",  # an attempt that failed, and is made again
-            r"dead letter: .*(delivered \d+ times|after \d+ deliveries)",  # a bus that delivers again at once, often
+            r"dead letter: .*(delivered \d+ times|NotNowError after \d+ deliveries)",  # delivered again at once, often
             r"dead letter not stored",
             r"the API server does not carry out a request",
             r"cannot connect to Kubernetes",
@@ -24,12 +23,17 @@ EXPLAINED: Final = re.compile(
         )
     )
 )
-"""Errors that faults bring about."""
+"""Errors that faults bring about. What a handler cannot carry out now is none: only a warning, until it is buried."""
+
+
+def is_odd(error: Entry) -> bool:
+    """Whether no fault explains it: a command that nobody can read, say, or a handler that raises anything else."""
+    return not EXPLAINED.search(error.line.message)
 
 
 def odd_errors(logged: Iterable[Entry]) -> list[str]:
-    """The others, each with the promise that it breaks: a command that nobody can read, say."""
-    odd = [each for each in logged if not EXPLAINED.search(each.line.message)]
+    """Those that are, each with the promise that it breaks."""
+    odd = [each for each in logged if is_odd(each)]
     return [f"{_promise(each)}: {each}" for each in odd[:EVIDENCE_MAX]]
 
 

@@ -15,7 +15,10 @@ from tests.simulation.temper import ORDINARY, Temper
 EVERY: Final = 4
 SPECIAL: Final = {
     name.lower().replace("_", " "): replace(
-        each, end_s=max(each.end_s, ORDINARY.end_s), whole_s=max(each.whole_s, ORDINARY.whole_s)
+        each,
+        end_s=max(each.end_s, ORDINARY.end_s),
+        whole_s=max(each.whole_s, ORDINARY.whole_s),
+        settle_s=max(each.settle_s, ORDINARY.settle_s),
     )
     for name, each in sorted(vars(tempers).items())
     if isinstance(each, Temper) and each is not tempers.LOWERED

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.simulation.errors import is_odd
 from tests.simulation.services import BESIDE, SPECS
 
 from berth.bus import Bus
@@ -127,7 +128,7 @@ def build(
 ) -> Stand:
     """Everything in place, the services started; nothing has run yet."""
     world = World(seed)
-    journal = Journal(world, log_level)
+    journal = Journal(world, log_level, counts=is_odd)
     observer = Observer(keep_log=True)
     kube = SimKube(
         WorldScheduler(world),

@@ -25,12 +25,13 @@ Environ = Mapping[str, str]
 @dataclass(frozen=True, kw_only=True)
 class Temper:
     """`end_s`: users and faults act until then. `whole_s`: only after it is it asked whether all is settled, which may
-    take `settle_s`. `environ`: of services, by name. `constants`: by dotted name, for pauses that no setting has.
+    take `settle_s`: a refusal that was lost to a conflict is told again after 300 s. `environ`: of services, by name.
+    `constants`: by dotted name, for pauses that no setting has.
     """
 
     end_s: float = 220.0
     whole_s: float = 300.0
-    settle_s: float = 200.0
+    settle_s: float = 400.0
     size: workload.Size = field(default_factory=workload.Size)
     cluster: Callable[[random.Random, workload.Size], list[workload.Json]] = workload.cluster
     actions: Callable[[random.Random, workload.Size], list[workload.Timed]] = users_actions.actions

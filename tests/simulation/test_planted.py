@@ -46,6 +46,8 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "cordon": (0, "I1f"),
     "swallowed": (0, "I8"),
     "never retried": (0, "L2"),
+    "reserved half": (0, "I5"),
+    "reserved elsewhere": (0, "I5"),
     "never expires": (0, "L1"),
     "rewritten": (0, "I1c I1d"),
     "fence": (0, "I1 I12 I5"),

@@ -11,6 +11,7 @@ from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.ledger import Epoch, GangRef, PlanStatus
 from berth.contracts.state import Node
+from berth.rules.quota_of_pod import DEFAULT_GROUP
 
 
 def twice_decided(story: Story) -> None:
@@ -77,6 +78,12 @@ def charged_to_nobody(story: Story) -> None:
     story.wait(11)
     story.pod("p", **{names.LABEL_QUOTA_NAME: "blue"})
     story.place("p")
+
+
+def charged_to_the_default_group(story: Story) -> None:
+    story.wait(11)
+    story.pod("p", **{names.LABEL_QUOTA_NAME: "blue"})
+    story.place("p", quota=f"/{DEFAULT_GROUP}")
 
 
 def firm_above_min(story: Story) -> None:
@@ -253,6 +260,7 @@ FAULTS: list[tuple[str, Callable[[Story], None]]] = [
     ("I2", quota_above_max),
     ("I2", ancestor_above_max),
     ("I2", charged_to_nobody),
+    ("I2", charged_to_the_default_group),
     ("I2b", firm_above_min),
     ("I3", half_decided_gang),
     ("I3", gang_left_half_bound),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.libs.invariants.stage import gang, stage, stranger
 from tests.libs.invariants.story import Story
 
 from berth.contracts import names
+from berth.rules.quota_of_pod import DEFAULT_GROUP, ROOT_GROUP
 
 
 def test_a_limit_lowered_a_moment_ago_is_nobodys_fault() -> None:
@@ -72,6 +74,40 @@ def test_a_gang_whose_member_leaves_while_it_is_bound() -> None:
     story.delete("pods", "g2")
     story.bind("g1")
     story.wait(5)
+    assert story.broken == []
+
+
+def test_a_gang_that_has_begun_may_lose_a_member_before_its_first_bind_lands() -> None:
+    story = stage()
+    gang(story, 2)
+    story.lease(story.gang("g1", "g2"))
+    story.delete("pods", "g2")
+    story.wait(11)
+    story.bind("g1")
+    story.wait(100)
+    assert story.broken == []
+
+
+def test_what_a_pod_names_counts_once_its_solver_has_read_it() -> None:
+    story = stage()
+    story.wait(11)
+    decision = story.decision("a", quota=f"/{DEFAULT_GROUP}")
+    story.change("pods", "a", {"metadata": {"labels": {names.LABEL_QUOTA_NAME: "blue"}}})
+    story.commit(decision)
+    assert story.broken == []
+    story.withdraw("a")
+    story.place("a", quota=f"/{DEFAULT_GROUP}")
+    assert story.broken == ["I2"]
+
+
+@pytest.mark.parametrize("label", [DEFAULT_GROUP, ROOT_GROUP, "of-nobody"])
+def test_the_default_group_pays_for_who_names_it_or_none_that_is_there(label: str) -> None:
+    story = stage()
+    story.quota(DEFAULT_GROUP, "99")
+    story.quota(ROOT_GROUP, "99")
+    story.wait(11)
+    story.pod("p", **{names.LABEL_QUOTA_NAME: label})
+    story.place("p", quota=f"/{DEFAULT_GROUP}")
     assert story.broken == []
 
 

@@ -92,6 +92,12 @@ PLANTED: Final[dict[str, Bug]] = {
     "cordon": Bug("cordons are not looked at", solver.cordons_unread, tempers.WEAR),
     "swallowed": Bug("a deletion is swallowed by cluster-watcher", managers.deletions_swallowed, tempers.SHORT),
     "never retried": Bug("a refused pod is never tried again", solver.never_retried, tempers.SHORT),
+    "reserved half": Bug(
+        "half the amounts of a Reservation are written", writer.half_of_what_was_reserved, tempers.BOOKINGS
+    ),
+    "reserved elsewhere": Bug(
+        "a Reservation is bound to another node", writer.reserved_on_another_node, tempers.BOOKINGS
+    ),
     "never expires": Bug("Reservations never expire", managers.never_expires, tempers.BOOKINGS),
     "rewritten": Bug(
         "the devices of a bound pod are written anew, with half their amounts", bound.devices_rewritten, tempers.SHORT

@@ -37,6 +37,25 @@ def together(*plants: Planted) -> Iterator[None]:
         yield
 
 
+def half_of_what_was_reserved() -> Planted:
+    """A Reservation is bound with half its amounts."""
+    real = binds.format_amounts
+    return patch.object(
+        binds, "format_amounts", lambda amounts: real({name: half // 2 for name, half in amounts.items()})
+    )
+
+
+def reserved_on_another_node() -> Planted:
+    """A Reservation is bound to the first node that it was not decided for."""
+    real = Binds._send_reservation
+
+    async def send(self: Binds, decision: Decision, version: int) -> Any:
+        others = sorted(self._picture.nodes.keys() - {decision.node})
+        return await real(self, msgspec.structs.replace(decision, node=others[0]) if others else decision, version)
+
+    return patch.object(Binds, "_send_reservation", send)
+
+
 def _binding_without(*fields: str) -> Planted:
     real = bodies.binding
 

@@ -1,4 +1,4 @@
-"""Each bind, at the moment it lands, against what was decided (I4, I5, I12)."""
+"""Each bind of a pod or a Reservation, at the moment it lands, against what was decided (I4, I5, I12)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from berth.invariants.facts import read_reservation_uid
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.verdicts import Verdicts
+from berth.resources.amounts import Amounts, without_zeros
 
 
 def judge_bind(pod: Watched, decided: Decided, verdicts: Verdicts) -> Decision | None:
-    """A pod of Berth has got a node. The decision that it was bound by, if there is one."""
+    """A pod or Reservation of Berth has got a node. The decision that it was bound by, if there is one."""
     if not pod.plan:
         verdicts.add("I5", pod.text, f"{pod.text}: is bound to {pod.node} without a plan")
         return None
@@ -36,8 +37,19 @@ def judge_bind(pod: Watched, decided: Decided, verdicts: Verdicts) -> Decision |
     return decision
 
 
+def judge_reserved(reservation: Watched, decided: Decided, verdicts: Verdicts) -> None:
+    """A Reservation has got a node: as a pod, and it holds what was decided. A pod holds what it asks for."""
+    decision = judge_bind(reservation, decided, verdicts)
+    if decision is None:
+        return
+    held, wanted = without_zeros(reservation.amounts), without_zeros(decision.allocation.amounts)
+    if held != wanted:
+        text = f"{reservation.text}: holds {_listed(held)}, decided were {_listed(wanted)}"
+        verdicts.add("I5", f"{reservation.text}, amounts", text)
+
+
 def judge_change(before: Watched, after: Watched, verdicts: Verdicts) -> None:
-    """Another version of the same pod: what is bound stays as it is, and nothing is withdrawn twice or too late."""
+    """Another version of the same object: what is bound stays as it is, and nothing is withdrawn twice or too late."""
     if after.attempt < before.attempt:
         text = f"its attempt goes back from {before.attempt} to {after.attempt}"
         verdicts.add("I4", after.text, f"{after.text}: {text}")
@@ -51,6 +63,10 @@ def judge_change(before: Watched, after: Watched, verdicts: Verdicts) -> None:
         verdicts.add("I5", after.text, f"{after.text}: {text}")
     if after.attempt > before.attempt:
         verdicts.add("I4", after.text, f"{after.text}: is withdrawn (attempt {after.attempt}) after it was bound")
+
+
+def _listed(amounts: Amounts) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in sorted(amounts.items())) or "nothing"
 
 
 def _unknown(pod: Watched, decided: Decided) -> str:

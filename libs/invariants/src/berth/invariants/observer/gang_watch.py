@@ -4,7 +4,7 @@ The limit counts from the last fault: time in which something is known to go wro
 
 What nothing can forbid is excused, until the gang is whole again: members that are deleted, or withdrawn for a reason
 (`withdrawals.py`), after the plan was committed, or deleted before it but unseen by everybody; and a loss of the ledger
-that takes the gang's plan along while it is being bound.
+that takes the gang's plan along while it is being bound. Gangs that start together are excused together.
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ from typing import Any
 
 from berth.contracts.ledger import Decision
 from berth.invariants.observer.calm import NEVER, Calm
+from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.departures import Departures
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.verdicts import Verdicts
 from berth.rules.gang_config import GangConfig, gang_of_pod_group
 from berth.transaction.ledger_view import LedgerView
 
+LAPSED_MAX = 10_000
+
 
 class GangWatch:
     """Members by gang, and since when (by `calm`) a gang is half there. `limit_s` is the recovery limit."""
 
-    def __init__(self, verdicts: Verdicts, calm: Calm, departures: Departures, *, limit_s: float, lag_s: float) -> None:
+    def __init__(
+        self, verdicts: Verdicts, calm: Calm, departures: Departures, decided: Decided, *, limit_s: float, lag_s: float
+    ) -> None:
         self.departures = departures
         self.excused: set[str] = set()
         self.caught: set[str] = set()
@@ -33,13 +38,17 @@ class GangWatch:
         """When the next gang that is half there will have been so for too long."""
         self._verdicts = verdicts
         self._calm = calm
+        self._decided = decided
         self._limit_s = limit_s
         self._lag_s = lag_s
         self._members: dict[str, dict[str, Watched]] = {}
         self._groups: dict[str, GangConfig] = {}
+        self._together: dict[str, tuple[str, ...]] = {}
+        """By gang: those that it starts with. What was said last counts while nobody says it (its PodGroup is gone)."""
         self._half: dict[tuple[str, ...], float] = {}
         self._lapsed: dict[tuple[str, tuple[str, ...]], float] = {}
-        """When a member of this plan was last deleted, ended or withdrawn, by plan and gang group."""
+        """When a member of this plan was last deleted, ended or withdrawn, by plan and gang group; NEVER over where the
+        plan may have begun by then, since its other binds may be on their way for however long."""
 
     def trouble(self, for_s: float) -> None:
         """From now on for so long, things go wrong from outside."""
@@ -54,6 +63,8 @@ class GangWatch:
         if deleted:
             self._groups.pop(gang, None)
             self._judge(gang)
+            if gang not in self._members:
+                self._together.pop(gang, None)
             return
         spec = data.get("spec") or {}
         minimum, timeout_s = spec.get("minMember"), spec.get("scheduleTimeoutSeconds")
@@ -76,22 +87,29 @@ class GangWatch:
         members = self._members.get(pod.gang, {})
         members.pop(pod.uid, None)
         self.departures.gone(pod)
-        if pod.node or any(each.node for each in members.values()):
+        if pod.node or self._is_on_nodes(pod.gang):
             self._excuse(pod.gang)
         if not members:
             self._members.pop(pod.gang, None)
             self.excused.discard(pod.gang)
             self.caught.discard(pod.gang)
         self._judge(pod.gang)
+        if not members and pod.gang not in self._groups:
+            self._together.pop(pod.gang, None)
 
     def lapsed(self, pod: Watched, plans: Iterable[str]) -> None:
         """A decided member was deleted, ended or withdrawn: plans that name it may not know yet."""
         for plan in plans:
-            self._lapsed[self._key(pod, plan)] = self._verdicts.now_s
-        if any(each.node for each in self._members.get(pod.gang, {}).values()):
+            has_begun = self._decided.may_have_begun(plan)
+            self._lapsed[self._key(pod, plan)] = NEVER if has_begun else self._verdicts.now_s
+        if self._is_on_nodes(pod.gang):
             self._excuse(pod.gang)
-        if len(self._lapsed) > 10_000:
-            self._lapsed = {key: at_s for key, at_s in self._lapsed.items() if not self._is_old(at_s)}
+        if len(self._lapsed) > LAPSED_MAX:
+            self._lapsed = {
+                (plan, group): at_s
+                for (plan, group), at_s in self._lapsed.items()
+                if (self._decided.may_have_begun(plan) if at_s == NEVER else not self._is_old(at_s))
+            }
 
     def withdrawn(self, pod: Watched, plans: Iterable[str], *, may_be: bool) -> None:
         """A member was withdrawn. `may_be`: there is a reason to, beside that its gang cannot begin without another."""
@@ -145,7 +163,12 @@ class GangWatch:
 
     def _group(self, gang: str) -> tuple[str, ...]:
         config = self._config(gang)
-        return (config.group if config else ()) or (gang,)
+        if config is not None:
+            self._together[gang] = config.group or (gang,)
+        return self._together.get(gang, (gang,))
+
+    def _is_on_nodes(self, gang: str) -> bool:
+        return any(self._bound(each) for each in self._group(gang))
 
     def _is_here(self, decision: Decision) -> bool:
         gang = decision.gang.name.split(",") if decision.gang else []

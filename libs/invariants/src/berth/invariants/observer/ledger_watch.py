@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from berth.contracts import names
 from berth.contracts.errors import Broken
@@ -18,9 +19,12 @@ from berth.invariants.observer.reserved import Reserved
 from berth.invariants.observer.room import Room
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.withdrawals import Withdrawals
+from berth.rules.quota_of_pod import BUILT_IN_GROUPS, ROOT_GROUP
 from berth.transaction.ledger_view import Change, Held, LedgerView
 
 Name = tuple[str, str]
+NOBODYS: Final = BUILT_IN_GROUPS | {""}
+"""The groups of pods that belong to no other: nobody's share is counted in them."""
 
 
 class LedgerWatch:
@@ -156,7 +160,7 @@ class LedgerWatch:
             self._fitness.decided(now.decision)
             if now.decision.reservation_uid:
                 self._reserved.decided(now.decision)
-            if not now.decision.quota:
+            if _group_of(now.decision) in NOBODYS:
                 self._judge_payer(name, now.decision)
             if now.decision.allocation.devices:
                 self._judge_unmarked(name, now.decision)
@@ -166,12 +170,17 @@ class LedgerWatch:
         self._claim(name)
 
     def _judge_payer(self, name: tuple[str, str], decision: Decision) -> None:
-        """Nobody is charged: only for a pod that names no quota group which has been there for a while."""
-        pod = self._seen(name)
-        label = pod.labels.get(names.LABEL_QUOTA_NAME) if pod is not None and pod.uid == decision.uid else None
-        group = self._room.groups.get(label) if label else None
+        """Nobody is charged: only for a pod that names no quota group which has been there for a while.
+
+        What the pod names is compared where the solver had read this version of it, or a later one.
+        """
+        pod, charged = self._seen(name), _group_of(decision)
+        if pod is None or pod.uid != decision.uid or decision.pod_version < pod.version:
+            return
+        label = pod.labels.get(names.LABEL_QUOTA_NAME)
+        group = self._room.groups.get(label) if label and label not in (charged, ROOT_GROUP) else None
         if group is not None and group.since_s < self._room.seen_s:
-            text = f"{'/'.join(name)}: names quota {label}, and plan {decision.plan} charges nobody"
+            text = f"{'/'.join(name)}: names quota {label}, and plan {decision.plan} charges {charged or 'nobody'}"
             self._verdicts.add("I2", f"{'/'.join(name)}, plan {decision.plan}", text)
 
     def _judge_unmarked(self, name: tuple[str, str], decision: Decision) -> None:
@@ -234,6 +243,10 @@ class LedgerWatch:
         seen = self._seen(name)
         if seen is None or seen.uid != uid:
             self._decided.forget(uid)
+
+
+def _group_of(decision: Decision) -> str:
+    return decision.quota.rpartition("/")[2]
 
 
 def _says_the_same(one: Decision, other: Decision) -> bool:

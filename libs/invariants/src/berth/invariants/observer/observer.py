@@ -18,7 +18,7 @@ from berth.contracts import names
 from berth.invariants.checking import INVARIANTS
 from berth.invariants.facts import Facts
 from berth.invariants.log import LogEntry, folded_otherwise, state_hash
-from berth.invariants.observer.binds import judge_bind, judge_change
+from berth.invariants.observer.binds import judge_bind, judge_change, judge_reserved
 from berth.invariants.observer.calm import Calm
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.departures import Departures
@@ -71,7 +71,12 @@ class Observer:
         self.room = Room(self.verdicts, self._decided.doubt, self._sight, lag_s)
         self._withdrawals = Withdrawals(self.room, self._decided, self._sight, lag_s)
         self.gangs = GangWatch(
-            self.verdicts, calm, Departures(self.verdicts, self._sight, lag_s), limit_s=recovery_s, lag_s=lag_s
+            self.verdicts,
+            calm,
+            Departures(self.verdicts, self._sight, lag_s),
+            self._decided,
+            limit_s=recovery_s,
+            lag_s=lag_s,
         )
         self.pods: dict[tuple[str, str], Watched] = {}
         self._schedulers = frozenset(schedulers)
@@ -281,20 +286,36 @@ class Observer:
             self.gangs.gone(pod)
         self.room.put(pod.uid, None)
         self._reserved.changed(pod.uid, pod, None)
-        held = self._ledger.held.get(pod.name)
-        if held is None or held.decision.uid != pod.uid:
-            self._decided.forget(pod.uid)
+        self._forget(pod)
         self._claim(pod.name)
 
     def _see_reservation(self, data: Json, deleted: bool) -> None:
         name = ("", data["metadata"]["name"])
         if deleted:
-            self._placeholders.pop(name, None)
+            known = self._placeholders.pop(name, None)
             self._reserved.gone(data["metadata"].get("uid", ""))
-        else:
-            self._placeholders[name] = placeholder = read_reservation(data)
-            self._reserved.see(data, placeholder)
-            self._claim(name)
+            if known is not None:
+                self._forget(known)
+            return
+        known, now = self._placeholders.get(name), read_reservation(data, self._schedulers)
+        if known is not None and known.uid != now.uid:
+            self._forget(known)
+            known = None
+        now.was_bound = known.was_bound if known is not None else bool(now.node)
+        if known is not None:
+            judge_change(known, now, self.verdicts)
+        if now.node and now.is_ours and not now.was_bound:
+            now.was_bound = True
+            judge_reserved(now, self._decided, self.verdicts)
+        self._placeholders[name] = now
+        self._reserved.see(data, now)
+        self._claim(name)
+
+    def _forget(self, gone: Watched) -> None:
+        """What was decided of it, once it is gone and LEDGER says nothing of it."""
+        held = self._ledger.held.get(gone.name)
+        if held is None or held.decision.uid != gone.uid:
+            self._decided.forget(gone.uid)
 
     def _keep(self, kind: str, data: Json, deleted: bool) -> None:
         """The newest version of every object, for the end."""

@@ -38,6 +38,7 @@ class Watched:
         "owners",
         "plan",
         "uid",
+        "version",
         "was_bound",
     )
 
@@ -48,7 +49,7 @@ class Watched:
         self.annotations = annotations
         self.labels: Mapping[str, str] = NO_TEXTS
         self.attempt_text = annotations.get(names.ANNOTATION_ATTEMPT, "0")
-        self.attempt = _attempt(self.attempt_text)
+        self.attempt = _number(self.attempt_text)
         self.plan = annotations.get(names.ANNOTATION_PLAN, "")
         self.device_text = annotations.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
         self.has_ended = False
@@ -58,6 +59,8 @@ class Watched:
         self.gang_config: GangConfig | None = None
         self.bound_s = 0.0
         self.was_bound = False
+        self.version = 0
+        """The first in which all of this was so."""
         self.owners: tuple[kube.OwnerReference, ...] = ()
 
     @property
@@ -93,6 +96,7 @@ def is_same(known: Watched, data: Mapping[str, Any]) -> bool:
         and known.attempt_text == notes.get(names.ANNOTATION_ATTEMPT, "0")
         and known.plan == notes.get(names.ANNOTATION_PLAN, "")
         and known.device_text == notes.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
+        and known.labels.get(names.LABEL_QUOTA_NAME) == (meta.get("labels") or NO_TEXTS).get(names.LABEL_QUOTA_NAME)
     )
 
 
@@ -102,6 +106,7 @@ def read_pod(data: Mapping[str, Any], schedulers: frozenset[str], known: Watched
     spec = data.get("spec") or {}
     pod = Watched(name_of(data), meta["uid"], spec.get("nodeName") or "", meta.get("annotations") or NO_TEXTS)
     pod.labels = meta.get("labels") or NO_TEXTS
+    pod.version = _number(meta.get("resourceVersion", ""))
     pod.has_ended = (data.get("status") or {}).get("phase") in ENDED
     pod.is_ours = spec.get("schedulerName") in schedulers
     if known is not None and known.uid == pod.uid:
@@ -134,16 +139,18 @@ def _amounts(spec: Mapping[str, Any]) -> Amounts:
     return found
 
 
-def read_reservation(data: Mapping[str, Any]) -> Watched:
-    """A Reservation as a holder of room."""
+def read_reservation(data: Mapping[str, Any], schedulers: frozenset[str]) -> Watched:
+    """A Reservation as a holder of room; it is ours where its template names one of these schedulers, or none."""
     meta = data["metadata"]
     status = data.get("status") or {}
     found = Watched(("", meta["name"]), meta["uid"], status.get("nodeName") or "", meta.get("annotations") or NO_TEXTS)
     found.has_ended = status.get("phase") in ENDED
-    found.is_ours = True
+    template = (data.get("spec") or {}).get("template") or {}
+    scheduler = (template.get("spec") or {}).get("schedulerName")
+    found.is_ours = not scheduler or scheduler in schedulers
     found.amounts = parse_amounts(status.get("allocatable"), "")[0]
     return found
 
 
-def _attempt(text: str) -> int:
+def _number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 16 else 0

@@ -131,7 +131,7 @@ class Reserved:
             self._on_node[known.node].discard(reserved.uid)
         self._by_uid[reserved.uid] = reserved
         self._on_node.setdefault(reserved.node, set()).add(reserved.uid)
-        if known is None:
+        if known is None or known.node != reserved.node:
             self._judge_room(reserved.node, reserved.amounts, reserved.devices)
 
     def _drop(self, uid: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import traceback
 from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
@@ -35,14 +36,22 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """Takes all logging of this interpreter for the length of a `with` block."""
+    """Takes all logging of this interpreter for the length of a `with` block. `counts`: which errors are kept."""
 
-    def __init__(self, world: World, level: Level = "info", *, lines_max: int = LINES_MAX) -> None:
+    def __init__(
+        self,
+        world: World,
+        level: Level = "info",
+        *,
+        lines_max: int = LINES_MAX,
+        counts: Callable[[Entry], bool] = lambda _: True,
+    ) -> None:
         self.entries: deque[Entry] = deque(maxlen=lines_max)
         self.errors: list[Entry] = []
-        """The first lines of level error or above, which the ring may have lost."""
+        """The first lines of level error or above that count, which the ring may have lost."""
         self._world = world
         self._level: Level = level
+        self._counts = counts
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -64,5 +73,6 @@ class Journal:
     def _take(self, line: Line) -> None:
         entry = Entry(self._world.now, current_process_name(), line)
         self.entries.append(entry)
-        if line.level in ("error", "critical") and len(self.errors) < ERRORS_MAX:
+        is_error = line.level in ("error", "critical")
+        if is_error and len(self.errors) < ERRORS_MAX and self._counts(entry):
             self.errors.append(entry)

@@ -1,0 +1,185 @@
+"""A Reservation is bound as a pod is: once, as it was decided, under a committed plan of this epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from tests.libs.invariants.stage import stage
+from tests.libs.invariants.story import Story
+
+from berth.contracts import names, subjects
+from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Epoch, PlanStatus
+
+
+def waits(story: Story, scheduler: str = "") -> None:
+    template = {"spec": {"schedulerName": scheduler}} if scheduler else {}
+    spec = {"owners": [{"labelSelector": {"matchLabels": {"app": "db"}}}], "template": template}
+    body = {"metadata": {"annotations": {}}, "spec": spec, "status": {"phase": "Pending"}}
+    story.put("reservations", "r", body)
+
+
+def decided(story: Story, node: str = "n1", cpu: int = 4000, minor: int = 0, **fields: Any) -> Decision:
+    meta = story.objects["reservations"]["r"]["metadata"]
+    attempt = int(meta["annotations"].get(names.ANNOTATION_ATTEMPT, "0"))
+    grant = DeviceGrant(kind="gpu", minor=minor, amounts={names.GPU_CORE: 50})
+    given = {
+        "attempt": attempt,
+        "allocation": Allocation(amounts={"cpu": cpu, "memory": 1 << 30, names.GPU_CORE: 50}, devices=[grant]),
+        **fields,
+    }
+    name = {"plan": "", "kind": "reservation", "namespace": "", "name": "r", "uid": meta["uid"]}
+    return Decision(**{**name, "node": node, "pod_version": 1, "basis": 1, **given})
+
+
+def placed(story: Story, **fields: Any) -> Decision:
+    waits(story)
+    story.commit(decided(story, **fields))
+    return story.decisions["r"]
+
+
+def bound(story: Story, made: Decision, **differently: Any) -> None:
+    """The annotations first, then the status."""
+    made = msgspec.structs.replace(made, **differently)
+    story.lease(made.plan)
+    cards = [
+        {"minor": each.minor, "resources": {key: str(value) for key, value in each.amounts.items()}}
+        for each in made.allocation.devices
+    ]
+    notes = {
+        names.ANNOTATION_PLAN: made.plan,
+        names.ANNOTATION_DEVICE_ALLOCATED: msgspec.json.encode({"gpu": cards}).decode(),
+    }
+    amounts = made.allocation.amounts
+    room = {"cpu": f"{amounts['cpu']}m", "memory": str(amounts["memory"]), names.GPU_CORE: str(amounts[names.GPU_CORE])}
+    story.change("reservations", "r", {"metadata": {"annotations": notes}})
+    status = {"phase": "Available", "nodeName": made.node, "allocatable": room}
+    story.change("reservations", "r", {"status": status})
+
+
+def test_as_it_was_decided() -> None:
+    story = stage()
+    bound(story, placed(story))
+    story.change("reservations", "r", {"status": {"phase": "Failed"}})
+    story.delete("reservations", "r")
+    assert (story.broken, story.finish()) == ([], [])
+
+
+def elsewhere(story: Story) -> None:
+    bound(story, placed(story), node="n2")
+
+
+def half_of_it(story: Story) -> None:
+    made = placed(story)
+    bound(story, made, allocation=decided(story, cpu=2000).allocation)
+
+
+def other_cards(story: Story) -> None:
+    made = placed(story)
+    bound(story, made, allocation=decided(story, minor=1).allocation)
+
+
+def under_another_plan(story: Story) -> None:
+    bound(story, placed(story), plan="made-up")
+
+
+def without_a_plan(story: Story) -> None:
+    placed(story)
+    story.change("reservations", "r", {"status": {"phase": "Available", "nodeName": "n1"}})
+
+
+def uncommitted(story: Story) -> None:
+    waits(story)
+    story.commit(decided(story), status=PlanStatus.OPEN)
+    bound(story, story.decisions["r"])
+
+
+def moved(story: Story) -> None:
+    bound(story, placed(story))
+    story.change("reservations", "r", {"status": {"nodeName": "n2"}})
+
+
+def by_an_old_epochs_decision(story: Story) -> None:
+    made = placed(story)
+    story.write(subjects.EPOCH_KEY, Epoch(epoch=2))
+    story.current = 2
+    bound(story, made)
+
+
+def withdraw(story: Story) -> None:
+    story.change("reservations", "r", {"metadata": {"annotations": {names.ANNOTATION_ATTEMPT: "1"}}})
+
+
+def withdrawn_before(story: Story) -> None:
+    made = placed(story)
+    withdraw(story)
+    bound(story, made)
+
+
+def withdrawn_later(story: Story) -> None:
+    bound(story, placed(story))
+    withdraw(story)
+
+
+def for_its_predecessor(story: Story) -> None:
+    made = placed(story)
+    story.delete("reservations", "r")
+    story.put("reservations", "r", {"metadata": {"uid": "uid-again", "annotations": {}}, "spec": {}, "status": {}})
+    bound(story, made)
+
+
+@pytest.mark.parametrize(
+    ("promise", "fault"),
+    [
+        ("I5", elsewhere),
+        ("I5", half_of_it),
+        ("I5", other_cards),
+        ("I5", under_another_plan),
+        ("I5", without_a_plan),
+        ("I5", uncommitted),
+        ("I5", moved),
+        ("I5", for_its_predecessor),
+        ("I12", by_an_old_epochs_decision),
+        ("I4", withdrawn_before),
+        ("I4", withdrawn_later),
+    ],
+    ids=lambda each: getattr(each, "__name__", each),
+)
+def test_otherwise(promise: str, fault: Callable[[Story], None]) -> None:
+    story = stage()
+    fault(story)
+    assert story.broken == [promise], [str(each) for each in story.observer.violations]
+
+
+def test_room_is_looked_for_where_it_is_bound() -> None:
+    story = stage()
+    made = placed(story)
+    story.pod("large", cpu="5")
+    story.place("large", "n2")
+    assert story.broken == []
+    bound(story, made, node="n2")
+    assert story.broken == ["I10b", "I5"]
+
+
+def test_one_that_another_scheduler_binds_was_decided_by_nobody() -> None:
+    story = stage()
+    waits(story, scheduler="koord-scheduler")
+    story.change("reservations", "r", {"status": {"phase": "Available", "nodeName": "n1"}})
+    assert story.broken == []
+
+
+def test_one_that_was_there_before_is_as_it_is() -> None:
+    story = stage()
+    story.reservation()
+    story.change("reservations", "r", {"status": {"currentOwners": []}})
+    assert story.broken == []
+
+
+def test_what_was_decided_of_it_is_forgotten_with_it() -> None:
+    story = stage()
+    bound(story, placed(story))
+    story.write(subjects.decision_key(1, "", "r"), None, deleted=True)
+    story.delete("reservations", "r")
+    assert story.observer._decided.by_uid == {}
