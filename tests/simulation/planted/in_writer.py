@@ -231,10 +231,10 @@ def judged_on_any_view() -> Planted:
     judged, checked = binds.judge, gangs._check_gang
 
     def judges(decision: Decision, *args: Any, **kwargs: Any) -> Any:
-        return judged(msgspec.structs.replace(decision, basis=0), *args, **kwargs)
+        return judged(msgspec.structs.replace(decision, basis=0, other_basis=0), *args, **kwargs)
 
     def checks(name: str, members: list[Decision], *args: Any) -> Any:
-        return checked(name, [msgspec.structs.replace(member, basis=0) for member in members], *args)
+        return checked(name, [msgspec.structs.replace(member, basis=0, other_basis=0) for member in members], *args)
 
     return together(
         patch.object(binds, "judge", judges),

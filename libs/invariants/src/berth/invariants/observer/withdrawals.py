@@ -3,8 +3,8 @@
 - A new epoch is being raised, which withdraws whatever is not bound.
 - Its node is gone, or going.
 - Somebody who is no pod of Berth's holds room on the node.
-- The node takes fewer pods than there are, or offers less of what is reclaimed. (What Berth's own pods hold too much of
-  is no reason to withdraw anything else: it raises the epoch.)
+- The node takes fewer pods than there are, or offers less of something than they hold. (A device that Berth's own pods
+  hold twice is no reason to withdraw anything: it raises the epoch.)
 
 What the writer goes by, it has read from STATE, which may be behind: so what has just ceased to be a reason still is
 one for `lag_s` in which nothing was in the way of seeing it. A bind that the API server refuses for good is a reason
@@ -19,7 +19,7 @@ from typing import Any
 from berth.contracts import names
 from berth.contracts.ledger import Decision
 from berth.invariants.amounts import SHRINKING
-from berth.invariants.facts import amounts_of
+from berth.invariants.facts import BY_MINOR, amounts_of
 from berth.invariants.observer.calm import NEVER, Calm
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.pods import Watched
@@ -81,10 +81,10 @@ class Withdrawals:
         holds = self._room.on_node.get(node, {}).values()
         if any(not each.is_ours for each in holds) or len(holds) > offered.get(names.PODS, len(holds)):
             return True
-        reclaimed = [name for name, amount in decision.allocation.amounts.items() if amount > 0 and name in SHRINKING]
-        return bool(reclaimed) and (
-            self._is_recent(self._shrunk_s.get(node, -NEVER))
-            or any(sum(each.amounts.get(name, 0) for each in holds) > offered.get(name, 0) for name in reclaimed)
+        asked = [name for name, amount in decision.allocation.amounts.items() if amount > 0 and name not in BY_MINOR]
+        has_shrunk = self._is_recent(self._shrunk_s.get(node, -NEVER)) and not SHRINKING.isdisjoint(asked)
+        return has_shrunk or any(
+            sum(each.amounts.get(name, 0) for each in holds) > offered.get(name, 0) for name in asked
         )
 
     def _is_recent(self, at_s: float) -> bool:
