@@ -147,6 +147,16 @@ def test_what_is_reclaimed_of_a_node_may_shrink_below_what_is_held() -> None:
         assert story.observer.world().excused_gangs == excused
 
 
+def test_a_node_that_comes_to_offer_less_than_is_held_is_a_reason_as_long_as_it_does() -> None:
+    for offered, excused in (("500m", {"default/g"}), ("64", set())):
+        story = half_bound(cpu=1000)
+        offers(story, cpu=offered)
+        story.wait(LONG_S)
+        story.observer.gangs.excused.clear()
+        story.withdraw("g2")
+        assert story.observer.world().excused_gangs == excused
+
+
 def test_others_of_a_gang_that_cannot_begin_are_withdrawn_with_it() -> None:
     story = stage()
     gang(story, 3)
