@@ -94,7 +94,7 @@ KINDS: Final[dict[str, Draw]] = {
     "acks lost": lambda rng, at_s: Fault(at_s, "acks lost", amount=rng.choice((0.05, 0.3, 1.0)), for_s=_pause_s(rng)),
     "twice": lambda rng, at_s: Fault(at_s, "twice", amount=rng.choice((0.1, 0.5)), for_s=_pause_s(rng)),
     "tail lost": lambda rng, at_s: Fault(
-        at_s, "tail lost", rng.choice(("", "berth_ledger", "berth_ledger", "berth_state")), rng.choice((1, 3, 10, 60))
+        at_s, "tail lost", rng.choice(("", "berth_ledger", "berth_ledger", *BUCKETS)), rng.choice((1, 3, 10, 60))
     ),
     "bucket lost": lambda rng, at_s: Fault(at_s, "bucket lost", rng.choice((*BUCKETS, "berth_ledger"))),
     "bucket remade": lambda rng, at_s: Fault(at_s, "bucket remade", rng.choice(BUCKETS)),

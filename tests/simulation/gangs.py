@@ -5,7 +5,18 @@ from __future__ import annotations
 import json
 import random
 
-from tests.simulation.workload import GANG_LABEL, GROUPS, NAMESPACE, QUOTA_LABEL, Create, Delete, Json, Size, Timed
+from tests.simulation.workload import (
+    GANG_LABEL,
+    GROUPS,
+    NAMESPACE,
+    QUOTA_LABEL,
+    Change,
+    Create,
+    Delete,
+    Json,
+    Size,
+    Timed,
+)
 
 from berth.contracts import names
 from berth.simcluster.generate.build import PodRequest, pod_manifest
@@ -14,6 +25,8 @@ TOGETHER_SHARE = 0.15
 LOOSE_SHARE = 0.15
 SPARE_SHARE = 0.25
 """Of gangs that are content with fewer members than come."""
+CHANGED_SHARE = 0.15
+"""Of PodGroups whose minimum is changed while their members are there."""
 
 
 def draw(rng: random.Random, size: Size, number: int) -> list[Timed]:
@@ -54,7 +67,7 @@ def _gang(rng: random.Random, name: str, members: int, at_s: float, settings: di
 
 
 def _pod_group(rng: random.Random, name: str, minimum: int, at_s: float, settings: dict[str, str]) -> list[Timed]:
-    """It may be deleted while its members are there, and made again."""
+    """It may be deleted while its members are there, and made again; it may come to ask for more or for fewer."""
     group: Json = {
         "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
         "kind": "PodGroup",
@@ -67,4 +80,8 @@ def _pod_group(rng: random.Random, name: str, minimum: int, at_s: float, setting
         done.append(Timed(gone_s, Delete("PodGroup", name, 0)))
         if rng.random() < 0.5:
             done.append(Timed(gone_s + rng.choice((0.05, 5.0)), Create(group)))
+    elif rng.random() < CHANGED_SHARE:
+        changed_s = at_s + rng.choice((0.2, 2.0, 20.0)) * rng.uniform(0.5, 1.5)
+        asked = max(1, minimum + rng.choice((-1, 1)))
+        done.append(Timed(changed_s, Change("PodGroup", name, {"spec": {"minMember": asked}})))
     return done

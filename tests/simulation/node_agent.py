@@ -2,7 +2,7 @@
 
 The agent reads and writes real files below a folder of the run's own; what a kernel would count there is counted by
 virtual time. Its faults are drawn apart from those of the others: killed, paused, cut off the bus, and a best-effort
-group that kubelet makes anew, held by nothing.
+group that kubelet makes anew, held by nothing. slo-manager has its faults with it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from berth.testing.simulation.services import ServiceSpec
 from berth.testing.simulation.world import EPOCH_S
 
 NODE_AGENT: Final = SERVICE
+SLO_MANAGER: Final = "slo-manager"
 NODE: Final = "node-0"
 CORES: Final = CPU_MILLI // 1000
 TICK_S: Final = 1.0
@@ -130,16 +131,17 @@ class Machine:
 
 
 def faults(rng: random.Random, end_s: float) -> list[Fault]:
-    """What befalls the agent, in order of time."""
+    """What befalls the agent and the one that tells it the strategy, in order of time."""
     found: list[Fault] = []
     for _ in range(rng.choice((0, 2, 6))):
         at_s, for_s = rng.uniform(5.0, end_s), rng.choice((0.5, 3.0, 20.0)) * rng.uniform(0.5, 1.5)
+        who = rng.choice((NODE_AGENT, SLO_MANAGER))
         found.append(
             rng.choice(
                 (
-                    Fault(at_s, "kill", NODE_AGENT, rng.choice((0, 3, 30))),
-                    Fault(at_s, "pause", NODE_AGENT, for_s=for_s),
-                    Fault(at_s, "cut", NODE_AGENT, for_s=for_s),
+                    Fault(at_s, "kill", who, rng.choice((0, 3, 30))),
+                    Fault(at_s, "pause", who, for_s=for_s),
+                    Fault(at_s, "cut", who, for_s=for_s),
                     Fault(at_s, "group gone", NODE_AGENT, for_s=for_s),
                 )
             )

@@ -21,6 +21,7 @@ BYSTANDERS = (
     "reservation-manager",
     "placement-solver",
     "node-qos-enforcer",
+    "slo-manager",
 )
 """What befalls them keeps nobody from carrying out what is decided."""
 

@@ -99,3 +99,17 @@ def test_a_gang_that_is_gone_is_remembered_no_more() -> None:
     story.delete("pods", "h1")
     story.delete("podgroups", "h")
     assert story.observer.gangs._together == {}
+
+
+@pytest.mark.parametrize("asked", [1, 2])
+def test_only_a_group_that_comes_to_ask_for_more_is_excused(asked: int) -> None:
+    story = stage()
+    for number in (1, 2):
+        story.pod(f"g{number}", **{names.LABEL_POD_GROUP: "g"})
+    story.put("podgroups", "g", {"metadata": {}, "spec": {"minMember": 1}}, "default")
+    story.commit(story.decision("g1", gang=GangRef(name="default/g", size=1)))
+    story.bind("g1")
+    story.put("podgroups", "g", {"metadata": {}, "spec": {"minMember": asked}}, "default")
+    assert story.observer.world().excused_gangs == ({"default/g"} if asked > 1 else frozenset())
+    story.wait(LONG_S)
+    assert (story.broken, story.finish(quiet=True)) == ([], [])

@@ -3,8 +3,9 @@
 The limit counts from the last fault: time in which something is known to go wrong is not counted.
 
 What nothing can forbid is excused, until the gang is whole again: members that are deleted, or withdrawn for a reason
-(`withdrawals.py`), after the plan was committed, or deleted before it but unseen by everybody; and a loss of the ledger
-that takes the gang's plan along while it is being bound. Gangs that start together are excused together.
+(`withdrawals.py`), after the plan was committed, or deleted before it but unseen by everybody; a loss of the ledger
+that takes the gang's plan along while it is being bound; and a PodGroup that comes to ask for more, which it may at any
+moment. Gangs that start together are excused together.
 """
 
 from __future__ import annotations
@@ -68,13 +69,16 @@ class GangWatch:
             return
         spec = data.get("spec") or {}
         minimum, timeout_s = spec.get("minMember"), spec.get("scheduleTimeoutSeconds")
-        self._groups[gang] = gang_of_pod_group(
+        said = self._groups.get(gang)
+        config = self._groups[gang] = gang_of_pod_group(
             namespace,
             name,
             min_member=minimum if isinstance(minimum, int) else 0,
             schedule_timeout_s=timeout_s if isinstance(timeout_s, int) else None,
             annotations=meta.get("annotations") or {},
         )
+        if said is not None and (config.min_member or 0) > (said.min_member or 0):
+            self._excuse(gang)
         self._judge(gang)
 
     def see(self, pod: Watched) -> None:
