@@ -38,6 +38,10 @@ def test_reserved_amounts_given_to_a_stranger() -> None:
     assert check_of(pods=[pod("a", "n1", {"cpu": "5"})], reservations=[ended], nodes=[node()]) == []
 
 
+def test_a_node_that_is_gone_offers_nothing_to_be_given_away() -> None:
+    assert check_of(pods=[pod("a", "n1", {"cpu": "5"})], reservations=[reservation()], nodes=[node("n2")]) == []
+
+
 def test_reserved_devices_given_to_a_stranger() -> None:
     note = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}'
     room = [reservation(amounts={names.GPU_CORE: "50"}, notes={names.ANNOTATION_DEVICE_ALLOCATED: note})]

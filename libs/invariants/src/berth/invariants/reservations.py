@@ -58,7 +58,8 @@ def given_away(facts: Facts) -> Iterator[Finding]:
         holders = facts.on_node.get(node, [])
         uids = {reservation.metadata.uid for reservation in reservations}
         if any(holder.is_ours and holder.reservation not in uids for holder in holders):
-            yield from _amounts_given_away(node, offers.get(node, {}), reservations, holders)
+            if node in offers:  # pods and reservations outlive their node object for a while
+                yield from _amounts_given_away(node, offers[node], reservations, holders)
             yield from _devices_given_away(node, reservations, holders)
 
 
