@@ -1,6 +1,7 @@
 """The API server throttles, fails, is slow, closes watches, forgets its past, answers conflict, loses answers, is away.
 
-All but the last two strike Berth alone: the load goes on, so there is always work while Berth is refused.
+All but closed watches, the forgotten past and the outage strike Berth alone: the load goes on, so there is always work
+while Berth is refused.
 """
 
 from __future__ import annotations

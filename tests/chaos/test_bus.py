@@ -1,4 +1,4 @@
-"""kill -9 of the bus: one server; the leader of three; all three. And stores that come back old, or empty."""
+"""kill -9 of the bus: one server; a leader of three; all three. Stores that come back old, empty, without a bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 of every service at every step of a pod's way, under load."""
+"""kill -9 of services at steps of a pod's way, under load: three at every step, the others where they take part."""
 
 from __future__ import annotations
 

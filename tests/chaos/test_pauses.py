@@ -1,4 +1,6 @@
-"""Whoever holds a lease stands still for longer than it lasts, with a stand-by beside it, and then goes on."""
+"""Processes that stand still for longer than a lease lasts, and go on: leaders beside a stand-by, one of two solvers,
+managers, the bus.
+"""
 
 from __future__ import annotations
 

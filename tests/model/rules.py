@@ -1,7 +1,7 @@
 """The rules R1 to R14 as switches: each can be taken away, alone or with others.
 
-`SENTENCES` repeats the table of docs/transaction.md word for word; a test compares them. A rule that says two things
-has two switches, since each of them has a trace of its own.
+`SENTENCES` repeats the table of docs/transaction.md word for word; a test compares them. A rule that says
+several things has a switch for each, since each of them has a trace of its own.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ SENTENCES = {
     "All must agree with the Lease and be committed; then the new plan goes into the Lease, guarded. A disagreement "
     "raises the epoch; a refused Lease write means another writer is active",
     "R11": "No other unsettled decision that this writer has read, and no bound pod of its view, holds what the "
-    "decision takes. A clash among Berth's own means that the ledger has lost something: raise the epoch",
+    "decision takes. A device or host port that Berth's own hold twice means that the ledger has lost something: raise "
+    "the epoch. Any other clash withdraws the decision",
     "R12": "In a new epoch a solver plans only on a view complete through the versions that the epoch entry names",
-    "R13": "cluster-writer judges a decision only on a view complete through its `basis`",
+    "R13": "cluster-writer judges a decision only on a view complete through its `basis`, and through its "
+    "`other_basis` of the other kind (pods, Reservations)",
     "R14": "A pod charges its group and every ancestor that can limit it. An account names the newest revision used on "
     "it, and a solver behind that revision catches up before it plans",
 }

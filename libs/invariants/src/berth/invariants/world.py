@@ -34,9 +34,9 @@ class NodeHold(NamedTuple):
 class World:
     """One moment. `is_quiet`: nothing is under way, so everything decided must have come to its end.
 
-    `schedulers` are the scheduler names whose pods are Berth's. `excused_gangs` (`namespace/name`) are gangs of which
-    members were deleted after they had begun, which nothing can forbid. `unreadable` says what had to be left out.
-    `believed` is the picture that STATE gives of the same moment, where it was read.
+    `schedulers` are the scheduler names whose pods are Berth's. `excused_gangs` (`namespace/name`) are those that
+    nothing could keep whole: a member was deleted or withdrawn after they had begun, say. `unreadable` says what
+    had to be left out. `believed` is the picture that STATE gives of the same moment, where it was read.
     """
 
     pods: list[kube.Pod] = field(default_factory=list)
