@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nats.aio.client import DEFAULT_BUFFER_SIZE
 from nats.errors import BadHeaderError, BadSubjectError
 
 from berth.bus.client import Delivery, DirectClient, _hpub
@@ -96,6 +97,18 @@ async def test_a_subject_that_is_no_text_arrives_all_the_same(head: bytes, cut: 
             await client._ps.parse(part)
     assert [each.subject for each in got] == ["s.\ufffd", "s.1"]
     assert [each.data for each in got] == [b"0:xxx", b"1:xxx"]
+
+
+@pytest.mark.parametrize(("size", "rests"), [(DEFAULT_BUFFER_SIZE, 0), (DEFAULT_BUFFER_SIZE - 1, 1), (5, 1)])
+async def test_a_reader_that_pauses_does_not_while_there_is_more(size: int, rests: int) -> None:
+    client, seen = Recording(), []
+
+    async def rest() -> None:
+        seen.append(size)
+
+    client.read_pause_s, client.rest = 0.01, rest  # type: ignore[method-assign]
+    await client._ps.parse((b"+OK\r\n" * (size // 5 + 1))[:size])
+    assert len(seen) == rests
 
 
 def test_a_line_break_cannot_be_smuggled_into_headers() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Protocol
 
-from nats.aio.client import Client
+from nats.aio.client import DEFAULT_BUFFER_SIZE, Client
 from nats.aio.subscription import Subscription
 from nats.errors import BadHeaderError, BadSubjectError, ConnectionClosedError, MaxPayloadError
 from nats.protocol.parser import AWAITING_CONTROL_LINE, Parser
@@ -264,7 +264,8 @@ class _DirectParser(Parser):  # type: ignore[misc]  # nats-py carries no types
     async def parse(self, data: bytes = b"") -> None:
         """See `Parser.parse`."""
         await self._parse(data)
-        if self._client.read_pause_s:
+        # A full read has more behind it: who reads a bucket from its start, or has fallen behind, does not rest.
+        if self._client.read_pause_s and len(data) < DEFAULT_BUFFER_SIZE:
             await self._client.rest()
 
     async def _parse(self, data: bytes) -> None:

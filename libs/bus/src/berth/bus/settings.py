@@ -14,7 +14,8 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `url`: one server or several, separated by commas. `replicas`: copies of every stream, 1 or 3; asynchronous
     persistence exists with 1 only. `reconnect_max_s`: longest pause between two attempts to connect. `read_pause_s`:
-    how long the connection is left alone after each read, so that a reader in no hurry wakes up once for many messages.
+    how long the connection is left alone after each read that leaves nothing behind, so that a reader in no hurry wakes
+    up once for many messages.
     """
 
     url: str = "nats://127.0.0.1:4222"
