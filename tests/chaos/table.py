@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 FILE = Path(os.environ.get("BERTH_CHAOS_FILE", Path(__file__).parents[2] / "build" / "chaos.json"))
-SLACK = 3.0
-"""The bars for recovery are for a machine with nothing else to do; three times as much is a hang on any."""
+SLACK = float(os.environ.get("BERTH_CHAOS_SLACK", "1"))
+"""How many times its bar a recovery may take: the bars are for a machine that has little else to do."""
 HANG_S = 60.0
 """Where no bar is given."""
 

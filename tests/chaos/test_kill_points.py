@@ -17,8 +17,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.slow, pytest.mark.asyncio(loop_scop
 BAR_S = 10.0
 ON_THE_WAY = ("cluster-watcher", "placement-solver", "cluster-writer")
 """Each pod goes through these."""
-AUDITOR = "auditor"
-BESIDE = ("device-inventory", "quota-manager", "reservation-manager", "slo-manager", "node-qos-enforcer", AUDITOR)
+BESIDE = ("device-inventory", "quota-manager", "reservation-manager", "slo-manager", "node-qos-enforcer", "auditor")
 AT = (points.SEEN, points.DECIDED, points.BOUND)
 CASES = [
     *((service, step) for step in points.STEPS for service in ON_THE_WAY),
@@ -38,5 +37,4 @@ async def test_killed(field: Field, service: str, step: str) -> None:
     async def fault() -> float:
         return await points.at(field, step, lambda: field.kill(service))
 
-    bar_s = None if service == AUDITOR else BAR_S  # nothing waits for what it says
-    await run(field, "F1", f"kill {service} when {step}", fault, bar_s=bar_s, killed=service)
+    await run(field, "F1", f"kill {service} when {step}", fault, bar_s=BAR_S, killed=service)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -132,10 +133,16 @@ def _tell_of(found: Outcome, planted: str) -> None:
     print(found.summary())
     for line in found.violations[:5]:
         print(f"    {line}")
-    again = f"python -m tests.simulation --seed {found.seed}" + (f" --planted {planted}" if planted else "")
-    print(f"  again: {again} --verbose", flush=True)
+    print(f"  again: {again(found.seed, planted)}", flush=True)
     if not planted:
         print("\n".join(f"    {line}" for line in found.trace[-40:]), flush=True)
+
+
+def again(seed: int, planted: str) -> str:
+    """The line for a shell that runs this seed once more, and tells all of it."""
+    words = [".venv/bin/python", "-m", "tests.simulation", "--seed", str(seed)]
+    words += ["--planted", planted] if planted else []
+    return shlex.join([*words, "--verbose"])
 
 
 def _tell_tally(tally: tallies.Tally) -> None:

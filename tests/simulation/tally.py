@@ -23,12 +23,14 @@ UNDER_TEST = (
     *(f"libs/{name}/src" for name in ("bus", "kube", "resources", "rules", "runtime", "telemetry", "transaction")),
 )
 FAILED_KEPT = 1_000
+KEPT = 40
 
 
 class Tally(msgspec.Struct, kw_only=True):
     """`next_seed`: all seeds from `first_seed` to below it have been run.
 
-    `digest` folds the digest of each run, in the order of seeds.
+    `digest` folds the digest of each run, in the order of seeds; `digests` has those of the first `KEPT`, for whoever
+    compares machines.
     """
 
     code: str
@@ -39,6 +41,7 @@ class Tally(msgspec.Struct, kw_only=True):
     failed: list[int] = []
     facts: dict[str, int] = {}
     digest: str = ""
+    digests: dict[int, str] = {}
 
     @property
     def count(self) -> int:
@@ -53,6 +56,8 @@ class Tally(msgspec.Struct, kw_only=True):
         self.simulated_s += simulated_s
         self.real_s += real_s
         self.digest = hashlib.blake2b(f"{self.digest}{digest}".encode(), digest_size=16).hexdigest()
+        if len(self.digests) < KEPT:
+            self.digests[seed] = digest
         for name, count in facts.items():
             self.facts[name] = self.facts.get(name, 0) + count
         if bad and len(self.failed) < FAILED_KEPT:
