@@ -44,6 +44,7 @@ def test_a_fill_is_complete_and_correct(berth: Any, trace: Path, tmp_path: Path)
     assert figures["unexplained"] == 0
     assert figures["violations"] == []
     assert 0.9 < figures["allocated"] <= 1.0
+    assert [law["name"] for law in figures["laws"] if law["not_judged"]] == ["I1c", "I1d"], "no koordlet runs here"
     assert {"nats-server", "placement-solver", "placement-solver-1"} <= {row["process"] for row in figures["processes"]}
     assert berth.left_behind() == []
 

@@ -12,10 +12,11 @@ from berth.cli.demo.grants import grants_of, percent_held, shared_minor
 from berth.cli.errors import CliError
 from berth.cli.load.pods import Fate
 from berth.cli.replay import load
-from berth.cli.replay.figures import figures_of, gpu_percent, percentile, sustained_rate
+from berth.cli.replay.figures import figures_of, gpu_percent, laws_of, percentile, sustained_rate
 from berth.cli.replay.report import report
 from berth.cli.replay.settings import Wish, trace_folder
 from berth.contracts import names
+from berth.invariants import World, check
 
 
 def held(*grants: tuple[int, int]) -> dict[str, str]:
@@ -66,6 +67,16 @@ def test_figures_of_a_small_fill() -> None:
     told = "\n".join(report(found))
     assert "60.00 %" in told
     assert "INCOMPLETE" in told
+
+
+def test_a_law_that_was_not_judged_is_not_called_kept_and_ends_well() -> None:
+    found = figures_of({"d/a": Fate(sent=0.0, bound=1.0, node="n")}, trace="t", nodes=1, gpus=4)
+    found.laws = laws_of(check(World.of()))
+    lines = report(found)
+    at = lines.index("  -        No node reports a device in use beyond a whole.")
+    assert lines[at + 1] == "           not judged: no node reports devices in use"
+    assert "  ok       No node holds more than it offers." in lines
+    assert found.good
 
 
 def test_a_shared_minor_is_found_with_the_pod_that_was_asked_for() -> None:

@@ -93,6 +93,17 @@ def test_node_reports_are_summed() -> None:
     assert check_of(holds=[*two, NodeHold("n1", "gpu", 0, "u3", 1)]) == ["I1c"]
 
 
+def test_without_node_reports_nothing_is_said_of_them() -> None:
+    def unjudged(*holds: NodeHold) -> list[str]:
+        report = check(World.of(pods=[on_gpu("a", 0, 100)], holds=holds))
+        assert not {result.name for result in report.broken if result.not_judged}
+        return [result.name for result in report.results if result.not_judged]
+
+    assert unjudged() == ["I1c", "I1d"]
+    assert unjudged(NodeHold("n1", "gpu", 0, "uid-a")) == []
+    assert unjudged(NodeHold("n1", "gpu", 1, "uid-a"), NodeHold("n1", "gpu", 1, "uid-b")) == []
+
+
 # --- I1d --------------------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from tests.libs.invariants.worlds import check_of, ledger, pod
 
 from berth.contracts import subjects
 from berth.invariants import INVARIANTS, World, check
+from berth.invariants.report import result_of
 
 
 def test_an_empty_world_breaks_nothing() -> None:
@@ -26,6 +27,19 @@ def test_evidence_is_bounded_and_printed() -> None:
     lines = report.lines()
     assert any(line.startswith("BROKEN I5") for line in lines)
     assert any(line.startswith("ok     I1:") for line in lines)
+
+
+def test_what_could_not_be_judged_is_neither_kept_nor_broken() -> None:
+    report = check(World.of())
+    lines = report.lines()
+    assert report.ok
+    at = next(index for index, line in enumerate(lines) if line.startswith("-      I1c: "))
+    assert lines[at + 1] == "         not judged: no node reports devices in use"
+
+
+def test_what_is_broken_was_judged() -> None:
+    assert result_of("I1c", "", ["twice"], not_judged="nobody looked").not_judged == ""
+    assert result_of("I1c", "", [], not_judged="nobody looked").not_judged == "nobody looked"
 
 
 @pytest.mark.parametrize("bad", [{}, {"metadata": 3}, {"metadata": {"name": "x"}, "spec": {"nodeName": 5}}])

@@ -1,14 +1,18 @@
-"""Everything that was promised, checked from outside: API objects, ledger and STATE against each other."""
+"""Everything that was promised, checked from outside: API objects, ledger, STATE and nodes' reports together."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, Protocol
 
+from berth.auditor.core.reports import holds_of
 from berth.bus import Bus, Entry
 from berth.cli.errors import EXIT_BAD, CliError
-from berth.contracts import buckets
+from berth.contracts import buckets, kube
 from berth.invariants import Report, World, check
+from berth.invariants.facts import ENDED
+from berth.invariants.world import read_objects
 from berth.kube import resources
 
 READ_TIMEOUT_S = 60.0
@@ -89,4 +93,7 @@ async def _look(api: Objects, bus: Bus) -> Report:
         pod_groups=await items(resources.POD_GROUPS),
         reservations=await items(resources.RESERVATIONS),
     )
-    return check(world)
+    reports = read_objects(await items(resources.NODE_METRICS), kube.NodeMetric, world.unreadable)
+    # A report is some seconds old, and may name a pod beside the one that was given its device after it had ended.
+    holds = holds_of(reports, [pod for pod in world.pods if pod.status.phase not in ENDED])
+    return check(replace(world, holds=holds))

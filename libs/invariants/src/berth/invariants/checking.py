@@ -40,7 +40,14 @@ _FINDERS: Final[dict[str, Callable[[Facts], Iterable[Finding]]]] = {
     "I10": reservations.wrong_users,
     "I10b": reservations.given_away,
 }
+_BY_REPORTS: Final = frozenset({"I1c", "I1d"})
+NO_REPORTS: Final = "no node reports devices in use"
 INVARIANTS: Final = tuple(Invariant(*PROMISES[name], find) for name, find in _FINDERS.items())
+
+
+def not_judged(name: str, world: World) -> str:
+    """What this world lacks to judge this promise by; empty when it can be judged."""
+    return NO_REPORTS if name in _BY_REPORTS and not world.holds else ""
 
 
 def check(world: World) -> Report:
@@ -48,7 +55,13 @@ def check(world: World) -> Report:
     facts = Facts(world)
     return Report(
         [
-            result_of(each.name, each.sentence, [finding.text for finding in each.find(facts)], each.title)
+            result_of(
+                each.name,
+                each.sentence,
+                [finding.text for finding in each.find(facts)],
+                each.title,
+                not_judged(each.name, world),
+            )
             for each in INVARIANTS
         ]
     )

@@ -18,13 +18,17 @@ class Finding(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One invariant. `evidence` names what breaks it, at most `EVIDENCE_MAX` cases and a count of the rest."""
+    """One invariant. `evidence` names what breaks it, at most `EVIDENCE_MAX` cases and a count of the rest.
+
+    `not_judged` says what was missing to judge it: nothing breaks it then, but neither is it known to hold.
+    """
 
     name: str
     sentence: str
     ok: bool
     evidence: tuple[str, ...] = ()
     title: str = ""
+    not_judged: str = ""
 
 
 class Report(NamedTuple):
@@ -34,7 +38,7 @@ class Report(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Everything holds."""
+        """Nothing is broken."""
         return all(result.ok for result in self.results)
 
     @property
@@ -46,14 +50,16 @@ class Report(NamedTuple):
         """For people: a line per invariant, its evidence indented below."""
         lines = []
         for result in self.results:
-            lines.append(f"{'ok    ' if result.ok else 'BROKEN'} {result.name}: {result.sentence}")
+            word = "BROKEN" if not result.ok else "-" if result.not_judged else "ok"
+            lines.append(f"{word:<6} {result.name}: {result.sentence}")
+            lines += [f"         not judged: {result.not_judged}"] if result.not_judged else []
             lines += [f"         {text}" for text in result.evidence]
         return lines
 
 
-def result_of(name: str, sentence: str, evidence: list[str], title: str = "") -> Result:
-    """A result from what was found; nothing found means that it holds."""
+def result_of(name: str, sentence: str, evidence: list[str], title: str = "", not_judged: str = "") -> Result:
+    """A result from what was found; nothing found means that it holds, unless it could not be judged."""
     shown = evidence[:EVIDENCE_MAX]
     if len(evidence) > EVIDENCE_MAX:
         shown.append(f"and {len(evidence) - EVIDENCE_MAX} more")
-    return Result(name, sentence, not evidence, tuple(shown), title)
+    return Result(name, sentence, not evidence, tuple(shown), title, "" if evidence else not_judged)

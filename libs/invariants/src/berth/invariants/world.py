@@ -78,12 +78,12 @@ class World:
         """
         unreadable: list[str] = []
         return cls(
-            pods=_read(pods, kube.Pod, unreadable),
-            nodes=_read(nodes, kube.Node, unreadable),
-            devices=_read(devices, kube.Device, unreadable),
-            quotas=_read(quotas, kube.ElasticQuota, unreadable),
-            pod_groups=_read(pod_groups, kube.PodGroup, unreadable),
-            reservations=_read(reservations, kube.Reservation, unreadable),
+            pods=read_objects(pods, kube.Pod, unreadable),
+            nodes=read_objects(nodes, kube.Node, unreadable),
+            devices=read_objects(devices, kube.Device, unreadable),
+            quotas=read_objects(quotas, kube.ElasticQuota, unreadable),
+            pod_groups=read_objects(pod_groups, kube.PodGroup, unreadable),
+            reservations=read_objects(reservations, kube.Reservation, unreadable),
             ledger=ledger_view or _fold(ledger or {}, unreadable),
             holds=list(holds),
             schedulers=frozenset(schedulers),
@@ -94,7 +94,8 @@ class World:
         )
 
 
-def _read(objects: Objects, kind: type[T], unreadable: list[str]) -> list[T]:
+def read_objects(objects: Objects, kind: type[T], unreadable: list[str]) -> list[T]:
+    """Objects as partial views; those that cannot be read are left out and named in `unreadable`."""
     found: list[T] = []
     for position, each in enumerate(objects):
         if isinstance(each, kind):

@@ -15,17 +15,21 @@ from berth.invariants import Report
 
 
 class Law(msgspec.Struct, kw_only=True):
-    """A promise that was checked, and what breaks it."""
+    """A promise that was checked, and what breaks it, or what was missing to judge it by."""
 
     name: str
     sentence: str
     ok: bool
     evidence: list[str] = []
+    not_judged: str = ""
 
 
 def laws_of(report: Report) -> list[Law]:
     """The promises of a report."""
-    return [Law(name=r.name, sentence=r.sentence, ok=r.ok, evidence=list(r.evidence)) for r in report.results]
+    return [
+        Law(name=r.name, sentence=r.sentence, ok=r.ok, evidence=list(r.evidence), not_judged=r.not_judged)
+        for r in report.results
+    ]
 
 
 class Figures(msgspec.Struct, kw_only=True):

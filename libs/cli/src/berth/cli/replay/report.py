@@ -45,9 +45,11 @@ def mark(is_good: bool, otherwise: str) -> str:
 
 
 def laws(checked: Sequence[Law]) -> list[str]:
-    """One line per law, and what breaks it."""
+    """One line per law, and what breaks it or why it could not be judged."""
     lines = []
     for law in checked:
-        lines.append(f"  {mark(law.ok, 'BROKEN')}  {fitted(law.sentence, WIDTH_MAX - 11)}")
+        word = painted(f"{'-':<7}", "yellow") if law.not_judged else mark(law.ok, "BROKEN")
+        lines.append(f"  {word}  {fitted(law.sentence, WIDTH_MAX - 11)}")
+        lines += [fitted(f"           not judged: {law.not_judged}")] if law.not_judged else []
         lines += [fitted(f"           {text}") for text in law.evidence]
     return lines

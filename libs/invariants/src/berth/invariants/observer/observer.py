@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from berth.contracts import names
-from berth.invariants.checking import INVARIANTS
+from berth.invariants.checking import INVARIANTS, not_judged
 from berth.invariants.facts import Facts
 from berth.invariants.log import LogEntry, folded_otherwise, state_hash
 from berth.invariants.observer.binds import judge_bind, judge_change, judge_reserved
@@ -215,15 +215,16 @@ class Observer:
         texts: dict[str, list[str]] = {name: [] for name in PROMISES}
         for violation in self.verdicts.found:
             texts[violation.promise].append(str(violation))
-        facts = Facts(self.world(quiet=quiet, holds=holds))
+        world = self.world(quiet=quiet, holds=holds)
+        facts = Facts(world)
         for invariant in INVARIANTS:
             texts[invariant.name] += [f"at the end: {finding.text}" for finding in invariant.find(facts)]
         if self.log is not None:
             texts["I7"] += [finding.text for finding in folded_otherwise(self.log, self.view)]
         return Report(
             [
-                result_of(promise.name, promise.sentence, texts[promise.name], promise.title)
-                for promise in PROMISES.values()
+                result_of(name, promise.sentence, texts[name], promise.title, not_judged(name, world))
+                for name, promise in PROMISES.items()
             ]
         )
 
