@@ -108,6 +108,7 @@ def _run(
     if replicas.get(NODE_AGENT):
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-node-")))
         machine = Machine(folder, _chance(seed, "machine"), temper.end_s)
+        stack.callback(machine.close)
         strikes = sorted([*strikes, *agent_faults(_chance(seed, "faults of the agent"), temper.end_s)])
     stand = build(seed, manifests, replicas, log_level=level, specs=temper.specs(SPECS), machine=machine)
     stack.callback(stand.world.close)

@@ -15,6 +15,7 @@ import contextvars
 import traceback
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import msgspec
@@ -92,6 +93,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._base = contextvars.copy_context()
         self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
         self._grave: list[asyncio.Task[Any]] = []
+        self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]  # without a frame
 
     def __repr__(self) -> str:
         return f"<SimLoop {self.name}{' dead' if self.dead else ''}>"
@@ -149,10 +151,6 @@ class SimLoop(asyncio.AbstractEventLoop):
         return timer
 
     # --- tasks and futures --------------------------------------------------------------------------------------------
-
-    def create_future(self) -> asyncio.Future[Any]:
-        """asyncio's."""
-        return asyncio.Future(loop=self)
 
     def create_task(  # type: ignore[override]
         self,
