@@ -118,6 +118,28 @@ async def test_a_message_that_was_acknowledged_here_and_never_read_is_compared_t
     assert view.resets == (1 if is_lost else 0)
 
 
+async def test_what_is_acknowledged_here_while_the_histories_are_compared_ends_nothing(
+    bus: Bus, nats_server: NatsServer, spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = View()
+    follower = bus.follow(LEDGER, view)
+    spawn(follower.run())
+    await put_all(bus, ["a", "b"])
+    await eventually(lambda: set(view.values) == {"a", "b"} and follower.attached.is_set())
+    ask = jetstream.message_at
+
+    async def meanwhile(*asked: Any) -> Any:
+        found = await ask(*asked)
+        follower.witness(await put(bus, "own", b"1"), f"$KV.{LEDGER}.own", b"1")
+        return None if asked[-1] > 1 else found  # the newest was replaced: another one is asked for
+
+    with monkeypatch.context() as patched:
+        patched.setattr(jetstream, "message_at", meanwhile)
+        follower.begin_again("a test")
+        await eventually(lambda: "own" in view.values and follower.attached.is_set())
+    assert (set(view.values), view.resets) == ({"a", "b", "own"}, 0)
+
+
 @pytest.mark.parametrize("restarted", [True, False])
 async def test_where_all_that_is_known_was_replaced_only_a_server_that_ran_on_is_trusted(
     bus: Bus, nats_server: NatsServer, spawn, restarted: bool

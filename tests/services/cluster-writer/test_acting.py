@@ -75,6 +75,27 @@ async def test_a_plan_that_is_read_before_the_raise_of_its_epoch_returns_begins(
     assert (bench.raised, bench.binds.began) == ([1, 2], ["a"])
 
 
+async def test_an_epoch_that_is_lost_before_it_is_read_is_raised_again(bench, monkeypatch):
+    """Written, acknowledged and noted in the Lease: nobody will ever read it."""
+    monkeypatch.setattr("berth.cluster_writer.acting.LOOK_EVERY_S", 0.0)
+    raise_epoch = bench.epochs.raise_epoch
+
+    async def in_vain(known, reason):
+        bench.epochs.raise_epoch = raise_epoch
+        await bench.lease.remember(epoch=known + 1, plan="", seen=bench.lease.record)
+        bench.acting.wake.set()
+        return known + 1
+
+    bench.epochs.raise_epoch = in_vain
+    bench.acting.suspected_loss = "a test"
+    async with asyncio.timeout(10):
+        await bench.turn(2)
+    assert bench.raised == [1, 2, 3]
+    bench.plan("p1", "a")
+    await bench.turn()
+    assert bench.binds.began == ["a"]
+
+
 async def test_an_idle_writer_notices_that_the_bucket_is_gone(bench):
     bench.leader.error = ApiError(10059, "stream not found")
     bench.acting._looked_at = float("-inf")

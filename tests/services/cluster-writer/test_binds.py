@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from berth.cluster_writer.binds import REPEAT_PAUSE_MAX_S
 from berth.contracts import names, subjects
 from berth.contracts.ledger import Allocation, DeviceGrant
 from berth.kube.answer import Answer
@@ -30,6 +31,23 @@ async def test_an_unknown_outcome_is_repeated_until_it_is_known(desk, status):
     await desk.over()
     assert desk.node_of() == "n"
     assert desk.withdrawn == []
+
+
+async def test_however_long_it_is_refused_a_bind_is_tried_again_every_few_seconds(desk, monkeypatch):
+    pauses = []
+    sleep = desk.binds._clock.sleep
+
+    async def noting(seconds):
+        pauses.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(desk.binds._clock, "sleep", noting)
+    desk.api.on("bind", *[lambda name: Answer(429)] * 40)
+    desk.begin()
+    await desk.over()
+    assert desk.node_of() == "n"
+    assert len(pauses) >= 40
+    assert max(pauses) <= REPEAT_PAUSE_MAX_S
 
 
 async def test_a_bind_whose_answer_was_lost_lands_once(desk, api):
