@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from typing import Any
 
+from tests.libs.bus.down import while_down
 from tests.libs.bus.test_contract_writes import LEDGER, refused
 
 from berth.bus import Bus
@@ -18,24 +18,11 @@ EXPECT = "Nats_Expected_Last_Subject_Sequence"
 
 
 async def lose(bus: Bus, server: NatsServer | LoopbackServer, saved: Any, count: int) -> None:
-    """Kill it and start it without the `count` newest messages; a real one on the store of before they came."""
-    server.kill()
-    await eventually(lambda: not bus.connected.is_set())
+    """Start it without the `count` newest messages; a real one on the store of before they came."""
     if isinstance(server, LoopbackServer):
-        server.nats.lose_tail(STREAM, count)
+        await while_down(bus, server, lambda: server.nats.lose_tail(STREAM, count))
     else:
-        server.restore_store(saved)
-    server.start()
-    await asyncio.wait_for(bus.connected.wait(), 20)
-
-
-async def save(bus: Bus, server: NatsServer | LoopbackServer) -> Any:
-    server.kill()
-    await eventually(lambda: not bus.connected.is_set())
-    saved = server.save_store()
-    server.start()
-    await asyncio.wait_for(bus.connected.wait(), 20)
-    return saved
+        await while_down(bus, server, lambda: server.restore_store(saved))
 
 
 async def stored(raw: Any) -> tuple[dict[str, int], dict[int, tuple[str, bytes]]]:
@@ -59,7 +46,7 @@ async def test_what_the_lost_messages_had_replaced_is_there_again(
     await raw.put(LEDGER + "deleted", b"3")
     await raw.put(LEDGER + "twice", b"4")
     await raw.put(LEDGER + "changed", b"5")
-    saved, before = await save(bus, nats_server), await stored(raw)
+    saved, before = await while_down(bus, nats_server, nats_server.save_store), await stored(raw)
     assert list(before[1]) == [1, 3, 4, 5]
 
     await raw.put(LEDGER + "new", b"6", Nats_Msg_Id="n")
@@ -79,7 +66,7 @@ async def test_a_server_without_its_newest_messages_gives_their_sequences_again(
     raw: Any, bus: Bus, nats_server: NatsServer | LoopbackServer
 ) -> None:
     await raw.put(LEDGER + "a", b"1", Nats_Msg_Id="kept")
-    saved = await save(bus, nats_server)
+    saved = await while_down(bus, nats_server, nats_server.save_store)
     await raw.put(LEDGER + "a", b"2", Nats_Msg_Id="lost")
     await raw.put(LEDGER + "b", b"3")
     await lose(bus, nats_server, saved, 2)
@@ -97,7 +84,7 @@ async def test_a_consumer_goes_on_at_the_messages_that_take_the_place_of_the_los
     await raw.put(LEDGER + "a", b"1")
     made = await raw.api(f"CONSUMER.DURABLE.CREATE.{STREAM}.d", {"stream_name": STREAM, "config": config})
     assert "error" not in made
-    saved = await save(bus, nats_server)
+    saved = await while_down(bus, nats_server, nats_server.save_store)
     await raw.put(LEDGER + "b", b"2")
     await lose(bus, nats_server, saved, 1)
     assert (await raw.api(f"CONSUMER.INFO.{STREAM}.d"))["num_pending"] == 1

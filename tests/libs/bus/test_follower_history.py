@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from tests.libs.bus.down import while_down
 
 from berth.bus import Bus, jetstream
 from berth.bus.errors import BusError
@@ -40,6 +41,16 @@ async def put_all(bus: Bus, keys: Iterable[str]) -> None:
         await put(bus, key, b"1")
 
 
+async def following(bus: Bus, spawn: Any, *keys: str) -> tuple[View, Follower]:
+    """A follower that has read these keys."""
+    view = View()
+    follower = bus.follow(LEDGER, view)
+    spawn(follower.run())
+    await put_all(bus, keys)
+    await eventually(lambda: set(view.values) == set(keys) and follower.attached.is_set())
+    return view, follower
+
+
 def hold(follower: Follower) -> asyncio.Event:
     """From now on it comes back only once the event is set."""
     may_go_on, attach = asyncio.Event(), follower._attach
@@ -50,24 +61,6 @@ def hold(follower: Follower) -> asyncio.Event:
 
     follower._attach = wait_and_attach  # type: ignore[method-assign]
     return may_go_on
-
-
-async def save(bus: Bus, server: NatsServer) -> Any:
-    """A copy of the store, made while the server is down."""
-    server.kill()
-    await eventually(lambda: not bus.connected.is_set())
-    saved = server.save_store()
-    server.start()
-    await asyncio.wait_for(bus.connected.wait(), 20)
-    return saved
-
-
-async def lose_tail(bus: Bus, server: NatsServer, saved: Any) -> None:
-    server.kill()
-    await eventually(lambda: not bus.connected.is_set())
-    server.restore_store(saved)
-    server.start()
-    await asyncio.wait_for(bus.connected.wait(), 20)
 
 
 @pytest.mark.parametrize(
@@ -84,11 +77,11 @@ async def test_a_stream_that_lost_its_tail_and_went_on_starts_the_view_over(
     follower = bus.follow(LEDGER, view)
     spawn(follower.run())
     await put_all(bus, ["kept"])
-    saved = await save(bus, nats_server)
+    saved = await while_down(bus, nats_server, nats_server.save_store)
     await put_all(bus, ["lost.0", "lost.1"])
     await eventually(lambda: set(view.values) == {"kept", "lost.0", "lost.1"})
     may_go_on = hold(follower)
-    await lose_tail(bus, nats_server, saved)
+    await while_down(bus, nats_server, lambda: nats_server.restore_store(saved))
     await put_all(bus, late)
     may_go_on.set()
     await eventually(lambda: set(view.values) == {"kept", *late})
@@ -103,12 +96,12 @@ async def test_a_message_that_was_acknowledged_here_and_never_read_is_compared_t
     follower = bus.follow(LEDGER, view, keys="kept.>")
     spawn(follower.run())
     await put_all(bus, ["kept.a"])
-    saved = await save(bus, nats_server)
+    saved = await while_down(bus, nats_server, nats_server.save_store)
     follower.witness(await put(bus, "own", b"1"), f"$KV.{LEDGER}.own", b"1")
     await eventually(lambda: set(view.values) == {"kept.a"} and follower.attached.is_set())
     may_go_on = hold(follower)
     if is_lost:
-        await lose_tail(bus, nats_server, saved)
+        await while_down(bus, nats_server, lambda: nats_server.restore_store(saved))
     else:
         nats_server.restart()
         await eventually(lambda: not follower.attached.is_set())
@@ -121,11 +114,7 @@ async def test_a_message_that_was_acknowledged_here_and_never_read_is_compared_t
 async def test_what_is_acknowledged_here_while_the_histories_are_compared_ends_nothing(
     bus: Bus, nats_server: NatsServer, spawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = View()
-    follower = bus.follow(LEDGER, view)
-    spawn(follower.run())
-    await put_all(bus, ["a", "b"])
-    await eventually(lambda: set(view.values) == {"a", "b"} and follower.attached.is_set())
+    view, follower = await following(bus, spawn, "a", "b")
     ask = jetstream.message_at
 
     async def meanwhile(*asked: Any) -> Any:
@@ -144,11 +133,7 @@ async def test_what_is_acknowledged_here_while_the_histories_are_compared_ends_n
 async def test_where_all_that_is_known_was_replaced_only_a_server_that_ran_on_is_trusted(
     bus: Bus, nats_server: NatsServer, spawn, restarted: bool
 ) -> None:
-    view = View()
-    follower = bus.follow(LEDGER, view)
-    spawn(follower.run())
-    await put(bus, "a", b"1")
-    await eventually(lambda: view.values == {"a": b"1"} and follower.attached.is_set())
+    view, follower = await following(bus, spawn, "a")
     may_go_on = hold(follower)
     if restarted:
         nats_server.restart()
@@ -164,11 +149,7 @@ async def test_where_all_that_is_known_was_replaced_only_a_server_that_ran_on_is
 async def test_a_server_that_ran_on_is_trusted_though_the_newest_message_was_replaced(
     bus: Bus, nats_server: NatsServer, spawn
 ) -> None:
-    view = View()
-    follower = bus.follow(LEDGER, view)
-    spawn(follower.run())
-    await put_all(bus, ["a", "b"])
-    await eventually(lambda: set(view.values) == {"a", "b"} and follower.attached.is_set())
+    view, follower = await following(bus, spawn, "a", "b")
     may_go_on = hold(follower)
     follower.begin_again("a test")
     await eventually(lambda: follower._subscription is None, what="it is cut off")
