@@ -19,7 +19,7 @@ from msgspec import inspect
 from berth.contracts.base import Message
 from berth.contracts.catalogue import CHANNELS
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 
 FOLDER = Path(__file__).parent / "recorded"
 MESSAGES: dict[str, type[msgspec.Struct]] = {channel.tag: channel.message for channel in CHANNELS}
@@ -45,7 +45,7 @@ def losses(recorded: dict[str, Any], kind: type[msgspec.Struct]) -> list[str]:
     """What a reader of this type no longer understands of a recorded message."""
     try:
         message = decode(json.dumps(recorded).encode(), kind)
-    except Broken as error:
+    except InvalidMessage as error:
         return [str(error)]
     return list(_differences(recorded, json.loads(encode(message)), ""))
 

@@ -24,7 +24,7 @@ def told(message: str) -> Entry:
 
 def test_what_can_never_be_handled_is_told_and_what_cannot_be_now_is_not() -> None:
     logged = [
-        told("writer: dead letter: cmd.refuse: NotNowError after 8 deliveries"),
+        told("writer: dead letter: cmd.refuse: RetryLaterError after 8 deliveries"),
         told("writer: dead letter: cmd.refuse: delivered 9 times"),
         told("writer: dead letter: cmd.refuse: reasons: too large"),
     ]
@@ -47,7 +47,7 @@ def test_what_faults_explain_takes_no_place_of_what_they_do_not() -> None:
     with closing(stand.world), stand.journal as journal:
         log = logging.getLogger("berth.any")
         for number in range(ERRORS_MAX + 1):
-            log.error("writer: dead letter: cmd.%d: NotNowError after 8 deliveries", number)
+            log.error("writer: dead letter: cmd.%d: RetryLaterError after 8 deliveries", number)
         log.error("writer: cannot handle cmd.refuse (delivery 1)")
     assert len(odd_errors(journal.errors)) == 1
 

@@ -3,7 +3,7 @@
 import pytest
 
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.node_qos_enforcer.store import BYTES_MAX, StrategyFile
 
@@ -62,7 +62,7 @@ def test_without_a_path_nothing_is_kept():
 def test_a_file_of_no_use_says_why(tmp_path, data, words):
     path = tmp_path / "strategy.json"
     path.write_bytes(data)
-    with pytest.raises(Broken, match=words):
+    with pytest.raises(InvalidMessage, match=words):
         StrategyFile(str(path), "n").load()
 
 

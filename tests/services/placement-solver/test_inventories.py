@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from berth.contracts import subjects
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Device
 from berth.placement_solver.core.explain import UNCOUNTED
@@ -180,7 +180,7 @@ def test_a_node_without_a_report_is_not_waited_for(run: Any) -> None:
 
 
 def test_a_report_under_another_name_is_left_out(run: Any) -> None:
-    with pytest.raises(Broken, match="name"):
+    with pytest.raises(InvalidMessage, match="name"):
         run.state(subjects.named_key("device", "n"), Device(name="another", uid="d", version=run.version + 9))
     assert told(run) == []
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Decision, Epoch, Plan, PlanStatus
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.shards import owner
@@ -132,9 +132,9 @@ def test_a_decision_on_an_unread_pod_holds_its_room_after_a_reset(run: Any) -> N
 
 def test_a_malformed_message_is_broken_and_changes_nothing(run: Any) -> None:
     for key in ("pod.default.p", "node.n1", "podgroup.default.g", "reservation.r"):
-        with pytest.raises(Broken):
+        with pytest.raises(InvalidMessage):
             run.picture.read_state(key, b"{", deleted=False, gap=False, trace=None)
-    with pytest.raises((Broken, ValueError)):
+    with pytest.raises((InvalidMessage, ValueError)):
         run.picture.read_state("pod.only-one-part", b"{}", deleted=False, gap=False, trace=None)
     run.pod(pod("p"))
     assert run.nodes_of(run.round()) == {"p": "n1"}

@@ -19,7 +19,7 @@ from berth.cluster_writer.settings import Settings
 from berth.cluster_writer.shell import main
 from berth.contracts import buckets, names, subjects
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import PlacementBound
 from berth.runtime import Context
 from berth.simcluster import Fault, SimCluster
@@ -212,5 +212,5 @@ class World:
             self.bound.setdefault(event.obj.meta["name"], []).append((node, plan))
 
     async def _hear(self, message: Any) -> None:
-        with contextlib.suppress(Broken):
+        with contextlib.suppress(InvalidMessage):
             self.told.append(decode(message.data, PlacementBound))

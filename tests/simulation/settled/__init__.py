@@ -15,7 +15,7 @@ from tests.simulation import node_agent
 from tests.simulation.settled import devices, ended, quotas, reserved, shown
 from tests.simulation.stand import Stand
 
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.invariants.facts import Facts
 
 SHOWN: Final = 8
@@ -51,6 +51,6 @@ def _promised(promise: str, texts: Iterable[str]) -> list[str]:
     found: list[str] = []
     try:
         found.extend(f"{promise}: {text}" for text in texts)
-    except (Broken, msgspec.MsgspecError) as error:
+    except (InvalidMessage, msgspec.MsgspecError) as error:
         found.append(f"{promise}: a message cannot be read: {error}")
     return found if len(found) <= SHOWN else [*found[:SHOWN], f"{promise}: and {len(found) - SHOWN} more"]

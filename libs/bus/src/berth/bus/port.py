@@ -214,9 +214,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Handler = Callable[[Message], Awaitable[None]]
-"""Handles one message. Returning acknowledges it, `Broken` ends it as a dead letter, another exception tries again.
+"""Handles one message. Returning acknowledges it, `InvalidMessage` ends it as a dead letter, another exception tries again.
 
-`NotNow` says that the message is not at fault, which counts where a queue is patient (`BusPort.consume`).
+`RetryLater` says that the message is not at fault, which counts where a queue is patient (`BusPort.consume`).
 """
 Endpoint = Callable[[bytes], Awaitable[bytes]]
 """Answers one question."""

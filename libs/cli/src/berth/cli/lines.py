@@ -9,7 +9,7 @@ from typing import Any, cast
 from berth.contracts import event, names
 from berth.contracts.base import Reason
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import DeviceGrant
 
 PODS_SHOWN = 3
@@ -19,7 +19,7 @@ def event_line(data: bytes) -> str:
     """One event as one line; what cannot be read is said to be so, never raised."""
     try:
         message = decode(data, cast(Any, event.Event))
-    except Broken as error:
+    except InvalidMessage as error:
         return f"{'unreadable':<12}{error}"
     line: str = _LINES[type(message)](message)
     return line

@@ -10,7 +10,7 @@ import msgspec
 
 from berth.contracts import kube, names, state, subjects
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.invariants.pictures import Picture, picture_of_claims
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Claim, of_pod, of_reservation
@@ -115,7 +115,7 @@ def _fold(entries: Mapping[str, tuple[int, bytes]], unreadable: list[str]) -> Le
     for key, (sequence, value) in ordered:
         try:
             view.apply(key, value, False, sequence)
-        except (Broken, ValueError) as error:
+        except (InvalidMessage, ValueError) as error:
             unreadable.append(f"ledger key {key}: {error}")
     return view
 
@@ -131,5 +131,5 @@ def _believed(entries: Mapping[str, tuple[int, bytes]], unreadable: list[str]) -
                 reservation = decode(value, state.Reservation)
                 if reservation.node and reservation.phase not in FINISHED_PHASES:
                     yield of_reservation(reservation)
-        except Broken as error:
+        except InvalidMessage as error:
             unreadable.append(f"STATE key {key}: {error}")

@@ -21,7 +21,7 @@ from berth.cluster_writer.epochs import Epochs, LostLeaseError
 from berth.cluster_writer.picture import Picture
 from berth.contracts import subjects
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Epoch, Plan, PlanStatus
 from berth.kube.lease import KubeLease, Outcome
 from berth.runtime.clock import Clock
@@ -320,12 +320,12 @@ class Acting:
 def _epoch_of(stored: Stored | None) -> int | None:
     try:
         return decode(stored.value, Epoch).epoch if stored and not stored.deleted else None
-    except Broken:
+    except InvalidMessage:
         return None
 
 
 def _is_committed(stored: Stored | None) -> bool:
     try:
         return stored is not None and not stored.deleted and decode(stored.value, Plan).status is PlanStatus.COMMITTED
-    except Broken:
+    except InvalidMessage:
         return False

@@ -44,7 +44,7 @@ class Picture:
         self._live = True
 
     def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool) -> Name | None:
-        """Take in one message of STATE; the name of the pod or Reservation that it is about. Raises Broken."""
+        """Take in one message of STATE; the name of the pod or Reservation that it is about. Raises InvalidMessage."""
         if gap:
             for tracker in self.book.complete.values():
                 tracker.gap()
@@ -69,7 +69,7 @@ class Picture:
         return None
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> str:
-        """Take in one message of LEDGER; the plan whose entry it is, empty when it is none. Raises Broken."""
+        """Take in one message of LEDGER; the plan whose entry it is, empty when it is none. Raises InvalidMessage."""
         self.book.read_ledger(key, value, deleted, sequence)
         _, _, rest = key.partition(".")
         family, _, plan = rest.partition(".")

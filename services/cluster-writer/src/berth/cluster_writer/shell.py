@@ -17,7 +17,7 @@ from berth.cluster_writer.settings import Settings
 from berth.cluster_writer.telling import Telling
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import StatusAnswer
 from berth.kube.lease import KubeLease
 from berth.runtime.context import Context
@@ -43,7 +43,7 @@ class StateSink:
         """The next message."""
         try:
             name = self._picture.read_state(entry.key, entry.value, deleted=entry.deleted, gap=entry.gap)
-        except (Broken, ValueError) as error:
+        except (InvalidMessage, ValueError) as error:
             metrics.BROKEN_MESSAGES.labels(buckets.STATE).inc()
             self._log.warning("a message cannot be read and is left out", key=entry.key, error=str(error))
             return
@@ -77,7 +77,7 @@ class LedgerSink:
             plan = self._picture.read_ledger(entry.key, entry.value, entry.deleted, entry.sequence)
             if plan:
                 self._acting.plan_read(plan)
-        except (Broken, ValueError) as error:
+        except (InvalidMessage, ValueError) as error:
             metrics.BROKEN_MESSAGES.labels(buckets.LEDGER).inc()
             self._log.warning("a message cannot be read and is left out", key=entry.key, error=str(error))
         self._acting.wake.set()

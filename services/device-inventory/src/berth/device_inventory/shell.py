@@ -12,7 +12,7 @@ from berth.bus.port import OwnedPort
 from berth.contracts import buckets
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchNode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import NodeChanged, ObjectRefused
 from berth.contracts.question import StatusAnswer
 from berth.contracts.subjects import command_subject, event_subject, named_key, synced_key
@@ -92,13 +92,13 @@ class Shell:
         for name, outcome in outcomes:
             try:
                 self._publish(name, outcome)
-            except (Broken, ValueError) as error:  # a name or an inventory too large for the bus
+            except (InvalidMessage, ValueError) as error:  # a name or an inventory too large for the bus
                 self.context.log.error("inventory cannot be published", node=name[:253], error=str(error))
         for name, outcome in outcomes:
             try:
                 if outcome.patch is not None:
                     await self._ask(outcome.patch)
-            except (Broken, ValueError) as error:
+            except (InvalidMessage, ValueError) as error:
                 self.context.log.error("node cannot be patched", node=name[:253], error=str(error))
         await self.owned.room()
 

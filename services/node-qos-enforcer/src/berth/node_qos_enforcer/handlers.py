@@ -13,7 +13,7 @@ from berth.bus.port import Entry, OwnedPort
 from berth.contracts import state
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.slo import NodeSLO
 from berth.contracts.subjects import named_key
 from berth.node_qos_enforcer import figures
@@ -52,7 +52,7 @@ class NodeView:
             return
         try:
             self.facts = facts_of(decode(entry.value, state.Node))
-        except Broken as error:
+        except InvalidMessage as error:
             self.facts = NodeFacts(problems=(Problem(field=f"state.{self.key}", message=str(error)[:200]),))
 
     def end(self, sequence: int) -> None:
@@ -76,7 +76,7 @@ class StrategyView:
     problems: tuple[Problem, ...] = ()
 
     def restore(self, message: NodeSLO) -> None:
-        """Take the strategy of a former life. Raises Broken."""
+        """Take the strategy of a former life. Raises InvalidMessage."""
         self.strategy, self.source, self.message = strategy_of(message.cpu_suppress), "file", message
 
     def reset(self) -> None:
@@ -93,7 +93,7 @@ class StrategyView:
             message = decode(entry.value, NodeSLO)
             self.strategy = strategy_of(message.cpu_suppress)
             self.source, self.message, self.problems = "bus", message, ()
-        except Broken as error:
+        except InvalidMessage as error:
             self.problems = (Problem(field=f"slo.{self.key}", message=str(error)[:200]),)
 
     def end(self, sequence: int) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from berth.contracts import buckets
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import StatusAnswer
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.malformed import Malformed
@@ -91,7 +91,7 @@ def _restore(ctx: Context[Settings], file: StrategyFile, picture: Picture) -> No
         kept = file.load()
         if kept is not None:
             picture.strategies.restore(kept)
-    except (Broken, OSError) as error:
+    except (InvalidMessage, OSError) as error:
         ctx.log.warning("cannot use the strategy of before", file=ctx.settings.strategy_file, error=str(error))
 
 

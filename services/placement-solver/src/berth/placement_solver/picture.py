@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from berth.contracts import subjects
 from berth.contracts.base import Reason
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedRoom
@@ -100,7 +100,7 @@ class Picture:
         self._look_at_unread()
 
     def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool, trace: str | None) -> None:
-        """Take in one message of STATE. Raises Broken for a malformed one."""
+        """Take in one message of STATE. Raises InvalidMessage for a malformed one."""
         if gap:
             for tracker in self._trackers.values():
                 tracker.gap()
@@ -321,7 +321,7 @@ class Picture:
         """Only how new it is: INVENTORY says what it comes to."""
         device = None if deleted else decode(value, Device)
         if device is not None and device.name != node:
-            raise Broken("name", "is not the name in the key")
+            raise InvalidMessage("name", "is not the name in the key")
         self.inventories.see(node, None if device is None else device.version)
         self._count_devices(node)
 

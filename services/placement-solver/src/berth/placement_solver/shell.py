@@ -15,7 +15,7 @@ import numpy as np
 from berth.bus.port import BusPort, Entry
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import StatusAnswer, WhyQuestion
 from berth.placement_solver import metrics
 from berth.placement_solver.core.verify import Verifier
@@ -69,7 +69,7 @@ class ViewSink:
         """The next message."""
         try:
             self._apply(entry)
-        except (Broken, ValueError) as error:
+        except (InvalidMessage, ValueError) as error:
             metrics.BROKEN_MESSAGES.labels(self._bucket).inc()
             self._log("a message cannot be read and is left out", bucket=self._bucket, key=entry.key, error=str(error))
         self._wake()

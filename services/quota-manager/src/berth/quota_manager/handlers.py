@@ -15,7 +15,7 @@ from berth.contracts import state
 from berth.contracts.base import Problem as WireProblem
 from berth.contracts.codec import decode
 from berth.contracts.command import PatchObject
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import ObjectRefused, QuotaChanged
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.subjects import event_subject, quota_key
@@ -87,7 +87,7 @@ class StateSink:
         else:
             try:
                 reader(entry.key, entry.value)
-            except Broken:
+            except InvalidMessage:
                 self.broken += 1
         if self._is_at_end:
             self._on_news()
@@ -152,7 +152,7 @@ class ShelfSink:
         if not entry.deleted:
             try:
                 message = decode(entry.value, QuotaGroup)
-            except Broken:
+            except InvalidMessage:
                 message = None
         if message is None and entry.key in self._shelf.messages:
             # An echo of an older write may have hidden that the group, which is back, has to be written again.

@@ -10,7 +10,7 @@ from berth.contracts import buckets, subjects
 from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchObject
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import ObjectRefused, ReservationChanged
 from berth.contracts.question import StatusAnswer
 from berth.contracts.state import Reservation
@@ -102,7 +102,7 @@ class Shell:
                     break  # STATE began anew while a command waited for its place in the queue
                 try:
                     await self._decide(name)
-                except (Broken, ValueError) as error:
+                except (InvalidMessage, ValueError) as error:
                     self.context.log.error("a reservation cannot be published", name=name[:253], error=str(error))
             await self.owned.room()
 

@@ -13,7 +13,7 @@ from berth.contracts import buckets
 from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.command import ApplyObject
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import ObjectRefused
 from berth.contracts.question import StatusAnswer
 from berth.contracts.subjects import command_subject, event_subject, named_key
@@ -86,7 +86,7 @@ class Shell:
             for name, outcome in outcomes:
                 try:
                     await self._carry_out(name, outcome)
-                except (Broken, ValueError) as error:  # a name or a strategy too large for the bus
+                except (InvalidMessage, ValueError) as error:  # a name or a strategy too large for the bus
                     self.context.log.error("strategy cannot be published", node=name[:253], error=str(error))
                 del open_ones[name]
         finally:

@@ -15,7 +15,7 @@ from berth.cli.output import columns, wrapped
 from berth.cli.stack.services import SERVICES
 from berth.cli.way import Way
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.subjects import question_subject
 
@@ -40,7 +40,7 @@ async def ask_status(bus: Bus) -> dict[str, list[StatusAnswer]]:
             for raw in await bus.ask_all(question_subject(service, "status"), question, wait_s=wait_s):
                 try:
                     answers.append(decode(raw, StatusAnswer))
-                except Broken:
+                except InvalidMessage:
                     continue  # an instance of another version; it counts as missing
         return sorted(answers, key=lambda answer: answer.instance)
 

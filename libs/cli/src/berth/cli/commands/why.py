@@ -11,7 +11,7 @@ from berth.cli.lines import devices_text, reason_line
 from berth.cli.output import wrapped
 from berth.cli.way import Way
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.subjects import question_subject
 
@@ -41,7 +41,7 @@ async def ask_why(bus: Bus, namespace: str, name: str) -> WhyAnswer | None:
         for raw in await bus.ask_all(SUBJECT, question, wait_s=wait_s):
             try:
                 answers.append(decode(raw, WhyAnswer))
-            except Broken:
+            except InvalidMessage:
                 continue  # a solver of another version
         if answers:
             break

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from berth.contracts import names
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.invariants.facts import dumped
 from berth.invariants.log import LogEntry
@@ -142,7 +142,7 @@ class LedgerWatch:
     def _apply(self, key: str, value: bytes, deleted: bool, sequence: int) -> Change | None:
         try:
             return self.view.apply(key, value, deleted, sequence)
-        except (Broken, ValueError) as error:
+        except (InvalidMessage, ValueError) as error:
             self._verdicts.add("I0", f"ledger {key}", f"ledger key {key} cannot be read: {error}")
             return None
 

@@ -24,7 +24,7 @@ DENIED_KEPT = 1000
 _DENIED = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"', re.IGNORECASE)
 
 
-class Complaints:
+class ConnectionErrors:
     """Hears every error of a client that does not end its connection."""
 
     def __init__(self, replies: Replies) -> None:

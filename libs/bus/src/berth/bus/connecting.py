@@ -1,6 +1,6 @@
 """From addresses and credentials to a connected client, and to its end.
 
-Dialing never gives up. Credentials are read anew for every try, so that a file mended meanwhile is enough.
+Connecting never gives up. Credentials are read anew for every try, so that a file mended meanwhile is enough.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PING_INTERVAL_S = 5
 RECONNECT_FIRST_S = 0.02
 
 
-class Dialer:
+class Connector:
     """Makes one client after the other. `on_error` and `on_lost` hear from each of them."""
 
     def __init__(
