@@ -65,4 +65,4 @@ class Ended(NamedTuple):
     answer: Answer
 
 
-Happening = Began | Seen[T] | Finished | Changed[T] | Deleted[T] | Bookmark | Malformed | Refused
+WatchEvent = Began | Seen[T] | Finished | Changed[T] | Deleted[T] | Bookmark | Malformed | Refused
