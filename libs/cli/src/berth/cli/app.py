@@ -10,8 +10,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from berth.cli.bus_options import BusOptions
 from berth.cli.running import run
-from berth.cli.way import Way
 
 EXIT_CODES = """Exit codes: 0 all is well; 1 the answer is bad (a law broken, a pod not placed, a service missing);
 2 wrong usage, or nothing to connect to; 3 no room on the disk, or a bus that cannot carry Berth; 130 ended by Ctrl-C,
@@ -38,7 +38,7 @@ class BusFlags:
     nats_creds_file: Annotated[str, Parameter(help="Credentials file; else BERTH_NATS_CREDS_FILE.")] = ""
     nats_ca_file: Annotated[str, Parameter(help="Certificates to trust (TLS); else BERTH_NATS_CA_FILE.")] = ""
 
-    def given(self) -> Way:
+    def given(self) -> BusOptions:
         """Only what was given, by option."""
         return {f"--{name.replace('_', '-')}": value for name, value in asdict(self).items() if value}
 

@@ -12,7 +12,7 @@ from berth.cli.stack import janitor
 END_TIMEOUT_S = 5.0
 
 
-class Watchman:
+class ProcessMonitor:
     """Keeps a janitor posted. Without one (it cannot start) a run still cleans up after itself on ordinary ways out."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-Way = Mapping[str, str]
+BusOptions = Mapping[str, str]
 """Options of the bus that were given, with their values."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from berth.cli.errors import EXIT_NO_ROOM, EXIT_USAGE
+from berth.cli.errors import EXIT_DISK_FULL, EXIT_USAGE
 from berth.cli.stack.process import Process, StartError
 from berth.runtime.run import BUS_UNUSABLE, EXIT_BUS
 
@@ -25,7 +25,7 @@ _FULL_TEXTS = ("no space left on device", "disk quota exceeded")
 def unwritable(error: OSError) -> StartError:
     """What to say when the folder of the run cannot be written."""
     if error.errno in _FULL:
-        return StartError(f"no room on the disk below {tempfile.gettempdir()}: {HINT}", EXIT_NO_ROOM)
+        return StartError(f"no room on the disk below {tempfile.gettempdir()}: {HINT}", EXIT_DISK_FULL)
     return StartError(f"cannot write below {tempfile.gettempdir()}: {error}", EXIT_USAGE)
 
 
