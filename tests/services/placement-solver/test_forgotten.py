@@ -14,7 +14,7 @@ from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.kube import ControllerReference, LabelSelector, OwnerReference, ReservationOwner
 from berth.contracts.ledger import AccountStamp, Epoch
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.queue import BACKOFF_MAX_S, FLUSH_S
 from berth.placement_solver.optimiser import Answer
@@ -53,9 +53,9 @@ def placed_kept(**fields: Any) -> Reservation:
     return kept(phase="Available", node="n0", allocatable=AMOUNTS, **fields)
 
 
-def room_of(owners: list[ReservationOwner]) -> ReservedRoom:
+def room_of(owners: list[ReservationOwner]) -> ReservedCapacity:
     fields: dict[str, Any] = {"name": "r", "uid": "r", "revision": 1, "phase": "Available", "node": "n0"}
-    return ReservedRoom(**fields, amounts=AMOUNTS, owners=owners, usable=True)
+    return ReservedCapacity(**fields, amounts=AMOUNTS, owners=owners, usable=True)
 
 
 # --- room that a plan gives back --------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from berth.contracts import names
 from berth.contracts.kube import LabelSelector, ReservationOwner
 from berth.contracts.question import WhyQuestion
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.waits import WORKED_OUT_S
 from berth.placement_solver.why import answer
@@ -42,7 +42,7 @@ def available(run: Any, name: str = "r", *, is_published: bool = True) -> None:
         node="n1",
         allocatable=AMOUNTS,
     )
-    room = ReservedRoom(
+    room = ReservedCapacity(
         name=name, uid=name, revision=1, phase="Available", node="n1", amounts=AMOUNTS, owners=OWNERS, usable=True
     )
     run.reservation(seen, room if is_published else None)

@@ -10,7 +10,7 @@ from tests.services.turns import Turns
 from berth.contracts import buckets, names, state
 from berth.contracts.codec import decode
 from berth.contracts.kube import LabelSelector, ReservationOwner
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.subjects import named_key, pod_key
 from berth.reservation_manager.settings import Settings
 from berth.reservation_manager.shell import SERVICE, Shell, main
@@ -87,6 +87,6 @@ class World(ShellWorld[Settings]):
         self.version += 1
         self.put(named_key("node", name), state.Node(name=name, uid=name, version=self.version))
 
-    def room(self, name: str) -> ReservedRoom | None:
+    def room(self, name: str) -> ReservedCapacity | None:
         value = self.view.values.get(named_key("reservation", name))
-        return None if value is None else decode(value, ReservedRoom)
+        return None if value is None else decode(value, ReservedCapacity)

@@ -14,7 +14,7 @@ from tests.simulation.settled.held import SCHEDULING, messages, objects
 from tests.simulation.stand import Stand
 
 from berth.contracts import buckets, subjects
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.invariants.facts import ENDED, Facts, Seen, amounts_of
 from berth.resources.amounts import Amounts, add_into, without_zeros
 from berth.rules.durations import parse_duration_s
@@ -47,7 +47,7 @@ def reservations(stand: Stand) -> Iterator[str]:
 
 def rooms(stand: Stand, facts: Facts) -> Iterator[str]:
     """What RESERVATION and the objects' status say otherwise than it is."""
-    published = messages(stand.nats, buckets.RESERVATION, ReservedRoom)
+    published = messages(stand.nats, buckets.RESERVATION, ReservedCapacity)
     there = objects(stand, SCHEDULING, "reservations")
     users: dict[str, list[Seen]] = {}
     for seen in facts.pods.values():
@@ -75,7 +75,7 @@ def ends_at(obj: Obj) -> float:
     return min(ends, default=created_s + 86_400.0)
 
 
-def _room(name: str, obj: Obj, room: ReservedRoom) -> Iterator[str]:
+def _room(name: str, obj: Obj, room: ReservedCapacity) -> Iterator[str]:
     status = _status(obj)
     phase = status.get("phase") or "Pending"
     amounts = amounts_of(status.get("allocatable")) if phase == AVAILABLE else {}

@@ -72,7 +72,7 @@ CHANNELS = (
     Channel(state.Synced, buckets.STATE, "synced.<kind>", _WATCHER),
     Channel(inventory.NodeInventory, buckets.INVENTORY, "node.<name>", _INVENTORY),
     Channel(quota.QuotaGroup, buckets.QUOTA, "group.<tree>.<name>", _QUOTA),
-    Channel(reservation.ReservedRoom, buckets.RESERVATION, "reservation.<name>", _RESERVATION),
+    Channel(reservation.ReservedCapacity, buckets.RESERVATION, "reservation.<name>", _RESERVATION),
     Channel(slo.NodeSLO, buckets.SLO, "node.<name>", _SLO),
     Channel(metrics.NodeMetrics, buckets.METRICS, "node.<name>", "node-qos-enforcer"),
     Channel(ledger.Epoch, buckets.LEDGER, "epoch", _WRITER),

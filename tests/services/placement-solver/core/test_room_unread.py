@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from berth.contracts.kube import LabelSelector, ReservationOwner
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.placement_solver.core.reserved import Wish
 from berth.placement_solver.core.room_unread import UnreadRoom
@@ -26,8 +26,8 @@ def shown(**fields: Any) -> Reservation:
     return Reservation(**told)
 
 
-def room(*, uid: str = "u", node: str = "n") -> ReservedRoom:
-    return ReservedRoom(name="r", uid=uid, revision=1, phase="Available", node=node)
+def room(*, uid: str = "u", node: str = "n") -> ReservedCapacity:
+    return ReservedCapacity(name="r", uid=uid, revision=1, phase="Available", node=node)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_who_asks_for_one_by_name_waits_for_that_one(unread: UnreadRoom) -> None
 
 
 @pytest.mark.parametrize("former", [room(node=""), room(uid="former"), room(node="m")], ids=["pending", "uid", "node"])
-def test_room_that_was_worked_out_before_is_not_it(unread: UnreadRoom, former: ReservedRoom) -> None:
+def test_room_that_was_worked_out_before_is_not_it(unread: UnreadRoom, former: ReservedCapacity) -> None:
     unread.publish("r", former)
     assert unread.of(OWNER) == "r"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from berth.contracts import names, subjects
 from berth.contracts.base import Problem
 from berth.contracts.kube import ReservationOwner, Taint
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.shards import foreign_nodes, owner
@@ -197,7 +197,7 @@ def reserve(run: Any, name: str = "r", cpu: int = 4000, **fields: Any) -> None:
         allocatable=amounts,
     )
     fields = {"owners": [ReservationOwner()], "allocate_once": False, "usable": True, **fields}
-    room = ReservedRoom(
+    room = ReservedCapacity(
         name=name, uid=f"uid-{name}", revision=1, phase="Available", node="n0", amounts=amounts, **fields
     )
     run.reservation(available, room)

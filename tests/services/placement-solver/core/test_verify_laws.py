@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from berth.contracts import names, subjects
 from berth.contracts.kube import ReservationOwner, Taint
 from berth.contracts.ledger import DeviceGrant
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.testing.builders import GI, PodBuilder, allocated, gpu_grant, gpu_slots, pod
 from berth.transaction.claims import Claim
@@ -105,7 +105,7 @@ def _add_reservation(draw: st.DrawFn, run: Any, index: int, node: str) -> None:
         node=node,
         allocatable=amounts,
     )
-    room = ReservedRoom(
+    room = ReservedCapacity(
         name=name,
         uid=f"uid-{name}",
         revision=1,

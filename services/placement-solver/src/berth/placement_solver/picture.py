@@ -14,7 +14,7 @@ from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Device, ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.classes import ClassTable
@@ -158,7 +158,7 @@ class Picture:
         """Take in one message of RESERVATION."""
         kind, _, rest = key.partition(".")
         if kind == "reservation":
-            name, room = subjects.unescape(rest), None if deleted else decode(value, ReservedRoom)
+            name, room = subjects.unescape(rest), None if deleted else decode(value, ReservedCapacity)
             self.reservations.see(name, room)
             self.unread.room.publish(name, room)
             self.room_came_back = True

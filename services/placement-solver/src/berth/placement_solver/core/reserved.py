@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from berth.contracts import kube, names
 from berth.contracts.base import Problem, Reason
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod
 from berth.placement_solver.core.room import Reserved, Room
 from berth.resources.amounts import format_amount, lacking
@@ -55,7 +55,7 @@ class Wish(NamedTuple):
 class Known:
     """A reservation as reservation-manager publishes it, with its owners compiled."""
 
-    room: ReservedRoom
+    room: ReservedCapacity
     owners: CompiledOwners
 
 
@@ -71,7 +71,7 @@ class Reservations:
         self.known.clear()
         self._uid_of.clear()
 
-    def see(self, name: str, room: ReservedRoom | None) -> None:
+    def see(self, name: str, room: ReservedCapacity | None) -> None:
         """Take in a reservation, or with None its end."""
         old = self._uid_of.pop(name, None)
         if old is not None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from berth.contracts.kube import ReservationOwner
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.placement_solver.core.reserved import Wish
 from berth.rules.reservation_owners import CompiledOwners, compile_owners
@@ -55,7 +55,7 @@ class UnreadRoom:
         self._compare(name)
         return before is not None and self._unread.get(name) is not before
 
-    def publish(self, name: str, room: ReservedRoom | None) -> None:
+    def publish(self, name: str, room: ReservedCapacity | None) -> None:
         """RESERVATION says this of it, or with None nothing more."""
         if room is None:
             self._published.pop(name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.reservation_manager.core.life import Life, Phase
 from berth.rules.bounded_json import read_annotation
@@ -19,7 +19,7 @@ class _Restricted(kube.View, frozen=True, kw_only=True):
     resources: list[str] = []
 
 
-def room_of(reservation: Reservation, life: Life) -> ReservedRoom:
+def room_of(reservation: Reservation, life: Life) -> ReservedCapacity:
     """The room as RESERVATION tells it."""
     problems = problems_of(reservation)
     owners_readable = not any(problem.field.startswith("spec.owners") for problem in problems)
@@ -30,7 +30,7 @@ def room_of(reservation: Reservation, life: Life) -> ReservedRoom:
         allocate_once=reservation.allocate_once,
         users=len(life.owners),
     )
-    return ReservedRoom(
+    return ReservedCapacity(
         name=reservation.name,
         uid=reservation.uid,
         revision=reservation.version,

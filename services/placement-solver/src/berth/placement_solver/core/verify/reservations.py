@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.view import View
 from berth.rules.bounded_json import read_annotation
@@ -25,7 +25,7 @@ def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim]
     if known is None or holder is None:
         yield f"draws on a reservation {claim.reservation} that holds nothing on node {claim.node}"
         return
-    room: ReservedRoom = known.room
+    room: ReservedCapacity = known.room
     if not room.usable:
         yield f"reservation {room.name} takes no new users"
     users = [each for each in (*held, *arriving) if each.reservation == claim.reservation]
@@ -60,7 +60,7 @@ def affinity_problems(claim: Claim, pod: Pod, view: View) -> Iterator[str]:
             yield f"wants reservation {named.name}"
 
 
-def _owner_problems(pod: Pod, room: ReservedRoom) -> Iterator[str]:
+def _owner_problems(pod: Pod, room: ReservedCapacity) -> Iterator[str]:
     template = pod.template
     if template.labels.get(names.LABEL_RESERVATION_IGNORED) == "true":
         yield "must not be booked on a reservation"

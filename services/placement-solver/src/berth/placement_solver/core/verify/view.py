@@ -7,7 +7,7 @@ from typing import Protocol
 
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Node, PodGroup
 from berth.rules.gang_config import GangConfig
 from berth.transaction.book import Book
@@ -36,7 +36,7 @@ class KnownRoom(Protocol):
     """One message of RESERVATION."""
 
     @property
-    def room(self) -> ReservedRoom: ...
+    def room(self) -> ReservedCapacity: ...
 
 
 class ReservationTable(Protocol):
