@@ -45,7 +45,7 @@ _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
 _NOTHING: Final[dict[str, Known]] = {}
 
 
-class Shelf:
+class PublishedView:
     """Keys by the first token (`pod`, `node`), deletions, and the markers of completeness."""
 
     def __init__(self) -> None:
