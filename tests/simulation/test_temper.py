@@ -8,7 +8,7 @@ from tests.simulation.kinds import SPECIAL
 from tests.simulation.temper import ORDINARY
 from tests.simulation.workload import Place
 
-from berth.placement_solver.telling import LOST_AFTER_S
+from berth.placement_solver.event_publisher import LOST_AFTER_S
 from berth.simcluster.kubelet import DURATION
 
 SOME_S = 30.0

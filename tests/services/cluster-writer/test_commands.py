@@ -8,8 +8,8 @@ import json
 import pytest
 
 from berth.bus.port import Message
+from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.commands import Commands, RetryLaterError
-from berth.cluster_writer.picture import Picture
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.command import ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
@@ -33,15 +33,15 @@ class FakeOutbox:
 class Desk:
     def __init__(self, api):
         self.api, self.outbox = api, FakeOutbox()
-        self.picture = Picture(lambda *args: None)
-        self.commands = Commands(self.picture, api, self.outbox, SystemClock())
+        self.cluster = ClusterView(lambda *args: None)
+        self.commands = Commands(self.cluster, api, self.outbox, SystemClock())
 
     async def send(self, command):
         await self.commands.handle(Message(subject="berth.v1.cmd.x", data=encode(command)))
 
     def show(self, name):
         pod = self.api.seen(name)
-        self.picture.read_state(subjects.pod_key("default", name), encode(pod), deleted=False, gap=False)
+        self.cluster.read_state(subjects.pod_key("default", name), encode(pod), deleted=False, gap=False)
         return pod
 
 
@@ -286,7 +286,7 @@ async def test_an_object_of_a_former_node_is_not_made(desk, api, uid):
 
 async def test_an_object_of_a_new_node_is_made_under_a_view_that_shows_the_former_one(desk, api):
     former = api.node("n")
-    desk.picture.read_state("node.n", encode(former), deleted=False, gap=False)
+    desk.cluster.read_state("node.n", encode(former), deleted=False, gap=False)
     await desk.send(strategy(60, uid=register_again(api), revision=2))
     assert percent(api) == 60
 

@@ -27,7 +27,7 @@ async def parts(world: World, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespac
 
         return make_and_note
 
-    for name in ("Outbox", "KubeLease", "Binds", "Acting"):
+    for name in ("Outbox", "KubeLease", "BindExecutor", "WaveRunner"):
         monkeypatch.setattr(shell, name, noted(name.lower(), getattr(shell, name)))
     await world.writer()
     await eventually(lambda: "waverunner" in made and made["waverunner"].is_acting, what="it acts")

@@ -89,7 +89,7 @@ class Rounds:
         self.ledger = MemoryLedger(run)
         self.events, self.commands = Told(), Told()
         self.handlers = Handlers(
-            run.picture,
+            run.cluster,
             run.verifier,
             self.ledger,
             self.events,
@@ -102,7 +102,7 @@ class Rounds:
         )
 
     def placed(self) -> dict[str, str]:
-        return {name[1]: held.decision.node for name, held in self.run.picture.book.ledger.decisions.items()}
+        return {name[1]: held.decision.node for name, held in self.run.cluster.book.ledger.decisions.items()}
 
     async def until_idle(self, limit: int = 20) -> None:
         for _ in range(limit):

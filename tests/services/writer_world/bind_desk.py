@@ -10,8 +10,8 @@ from tests.services.writer_world.decisions import make_decision
 from tests.services.writer_world.store_api import StoreApi
 
 from berth.bus.port import Entry
-from berth.cluster_writer.binds import Binds
-from berth.cluster_writer.picture import Picture
+from berth.cluster_writer.bind_executor import BindExecutor
+from berth.cluster_writer.cluster_view import ClusterView
 from berth.contracts import state, subjects
 from berth.contracts.codec import encode
 from berth.contracts.ledger import Decision, Epoch, Plan, PlanStatus
@@ -42,9 +42,9 @@ class BindDesk:
         self.withdrawn: list[tuple[str, str]] = []
         self.landed: list[str] = []
         self.told: list[str] = []
-        self.picture = Picture(lambda obj, decision, news: self.told.append(obj.name))
-        self.binds = Binds(
-            self.picture,
+        self.cluster = ClusterView(lambda obj, decision, news: self.told.append(obj.name))
+        self.binds = BindExecutor(
+            self.cluster,
             api,
             FastClock(),
             random.Random(1),
@@ -59,10 +59,10 @@ class BindDesk:
 
     def ledger(self, key: str, message: Any) -> None:
         self.sequence += 1
-        self.picture.read_ledger(key, encode(message), False, self.sequence)
+        self.cluster.read_ledger(key, encode(message), False, self.sequence)
 
     def put(self, key: str, message: Any, *, end: bool = True) -> None:
-        name = self.picture.read_state(key, encode(message), deleted=False, gap=False)
+        name = self.cluster.read_state(key, encode(message), deleted=False, gap=False)
         if name:
             self.binds.moved(name)
         if end:
@@ -71,8 +71,8 @@ class BindDesk:
     def end(self) -> None:
         for kind in KINDS:
             marker = state.Synced(kind=kind, version=self.api.store.version, complete=True)
-            self.picture.read_state(subjects.synced_key(kind), encode(marker), deleted=False, gap=False)
-        self.picture.end_of_state()
+            self.cluster.read_state(subjects.synced_key(kind), encode(marker), deleted=False, gap=False)
+        self.cluster.end_of_state()
         self.binds.at_end()
 
     def show(self, name: str) -> None:
@@ -81,7 +81,7 @@ class BindDesk:
     def vanish(self, name: str) -> None:
         version = str(self.api.store.version).encode()
         entry = Entry(subjects.pod_key("default", name), version, True, 0, 0, False, None)
-        self.picture.read_state(entry.key, entry.value, deleted=True, gap=False)
+        self.cluster.read_state(entry.key, entry.value, deleted=True, gap=False)
         self.binds.moved(("default", name))
         self.end()
 

@@ -10,8 +10,8 @@ from tests.services.writer_world.decisions import make_decision
 from tests.services.writer_world.store_api import StoreApi
 
 from berth.bus.port import Committed, Stored, Write
-from berth.cluster_writer.acting import Acting
-from berth.cluster_writer.picture import Picture
+from berth.cluster_writer.cluster_view import ClusterView
+from berth.cluster_writer.wave_runner import WaveRunner
 from berth.contracts import state, subjects
 from berth.contracts.base import Message
 from berth.contracts.codec import encode
@@ -74,17 +74,17 @@ class Leader:
 
 
 class WaveBench:
-    """`Acting` with all that is around it."""
+    """`WaveRunner` with all that is around it."""
 
     def __init__(self, api: StoreApi) -> None:
         self.api = api
         api.store.create(Path("", "v1", "namespaces"), {"metadata": {"name": "berth-system"}})
         self.lease = KubeLease(api, "berth-system", "cluster-writer", "me", clock=SystemClock(), rng=random.Random(1))
         self.leader, self.binds, self.epochs = Leader(), FakeBinds(), FakeEpochs(self)
-        self.picture = Picture(lambda *args: None)
+        self.cluster = ClusterView(lambda *args: None)
         self.raised: list[int] = []
-        parts: tuple[Any, ...] = (self.picture, self.leader, self.lease, self.binds, self.epochs, SystemClock())
-        self.acting = Acting(*parts, on_raised=lambda epoch, reason: self.raised.append(epoch))
+        parts: tuple[Any, ...] = (self.cluster, self.leader, self.lease, self.binds, self.epochs, SystemClock())
+        self.wave_runner = WaveRunner(*parts, on_raised=lambda epoch, reason: self.raised.append(epoch))
         self.unread: list[tuple[str, Stored]] = []
 
     def write(self, key: str, message: Message, *, read: bool = True) -> None:
@@ -97,8 +97,8 @@ class WaveBench:
 
     def read_on(self) -> None:
         for key, stored in self.unread:
-            if plan := self.picture.read_ledger(key, stored.value, False, stored.sequence):
-                self.acting.plan_read(plan)
+            if plan := self.cluster.read_ledger(key, stored.value, False, stored.sequence):
+                self.wave_runner.plan_read(plan)
         self.unread.clear()
 
     def plan(
@@ -117,21 +117,21 @@ class WaveBench:
             if self.api.raw(name) is None:
                 self.api.pod(name)
             pod = self.api.seen(name)
-            self.picture.read_state(subjects.pod_key("default", name), encode(pod), deleted=False, gap=False)
+            self.cluster.read_state(subjects.pod_key("default", name), encode(pod), deleted=False, gap=False)
             ref = GangRef(name="g", size=gang) if gang and name not in alone else None
             self.write(
                 subjects.decision_key(epoch, "default", name), make_decision(pod, plan, "n", gang=ref), read=False
             )
         self.write(subjects.plan_key(epoch, plan), Plan(id=plan, status=status), read=False)
         marker = state.Synced(kind="pods", version=self.api.store.version, complete=True)
-        self.picture.read_state(subjects.synced_key("pods"), encode(marker), deleted=False, gap=False)
-        self.picture.end_of_state()
+        self.cluster.read_state(subjects.synced_key("pods"), encode(marker), deleted=False, gap=False)
+        self.cluster.end_of_state()
         if read:
             self.read_on()
 
     def delete(self, name: str) -> None:
         """A pod goes, and STATE shows it at once."""
-        self.picture.read_state(subjects.pod_key("default", name), b"", deleted=True, gap=False)
+        self.cluster.read_state(subjects.pod_key("default", name), b"", deleted=True, gap=False)
 
     @property
     def named(self) -> str:
@@ -141,10 +141,10 @@ class WaveBench:
 
     async def turn(self, times: int = 4) -> None:
         for _ in range(times):
-            await self.acting._turn()
+            await self.wave_runner._turn()
 
 
-async def acting(api: StoreApi) -> WaveBench:
+async def wave_runner(api: StoreApi) -> WaveBench:
     """One that holds the Lease, in the first epoch."""
     bench = WaveBench(api)
     assert await bench.lease.try_acquire()

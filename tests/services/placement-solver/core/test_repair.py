@@ -110,8 +110,8 @@ def with_fewer_gpus(request: Amounts, count: int) -> Amounts:
 
 
 def try_again(run: Any) -> Any:
-    for waiting in list(run.picture.queue.waiting.values()):
-        run.picture.queue.make_ready(waiting)
+    for waiting in list(run.cluster.queue.waiting.values()):
+        run.cluster.queue.make_ready(waiting)
     return run.round()  # asserts that the verifier agrees
 
 

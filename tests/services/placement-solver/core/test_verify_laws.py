@@ -105,7 +105,7 @@ def _add_reservation(draw: st.DrawFn, run: Any, index: int, node: str) -> None:
         node=node,
         allocatable=amounts,
     )
-    room = ReservedCapacity(
+    capacity = ReservedCapacity(
         name=name,
         uid=f"uid-{name}",
         revision=1,
@@ -117,7 +117,7 @@ def _add_reservation(draw: st.DrawFn, run: Any, index: int, node: str) -> None:
         allocate_policy=draw(st.sampled_from(["", "Restricted"])),
         owners=[ReservationOwner()] if draw(st.booleans()) else [],
     )
-    run.reservation(available, room)
+    run.reservation(available, capacity)
 
 
 @st.composite
@@ -162,8 +162,8 @@ def test_accepts_whatever_the_solver_plans(solving: type[Any], data: st.DataObje
     run = data.draw(clusters(solving))
     for limit in (3, 200, 200):
         run.round(limit)  # asserts that the verifier finds nothing
-        run.picture.queue.wake(run.picture.now)
-        run.picture.now += 100.0
+        run.cluster.queue.wake(run.cluster.now)
+        run.cluster.now += 100.0
 
 
 MUTATIONS = ("node", "uid", "amounts", "double", "plan", "attempt", "reservation", "port")
@@ -280,5 +280,5 @@ def test_rejects_a_charge_below_a_group_that_is_not_known(solving: type[Any]) ->
     run.pods([pod("p").requests(cpu=3000).quota("team")])
     claims = solved(run)
     assert run.verifier.check(claims) == []
-    run.picture.read_quota(subjects.quota_key("", "top"), b"", True)
+    run.cluster.read_quota(subjects.quota_key("", "top"), b"", True)
     assert ["quota top above it" in text for text in run.verifier.check(claims)] == [True]

@@ -99,8 +99,8 @@ class Intake(Handler[Any]):
             return
         at = self._kind.key_of_listed(key)
         bare = self._kind.unreadable(key, uid, version, problem)
-        holds_room = self._kind.holds_room and at in self._published.keys(self._kind.prefix)
-        value = None if bare is None or holds_room else pack(bare).value
+        holds_capacity = self._kind.holds_capacity and at in self._published.keys(self._kind.prefix)
+        value = None if bare is None or holds_capacity else pack(bare).value
         if value is None:
             self._outbox.add(Nothing(self._source, version))
         else:

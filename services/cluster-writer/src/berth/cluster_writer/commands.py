@@ -17,8 +17,8 @@ import msgspec
 from berth.bus.errors import RetryLater
 from berth.bus.port import Message
 from berth.cluster_writer import metrics
+from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.outbox import Note, Outbox
-from berth.cluster_writer.picture import Picture
 from berth.contracts import kube, names
 from berth.contracts.codec import decode
 from berth.contracts.command import ApplyObject, Command, EvictPod, PatchNode, PatchObject, RefusePod
@@ -63,8 +63,8 @@ class RetryLaterError(RetryLater):
 class Commands:
     """Carries out one command after the other; used by the durable consumer."""
 
-    def __init__(self, picture: Picture, api: KubeApi, outbox: Outbox, clock: Clock) -> None:
-        self._picture = picture
+    def __init__(self, cluster: ClusterView, api: KubeApi, outbox: Outbox, clock: Clock) -> None:
+        self._cluster = cluster
         self._api = api
         self._outbox = outbox
         self._clock = clock
@@ -92,7 +92,7 @@ class Commands:
 
     async def patch_node(self, command: PatchNode) -> str:
         """Set a node's resources in its status, and labels."""
-        node = self._picture.nodes.get(command.name)
+        node = self._cluster.nodes.get(command.name)
         if node is not None and node.uid != command.uid:
             return "overtaken"
         meta: dict[str, Any] = {"uid": command.uid}
@@ -185,7 +185,7 @@ class Commands:
         The view may be late, and a condition that says False must not land on a pod that was bound meanwhile: the pod
         is read, and the patch guarded by its version.
         """
-        seen = self._picture.book.pods.get((command.namespace, command.name))
+        seen = self._cluster.book.pods.get((command.namespace, command.name))
         if seen is not None and seen.uid == command.uid and seen.node:
             return "overtaken"
         answer = await self._api.get(resources.PODS, command.namespace, command.name)

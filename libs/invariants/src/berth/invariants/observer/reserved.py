@@ -118,7 +118,7 @@ class Reserved:
         if before == taken or not hold.is_ours or not self._on_node.get(hold.node):
             return
         if used not in self._on_node[hold.node]:
-            self._judge_room(hold.node, hold.amounts, hold.devices)
+            self._judge_capacity(hold.node, hold.amounts, hold.devices)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Reserved:
         self._by_uid[reserved.uid] = reserved
         self._on_node.setdefault(reserved.node, set()).add(reserved.uid)
         if known is None or known.node != reserved.node:
-            self._judge_room(reserved.node, reserved.amounts, reserved.devices)
+            self._judge_capacity(reserved.node, reserved.amounts, reserved.devices)
 
     def _drop(self, uid: str) -> None:
         known = self._by_uid.pop(uid, None)
@@ -160,7 +160,7 @@ class Reserved:
             text = f"reservation {reserved.name} serves one pod and has {len(others) + 1}: {listed}"
             self._verdicts.add("I10", f"reservation {reserved.name}", text)
 
-    def _judge_room(self, node: str, wanted: Mapping[str, int], minors: tuple[tuple[Minor, int], ...]) -> None:
+    def _judge_capacity(self, node: str, wanted: Mapping[str, int], minors: tuple[tuple[Minor, int], ...]) -> None:
         """Holders of the node, and what its reservations have left, fit together in what was just taken."""
         limit = self._room.nodes.get(node)
         holds = [hold for hold in self._room.on_node.get(node, {}).values() if self._room.is_known(hold)]

@@ -32,18 +32,18 @@ class QuotaTable(Protocol):
     def groups(self) -> Mapping[tuple[str, str], QuotaGroup]: ...
 
 
-class KnownRoom(Protocol):
+class KnownCapacity(Protocol):
     """One message of RESERVATION."""
 
     @property
-    def room(self) -> ReservedCapacity: ...
+    def capacity(self) -> ReservedCapacity: ...
 
 
 class ReservationTable(Protocol):
     """RESERVATION, by uid."""
 
     @property
-    def known(self) -> Mapping[str, KnownRoom]: ...
+    def known(self) -> Mapping[str, KnownCapacity]: ...
 
 
 class GangRecord(Protocol):

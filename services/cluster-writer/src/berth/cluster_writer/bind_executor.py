@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from berth.cluster_writer import metrics
+from berth.cluster_writer.cluster_view import DEVICE_NAMES, ClusterView
 from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
 from berth.cluster_writer.core.judge import Judgement, Verdict, judge
-from berth.cluster_writer.picture import DEVICE_NAMES, Picture
 from berth.contracts import kube, names
 from berth.contracts.ledger import Decision
 from berth.kube import resources
@@ -44,12 +44,12 @@ LOOK_PAUSE_MAX_S = 5.0
 """A conflict that the view cannot explain yet is no reason for a hot loop."""
 
 
-class Binds:
+class BindExecutor:
     """Every decision being carried out, by uid and attempt. `on_loss(reason)` is told of a clash among our own."""
 
     def __init__(
         self,
-        picture: Picture,
+        cluster: ClusterView,
         api: KubeApi,
         clock: Clock,
         random: Any,
@@ -59,7 +59,7 @@ class Binds:
         on_withdrawn: Callable[[Decision, str], None],
         on_landed: Callable[[Decision], None],
     ) -> None:
-        self._picture = picture
+        self._cluster = cluster
         self._api = api
         self._clock = clock
         self._random = random
@@ -102,7 +102,7 @@ class Binds:
             self._parked = {}
         for parked in waiting:
             for decision, version in parked.values():
-                seen = self._picture.book.seen((decision.namespace, decision.name))
+                seen = self._cluster.book.seen((decision.namespace, decision.name))
                 if seen is not None and seen.uid == decision.uid and seen.version < version:
                     self._park(decision, version)
                 else:
@@ -151,8 +151,8 @@ class Binds:
         backoff = Backoff(self._random, base_s=2 * LOOK_PAUSE_S, cap_s=LOOK_PAUSE_MAX_S)
         tries = 0
         while True:
-            picture = self._picture
-            judgement = judge(decision, picture.book, picture.nodes, DEVICE_NAMES, nodes_known=picture.nodes_known)
+            cluster = self._cluster
+            judgement = judge(decision, cluster.book, cluster.nodes, DEVICE_NAMES, nodes_known=cluster.nodes_known)
             if judgement.verdict is Verdict.BIND and key in self._give_up:
                 judgement = judgement._replace(verdict=Verdict.WITHDRAW, reason=self._give_up[key])
             if not judgement.is_doubtful:
@@ -177,7 +177,7 @@ class Binds:
             newest = await self._look(decision)
             if newest == GONE:
                 return True
-            seen = self._picture.book.seen((decision.namespace, decision.name))
+            seen = self._cluster.book.seen((decision.namespace, decision.name))
             if newest and (seen is None or seen.version < newest):
                 self._park(decision, newest)
                 return False
@@ -257,7 +257,7 @@ class Binds:
     def _tell_of_lost_answer(self, decision: Decision) -> None:
         """The attempt is past, and we have asked for that: the answer may have been lost."""
         reason = self._unsure.get((decision.uid, decision.attempt))
-        seen = self._picture.book.seen((decision.namespace, decision.name))
+        seen = self._cluster.book.seen((decision.namespace, decision.name))
         if reason is not None and seen is not None and seen.uid == decision.uid and seen.attempt > decision.attempt:
             self._tell_withdrawn(decision, reason)
 

@@ -16,7 +16,9 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Device, ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
+from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
+from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.groups import Gangs, Readiness, pods_of
 from berth.placement_solver.core.inventories import Inventories, same_devices
@@ -27,16 +29,14 @@ from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.reserved import Reservations
-from berth.placement_solver.core.room import Room
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
-from berth.placement_solver.core.unread import Unread
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
 
 
-class Picture:
+class ClusterView:
     """All views of one solver. `me` and `solvers` say which part of the work is this solver's."""
 
     def __init__(self, schedulers: Sequence[str], me: str, policy: Policy | None = None) -> None:
@@ -47,25 +47,25 @@ class Picture:
         self.inventories = Inventories()
         self.quotas = Quotas()
         self.payers = Payers(self.quotas)
-        self.room = Room(self.nodes, self.quotas)
+        self.capacity = Capacity(self.nodes, self.quotas)
         self.reservations = Reservations()
-        self.solver = Solver(self.room, self.reservations, policy or Policy())
+        self.solver = Solver(self.capacity, self.reservations, policy or Policy())
         self.book = Book(DEVICE_NAMES, on_change=self._on_claim, payer=self.payers.named)
         self.classes = ClassTable(self.nodes)
         self.gangs = Gangs()
         self.queue = Queue()
         self.pod_groups: dict[str, PodGroup] = {}
-        self.unread = Unread(self.quotas)
+        self.awaited = AwaitedInputs(self.quotas)
         self.ledger_starts = 0
         self.changed_gangs: set[str] = set()
         self.loose: set[Name] = set()
         """Names whose decision is settled, or may become so while nobody judges the name: its object is not seen."""
         self.now = 0.0
         self.now_ms = 0
-        self.room_came_back = False
+        self.capacity_came_back = False
         self.quota_changed = False
-        self._batches = Batches(self.queue, self.gangs, self.unread, self.classes, self.payers)
-        self._trackers = {**self.book.complete, "elasticquotas": self.unread.elastic_quotas.complete}
+        self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers)
+        self._trackers = {**self.book.complete, "elasticquotas": self.awaited.elastic_quotas.complete}
         self._state_began_anew = False
         self._traces: dict[Name, str] = {}
         self._observers: list[Callable[[Claim, bool], None]] = []
@@ -85,7 +85,7 @@ class Picture:
             self.queue.drop(waiting)
         self.gangs.reset()
         self.pod_groups.clear()
-        self.unread.reset_state()
+        self.awaited.reset_state()
         self.changed_gangs.clear()
 
     def end_of_state(self) -> None:
@@ -148,25 +148,25 @@ class Picture:
     def reset_quota(self) -> None:
         """QUOTA starts over."""
         self.quotas.reset()
-        self.unread.elastic_quotas.anew_at = self.now
+        self.awaited.elastic_quotas.anew_at = self.now
 
     def knows_quotas(self) -> bool:
         """Whether QUOTA has what STATE shows of ElasticQuotas, as far as who pays depends on it."""
-        return self.unread.elastic_quotas.are_in(self.quotas.knows, self.now)
+        return self.awaited.elastic_quotas.are_in(self.quotas.knows, self.now)
 
     def read_reserved(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of RESERVATION."""
         kind, _, rest = key.partition(".")
         if kind == "reservation":
-            name, room = subjects.unescape(rest), None if deleted else decode(value, ReservedCapacity)
-            self.reservations.see(name, room)
-            self.unread.room.publish(name, room)
-            self.room_came_back = True
+            name, capacity = subjects.unescape(rest), None if deleted else decode(value, ReservedCapacity)
+            self.reservations.see(name, capacity)
+            self.awaited.capacity.publish(name, capacity)
+            self.capacity_came_back = True
 
     def reset_reserved(self) -> None:
         """RESERVATION starts over."""
         self.reservations.reset()
-        self.unread.room.reset_rooms()
+        self.awaited.capacity.reset_reserved()
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
         """Take in one message of LEDGER."""
@@ -266,7 +266,7 @@ class Picture:
             self._judge(name)
 
     def _look_at_unread(self, *, is_news: bool = False) -> None:
-        if self.unread.ends_waits(is_news=is_news):
+        if self.awaited.ends_waits(is_news=is_news):
             self.quota_changed = True
 
     # --- claims ------------------------------------------------------------------------------------------------------
@@ -276,11 +276,11 @@ class Picture:
         self._observers.append(observer)
 
     def _on_claim(self, claim: Claim, added: bool) -> None:
-        self.room.on_change(claim, added)
+        self.capacity.on_change(claim, added)
         for observer in self._observers:
             observer(claim, added)
         if not added or (claim.is_reservation and claim.uid in self.reservations.known):
-            self.room_came_back = True
+            self.capacity_came_back = True
 
     # --- decoding ----------------------------------------------------------------------------------------------------
 
@@ -309,13 +309,13 @@ class Picture:
             reservation = decode(value, Reservation)
             tracker.seen(reservation.version)
         self.book.see_reservation(key, reservation)
-        if self.unread.room.see(name, reservation):
-            self.room_came_back = True
+        if self.awaited.capacity.see(name, reservation):
+            self.capacity_came_back = True
         self._judge(key)
 
     def _read_node(self, name: str, value: bytes, deleted: bool) -> None:
         if self.nodes.see_node(name, None if deleted else decode(value, Node)):
-            self.room_came_back = True
+            self.capacity_came_back = True
 
     def _read_device(self, node: str, value: bytes, deleted: bool) -> None:
         """Only how new it is: INVENTORY says what it comes to."""
@@ -332,17 +332,17 @@ class Picture:
         if is_uncounted == nodes.uncounted[row] and same_devices(found, nodes.inventories[row]):
             return
         nodes.see_inventory(node, found, is_uncounted=is_uncounted)
-        self.room_came_back = True
+        self.capacity_came_back = True
 
     def _read_elastic_quota(self, rest: str, value: bytes, deleted: bool) -> None:
         """Only which there are: QUOTA says what they allow."""
         namespace, name = namespaced(rest)
         if deleted:
-            self.unread.elastic_quotas.forget(namespace, name)
-            self.unread.elastic_quotas.complete.seen(tombstone_version(value))
+            self.awaited.elastic_quotas.forget(namespace, name)
+            self.awaited.elastic_quotas.complete.seen(tombstone_version(value))
         else:
-            self.unread.elastic_quotas.see(namespace, name, self.now)
-            self.unread.elastic_quotas.complete.seen(decode(value, ElasticQuota).version)
+            self.awaited.elastic_quotas.see(namespace, name, self.now)
+            self.awaited.elastic_quotas.complete.seen(decode(value, ElasticQuota).version)
         self._look_at_unread(is_news=True)
 
     def _read_pod_group(self, rest: str, value: bytes, deleted: bool) -> None:

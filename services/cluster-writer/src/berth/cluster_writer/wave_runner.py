@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from berth.bus.errors import ApiError, BusError
 from berth.bus.port import LedgerPort, Stored, Write
 from berth.cluster_writer import metrics
-from berth.cluster_writer.binds import Binds
+from berth.cluster_writer.bind_executor import BindExecutor
+from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.core.gangs import Start, check_plan
 from berth.cluster_writer.core.waves import loss, plans_to_forget, to_begin, to_record
 from berth.cluster_writer.epochs import Epochs, LostLeaseError
-from berth.cluster_writer.picture import Picture
 from berth.contracts import subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
@@ -38,21 +38,21 @@ NO_BUCKET = 10059
 """JetStream's error code for a stream that is not there."""
 
 
-class Acting:
+class WaveRunner:
     """The active writer's loop. `wake` is set by whoever saw something new."""
 
     def __init__(
         self,
-        picture: Picture,
+        cluster: ClusterView,
         ledger: LedgerPort,
         lease: KubeLease,
-        binds: Binds,
+        binds: BindExecutor,
         epochs: Epochs,
         clock: Clock,
         *,
         on_raised: Callable[[int, str], None] = lambda epoch, reason: None,
     ) -> None:
-        self._picture = picture
+        self._cluster = cluster
         self._ledger = ledger
         self._lease = lease
         self._binds = binds
@@ -76,7 +76,7 @@ class Acting:
     def check_again(self) -> None:
         """The Lease has just become ours, or the ledger starts over, or the bus was away: compare before acting."""
         self._is_checked = False
-        self._fresh = set(self._picture.book.ledger.plans)
+        self._fresh = set(self._cluster.book.ledger.plans)
         self.wake.set()
 
     def lease_changed(self) -> None:
@@ -126,14 +126,14 @@ class Acting:
         if not self._is_checked or self.suspected_loss:
             await self._compare()
             return True
-        view = self._picture.book.ledger
+        view = self._cluster.book.ledger
         plans = to_begin(view, self._fresh)
         self._fresh = set(plans)
         broken: set[Name] = set()
         ready = self._begin_gangs(plans, broken)
         if not ready:
             return await self._look_now_and_then()
-        if not await self._is_abreast():
+        if not await self._has_read_newest_plan():
             return False
         if not await self._record(ready):
             metrics.WAVES.labels("refused").inc()
@@ -162,7 +162,7 @@ class Acting:
         for plan in plans:
             if len(ready) == PLANS_MAX:
                 break
-            check = check_plan(plan, self._picture.book, self._picture.begun)
+            check = check_plan(plan, self._cluster.book, self._cluster.begun)
             if check.start is Start.WAIT:
                 continue
             names = {(decision.namespace, decision.name) for decision in check.broken}
@@ -185,7 +185,7 @@ class Acting:
         record = self._lease.record
         if record is None:
             raise LostLeaseError
-        newest = to_record(self._picture.book.ledger, record.plan, list(plans))
+        newest = to_record(self._cluster.book.ledger, record.plan, list(plans))
         reason = await self._leader_says(record.epoch, [record.plan, newest])
         if reason:
             self.suspected_loss = reason
@@ -205,13 +205,13 @@ class Acting:
             return False
         raise LostLeaseError
 
-    async def _is_abreast(self) -> bool:
+    async def _has_read_newest_plan(self) -> bool:
         """Whether this writer has read LEDGER as far as the Lease names it. A wave of one that has not would make the
         Lease forget a plan that its predecessor began, and with it the only trace of a loss."""
         record = self._lease.record
         if record is None:
             raise LostLeaseError
-        if not loss(self._picture.book.ledger, record.epoch, record.plan):
+        if not loss(self._cluster.book.ledger, record.epoch, record.plan):
             return True
         await self._ask_leader(record.epoch, [record.plan])
         if self.suspected_loss:
@@ -261,7 +261,7 @@ class Acting:
         record = self._lease.record
         if record is None or not self._lease.held:
             raise LostLeaseError
-        view = self._picture.book.ledger
+        view = self._cluster.book.ledger
         reason = self.suspected_loss or loss(view, record.epoch, record.plan)
         if reason and not self.suspected_loss:
             # The follower may not have read a plan that was committed a moment ago: the leader's word counts.
@@ -278,7 +278,7 @@ class Acting:
 
     async def _until_epoch(self, epoch: int) -> None:
         """Wait until the follower has read the epoch that we have written. It may be lost before that."""
-        while self._picture.book.ledger.epoch.epoch < epoch and self._lease.active:
+        while self._cluster.book.ledger.epoch.epoch < epoch and self._lease.active:
             await self._wait()
             if self._clock.monotonic() - self._looked_at >= LOOK_EVERY_S:
                 self._looked_at = self._clock.monotonic()
@@ -297,7 +297,7 @@ class Acting:
         record = self._lease.record
         if not self.is_acting or record is None:
             return
-        view = self._picture.book.ledger
+        view = self._cluster.book.ledger
         keys = [subjects.plan_key(view.epoch.epoch, plan) for plan in plans_to_forget(view, record.plan)]
         # What each expects is taken now, with the judgement: a plan that goes on meanwhile has to refuse it (R8).
         writes = [Write(key, None, view.expected(key)) for key in keys]
@@ -305,7 +305,7 @@ class Acting:
             await self._ledger.commit(writes[start : start + FORGET_MAX])
 
     def _forget_gone(self) -> None:
-        view = self._picture.book.ledger
+        view = self._cluster.book.ledger
         # Of all keys that know deletions, plans' alone are written here, and never again once they are deleted.
         view.forget_markers(self._clock.monotonic(), 0.0)
         self._fresh = {plan for plan in self._fresh if plan in view.plans}
@@ -313,8 +313,8 @@ class Acting:
         if read_to < self._read_to:
             return  # LEDGER is being read again: a plan that is not seen may be there
         self._read_to = read_to
-        begun = self._picture.begun
-        self._picture.begun = {each for each in begun if each[0] in view.plans or each[0] in view.members}
+        begun = self._cluster.begun
+        self._cluster.begun = {each for each in begun if each[0] in view.plans or each[0] in view.members}
 
 
 def _epoch_of(stored: Stored | None) -> int | None:

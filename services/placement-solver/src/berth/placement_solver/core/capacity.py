@@ -30,7 +30,7 @@ class Reserved:
     devices: tuple[DeviceGrant, ...] = NOTHING
 
 
-class Room:
+class Capacity:
     """Claims applied to the columns. `apply` is called by the book for each change, and by trials of the solver."""
 
     def __init__(self, nodes: Nodes, quotas: Quotas) -> None:
@@ -93,7 +93,7 @@ class Room:
             self.nodes.take_devices(row, claim.devices, sign)
         if claim.ports:
             self.nodes.take_ports(row, map(read_port, claim.ports), sign)
-        if claim.unread:
+        if claim.awaited:
             self.nodes.mark_unread(row, sign)
         if claim.quota:
             self.quotas.charge(claim.quota, claim.amounts, sign, firm=claim.non_preemptible)

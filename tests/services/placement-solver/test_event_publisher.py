@@ -10,7 +10,7 @@ from tests.services.solver_world.rounds import Rounds
 from berth.contracts import names
 from berth.contracts.kube import ReservationCondition
 from berth.contracts.state import PodTemplate, Reservation
-from berth.placement_solver.telling import LOST_AFTER_S
+from berth.placement_solver.event_publisher import LOST_AFTER_S
 from berth.testing.builders import pod
 
 

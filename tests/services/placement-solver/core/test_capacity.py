@@ -10,9 +10,9 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import DeviceGrant
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Node
+from berth.placement_solver.core.capacity import Capacity, read_port, write_port
 from berth.placement_solver.core.nodes import AMOUNT_MAX, Nodes
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.room import Room, read_port, write_port
 from berth.testing.builders import gpu_grant, gpu_slots
 from berth.transaction.claims import Claim
 
@@ -20,7 +20,7 @@ OFFERED = {names.CPU: 8000, names.PODS: 10}
 ROWS = ("n0", "n1")
 
 
-def room() -> Room:
+def capacity() -> Capacity:
     nodes = Nodes(capacity=1)
     for name in ROWS:
         nodes.see_node(name, Node(name=name, uid=name, version=1, allocatable=OFFERED))
@@ -28,7 +28,7 @@ def room() -> Room:
     quotas = Quotas()
     quotas.see("", "top", QuotaGroup(tree="", name="top", revision=1))
     quotas.see("", "team", QuotaGroup(tree="", name="team", revision=1, ancestors=["top"]))
-    return Room(nodes, quotas)
+    return Capacity(nodes, quotas)
 
 
 @st.composite
@@ -55,7 +55,7 @@ def claims(draw: st.DrawFn) -> list[Claim]:
                 devices=(gpu_grant(draw(st.integers(0, 1)), draw(st.integers(1, 60))),),
                 quota=draw(st.sampled_from(["", "/team", "/top"])),
                 reservation=draw(st.sampled_from(["", "r0", "r1"])),
-                unread=draw(st.integers(0, 5)) == 0,
+                awaited=draw(st.integers(0, 5)) == 0,
             )
         )
     return made
@@ -87,14 +87,14 @@ def naive_quota(held: list[Claim], *quotas: str) -> int:
     return sum(claim.amounts.get(names.CPU, 0) for claim in held if claim.quota in quotas)
 
 
-def check(made: Room, held: list[Claim]) -> None:
+def check(made: Capacity, held: list[Claim]) -> None:
     nodes = made.nodes
     for name in ROWS:
         row = nodes.row(name)
         pods = [claim for claim in held if not claim.is_reservation and claim.node == name]
         assert nodes.free[0, row] == naive_cpu(held, name)
         assert nodes.free[nodes.columns[names.PODS], row] == OFFERED[names.PODS] - len(pods)
-        assert nodes.unread[row] == sum(claim.unread for claim in pods)
+        assert nodes.awaited[row] == sum(claim.awaited for claim in pods)
         for slot in nodes.slots[row]:
             assert slot.used[0] == naive_core(held, name, slot.minor)
     assert made.quotas.used(("", "team")).get(names.CPU, 0) == naive_quota(held, "/team")
@@ -104,7 +104,7 @@ def check(made: Room, held: list[Claim]) -> None:
 @settings(max_examples=200, deadline=None)
 @given(claims(), st.data())
 def test_room_is_the_naive_sum_in_whatever_order_claims_come_and_go(made: list[Claim], data: st.DataObject) -> None:
-    tested = room()
+    tested = capacity()
     held: list[Claim] = []
     for _ in range(3 * len(made)):
         claim = data.draw(st.sampled_from(made))
@@ -126,7 +126,7 @@ def test_room_is_the_naive_sum_in_whatever_order_claims_come_and_go(made: list[C
 @settings(max_examples=100, deadline=None)
 @given(claims(), st.data())
 def test_what_is_assumed_costs_once_whether_or_not_it_comes_true(made: list[Claim], data: st.DataObject) -> None:
-    tested = room()
+    tested = capacity()
     held: list[Claim] = []
     for claim in made:
         if data.draw(st.booleans()):
@@ -141,7 +141,7 @@ def test_what_is_assumed_costs_once_whether_or_not_it_comes_true(made: list[Clai
 
 
 def test_absurd_amounts_never_turn_into_room() -> None:
-    tested = room()
+    tested = capacity()
     for index in range(5):
         huge = Claim(("x", f"h{index}"), f"h{index}", "n0", {names.CPU: (1 << 63) - 1, names.MEMORY: 1 << 70})
         tested.apply(huge, 1)
@@ -163,7 +163,7 @@ def test_columns_and_rows_grow() -> None:
 
 
 def test_a_device_that_leaves_and_comes_back_keeps_its_holder() -> None:
-    tested = room()
+    tested = capacity()
     tested.apply(Claim(("d", "p"), "p", "n0", {}, devices=(gpu_grant(1, 100),)), 1)
     tested.nodes.see_inventory("n0", NodeInventory(node="n0", version=2, devices=gpu_slots(1)))
     tested.nodes.see_inventory("n0", NodeInventory(node="n0", version=3, devices=gpu_slots(2)))
@@ -176,7 +176,7 @@ def test_ports_are_read_as_they_are_written() -> None:
 
 
 def test_other_device_kinds_do_not_disturb() -> None:
-    tested = room()
+    tested = capacity()
     tested.apply(
         Claim(("d", "p"), "p", "n0", {}, devices=(DeviceGrant(kind="rdma", minor=0, amounts={names.RDMA: 1}),)), 1
     )

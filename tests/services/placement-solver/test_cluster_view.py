@@ -25,12 +25,12 @@ def run(solving: type[Any]) -> Any:
 
 
 def unit_ids(run: Any) -> list[str]:
-    units, _ = run.picture.batch(100)
+    units, _ = run.cluster.batch(100)
     return [unit.id for unit in units]
 
 
 def held_back(run: Any) -> list[str]:
-    _, held = run.picture.batch(100)
+    _, held = run.cluster.batch(100)
     return [reason.message for _, reason in held]
 
 
@@ -80,7 +80,7 @@ def test_a_successor_waits_only_once_its_predecessor_is_known_to_be_gone(run: An
 def test_the_same_without_proof(run: Any) -> None:
     run.pod(pod("p"))
     run.round()
-    run.picture.book.complete["pods"].reset()
+    run.cluster.book.complete["pods"].reset()
     run.pod(pod("p").set(uid="second"))
     assert unit_ids(run) == []
     run.complete()
@@ -97,11 +97,11 @@ def test_a_new_epoch_makes_undecided_what_was_decided(run: Any) -> None:
 def test_a_ledger_that_starts_over_makes_waiting_what_it_held(run: Any) -> None:
     run.pod(pod("p"))
     run.round()
-    run.picture.reset_ledger()
+    run.cluster.reset_ledger()
     assert unit_ids(run) == ["uid-default-p"]
-    run.picture.read_ledger(subjects.EPOCH_KEY, encode(Epoch(epoch=1)), False, 1)
+    run.cluster.read_ledger(subjects.EPOCH_KEY, encode(Epoch(epoch=1)), False, 1)
     for message in run.ledger.messages[1:]:
-        run.picture.read_ledger(*message)
+        run.cluster.read_ledger(*message)
     assert unit_ids(run) == []
 
 
@@ -109,13 +109,13 @@ def test_state_that_starts_over_shows_nothing_and_gives_nothing_away(run: Any) -
     run.devices("n1", gpu_slots(1))
     run.pod(pod("p").gpus(1))
     run.round()
-    before = run.picture.nodes.free[0, 0]
-    run.picture.reset_state()
-    assert len(run.picture.queue) == 0
-    assert not run.picture.nodes.alive.any()
+    before = run.cluster.nodes.free[0, 0]
+    run.cluster.reset_state()
+    assert len(run.cluster.queue) == 0
+    assert not run.cluster.nodes.alive.any()
     run.node("n1", cpu=10_000)
     run.complete()
-    assert run.picture.nodes.free[0, 0] == before
+    assert run.cluster.nodes.free[0, 0] == before
     run.pod(pod("q").gpus(1))
     assert run.nodes_of(run.round()) == {"q": "n1"}  # p is known to be gone: the new view does not show it
 
@@ -124,7 +124,7 @@ def test_a_decision_on_an_unread_pod_holds_its_room_after_a_reset(run: Any) -> N
     run.devices("n1", gpu_slots(1))
     run.pod(pod("p").gpus(1))
     run.round()
-    run.picture.reset_state()
+    run.cluster.reset_state()
     run.node("n1", cpu=10_000)
     run.pod(pod("q").gpus(1))
     assert run.nodes_of(run.round()) == {}
@@ -133,9 +133,9 @@ def test_a_decision_on_an_unread_pod_holds_its_room_after_a_reset(run: Any) -> N
 def test_a_malformed_message_is_broken_and_changes_nothing(run: Any) -> None:
     for key in ("pod.default.p", "node.n1", "podgroup.default.g", "reservation.r"):
         with pytest.raises(InvalidMessage):
-            run.picture.read_state(key, b"{", deleted=False, gap=False, trace=None)
+            run.cluster.read_state(key, b"{", deleted=False, gap=False, trace=None)
     with pytest.raises((InvalidMessage, ValueError)):
-        run.picture.read_state("pod.only-one-part", b"{}", deleted=False, gap=False, trace=None)
+        run.cluster.read_state("pod.only-one-part", b"{}", deleted=False, gap=False, trace=None)
     run.pod(pod("p"))
     assert run.nodes_of(run.round()) == {"p": "n1"}
 
@@ -151,7 +151,7 @@ def test_a_gang_waits_for_its_members_and_then_is_one_unit(run: Any) -> None:
     run.pods(members(2, 3))
     assert held_back(run) == ["gang default/g has 2 of 3 members"] * 2
     run.pod(pod("g-2").requests(cpu=1000).gang("g", 3))
-    units, held = run.picture.batch(100)
+    units, held = run.cluster.batch(100)
     assert [(unit.id, len(unit.candidates), unit.needed) for unit in units] == [("default/g", 3, {"default/g": 3})]
     assert held == []
 
@@ -162,7 +162,7 @@ def test_a_strict_gang_is_placed_whole_or_not_at_all(run: Any) -> None:
     assert solution.placements == ()
     assert len(solution.refusals) == 11
     assert "room for 10 of 11 members" in solution.refusals[0].reasons[0].message
-    assert run.picture.nodes.free[0, 0] == 10_000
+    assert run.cluster.nodes.free[0, 0] == 10_000
 
 
 def test_beyond_its_minimum_a_gang_takes_what_fits(run: Any) -> None:
@@ -175,9 +175,9 @@ def test_beyond_its_minimum_a_gang_takes_what_fits(run: Any) -> None:
 def test_members_by_pod_group_wait_for_the_object(run: Any) -> None:
     run.pods(pod(f"m-{index}").gang("g") for index in range(2))
     assert held_back(run) == ["gang default/g has no PodGroup yet"] * 2
-    run.picture.queue.hold(run.picture.queue.waiting["default", "m-0"], (), 0.0)
+    run.cluster.queue.hold(run.cluster.queue.waiting["default", "m-0"], (), 0.0)
     run.pod_group("g", 2)
-    units, _ = run.picture.batch(100)
+    units, _ = run.cluster.batch(100)
     assert [len(unit.candidates) for unit in units] == [2]
 
 
@@ -221,7 +221,7 @@ def test_gangs_of_a_group_begin_together(run: Any) -> None:
     solution = run.round()  # 11 cores are needed, 10 are there
     assert solution.placements == ()
     run.node("n2", cpu=1000)
-    run.picture.now = 100.0
+    run.cluster.now = 100.0
     assert len(run.round().placements) == 11
 
 
@@ -229,7 +229,7 @@ def test_a_gang_missing_from_its_own_list_is_placed_alone(run: Any) -> None:
     run.pods(members(1, 1, "b"))
     run.pods(members(2, 2, "a", groups='["default/b"]'))
     assert len(run.round().placements) == 3
-    assert len(run.picture.queue) == 0
+    assert len(run.cluster.queue) == 0
 
 
 def test_an_unusable_minimum_is_said(run: Any) -> None:
@@ -241,7 +241,7 @@ def test_an_unusable_minimum_is_said(run: Any) -> None:
 def test_a_gang_whose_members_are_gone_is_forgotten(run: Any) -> None:
     run.pods(members(1, 2))
     run.delete_pod("g-0")
-    assert run.picture.gangs.gangs == {}
+    assert run.cluster.gangs.gangs == {}
 
 
 # --- decisions that may go ----------------------------------------------------------------------------------------
@@ -273,9 +273,9 @@ def decide_ahead(run: Any) -> None:
 
 
 def read_ledger_again(run: Any) -> None:
-    run.picture.reset_ledger()
+    run.cluster.reset_ledger()
     for message in run.ledger.messages:
-        run.picture.read_ledger(*message)
+        run.cluster.read_ledger(*message)
 
 
 STEPS = {
@@ -289,8 +289,8 @@ STEPS = {
     "decided ahead": decide_ahead,
     "aborted": abort,
     "deleted": lambda run: write(run, subjects.decision_key(1, "default", "p"), None),
-    "new epoch": lambda run: run.epoch(run.picture.book.ledger.epoch.epoch + 1),
-    "STATE anew": lambda run: run.picture.reset_state(),
+    "new epoch": lambda run: run.epoch(run.cluster.book.ledger.epoch.epoch + 1),
+    "STATE anew": lambda run: run.cluster.reset_state(),
     "LEDGER anew": read_ledger_again,
     "complete": lambda run: run.complete(),
 }
@@ -305,7 +305,7 @@ def test_every_settled_decision_is_loose_and_none_that_its_pod_holds(solving: An
     run.node("n1")
     run.pod(pod("p"))
     run.round()
-    book = run.picture.book
+    book = run.cluster.book
     for step in steps:
         STEPS[step](run)
         settled, unseen = set(), set()
@@ -315,7 +315,7 @@ def test_every_settled_decision_is_loose_and_none_that_its_pod_holds(solving: An
                 settled.add(name)
             if seen is None or seen.uid != held.decision.uid:
                 unseen.add(name)
-        assert settled <= run.picture.loose <= settled | unseen
+        assert settled <= run.cluster.loose <= settled | unseen
 
 
 # --- several solvers ----------------------------------------------------------------------------------------------
@@ -324,12 +324,12 @@ def test_every_settled_decision_is_loose_and_none_that_its_pod_holds(solving: An
 def test_each_solver_takes_its_own_part_and_gangs_are_not_torn(run: Any) -> None:
     run.pods(pod(f"p{index}") for index in range(20))
     run.pods(members(4, 4))
-    run.picture.resharded(("s1", "s2"))
+    run.cluster.resharded(("s1", "s2"))
     mine = set(unit_ids(run))
     expected = {f"uid-default-p{index}" for index in range(20)} | {"default/g"}
     assert mine == {unit for unit in expected if owner(unit, ("s1", "s2")) == "s1"}
     assert 0 < len(mine) < len(expected)
-    run.picture.resharded(("s1",))
+    run.cluster.resharded(("s1",))
     assert set(unit_ids(run)) >= expected - mine
 
 
@@ -345,7 +345,7 @@ def reservation(name: str = "r", **fields: Any) -> Reservation:
 def test_a_reservation_is_placed_like_a_pod_and_holds_its_room(run: Any) -> None:
     run.reservation(reservation())
     assert run.nodes_of(run.round()) == {"r": "n1"}
-    assert run.picture.nodes.free[0, 0] == 6000
+    assert run.cluster.nodes.free[0, 0] == 6000
     run.pod(pod("p").requests(cpu=7000))
     assert run.nodes_of(run.round()) == {}
 
@@ -370,7 +370,7 @@ def test_pods_bound_by_others_are_charged_to_the_group_that_their_label_names(ru
     run.pod(bound)
     if not quota_first:
         run.quota("team", **limits)
-    run.picture.payers.settle(run.picture.book)
-    assert run.picture.quotas.used(("", "team")) == {"cpu": 5000}
+    run.cluster.payers.settle(run.cluster.book)
+    assert run.cluster.quotas.used(("", "team")) == {"cpu": 5000}
     run.delete_pod("theirs")
-    assert run.picture.quotas.used(("", "team")).get("cpu", 0) == 0
+    assert run.cluster.quotas.used(("", "team")).get("cpu", 0) == 0

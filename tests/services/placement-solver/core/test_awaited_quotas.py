@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.placement_solver.core.quota_unread import UNPROVEN_S, ElasticQuotas
+from berth.placement_solver.core.awaited_quotas import UNPROVEN_S, ElasticQuotas
 from berth.placement_solver.core.waits import WORKED_OUT_S
 from berth.rules.quota_of_pod import DEFAULT_GROUP
 

@@ -18,7 +18,7 @@ from berth.transaction.claims import Name
 DEVICE_NAMES = frozenset(FAMILY) | {names.RDMA, names.FPGA}
 
 
-class Picture:
+class ClusterView:
     """The writer's views. `on_bound(object, decision)` is called once per object that appears bound under our plan."""
 
     def __init__(self, on_bound: Callable[[Pod | Reservation, Decision | None, bool], None]) -> None:

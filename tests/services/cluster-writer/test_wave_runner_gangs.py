@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.services.writer_world.store_api import StoreApi
-from tests.services.writer_world.wave_bench import WaveBench, acting
+from tests.services.writer_world.wave_bench import WaveBench, wave_runner
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
@@ -12,7 +12,7 @@ from berth.contracts.codec import encode
 
 @pytest.fixture
 async def bench(api: StoreApi) -> WaveBench:
-    return await acting(api)
+    return await wave_runner(api)
 
 
 async def test_a_gang_that_is_not_whole_is_given_up_and_never_named(bench):
@@ -30,10 +30,10 @@ async def test_a_gang_that_has_begun_goes_on_when_its_bound_member_is_gone(bench
     body = {"metadata": {"name": "a", "annotations": notes}, "target": {"kind": "Node", "name": "n"}}
     assert api.store.bind("default", "a", body).status == 201
     key = subjects.pod_key("default", "a")
-    bench.picture.read_state(key, encode(api.seen("a")), deleted=False, gap=False)
+    bench.cluster.read_state(key, encode(api.seen("a")), deleted=False, gap=False)
     api.delete("a")
-    bench.picture.read_state(key, str(api.store.version).encode(), deleted=True, gap=False)
-    bench.acting.check_again()
+    bench.cluster.read_state(key, str(api.store.version).encode(), deleted=True, gap=False)
+    bench.wave_runner.check_again()
     await bench.turn()
     assert bench.binds.given_up == []
     assert "b" in bench.binds.began[2:]
@@ -63,9 +63,9 @@ async def test_a_gang_is_not_judged_while_the_ledger_is_read_anew(bench, api):
 
     def starts_over(*_args):
         api.on("patch", None)
-        member = bench.picture.book.ledger.decisions.pop(("default", "b"))
-        bench.picture.book.ledger.members["p1"].discard(("default", "b"))
-        bench.acting.check_again()
+        member = bench.cluster.book.ledger.decisions.pop(("default", "b"))
+        bench.cluster.book.ledger.members["p1"].discard(("default", "b"))
+        bench.wave_runner.check_again()
         read_again.append(member)
 
     read_again = []
@@ -84,6 +84,6 @@ async def test_pods_that_share_a_plan_with_a_broken_gang_begin(bench):
 
 async def test_a_gang_that_has_begun_is_remembered_for_as_long_as_its_plan(bench):
     bench.plan("p1", "a", "b", gang=2)
-    bench.picture.begun |= {("p1", "g"), ("p0", "g")}
-    await bench.acting.forget_plans()
-    assert bench.picture.begun == {("p1", "g")}
+    bench.cluster.begun |= {("p1", "g"), ("p0", "g")}
+    await bench.wave_runner.forget_plans()
+    assert bench.cluster.begun == {("p1", "g")}

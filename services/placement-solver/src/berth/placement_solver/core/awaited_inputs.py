@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from berth.contracts import names
 from berth.contracts.base import Reason
 from berth.contracts.state import Pod
+from berth.placement_solver.core.awaited_quotas import ElasticQuotas
+from berth.placement_solver.core.awaited_reservations import AwaitedReservations
 from berth.placement_solver.core.queue import Waiting
-from berth.placement_solver.core.quota_unread import ElasticQuotas
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.reserved import wish_of
-from berth.placement_solver.core.room_unread import UnreadRoom
+from berth.placement_solver.core.reserved import reservation_request_of
 from berth.placement_solver.core.waits import WORKED_OUT_S, Wait
 
 
-class Unread:
+class AwaitedInputs:
     """What STATE shows and its manager has yet to publish. Times are monotonic seconds."""
 
     def __init__(self, quotas: Quotas) -> None:
         self.elastic_quotas = ElasticQuotas()
-        self.room = UnreadRoom()
+        self.capacity = AwaitedReservations()
         self._quotas = quotas
         self._some_quota = False
         self._proven = 0
@@ -28,7 +28,7 @@ class Unread:
     def reset_state(self) -> None:
         """STATE starts over."""
         self.elastic_quotas.reset()
-        self.room.reset_state()
+        self.capacity.reset_state()
 
     def longest_wait(self, members: Iterable[Waiting], now: float) -> tuple[Wait, Waiting] | None:
         """The longest wait of any of these, and whose it is; None: they may all be tried.
@@ -37,9 +37,9 @@ class Unread:
         """
         longest: tuple[Wait, Waiting] | None = None
         for member in members:
-            quota, room = self._quota_wait(member), self._room_wait(member, now)
+            quota, capacity = self._quota_wait(member), self._reservation_wait(member, now)
             self._some_quota |= quota is not None and now < quota.until
-            for wait in (quota, room):
+            for wait in (quota, capacity):
                 if wait is not None and now < wait.until and (longest is None or wait.until > longest[0].until):
                     longest = wait, member
         return longest
@@ -59,18 +59,18 @@ class Unread:
             return None
         return self.elastic_quotas.wait_of(label, waiting.named_at, waiting.named_version)
 
-    def _room_wait(self, waiting: Waiting, now: float) -> Wait | None:
-        if not self.room or not isinstance(waiting.object, Pod):
+    def _reservation_wait(self, waiting: Waiting, now: float) -> Wait | None:
+        if not self.capacity or not isinstance(waiting.object, Pod):
             return None
-        wish = wish_of(waiting.object)
-        name = self.room.of(wish) if wish is not None else None
+        wish = reservation_request_of(waiting.object)
+        name = self.capacity.of(wish) if wish is not None else None
         if name is None:
             return None
-        if waiting.held_for_room_at is None:
-            waiting.held_for_room_at = now
+        if waiting.held_for_reservation_at is None:
+            waiting.held_for_reservation_at = now
         reason = Reason(
             code="reservation",
             message=f"reservation {name} has a node, its room is not published yet",
             repair="none needed; if this lasts, see whether reservation-manager works",
         )
-        return Wait(waiting.held_for_room_at + WORKED_OUT_S, reason)
+        return Wait(waiting.held_for_reservation_at + WORKED_OUT_S, reason)

@@ -17,7 +17,7 @@ RECENT_MS = 110_000
 """Binds found at start are told again when this young: the stream still knows their id and keeps one."""
 
 
-class Telling:
+class EventPublisher:
     """Callbacks of the picture and the binds, turned into events. Never blocks; what does not fit is counted."""
 
     def __init__(self, events: PublisherPort, outbox: Outbox, clock: Clock) -> None:

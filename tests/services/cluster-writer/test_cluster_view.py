@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.cluster_writer.picture import Picture
+from berth.cluster_writer.cluster_view import ClusterView
 from berth.contracts import names, state
 from berth.contracts.codec import encode
 from berth.contracts.subjects import pod_key
@@ -17,7 +17,7 @@ DEEP = '{"uid":"u","x":' + "[" * 2000 + "]" * 2000 + "}"
     [(names.ANNOTATION_RESERVATION_ALLOCATED, DEEP), (names.ANNOTATION_DEVICE_ALLOCATED, f'{{"gpu":[{DEEP}]}}')],
 )
 def test_a_pod_whose_annotation_is_nested_too_deeply_is_read(name: str, text: str) -> None:
-    picture = Picture(lambda *_: None)
+    cluster = ClusterView(lambda *_: None)
     template = state.PodTemplate(annotations={name: text})
     pod = state.Pod(namespace="ns", name="p", uid="p", version=1, template=template, node="n")
-    assert picture.read_state(pod_key("ns", "p"), encode(pod), deleted=False, gap=False) == ("ns", "p")
+    assert cluster.read_state(pod_key("ns", "p"), encode(pod), deleted=False, gap=False) == ("ns", "p")

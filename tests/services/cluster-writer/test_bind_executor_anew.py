@@ -29,8 +29,8 @@ class Anew:
         return self.decide(obj, plan, namespace="", kind="reservation")
 
     def begins(self) -> None:
-        nodes = list(self.desk.picture.nodes.values())
-        self.desk.picture.reset_state()
+        nodes = list(self.desk.cluster.nodes.values())
+        self.desk.cluster.reset_state()
         for node in nodes:
             self._write(subjects.named_key("node", node.name), node)
         self.listed("nodes")
@@ -47,12 +47,12 @@ class Anew:
         self._write(subjects.synced_key(kind), marker)
 
     def _write(self, key: str, message: Any) -> None:
-        self.desk.picture.read_state(key, encode(message), deleted=False, gap=False)
+        self.desk.cluster.read_state(key, encode(message), deleted=False, gap=False)
 
     async def ends(self) -> None:
         """The end of what is written so far, three times: what was doubted once is believed by then."""
         for _ in range(3):
-            self.desk.picture.end_of_state()
+            self.desk.cluster.end_of_state()
             self.desk.binds.at_end()
             await eventually(lambda: not self.desk.binds.under_way(), what="what can be judged is judged")
 

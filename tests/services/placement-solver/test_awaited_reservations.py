@@ -23,7 +23,7 @@ AMOUNTS = {names.CPU: 4000}
 def run(solving: type[Any]) -> Any:
     made = solving()
     made.node("n1", cpu=9000)
-    made.picture.now = 1000.0
+    made.cluster.now = 1000.0
     return made
 
 
@@ -42,18 +42,18 @@ def available(run: Any, name: str = "r", *, is_published: bool = True) -> None:
         node="n1",
         allocatable=AMOUNTS,
     )
-    room = ReservedCapacity(
+    capacity = ReservedCapacity(
         name=name, uid=name, revision=1, phase="Available", node="n1", amounts=AMOUNTS, owners=OWNERS, usable=True
     )
-    run.reservation(seen, room if is_published else None)
+    run.reservation(seen, capacity if is_published else None)
 
 
 def drawn_on(run: Any, after_s: float = 0.0) -> dict[str, str]:
     """The Reservation that each pod draws on which the next round places, so many seconds later."""
-    run.picture.now += after_s
-    if run.picture.room_came_back:
-        run.picture.room_came_back = False
-        run.picture.queue.wake(run.picture.now)
+    run.cluster.now += after_s
+    if run.cluster.capacity_came_back:
+        run.cluster.capacity_came_back = False
+        run.cluster.queue.wake(run.cluster.now)
     return {placement.candidate.name[1]: placement.reservation for placement in run.round().placements}
 
 
@@ -61,7 +61,7 @@ def test_an_owner_waits_until_the_room_is_published(run: Any) -> None:
     available(run, is_published=False)
     run.pods([owner(), pod("other").requests(cpu=1000)])
     assert drawn_on(run) == {"other": ""}
-    (waiting,) = run.picture.queue.waiting.values()
+    (waiting,) = run.cluster.queue.waiting.values()
     assert waiting.message == "reservation r has a node, its room is not published yet"
     available(run)
     assert drawn_on(run) == {"p": "r"}
@@ -90,12 +90,12 @@ def test_an_owner_that_was_tried_may_wait_again(run: Any) -> None:
     assert drawn_on(run) == {"big": ""}
     run.pod(owner())
     assert drawn_on(run) == {}
-    (waiting,) = run.picture.queue.waiting.values()
+    (waiting,) = run.cluster.queue.waiting.values()
     assert not waiting.held
     run.delete_pod("big")
     available(run, is_published=False)
     assert drawn_on(run, 10.0) == {}
-    told = answer(run.picture, WhyQuestion(namespace="default", name="p"))
+    told = answer(run.cluster, WhyQuestion(namespace="default", name="p"))
     assert (told.outcome, told.message) == ("waiting", "reservation r has a node, its room is not published yet")
     available(run)
     assert drawn_on(run, 1.0) == {"p": "r"}
@@ -104,9 +104,9 @@ def test_an_owner_that_was_tried_may_wait_again(run: Any) -> None:
 def test_a_batch_of_owners_that_wait_is_no_larger_than_another(run: Any) -> None:
     available(run, is_published=False)
     run.pods(owner(f"p{number}") for number in range(7))
-    assert run.picture.batch(3) == ([], [])
-    assert sum(waiting.held for waiting in run.picture.queue.waiting.values()) == 3
-    assert run.picture.queue.has_ready(run.picture.now)
+    assert run.cluster.batch(3) == ([], [])
+    assert sum(waiting.held for waiting in run.cluster.queue.waiting.values()) == 3
+    assert run.cluster.queue.has_ready(run.cluster.now)
 
 
 def test_who_wants_no_reservation_does_not_wait(run: Any) -> None:
@@ -117,7 +117,7 @@ def test_who_wants_no_reservation_does_not_wait(run: Any) -> None:
 
 def test_a_lost_bucket_is_read_again_first(run: Any) -> None:
     available(run)
-    run.picture.reset_reserved()
+    run.cluster.reset_reserved()
     run.pod(owner())
     assert drawn_on(run) == {}
     available(run)

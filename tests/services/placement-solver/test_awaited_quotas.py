@@ -9,7 +9,7 @@ import pytest
 from berth.contracts import subjects
 from berth.contracts.codec import encode
 from berth.contracts.state import ElasticQuota, Synced
-from berth.placement_solver.core.quota_unread import UNPROVEN_S
+from berth.placement_solver.core.awaited_quotas import UNPROVEN_S
 from berth.placement_solver.core.waits import WORKED_OUT_S
 from berth.testing.builders import PodBuilder, pod
 
@@ -22,7 +22,7 @@ def run(solving: type[Any]) -> Any:
     made = solving()
     made.node("n1", cpu=10_000)
     made.quota(DEFAULT)
-    made.picture.now = 1000.0
+    made.cluster.now = 1000.0
     return made
 
 
@@ -40,26 +40,26 @@ def another_elastic_quota(run: Any, *, gap: bool = False) -> None:
     run.version += 1
     quota = ElasticQuota(namespace="shop", name="other", uid="v", version=run.version)
     key = subjects.namespaced_key("elasticquota", "shop", "other")
-    run.picture.read_state(key, encode(quota), deleted=False, gap=gap, trace=None)
+    run.cluster.read_state(key, encode(quota), deleted=False, gap=gap, trace=None)
 
 
 def elastic_quotas_are_complete(run: Any, *, complete: bool = True) -> None:
     marker = Synced(kind="elasticquotas", version=run.version, complete=complete)
     run.state(subjects.synced_key("elasticquotas"), marker)
-    run.picture.end_of_state()
+    run.cluster.end_of_state()
 
 
 def charged(run: Any, after_s: float = 0.0) -> list[str]:
     """Who pays for what the next round places, so many seconds later; waiting pods are woken as in `Handlers.tick`."""
-    run.picture.now += after_s
-    if run.picture.quota_changed:
-        run.picture.quota_changed = False
-        run.picture.queue.wake(run.picture.now)
+    run.cluster.now += after_s
+    if run.cluster.quota_changed:
+        run.cluster.quota_changed = False
+        run.cluster.queue.wake(run.cluster.now)
     return [placement.claim.quota for placement in run.round().placements]
 
 
 def message(run: Any) -> str:
-    (waiting,) = run.picture.queue.waiting.values()
+    (waiting,) = run.cluster.queue.waiting.values()
     return str(waiting.message)
 
 
@@ -105,7 +105,7 @@ def test_a_change_of_the_pod_asks_for_no_newer_proof(run: Any) -> None:
     run.pod(asking().annotation("a", "b"))
     marker = Synced(kind="elasticquotas", version=version, complete=True)
     run.state(subjects.synced_key("elasticquotas"), marker)
-    run.picture.end_of_state()
+    run.cluster.end_of_state()
     assert charged(run) == [f"/{DEFAULT}"]
 
 
@@ -124,7 +124,7 @@ def test_a_list_under_way_is_no_proof(run: Any) -> None:
     run.pod(asking())
     elastic_quotas_are_complete(run, complete=False)
     another_elastic_quota(run)
-    run.picture.end_of_state()
+    run.cluster.end_of_state()
     assert charged(run, 1.0) == []
     elastic_quotas_are_complete(run)
     assert charged(run) == [f"/{DEFAULT}"]
@@ -135,7 +135,7 @@ def test_a_message_behind_a_gap_is_no_proof_before_the_end(run: Any) -> None:
     run.pod(asking())
     another_elastic_quota(run, gap=True)
     assert charged(run, 1.0) == []
-    run.picture.end_of_state()
+    run.cluster.end_of_state()
     assert charged(run) == [f"/{DEFAULT}"]
 
 
@@ -169,11 +169,11 @@ def test_a_quota_that_was_deleted_is_not_waited_for(run: Any) -> None:
 def test_a_state_that_starts_over_proves_nothing(run: Any) -> None:
     run.pod(asking())
     elastic_quotas_are_complete(run)
-    run.picture.reset_state()
-    assert not run.picture.unread.elastic_quotas
+    run.cluster.reset_state()
+    assert not run.cluster.awaited.elastic_quotas
     run.node("n1", cpu=10_000)
     run.pod(asking())
-    run.picture.end_of_state()
+    run.cluster.end_of_state()
     assert charged(run, UNPROVEN_S - 0.01) == []
     assert charged(run, 0.01) == [f"/{DEFAULT}"]
 
@@ -186,7 +186,7 @@ def test_a_gang_waits_for_the_quota_of_any_of_its_members(run: Any, late: int) -
         for index in range(3)
     )
     assert charged(run) == []
-    for index, waiting in enumerate(run.picture.queue.waiting.values()):
+    for index, waiting in enumerate(run.cluster.queue.waiting.values()):
         about = "" if index == late else f"member default/g-{late}: "
         assert waiting.message == f"{about}quota team is not known yet"
     run.quota("team", max={"cpu": 4000})

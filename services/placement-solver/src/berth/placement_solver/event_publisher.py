@@ -13,10 +13,10 @@ from berth.contracts.codec import encode
 from berth.contracts.command import PatchObject, RefusePod
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, Reservation
+from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.queue import Waiting
-from berth.placement_solver.picture import Picture
 from berth.telemetry import emit_span, recording
 
 TELL_AGAIN_S = 10.0
@@ -27,13 +27,13 @@ ANNOUNCED_MAX = 2000
 RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
 
 
-class Telling:
+class EventPublisher:
     """Events and commands of one solver. `tell_after_s`: how long a gang may gather before its pods are told."""
 
     def __init__(
-        self, picture: Picture, events: PublisherPort, commands: PublisherPort, *, tell_after_s: float
+        self, cluster: ClusterView, events: PublisherPort, commands: PublisherPort, *, tell_after_s: float
     ) -> None:
-        self.picture = picture
+        self.cluster = cluster
         self._events = events
         self._commands = commands
         self._tell_after_s = tell_after_s
@@ -46,7 +46,7 @@ class Telling:
             nodes=[placement.claim.node for placement in placed[:ANNOUNCED_MAX]],
             gang=_gang(placed),
             took_ms=took_ms,
-            solver=self.picture.me,
+            solver=self.cluster.me,
         )
         subject = subjects.event_subject("placement", "decided", plan)
         await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.planned.v1")
@@ -69,25 +69,25 @@ class Telling:
         self, waiting: Waiting, reasons: Sequence[Reason], gang: str = "", *, patient: bool = False
     ) -> None:
         """Write the refusal where people look: the pod's condition and an event; only when the message changed."""
-        nodes = int(np.count_nonzero(self.picture.nodes.alive))
+        nodes = int(np.count_nonzero(self.cluster.nodes.alive))
         waiting.message = explain.message(reasons, nodes)
-        now = self.picture.now
+        now = self.cluster.now
         if waiting.message == _shown(waiting.object):
             return
         if waiting.message == waiting.told and now - waiting.told_at < LOST_AFTER_S:
             return
         if patient and now - waiting.since < self._tell_after_s:
-            self.picture.queue.rest_until(waiting, waiting.since + self._tell_after_s)
+            self.cluster.queue.rest_until(waiting, waiting.since + self._tell_after_s)
             return
         if now - waiting.told_at < TELL_AGAIN_S and reasons and reasons[0].code != "gang":
             # What the pod shows is out of date until then.
-            self.picture.queue.rest_until(waiting, waiting.told_at + TELL_AGAIN_S)
+            self.cluster.queue.rest_until(waiting, waiting.told_at + TELL_AGAIN_S)
             return
         waiting.told, waiting.told_at = waiting.message, now
         namespace, name = waiting.name
         uid = waiting.object.uid
         # The stream drops a second message of the same id: a message that comes back after another is news again.
-        marker = f"refused-{uid}-{waiting.object.attempt}-{self.picture.now_ms}"
+        marker = f"refused-{uid}-{waiting.object.attempt}-{self.cluster.now_ms}"
         if isinstance(waiting.object, Reservation):
             await self._commands.publish(
                 subjects.command_subject("patch", "reservation", name),
