@@ -263,7 +263,7 @@ def test_a_decision_carries_all_that_the_bind_needs(run: Any) -> None:
     run.quota("top", is_parent=True, max={names.CPU: 9000})
     quota = run.quota("team", ancestors=["top"], max={names.CPU: 9000})
     reserve(run)
-    run.pod(pod("p").requests(cpu=1000).share(50).quota("team", firm=False).port(80).gang("g", 1))
+    run.pod(pod("p").requests(cpu=1000).share(50).quota("team", non_preemptible=False).port(80).gang("g", 1))
     solution, trial = run.solve()
     (decision,), revisions = run.decide(solution)
     trial.undo()

@@ -259,7 +259,7 @@ def test_rejects_a_plan_that_exceeds_a_quota(solving: type[Any], bound: str) -> 
     run.node("n0")
     run.quota("top", is_parent=True, max={names.CPU: 10_000})
     run.quota("team", ancestors=["top"], max={names.CPU: 9_000}, min={names.CPU: 9_000})
-    run.pods(pod(f"p{index}").requests(cpu=3000).quota("team", firm=bound == "min") for index in range(3))
+    run.pods(pod(f"p{index}").requests(cpu=3000).quota("team", non_preemptible=bound == "min") for index in range(3))
     claims = solved(run)
     assert len(claims) == 3
     assert run.verifier.check(claims) == []

@@ -32,7 +32,7 @@ _FINDERS: Final[dict[str, Callable[[Facts], Iterable[Finding]]]] = {
     "I1c": devices.reported_beyond,
     "I1d": devices.used_otherwise,
     "I2": quotas.above_max,
-    "I2b": quotas.firm_above_min,
+    "I2b": quotas.non_preemptible_above_min,
     "I3": gangs.half_begun,
     "I4": decisions.still_open,
     "I5": decisions.bound_otherwise,

@@ -72,15 +72,15 @@ class Limits:
             return
         spec = data.get("spec") or {}
         parent = (meta.get("labels") or {}).get(names.LABEL_QUOTA_PARENT, "")
-        most, firm = amounts_of(spec.get("max")), amounts_of(spec.get("min"))
+        most, non_preemptible = amounts_of(spec.get("max")), amounts_of(spec.get("min"))
         known = self._room.groups.get(name)
         if known is None or known.parent != parent:
             since_s = self._room.sight.now_s if known is None else known.since_s
-            self._room.groups[name] = Group(parent, Limit(most), Limit(firm), since_s)
+            self._room.groups[name] = Group(parent, Limit(most), Limit(non_preemptible), since_s)
             self._room.regroup()
         else:
             known.most.change(most, self._room.sight.now_s, self._room.lag_s)
-            known.firm.change(firm, self._room.sight.now_s, self._room.lag_s)
+            known.non_preemptible.change(non_preemptible, self._room.sight.now_s, self._room.lag_s)
 
     def see_lease(self, data: Mapping[str, Any], deleted: bool) -> None:
         """A Lease: the writer's says the epoch, and the newest plan that anybody may have acted on."""

@@ -51,7 +51,7 @@ class Group(NamedTuple):
 
     parent: str
     most: Limit
-    firm: Limit
+    non_preemptible: Limit
     since_s: float = 0.0
 
 
@@ -71,7 +71,7 @@ class Room:
         self._minors: dict[Minor, int] = {}
         self._amounts: dict[tuple[str, str], int] = {}
         self._charged: dict[tuple[str, str], int] = {}
-        self._firm: dict[tuple[str, str], int] = {}
+        self._non_preemptible: dict[tuple[str, str], int] = {}
 
     def put(self, uid: str, hold: Hold | None) -> None:
         """What this uid holds from now on. Whoever newly holds something is compared with what there is."""
@@ -135,9 +135,9 @@ class Room:
         for group in hold.groups:
             for name, amount in hold.amounts.items():
                 _add(self._charged, (group, name), sign * amount)
-        if hold.is_firm and hold.groups:
+        if hold.is_non_preemptible and hold.groups:
             for name, amount in hold.amounts.items():
-                _add(self._firm, (hold.groups[0], name), sign * amount)
+                _add(self._non_preemptible, (hold.groups[0], name), sign * amount)
 
     # --- comparing: sums first, holders only when a sum is too large ------------------------------------------------
 
@@ -177,11 +177,11 @@ class Room:
             if self._charged[group, name] > known.most.amounts.get(name, _NO_LIMIT):
                 most = known.most.most(name, since_s)
                 if most is not None and self._charged[group, name] > most:
-                    self._beyond("I2", f"quota {group}", name, most, self._of_group(group, name, firm=False))
-            if is_own and hold.is_firm and name in known.most.amounts:
-                most = known.firm.most(name, since_s)
-                if most is not None and self._firm[group, name] > most:
-                    self._beyond("I2b", f"quota {group}", name, most, self._of_group(group, name, firm=True))
+                    self._beyond("I2", f"quota {group}", name, most, self._of_group(group, name, non_preemptible=False))
+            if is_own and hold.is_non_preemptible and name in known.most.amounts:
+                most = known.non_preemptible.most(name, since_s)
+                if most is not None and self._non_preemptible[group, name] > most:
+                    self._beyond("I2b", f"quota {group}", name, most, self._of_group(group, name, non_preemptible=True))
 
     def _beyond(
         self, promise: str, subject: str, resource: str, most: int, holders: Callable[[], Iterator[tuple[Hold, int]]]
@@ -215,10 +215,12 @@ class Room:
 
         return holders
 
-    def _of_group(self, group: str, name: str, *, firm: bool) -> Callable[[], Iterator[tuple[Hold, int]]]:
+    def _of_group(self, group: str, name: str, *, non_preemptible: bool) -> Callable[[], Iterator[tuple[Hold, int]]]:
         def holders() -> Iterator[tuple[Hold, int]]:
             for hold in self.holds.values():
-                if group in hold.groups and (not firm or (hold.is_firm and hold.groups[0] == group)):
+                if group in hold.groups and (
+                    not non_preemptible or (hold.is_non_preemptible and hold.groups[0] == group)
+                ):
                     yield hold, hold.amounts.get(name, 0)
 
         return holders

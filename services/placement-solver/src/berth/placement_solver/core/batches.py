@@ -116,7 +116,7 @@ class Batches:
             obj,
             cls,
             quota=self._payers.of(obj),
-            firm=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
+            non_preemptible=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
             wish=reservation_request_of(obj),
             seen_ms=waiting.seen_ms,
         )

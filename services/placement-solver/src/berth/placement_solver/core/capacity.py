@@ -96,7 +96,7 @@ class Capacity:
         if claim.awaited:
             self.nodes.mark_unread(row, sign)
         if claim.quota:
-            self.quotas.charge(claim.quota, claim.amounts, sign, firm=claim.non_preemptible)
+            self.quotas.charge(claim.quota, claim.amounts, sign, non_preemptible=claim.non_preemptible)
 
     def _apply_reservation(self, claim: Claim, sign: int) -> None:
         if sign > 0:

@@ -22,7 +22,7 @@ class Candidate(NamedTuple):
     object: Pod | Reservation
     cls: PodClass
     quota: tuple[str, str] | None = None
-    firm: bool = False
+    non_preemptible: bool = False
     wish: ReservationRequest | None = None
     seen_ms: int = 0
 

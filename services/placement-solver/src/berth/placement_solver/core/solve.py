@@ -93,7 +93,9 @@ class Solver:
         if candidate.cls.refusals:
             return tuple(candidate.cls.refusals)
         if candidate.quota is not None:
-            reason = self.capacity.quotas.refusal(candidate.quota, candidate.cls.requests, firm=candidate.firm)
+            reason = self.capacity.quotas.refusal(
+                candidate.quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
+            )
             if reason is not None:
                 return (reason,)
         wish = candidate.wish
@@ -112,7 +114,9 @@ class Solver:
         if candidate.cls.refusals or not np.isfinite(self.costs.of(candidate.cls)[row]):
             return None
         quota = candidate.quota
-        if quota is not None and self.capacity.quotas.refusal(quota, candidate.cls.requests, firm=candidate.firm):
+        if quota is not None and self.capacity.quotas.refusal(
+            quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
+        ):
             return None
         if self.nodes.ports[row].conflict(candidate.cls.template.host_ports):
             return None
@@ -188,7 +192,7 @@ class Solver:
             devices=devices,
             ports=tuple(map(write_port, candidate.cls.template.host_ports)),
             quota="/".join(candidate.quota) if candidate.quota else "",
-            non_preemptible=candidate.firm,
+            non_preemptible=candidate.non_preemptible,
             reservation=reservation,
             plan=plan,
             attempt=candidate.object.attempt,
@@ -308,13 +312,13 @@ class Solver:
         cls = candidate.cls
         if cls.refusals:
             return reasons
-        alike = len({(each.cls.index, each.quota, each.firm) for each in unit.candidates}) == 1
+        alike = len({(each.cls.index, each.quota, each.non_preemptible) for each in unit.candidates}) == 1
         drawing = wish is not None and (wish.must or bool(self.reservations.known))
         if len(unit.needed) > 1 or not alike or drawing:
             return tuple(msgspec.structs.replace(reason, repair="") for reason in reasons)
         if candidate.quota is not None:
             together = {name: needed * amount for name, amount in cls.requests.items()}
-            refused = self.capacity.quotas.refusal(candidate.quota, together, firm=candidate.firm)
+            refused = self.capacity.quotas.refusal(candidate.quota, together, non_preemptible=candidate.non_preemptible)
             if refused is not None:
                 return (refused,)
         rows = Counter(self.nodes.row(placement.claim.node) for placement in placed)
