@@ -87,6 +87,6 @@ class World(ShellWorld[Settings]):
         self.version += 1
         self.put(named_key("node", name), state.Node(name=name, uid=name, version=self.version))
 
-    def room(self, name: str) -> ReservedCapacity | None:
+    def reserved(self, name: str) -> ReservedCapacity | None:
         value = self.view.values.get(named_key("reservation", name))
         return None if value is None else decode(value, ReservedCapacity)

@@ -15,7 +15,7 @@ from berth.contracts.event import ObjectRefused, ReservationChanged
 from berth.contracts.question import StatusAnswer
 from berth.contracts.state import Reservation
 from berth.reservation_manager.core.life import FINAL, Life, Phase, live
-from berth.reservation_manager.core.room import problems_of, room_of
+from berth.reservation_manager.core.reserved_capacity import problems_of, room_of
 from berth.reservation_manager.core.status import status_of
 from berth.reservation_manager.settings import Settings
 from berth.reservation_manager.views import StateView
@@ -104,7 +104,7 @@ class Shell:
                     await self._decide(name)
                 except (InvalidMessage, ValueError) as error:
                     self.context.log.error("a reservation cannot be published", name=name[:253], error=str(error))
-            await self.owned.room()
+            await self.owned.reserved()
 
     async def _decide(self, name: str) -> None:
         key = subjects.named_key("reservation", name)
