@@ -19,7 +19,7 @@ from berth.contracts.slo import CONFIG_MAP
 from berth.contracts.state import Node, Pod
 from berth.invariants import World
 from berth.invariants.facts import Facts, amounts_of
-from berth.invariants.pictures import differences, picture_of_facts
+from berth.invariants.snapshots import differences, snapshot_of_facts
 from berth.simcluster.store.objects import Obj
 
 KINDS: Final = {
@@ -54,7 +54,7 @@ def state(stand: Stand, facts: Facts) -> Iterator[str]:
     picture = World.of(believed=believed)
     yield from picture.unreadable
     if picture.believed is not None:
-        for finding in differences(picture_of_facts(facts), picture.believed, "the API says", "STATE says"):
+        for finding in differences(snapshot_of_facts(facts), picture.believed, "the API says", "STATE says"):
             yield finding.text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from berth.invariants import amounts, decisions, devices, gangs, pictures, quotas, reservations
+from berth.invariants import amounts, decisions, devices, gangs, quotas, reservations, snapshots
 from berth.invariants.facts import Facts
 from berth.invariants.promises import PROMISES
 from berth.invariants.report import Finding, Report, result_of
@@ -36,7 +36,7 @@ _FINDERS: Final[dict[str, Callable[[Facts], Iterable[Finding]]]] = {
     "I3": gangs.half_begun,
     "I4": decisions.still_open,
     "I5": decisions.bound_otherwise,
-    "I8": pictures.believed_otherwise,
+    "I8": snapshots.believed_otherwise,
     "I10": reservations.wrong_users,
     "I10b": reservations.given_away,
 }

@@ -11,7 +11,7 @@ import msgspec
 from berth.contracts import kube, names, state, subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
-from berth.invariants.pictures import Picture, picture_of_claims
+from berth.invariants.snapshots import Snapshot, snapshot_of_claims
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Claim, of_pod, of_reservation
 from berth.transaction.ledger_view import LedgerView
@@ -51,7 +51,7 @@ class World:
     excused_gangs: frozenset[str] = frozenset()
     is_quiet: bool = True
     unreadable: list[str] = field(default_factory=list)
-    believed: Picture | None = None
+    believed: Snapshot | None = None
 
     @classmethod
     def of(
@@ -90,7 +90,7 @@ class World:
             excused_gangs=frozenset(excused_gangs),
             is_quiet=is_quiet,
             unreadable=unreadable,
-            believed=None if believed is None else picture_of_claims(_believed(believed, unreadable)),
+            believed=None if believed is None else snapshot_of_claims(_believed(believed, unreadable)),
         )
 
 

@@ -31,7 +31,7 @@ class Placement(NamedTuple):
     reservation: str
 
 
-class Picture(NamedTuple):
+class Snapshot(NamedTuple):
     """Placements and reservations by uid, charges by `tree/group`; a reservation has its name, node and users."""
 
     placements: dict[str, Placement]
@@ -39,7 +39,7 @@ class Picture(NamedTuple):
     reservations: dict[str, tuple[str, str, tuple[str, ...]]]
 
 
-def picture_of_claims(claims: Iterable[Claim]) -> Picture:
+def snapshot_of_claims(claims: Iterable[Claim]) -> Snapshot:
     """From the claims of a book, or of objects in STATE. Claims of decisions are left out."""
     placements: dict[str, Placement] = {}
     quotas: dict[str, Amounts] = {}
@@ -54,10 +54,10 @@ def picture_of_claims(claims: Iterable[Claim]) -> Picture:
         placements[claim.uid] = Placement(text, claim.node, _devices(claim.devices), claim.quota, claim.reservation)
         if claim.quota:
             add_into(quotas.setdefault(claim.quota, {}), claim.amounts)
-    return Picture(placements, quotas, _with_users(placed, placements))
+    return Snapshot(placements, quotas, _with_users(placed, placements))
 
 
-def picture_of_facts(facts: Facts) -> Picture:
+def snapshot_of_facts(facts: Facts) -> Snapshot:
     """From the objects of the API."""
     placements: dict[str, Placement] = {}
     quotas: dict[str, Amounts] = {}
@@ -71,10 +71,10 @@ def picture_of_facts(facts: Facts) -> Picture:
         for each in facts.world.reservations
         if each.status.node_name and each.status.phase not in ("Succeeded", "Failed")
     }
-    return Picture(placements, quotas, _with_users(placed, placements))
+    return Snapshot(placements, quotas, _with_users(placed, placements))
 
 
-def differences(left: Picture, right: Picture, left_says: str = "before", right_says: str = "after") -> list[Finding]:
+def differences(left: Snapshot, right: Snapshot, left_says: str = "before", right_says: str = "after") -> list[Finding]:
     """What two pictures do not have in common; empty when they are equal."""
     found: list[Finding] = []
 
@@ -96,7 +96,7 @@ def believed_otherwise(facts: Facts) -> Iterator[Finding]:
     believed = facts.world.believed
     if believed is None or not facts.world.is_quiet:
         return
-    yield from differences(picture_of_facts(facts), believed, "the API says", "STATE says")
+    yield from differences(snapshot_of_facts(facts), believed, "the API says", "STATE says")
 
 
 def _placement(seen: Seen) -> Placement:

@@ -55,7 +55,7 @@ class Group(NamedTuple):
     since_s: float = 0.0
 
 
-class Room:
+class Capacity:
     """Who holds what, summed."""
 
     def __init__(self, verdicts: Verdicts, doubt: Doubt, sight: Calm, lag_s: float) -> None:
