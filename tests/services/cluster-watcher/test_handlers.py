@@ -108,7 +108,7 @@ async def test_reading_stops_while_the_bus_is_behind() -> None:
     item = bench.item()
     for _ in range(WAITING_MAX):
         bench.intake.changed("MODIFIED", item)
-    waiting = asyncio.create_task(bench.intake.room())
+    waiting = asyncio.create_task(bench.intake.wait_while_full())
     await asyncio.sleep(0)
     assert not waiting.done()
     while len(bench.outbox) >= WAITING_MAX // 2:

@@ -39,9 +39,9 @@ def together(*plants: Planted) -> Iterator[None]:
 
 def half_of_what_was_reserved() -> Planted:
     """A Reservation is bound with half its amounts."""
-    real = binds.format_amounts
+    real = bind_executor.format_amounts
     return patch.object(
-        binds, "format_amounts", lambda amounts: real({name: half // 2 for name, half in amounts.items()})
+        bind_executor, "format_amounts", lambda amounts: real({name: half // 2 for name, half in amounts.items()})
     )
 
 
@@ -75,14 +75,14 @@ def bind_without_version() -> Planted:
 
 def bind_by_name() -> Planted:
     """A decision is judged, and bound, by the name of its pod."""
-    real = binds.judge
+    real = bind_executor.judge
 
     def by_name(decision: Decision, book: Book, *args: Any, **kwargs: Any) -> Any:
         seen = book.seen((decision.namespace, decision.name))
         meant = decision if seen is None else msgspec.structs.replace(decision, uid=seen.uid)
         return real(meant, book, *args, **kwargs)
 
-    return together(patch.object(binds, "judge", by_name), _binding_without("uid"))
+    return together(patch.object(bind_executor, "judge", by_name), _binding_without("uid"))
 
 
 def no_answer_is_failure() -> Planted:
@@ -110,7 +110,7 @@ def no_answer_is_failure() -> Planted:
 
 def _acts_on(*statuses: PlanStatus | None) -> Planted:
     """Plans of these statuses are begun like committed ones; the Lease still names committed ones only."""
-    to_begin, to_record, judged = wave_runner.to_begin, wave_runner.to_record, binds.judge
+    to_begin, to_record, judged = wave_runner.to_begin, wave_runner.to_record, bind_executor.judge
 
     def begins(view: LedgerView, fresh: Iterable[str]) -> list[str]:
         early = [plan for plan in view.members if view.plan_status(plan) in statuses]
@@ -128,7 +128,7 @@ def _acts_on(*statuses: PlanStatus | None) -> Planted:
     return together(
         patch.object(wave_runner, "to_begin", begins),
         patch.object(wave_runner, "to_record", records),
-        patch.object(binds, "judge", judges),
+        patch.object(bind_executor, "judge", judges),
     )
 
 
@@ -230,7 +230,7 @@ def no_last_check() -> Planted:
 
 def judged_on_any_view() -> Planted:
     """A decision is judged, and a clash believed, on a view that still shows a former holder."""
-    judged, checked = binds.judge, gangs._check_gang
+    judged, checked = bind_executor.judge, gangs._check_gang
 
     def judges(decision: Decision, *args: Any, **kwargs: Any) -> Any:
         return judged(msgspec.structs.replace(decision, basis=0, other_basis=0), *args, **kwargs)
@@ -239,7 +239,7 @@ def judged_on_any_view() -> Planted:
         return checked(name, [msgspec.structs.replace(member, basis=0, other_basis=0) for member in members], *args)
 
     return together(
-        patch.object(binds, "judge", judges),
+        patch.object(bind_executor, "judge", judges),
         patch.object(gangs, "_check_gang", checks),
         patch.object(BindExecutor, "_is_doubted", lambda self, key: False),
     )

@@ -100,7 +100,7 @@ class OwnedPort(Protocol):
         """Last sequence known of a key; 0: none."""
         ...
 
-    async def room(self) -> None:
+    async def wait_while_full(self) -> None:
         """Back-pressure: return once fewer writes than the window holds are waiting."""
         ...
 

@@ -67,7 +67,7 @@ class Handler(Generic[T_contra]):
         404 to a list: the kind does not exist.
         """
 
-    async def room(self) -> None:
+    async def wait_while_full(self) -> None:
         """Return when the next call may come."""
 
 
@@ -101,7 +101,7 @@ class Reflector(Generic[T]):
         async with aclosing(self._watching.forever()) as watch_events:
             async for watch_event in watch_events:
                 self._tell(watch_event)
-                await self._handler.room()
+                await self._handler.wait_while_full()
 
     def _tell(self, watch_event: WatchEvent[T]) -> None:
         handler = self._handler

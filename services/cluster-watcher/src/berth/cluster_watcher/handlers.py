@@ -119,9 +119,9 @@ class Intake(Handler[Any]):
         elif now - source.missing_since >= ABSENT_AFTER_S:
             self._outbox.add(Absent(source))
 
-    async def room(self) -> None:
+    async def wait_while_full(self) -> None:
         """See `berth.kube.Handler`."""
-        await self._outbox.room()
+        await self._outbox.wait_while_full()
 
     # --- conversion ---------------------------------------------------------------------------------------------------
 

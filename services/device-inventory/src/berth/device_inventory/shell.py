@@ -100,7 +100,7 @@ class Shell:
                     await self._ask(outcome.patch)
             except (InvalidMessage, ValueError) as error:
                 self.context.log.error("node cannot be patched", node=name[:253], error=str(error))
-        await self.owned.room()
+        await self.owned.wait_while_full()
 
     def _publish(self, name: str, outcome: Outcome) -> None:
         key = named_key(NODE, name)

@@ -88,7 +88,7 @@ class Shell:
             if self.desk.state.is_complete:
                 self._step()
             busy_s = context.clock.monotonic() - began
-            await self.owned.room()
+            await self.owned.wait_while_full()
             await self.wake.wait()
             self.wake.clear()
             await context.clock.sleep(max(context.settings.window_s, REST * busy_s))

@@ -94,7 +94,7 @@ class Shell:
             for name, outcome in open_ones.items():
                 self.desk.take_back(name, outcome)
         self._measure()
-        await self.owned.room()
+        await self.owned.wait_while_full()
 
     async def _carry_out(self, name: str, outcome: Outcome) -> None:
         # The object is asked for first: who dies in between asks again, since nothing was published yet.

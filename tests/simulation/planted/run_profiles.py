@@ -12,9 +12,9 @@ from typing import Final
 
 from tests.simulation.planted import trouble, users
 from tests.simulation.planted.bookings import bookings
-from tests.simulation.planted.strikes import Saboteur
+from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
-from tests.simulation.temper import Temper
+from tests.simulation.run_profile import RunProfile
 from tests.simulation.workload import Size
 
 
@@ -38,7 +38,7 @@ def with_an_agent(rng: random.Random) -> Mapping[str, int]:
     return {"slo-manager": 1, "node-qos-enforcer": 1}
 
 
-SHORT: Final = Temper(
+SHORT: Final = RunProfile(
     end_s=70.0,
     whole_s=80.0,
     settle_s=90.0,
@@ -47,7 +47,7 @@ SHORT: Final = Temper(
     actions=users.crowd,
     faults=every(5.0, trouble.nothing),
     replicas=one_each,
-    striker=Saboteur,
+    injector=Saboteur,
 )
 LATE_LEDGER: Final = replace(
     SHORT,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from tests.simulation.faults import Fault
+from tests.simulation.harness import Harness
 from tests.simulation.knobs import Knobs
-from tests.simulation.stand import Stand
 
 from berth.testing.simulation.process import Process
 
@@ -26,14 +26,14 @@ BYSTANDERS = (
 """What befalls them keeps nobody from carrying out what is decided."""
 
 
-class Striker(Knobs):
+class FaultInjector(Knobs):
     """Sets timers for faults; `calm` ends all that is under way."""
 
     AIMED: ClassVar[frozenset[str]] = frozenset()
     """Kinds of which no promise is excused by what somebody cannot see meanwhile."""
 
-    def __init__(self, stand: Stand) -> None:
-        super().__init__(stand)
+    def __init__(self, harness: Harness) -> None:
+        super().__init__(harness)
         self._paused: dict[Process, None] = {}
         self.struck = 0
         self.troubles: list[tuple[float, float]] = []
@@ -42,29 +42,29 @@ class Striker(Knobs):
     def plan(self, faults: list[Fault]) -> None:
         """Set a timer for each."""
         for fault in faults:
-            self._stand.world.later(fault.at_s - self._stand.world.now, None, self._strike, fault)
+            self._harness.world.later(fault.at_s - self._harness.world.now, None, self._strike, fault)
 
     def calm(self) -> None:
         """From now on nothing goes wrong."""
-        stand = self._stand
+        harness = self._harness
         self._turn_back()
-        stand.kube.come_back()
-        if stand.machine is not None:
-            stand.machine.make_group()
+        harness.kube.come_back()
+        if harness.machine is not None:
+            harness.machine.make_group()
         for process in list(self._paused):
             self._resume(process)
-        if not stand.nats.running:
-            stand.nats.start()
+        if not harness.nats.running:
+            harness.nats.start()
 
     def _strike(self, fault: Fault) -> None:
-        self._stand.journal.note("fault", what=str(fault))
+        self._harness.journal.note("fault", what=str(fault))
         self.struck += 1
-        now_s = self._stand.world.now
-        self._stand.observer.at(now_s)
+        now_s = self._harness.world.now
+        self._harness.observer.at(now_s)
         if fault.kind not in self.AIMED:
-            self._stand.observer.blind(fault.hides_s + AFTERMATH_S)
+            self._harness.observer.blind(fault.hides_s + AFTERMATH_S)
         if fault.target not in BYSTANDERS:
-            self._stand.observer.trouble(fault.lasts_s + AFTERMATH_S, hides=False)
+            self._harness.observer.trouble(fault.lasts_s + AFTERMATH_S, hides=False)
             self.troubles.append((now_s, now_s + fault.lasts_s + AFTERMATH_S))
         getattr(self, "_" + fault.kind.replace(" ", "_"))(fault)
 
@@ -98,17 +98,17 @@ class Striker(Knobs):
         if process is None:
             return
         if fault.for_s < 1.0:
-            self._stand.nats.cut(process, self._rng.choice((0, 0, 1, 5)))
+            self._harness.nats.cut(process, self._rng.choice((0, 0, 1, 5)))
         else:
-            self._stand.nats.partition(process, fault.for_s)
+            self._harness.nats.partition(process, fault.for_s)
 
     def _late_reader(self, fault: Fault) -> None:
         process = self._replica(fault).process
         if process is not None:
-            self._stand.nats.stall(process, fault.for_s)
+            self._harness.nats.stall(process, fault.for_s)
 
     def _group_gone(self, fault: Fault) -> None:
-        machine = self._stand.machine
+        machine = self._harness.machine
         if machine is not None and not self._calm:
             machine.lose_group()
             self._later(fault.for_s, machine.make_group)
@@ -130,7 +130,7 @@ class Striker(Knobs):
         self._down(DOWNTIME_S, lambda nats: nats.lose_stream(f"KV_{fault.target}"))
 
     def _bucket_remade(self, fault: Fault) -> None:
-        nats = self._stand.nats
+        nats = self._harness.nats
         if nats.running:
             with nats.damaged():
                 nats.remake(f"KV_{fault.target}")
@@ -139,7 +139,7 @@ class Striker(Knobs):
         self._down(DOWNTIME_S, lambda nats: nats.empty())
 
     def _down(self, for_s: float, damage: Callable[[Any], None] | None) -> None:
-        nats = self._stand.nats
+        nats = self._harness.nats
         if not nats.running:
             return
 

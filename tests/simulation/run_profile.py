@@ -1,6 +1,6 @@
 """What kind of a run a seed makes: its length, its cluster and users, its faults, and the settings of its services.
 
-The ordinary temper draws from everything. A narrower one dwells on one kind of situation, so that what goes wrong there
+The ordinary profile draws from everything. A narrower one dwells on one kind of situation, so that what goes wrong there
 comes up within a few seeds; everything else in it is drawn from the seed all the same.
 """
 
@@ -15,7 +15,7 @@ from unittest.mock import patch
 from tests.simulation import actions as users_actions
 from tests.simulation import faults as fault_plan
 from tests.simulation import workload
-from tests.simulation.striking import Striker
+from tests.simulation.fault_injection import FaultInjector
 
 from berth.testing.simulation.services import ServiceSpec
 
@@ -23,7 +23,7 @@ Environ = Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Temper:
+class RunProfile:
     """`end_s`: users and faults act until then. `whole_s`: only after it is it asked whether all is settled, which may
     take `settle_s`: a refusal that was lost to a conflict is told again after 300 s. `environ`: of services, by name.
     `constants`: by dotted name, for pauses that no setting has.
@@ -38,7 +38,7 @@ class Temper:
     faults: Callable[[random.Random, float], list[fault_plan.Fault]] = fault_plan.schedule
     replicas: Callable[[random.Random], Mapping[str, int]] = fault_plan.replicas
     departures: Callable[[random.Random, Mapping[str, int], float], list[fault_plan.Fault]] = lambda *_: []
-    striker: type[Striker] = Striker
+    injector: type[FaultInjector] = FaultInjector
     environ: Mapping[str, Environ] = field(default_factory=dict)
     constants: Mapping[str, object] = field(default_factory=dict)
 
@@ -59,4 +59,4 @@ class Temper:
                 each.stop()
 
 
-ORDINARY = Temper(environ={"cluster-watcher": {"BERTH_LIST_PAGE": "20"}}, departures=fault_plan.departures)
+ORDINARY = RunProfile(environ={"cluster-watcher": {"BERTH_LIST_PAGE": "20"}}, departures=fault_plan.departures)

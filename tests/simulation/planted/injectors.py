@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tests.simulation.fault_injection import FaultInjector
 from tests.simulation.faults import Fault
-from tests.simulation.stand import no_faults
-from tests.simulation.striking import Striker
+from tests.simulation.harness import no_faults
 
 from berth.bus.client import Delivery
 from berth.testing.simulation.nats.push import PushConsumer
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from berth.testing.simulation.nats.subscription import Subscription
 
 
-class Saboteur(Striker):
+class Saboteur(FaultInjector):
     """A striker that knows where it hurts."""
 
     AIMED = frozenset({"late view", "half batches", "leases fail", "binds slow", "binds lost"})
@@ -39,7 +39,7 @@ class Saboteur(Striker):
         process, is_meant = self._aim(fault.target)
         if process is None:
             return
-        rng, nats = self._delays, self._stand.nats
+        rng, nats = self._delays, self._harness.nats
         behind: dict[Subscription, list[Delivery]] = {}
 
         def comes(subscription: Subscription) -> None:
@@ -61,7 +61,7 @@ class Saboteur(Striker):
 
     def _aim(self, target: str) -> tuple[Process | None, Callable[[Subscription], bool]]:
         service, _, bucket = target.partition(":")
-        process, nats = self._rng.choice(self._stand.host.of(service)).process, self._stand.nats
+        process, nats = self._rng.choice(self._harness.host.of(service)).process, self._harness.nats
 
         def is_meant(subscription: Subscription) -> bool:
             if subscription.client.owner is not process:
@@ -86,5 +86,5 @@ class Saboteur(Striker):
 
     def _all_killed(self, fault: Fault) -> None:
         """Every replica of a service at once."""
-        for replica in self._stand.host.of(fault.target):
+        for replica in self._harness.host.of(fault.target):
             replica.kill(after_callbacks=int(fault.amount))

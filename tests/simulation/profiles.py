@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation.planted import tempers
-from tests.simulation.temper import ORDINARY, Temper
+from tests.simulation.planted import run_profiles
+from tests.simulation.run_profile import ORDINARY, RunProfile
 
 EVERY: Final = 4
 SPECIAL: Final = {
@@ -20,15 +20,15 @@ SPECIAL: Final = {
         whole_s=max(each.whole_s, ORDINARY.whole_s),
         settle_s=max(each.settle_s, ORDINARY.settle_s),
     )
-    for name, each in sorted(vars(tempers).items())
-    if isinstance(each, Temper) and each is not tempers.LOWERED
+    for name, each in sorted(vars(run_profiles).items())
+    if isinstance(each, RunProfile) and each is not run_profiles.LOWERED
 }
 """By name. Left out is where a solver does not hear of a lowered limit: what it takes before anybody has used the new
 limit depends on whose the first pods are."""
 
 
-def kind_of(seed: int) -> tuple[str, Temper]:
-    """The temper of a seed, and its name; an ordinary one has none."""
+def kind_of(seed: int) -> tuple[str, RunProfile]:
+    """The profile of a seed, and its name; an ordinary one has none."""
     if seed % EVERY < EVERY - 1:
         return "", ORDINARY
     name = list(SPECIAL)[seed // EVERY % len(SPECIAL)]

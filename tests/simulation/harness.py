@@ -104,7 +104,7 @@ class Nats(SimNats):
 
 
 @dataclass
-class Stand:
+class Harness:
     """What a scenario acts on. Close the world when done."""
 
     world: World
@@ -125,7 +125,7 @@ def build(
     log_level: Level,
     specs: Iterable[ServiceSpec] = SPECS,
     machine: Machine | None = None,
-) -> Stand:
+) -> Harness:
     """Everything in place, the services started; nothing has run yet."""
     world = World(seed)
     journal = Journal(world, log_level, counts=is_odd)
@@ -151,13 +151,13 @@ def build(
         )
 
     host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
-    stand = Stand(world, journal, kube, nats, host, observer, machine)
+    harness = Harness(world, journal, kube, nats, host, observer, machine)
     if machine is not None:
-        machine.live(stand)
+        machine.live(harness)
         specs = [*specs, machine.spec()]
     for spec in specs:
         host.run(spec, replicas=replicas.get(spec.name, int(spec.name not in BESIDE)))
-    return stand
+    return harness
 
 
 def _show_api(kube: SimKube, observer: Observer, world: World) -> None:
