@@ -1,7 +1,7 @@
 """What kind of a run a seed makes: its length, its cluster and users, its faults, and the settings of its services.
 
-The ordinary profile draws from everything. A narrower one dwells on one kind of situation, so that what goes wrong there
-comes up within a few seeds; everything else in it is drawn from the seed all the same.
+The ordinary profile draws from everything. A narrower one dwells on one kind of situation, so that what goes wrong
+there comes up within a few seeds; everything else in it is drawn from the seed all the same.
 """
 
 from __future__ import annotations

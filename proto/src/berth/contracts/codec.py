@@ -1,8 +1,8 @@
 """Encoding and decoding of messages: one encoder for all, one decoder per type, errors that name the field.
 
 What `decode` returns, `encode` writes again, and the other way round. Whatever comes from the bus (cut off, of another
-type, with numbers beyond 64 bits, nested without end) is `InvalidMessage`, never another exception, and so is what JSON cannot
-carry. Meaning is not checked here: whether a count may be negative is the business of whoever reads it.
+type, with numbers beyond 64 bits, nested without end) is `InvalidMessage`, never another exception, and so is what JSON
+cannot carry. Meaning is not checked here: whether a count may be negative is the business of whoever reads it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _MISSING: Final = "Object missing required field `"
 def encode(message: Any) -> bytes:
     """JSON of a message.
 
-    Raises InvalidMessage, naming the field where there is one, for a message that is larger than `MESSAGE_BYTES_MAX`, nested
-    too deeply, or holds NaN, an infinity or half a surrogate pair, none of which JSON has.
+    Raises InvalidMessage, naming the field where there is one, for a message that is larger than `MESSAGE_BYTES_MAX`,
+    nested too deeply, or holds NaN, an infinity or half a surrogate pair, none of which JSON has.
     """
     try:
         data = _ENCODER.encode(message)

@@ -186,8 +186,8 @@ class Bus:
     async def serve(self, service: str, version: str, endpoints: Mapping[str, Endpoint]) -> None:
         """Answer `berth.v1.svc.<service>.<verb>` (one instance answers) and the same with `.all` (each one does).
 
-        A NATS micro service: `nats micro ls` shows it. `InvalidMessage` and ValueError of a handler become an error 400 with
-        their text, anything else an error 500 without.
+        A NATS micro service: `nats micro ls` shows it. `InvalidMessage` and ValueError of a handler become an error 400
+        with their text, anything else an error 500 without.
         """
         self._services.append(await questions.serve(self._link, service, version, endpoints))
 

@@ -4,7 +4,8 @@ Messages are pulled; each one held here, waiting or being handled, is reported a
 not given the same message twice. A failed message comes again after a pause that grows. `InvalidMessage`, or too many
 deliveries (a crash counts, and a change of hands), moves it to BERTH_DEAD with the reason: its sender asks again.
 Messages of the types in `patience_s` have nobody who does. As long as they are no older than that, neither deliveries
-nor `RetryLater` end them (`berth.bus.patience`), only `InvalidMessage` and too many failures of another kind. Handlers must be
+nor `RetryLater` end them (`berth.bus.patience`), only `InvalidMessage` and too many failures of another kind. Handlers
+must be
 idempotent: an acknowledgement that gets lost brings the message again.
 """
 

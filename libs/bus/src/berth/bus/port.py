@@ -214,7 +214,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Handler = Callable[[Message], Awaitable[None]]
-"""Handles one message. Returning acknowledges it, `InvalidMessage` ends it as a dead letter, another exception tries again.
+"""Handles one message. Returning acknowledges it, `InvalidMessage` ends it as a dead letter, another exception tries
+again.
 
 `RetryLater` says that the message is not at fault, which counts where a queue is patient (`BusPort.consume`).
 """

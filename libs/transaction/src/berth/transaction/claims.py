@@ -25,8 +25,8 @@ class Claim(NamedTuple):
     """What one holder takes.
 
     `quota` is `tree/group` or empty, `reservation` the uid of the reservation that the holder draws on, `plan` the plan
-    it was placed under (empty: placed by somebody else). `unreadable` says that it holds devices of which nobody knows the
-    minors, so that no device of that node can be given out safely. `is_bound` tells an object from a decision.
+    it was placed under (empty: placed by somebody else). `unreadable` says that it holds devices of which nobody knows
+    the minors, so that no device of that node can be given out safely. `is_bound` tells an object from a decision.
     """
 
     name: Name

@@ -8,8 +8,8 @@ is written of a kind must never overtake what comes before it:
   needs, and a marker `complete: true` is written when the last of its writes is acknowledged;
 - markers are always written alone, with nothing in flight. A kind that is not installed is complete without objects.
 
-A key's version never goes down (`PublishedView`). A write that was refused because somebody else wrote the key is judged
-again against what stands there now; what cannot be explained so leads to a new list of the kind.
+A key's version never goes down (`PublishedView`). A write that was refused because somebody else wrote the key is
+judged again against what stands there now; what cannot be explained so leads to a new list of the kind.
 """
 
 from __future__ import annotations

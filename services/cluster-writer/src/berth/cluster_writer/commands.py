@@ -77,7 +77,7 @@ class Commands:
         }
 
     async def handle(self, message: Message) -> None:
-        """One message of BERTH_CMD. Raises InvalidMessage for what can never be carried out, RetryLaterError for another try."""
+        """One message of BERTH_CMD. Raises InvalidMessage for what can never work, RetryLaterError for another try."""
         command = decode(message.data, cast(Any, Command))
         kind = type(command).__name__
         try:

@@ -27,7 +27,7 @@ class StrategyFile:
         self._kept: NodeSLO | None = None
 
     def load(self) -> NodeSLO | None:
-        """Return what was kept; None when nothing was. Raises InvalidMessage for a file that is of no use, and OSError."""
+        """Return what was kept; None when nothing was. Raises InvalidMessage for an unusable file, and OSError."""
         if self._path is None:
             return None
         try:

@@ -29,7 +29,8 @@ class Waiting:
     """Something that waits for a node. Times are monotonic seconds; `retry_at` infinite means until woken.
 
     `named_at` and `named_version` are of the moment when it was first seen with the quota label that it has. `held`: it
-    was not tried, for want of something that is on its way; `held_for_reservation_at`: since when for want of reserved room.
+    was not tried, for want of something that is on its way; `held_for_reservation_at`: since when for want of reserved
+    room.
     """
 
     name: Name
