@@ -12,7 +12,7 @@ import msgspec
 
 from berth.bus import consumer
 from berth.bus.port import Entry, Stored, Write
-from berth.cluster_writer import shell, wave_runner
+from berth.cluster_writer import bind_executor, shell, wave_runner
 from berth.cluster_writer.bind_executor import BindExecutor
 from berth.cluster_writer.core import gangs, judge
 from berth.cluster_writer.core.answers import Next, after_bind
