@@ -104,7 +104,7 @@ class Shell:
                     await self._decide(name)
                 except (InvalidMessage, ValueError) as error:
                     self.context.log.error("a reservation cannot be published", name=name[:253], error=str(error))
-            await self.owned.reserved()
+            await self.owned.wait_while_full()
 
     async def _decide(self, name: str) -> None:
         key = subjects.named_key("reservation", name)

@@ -93,7 +93,7 @@ class Capacity:
             self.nodes.take_devices(row, claim.devices, sign)
         if claim.ports:
             self.nodes.take_ports(row, map(read_port, claim.ports), sign)
-        if claim.awaited:
+        if claim.unreadable:
             self.nodes.mark_unread(row, sign)
         if claim.quota:
             self.quotas.charge(claim.quota, claim.amounts, sign, non_preemptible=claim.non_preemptible)

@@ -119,10 +119,10 @@ def _short(cls: PodClass, nodes: Nodes, rows: npt.NDArray[np.intp]) -> list[Reas
     found[TOO_MANY_PODS] = int(np.count_nonzero(nodes.free[nodes.columns[names.PODS], rows] < 1))
     if cls.want is not None:
         uncounted = nodes.uncounted[rows]
-        awaited = (nodes.awaited[rows] > 0) & ~uncounted
-        known = ~(awaited | uncounted)
+        unreadable = (nodes.unreadable[rows] > 0) & ~uncounted
+        known = ~(unreadable | uncounted)
         found["Insufficient gpu devices"] = int(np.count_nonzero(known & ~nodes.fleet.fits(cls.want, rows)))
-        found[UNREAD] = int(np.count_nonzero(awaited))
+        found[UNREAD] = int(np.count_nonzero(unreadable))
         found[UNCOUNTED] = int(np.count_nonzero(uncounted))
     if cls.template.host_ports:
         wanted = cls.template.host_ports

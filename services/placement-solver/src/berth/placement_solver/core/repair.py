@@ -99,7 +99,7 @@ def _nearest(cls: PodClass, nodes: Nodes, rows: Rows, counts: Rows) -> list[int]
         able &= nodes.gpu_count[rows] >= cls.want.instances
         ready = np.count_nonzero(nodes.fleet.candidates(cls.want, rows), axis=1)
         distance += np.maximum(counts * cls.want.instances - ready, 0) / cls.want.instances
-        distance += 1000.0 * (nodes.awaited[rows] > 0)
+        distance += 1000.0 * (nodes.unreadable[rows] > 0)
     found = np.flatnonzero(able)
     return [int(rows[each]) for each in found[np.argsort(distance[found], kind="stable")][:NODES_TRIED_MAX]]
 
@@ -114,9 +114,9 @@ def _missing(cls: PodClass, nodes: Nodes, row: int, count: int) -> _Missing | No
         if found is None:
             return None
         cards, devices = found
-        if nodes.awaited[row]:
+        if nodes.unreadable[row]:
             devices.append("the GPUs of pods that do not say which")
-        if nodes.awaited[row] or cls.want.shared:
+        if nodes.unreadable[row] or cls.want.shared:
             cards = 0
     taken = nodes.ports[row].conflict(cls.template.host_ports) if cls.template.host_ports else None
     return _Missing(
@@ -223,7 +223,7 @@ def _ask_for_less(cls: PodClass, nodes: Nodes, rows: Rows) -> str:
         part = np.minimum(part, free / amount)
     part[nodes.free[nodes.columns[names.PODS], rows] < 1] = 0.0
     if cls.want is not None:
-        part[~nodes.fleet.fits(cls.want, rows) | (nodes.awaited[rows] > 0)] = 0.0
+        part[~nodes.fleet.fits(cls.want, rows) | (nodes.unreadable[rows] > 0)] = 0.0
     for each in np.argsort(-part, kind="stable")[:NODES_TRIED_MAX]:
         row = int(rows[each])
         if part[each] <= 0 or nodes.ports[row].conflict(cls.template.host_ports):

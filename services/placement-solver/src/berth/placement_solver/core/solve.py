@@ -250,7 +250,7 @@ class Solver:
             mine = [Grant(each.minor, GPU.vector(each.amounts)) for each in holder.devices if each.kind == GPU.name]
             slots = release(nodes.slots[row], mine)
             grants = _choose(slots, cls.want, preferred={grant.minor for grant in mine})
-            if isinstance(grants, NoCapacity) or nodes.awaited[row]:
+            if isinstance(grants, NoCapacity) or nodes.unreadable[row]:
                 return Reason(code="reservation", message=f"reservation {name}: Insufficient gpu devices", nodes=1)
             devices = tuple(device_grants(GPU, grants))
         return self._make_claim(candidate, row, devices, plan, reservation=known.capacity.uid)
