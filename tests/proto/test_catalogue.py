@@ -44,11 +44,11 @@ BUILT = {
     "pod.<namespace>.<name>": subjects.pod_key("NAMESPACE", "NAME"),
     **{
         f"{kind}.<namespace>.<name>": subjects.namespaced_key(kind, "NAMESPACE", "NAME")
-        for kind in ("configmap", "pdb", "podgroup", "elasticquota")
+        for kind in ("configmap", "poddisruptionbudget", "podgroup", "elasticquota")
     },
     **{
         f"{kind}.<name>": subjects.named_key(kind, "NAME")
-        for kind in ("node", "namespace", "priorityclass", "reservation", "nodetopology", "nodemetric")
+        for kind in ("node", "namespace", "priorityclass", "reservation", "noderesourcetopology", "nodemetric")
     },
     "device.<node>": subjects.named_key("device", "NODE"),
     "synced.<kind>": subjects.synced_key("KIND"),
@@ -89,6 +89,23 @@ def test_a_struct_says_what_it_is_and_cannot_change(kind: type[msgspec.Struct]) 
     assert config.omit_defaults
     assert not config.forbid_unknown_fields
     assert not config.array_like
+
+
+@pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: f"{channel.tag}-{channel.pattern}")
+def test_class_tag_and_subject_say_the_same(channel: Channel) -> None:
+    """State is `<class>.seen` by the watcher or `<class>.set` by its owner; all else is named by noun and verb."""
+    noun, verb, _ = channel.tag.split(".")
+    name, tokens = channel.message.__name__.lower(), channel.pattern.split(".")
+    if channel.place == buckets.EVENTS:
+        assert (name, tokens[3:5]) == (noun + verb, [noun, verb])
+    elif channel.place == buckets.COMMANDS:
+        assert (name, tokens[3]) == (verb + noun, verb)
+        assert tokens[4].endswith("s"), "the resource by its plural, as in the API"
+    elif channel.place in ASKED:
+        assert (name, tokens[-1]) == (noun + verb, noun)
+    else:
+        assert name == noun
+        assert verb == ("seen" if channel.place == buckets.STATE and tokens[0] == noun and noun != "synced" else "set")
 
 
 def test_no_two_messages_share_a_tag() -> None:

@@ -20,7 +20,9 @@ from berth.contracts.base import Message
 from berth.contracts.catalogue import CHANNELS
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.renamed import RENAMED
 
+BEFORE_THE_RENAMING = "0.1.0"
 FOLDER = Path(__file__).parent / "recorded"
 MESSAGES: dict[str, type[msgspec.Struct]] = {channel.tag: channel.message for channel in CHANNELS}
 
@@ -101,8 +103,19 @@ def declared(kind: inspect.Type) -> Iterator[tuple[str, str]]:
 def test_a_message_of_an_earlier_version_is_read_whole(version: str, tag: str, name: str) -> None:
     message = CLOSED[version][tag][name]
     assert message["type"] == tag
+    if version == BEFORE_THE_RENAMING and tag in RENAMED:
+        present = RENAMED[tag].partition(" ")[0]
+        assert losses({**message, "type": present}, MESSAGES[present]) == []
+        return
     assert tag in MESSAGES, "keep the old struct beside the new one: readers take both"
     assert losses(message, MESSAGES[tag]) == []
+
+
+@pytest.mark.parametrize("tag", sorted(RENAMED))
+def test_a_message_under_a_former_name_is_refused_with_its_new_name(tag: str) -> None:
+    present = RENAMED[tag].partition(" ")[0]
+    with pytest.raises(InvalidMessage, match=f"type: .*{tag}.*since 0.2 this message is {present}"):
+        decode(json.dumps({"type": tag}).encode(), MESSAGES[present])
 
 
 @pytest.mark.parametrize("version", sorted(CLOSED))
@@ -183,8 +196,8 @@ def changed(tag: str, **types: Any) -> type[msgspec.Struct]:
         ("placement.bound.v1", {"gang": int}, "gang: Expected `int`, got `str`"),
         ("placement.bound.v1", {"latency_ms": str}, "latency_ms: Expected `str`, got `float`"),
         ("placement.bound.v1", {"cluster": (str,)}, "cluster: is missing"),
-        ("epoch.raised.v1", {"pods_version": float}, ".pods_version: was 48211, is 48211.0"),
-        ("quota.set.v1", {"runtime": dict[str, str]}, "runtime[...]: Expected `str`, got `int`"),
+        ("epoch.set.v1", {"pods_version": float}, ".pods_version: was 48211, is 48211.0"),
+        ("quotagroup.set.v1", {"runtime": dict[str, str]}, "runtime[...]: Expected `str`, got `int`"),
     ],
 )
 def test_a_breaking_change_is_noticed(tag: str, types: dict[str, Any], loss: str | None) -> None:

@@ -23,7 +23,7 @@ from tests.simulation.workload import Create, Size, Timed
 
 from berth.contracts import buckets, names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.event import AuditDifference
+from berth.contracts.event import AuditReported
 from berth.contracts.ledger import Allocation, Decision
 from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.testing.simulation.nats.message import Stored
@@ -214,7 +214,7 @@ def test_each_finding_names_its_promise(harness: Harness) -> None:
 def test_an_alarm_is_untrue_only_when_nothing_is_wrong(harness: Harness) -> None:
     alarms = Alarms(harness)
     node = objects(harness, "", "pods")["team/pod-0"].data["spec"]["nodeName"]
-    said = AuditDifference(promise="I1b", title="", subject=f"node {node}, cpu")
+    said = AuditReported(promise="I1b", title="", subject=f"node {node}, cpu")
     with changed(harness, ("", "nodes", node), setting("status", "allocatable", "cpu", to="1m")):
         alarms.hear(said)
     assert alarms.untrue([]) == []
@@ -226,8 +226,8 @@ def test_a_difference_that_is_over_when_it_is_told_was_one(harness: Harness) -> 
     node = objects(harness, "", "pods")["team/pod-0"].data["spec"]["nodeName"]
     small = (("", "nodes", node), setting("status", "allocatable", "cpu", to="1m"))
 
-    def said(at_ms: int) -> AuditDifference:
-        return AuditDifference(promise="I1b", title="", subject=f"node {node}, cpu", at_ms=at_ms)
+    def said(at_ms: int) -> AuditReported:
+        return AuditReported(promise="I1b", title="", subject=f"node {node}, cpu", at_ms=at_ms)
 
     alarms = Alarms(harness)
     with changed(harness, *small):
@@ -256,7 +256,7 @@ def test_what_was_decided_when_a_look_began_is_kept_with_it(harness: Harness) ->
     )
     with patch.dict(harness.observer.view.decisions, {("team", "pod-1"): Held(1, decision)}):
         alarms.begins(5_000)
-    alarms.hear(AuditDifference(promise="I1b", title="", subject="node node-0, cpu", at_ms=5_200))
+    alarms.hear(AuditReported(promise="I1b", title="", subject="node node-0, cpu", at_ms=5_200))
     assert alarms.untrue([]) == []
 
 
@@ -275,14 +275,14 @@ def test_every_look_of_the_auditor_is_noticed_and_nobody_elses(auditors: int, le
 
 def test_undone_decisions_are_excused_by_trouble(harness: Harness) -> None:
     alarms = Alarms(harness)
-    alarms.hear(AuditDifference(promise="I4", title="", subject="pod team/pod-0"))
+    alarms.hear(AuditReported(promise="I4", title="", subject="pod team/pod-0"))
     assert len(alarms.untrue([])) == 1
     assert alarms.untrue([(harness.world.now - 1.0, harness.world.now)]) == []
 
 
 def test_a_gang_that_is_not_half_there_is_no_difference_in_trouble_either(harness: Harness) -> None:
     alarms = Alarms(harness)
-    alarms.hear(AuditDifference(promise="I3", title="", subject="gang team/g"))
+    alarms.hear(AuditReported(promise="I3", title="", subject="gang team/g"))
     assert len(alarms.untrue([(harness.world.now - 1.0, harness.world.now)])) == 1
 
 
@@ -290,7 +290,7 @@ def test_every_event_of_the_auditor_is_heard(harness: Harness) -> None:
     alarms = Alarms(harness)
     stream = Stream(harness.nats, {"name": buckets.EVENTS, "subjects": []})
     alarms.watch(stream)
-    event = encode(AuditDifference(promise="I1", title="", subject="node n1, gpu 0"))
-    for subject in ("berth.v1.evt.audit.found.I1.a", "berth.v1.evt.audit.gone.I1.a"):
+    event = encode(AuditReported(promise="I1", title="", subject="node n1, gpu 0"))
+    for subject in ("berth.v1.evt.audit.reported.found.I1.a", "berth.v1.evt.audit.reported.gone.I1.a"):
         stream.tell([Stored(1, subject, b"", event, 0, 0, "")])
     assert len(alarms.untrue([])) == 1

@@ -110,7 +110,7 @@ def test_a_slow_bus_is_spoken_of_while_it_is_waited_for(
         ("placement", "berth.v1.evt.placement.>"),
         ("placement.bound", "berth.v1.evt.placement.bound.>"),
         ("*.refused.>", "berth.v1.evt.*.refused.>"),
-        ("reservation.available.nightly", "berth.v1.evt.reservation.available.nightly.>"),
+        ("reservation.changed.available", "berth.v1.evt.reservation.changed.available.>"),
         ("berth.v1.evt.quota.>", "berth.v1.evt.quota.>"),
         ("berth.v1.cmd.>", "berth.v1.cmd.>"),
     ],

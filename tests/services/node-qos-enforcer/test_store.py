@@ -56,7 +56,7 @@ def test_without_a_path_nothing_is_kept():
         (encode(TOLD)[:50], "not JSON"),
         (b"x" * (BYTES_MAX + 1), "larger than 4096"),
         (encode(NodeSLO(node="other")), "node: is of node 'other'"),
-        (b'{"type":"slo.set.v9","node":"n"}', "type"),
+        (b'{"type":"nodeslo.set.v9","node":"n"}', "type"),
     ],
 )
 def test_a_file_of_no_use_says_why(tmp_path, data, words):

@@ -38,7 +38,7 @@ async def test_the_first_user_ends_a_reservation_for_one(world):
     assert (patch.uid, patch.status["phase"], patch.status["allocated"]) == ("uid-a", "Succeeded", {"cpu": "1"})
     assert [owner["uid"] for owner in patch.status["currentOwners"]] == ["p"]
     assert patch.version == "2"
-    await eventually(lambda: "berth.v1.evt.reservation.succeeded.a" in world.subjects, what="an event")
+    await eventually(lambda: "berth.v1.evt.reservation.changed.succeeded.a" in world.subjects, what="an event")
 
 
 async def test_the_status_of_another_schedulers_reservation_is_left_alone(world):
@@ -149,4 +149,4 @@ async def test_bad_objects_are_announced_once(world):
     assert not world.reserved("bad").usable
     world.reservation("bad", owners=[], labels={"a": "b"})
     await eventually(lambda: world.reserved("bad").labels == {"a": "b"})
-    assert world.subjects.count("berth.v1.evt.reservation.refused.reservation.bad") == 1
+    assert world.subjects.count("berth.v1.evt.object.refused.reservations.bad") == 1

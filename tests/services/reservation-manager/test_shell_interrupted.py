@@ -15,7 +15,7 @@ from berth.contracts import buckets, state
 from berth.reservation_manager.shell import Shell
 from berth.testing.views import eventually
 
-REFUSED = "berth.v1.evt.reservation.refused.reservation.bad"
+REFUSED = "berth.v1.evt.object.refused.reservations.bad"
 
 
 class Queue:

@@ -68,7 +68,9 @@ class World(ShellWorld[Settings]):
 
     @property
     def refusals(self) -> list[ObjectRefused]:
-        return [decode(event.data, ObjectRefused) for event in self.events if "slo.refused" in event.subject]
+        return [
+            decode(event.data, ObjectRefused) for event in self.events if "object.refused.configmaps" in event.subject
+        ]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ KINDS: Final = {
     "pod": ("", "pods"),
     "namespace": ("", "namespaces"),
     "priorityclass": ("scheduling.k8s.io", "priorityclasses"),
-    "pdb": ("policy", "poddisruptionbudgets"),
+    "poddisruptionbudget": ("policy", "poddisruptionbudgets"),
     "podgroup": (GROUPS, "podgroups"),
     "elasticquota": (GROUPS, "elasticquotas"),
     "device": (SCHEDULING, "devices"),

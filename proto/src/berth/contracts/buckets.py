@@ -8,8 +8,6 @@ QUOTA = "berth_quota"
 RESERVATION = "berth_reservation"
 SLO = "berth_slo"
 METRICS = "berth_metrics"
-PRICE = "berth_price"
-MIGRATION = "berth_migration"
 LEASE = "berth_lease"
 LEDGER = "berth_ledger"
 

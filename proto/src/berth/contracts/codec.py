@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.renamed import RENAMED
 
 T = TypeVar("T")
 
@@ -23,6 +24,7 @@ MESSAGE_BYTES_MAX: Final = (1 << 20) - 4096
 _ENCODER = msgspec.json.Encoder()
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 _MISSING: Final = "Object missing required field `"
+_INVALID_TAG: Final = "Invalid value '"
 
 
 def encode(message: Any) -> bytes:
@@ -71,6 +73,8 @@ def _misfit(error: str) -> InvalidMessage:
     """From the decoder's sentence, such as "Expected `int`, got `str` - at `$.version`"."""
     problem, _, place = error.partition(" - at `")
     field = place.removesuffix("`").removeprefix("$").lstrip(".")
+    if field == "type" and (new := RENAMED.get(problem.removeprefix(_INVALID_TAG).removesuffix("'"))):
+        return InvalidMessage(field, f"{problem}: since 0.2 this message is {new}")
     if problem.startswith(_MISSING):
         name = problem.removeprefix(_MISSING).removesuffix("`")
         return InvalidMessage(f"{field}.{name}" if field else name, "is missing")

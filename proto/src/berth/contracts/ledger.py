@@ -30,7 +30,7 @@ class GangRef(Part, frozen=True, kw_only=True):
     strict: bool = True
 
 
-class Decision(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
+class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     """A claim: this pod (by uid and attempt) goes to this node and holds this room until it is gone.
 
     `kind` is `pod`, or `reservation` for a Reservation (whose namespace is empty). `accounts` are the accounts it
@@ -66,7 +66,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
     trace: str = ""
 
 
-class AccountStamp(Message, frozen=True, kw_only=True, tag="account.stamped.v1"):
+class AccountStamp(Message, frozen=True, kw_only=True, tag="accountstamp.set.v1"):
     """The newest plan that charged an account, and the newest QUOTA or RESERVATION revision used on it."""
 
     plan: str
@@ -91,7 +91,7 @@ class Plan(Message, frozen=True, kw_only=True, tag="plan.set.v1"):
     solver: str = ""
 
 
-class Epoch(Message, frozen=True, kw_only=True, tag="epoch.raised.v1"):
+class Epoch(Message, frozen=True, kw_only=True, tag="epoch.set.v1"):
     """The current epoch and the version of pods that a view must have reached before its owner plans in it."""
 
     epoch: Integer

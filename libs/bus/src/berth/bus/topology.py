@@ -108,8 +108,6 @@ TOPOLOGY: tuple[Bucket | Stream, ...] = (
     Bucket(buckets.RESERVATION, 128 * MIB),
     Bucket(buckets.SLO, 256 * MIB),
     Bucket(buckets.METRICS, 512 * MIB),
-    Bucket(buckets.PRICE, 64 * MIB),
-    Bucket(buckets.MIGRATION, 128 * MIB),
     Bucket(buckets.LEASE, 16 * MIB, rebuildable=False),
     Bucket(buckets.LEDGER, 1024 * MIB, rebuildable=False, atomic=True),
     Stream(buckets.COMMANDS, COMMAND_SUBJECTS, 512 * MIB, retention="workqueue", discard="new"),

@@ -104,7 +104,7 @@ def _node(message: event.NodeChanged) -> str:
     return f"{'node':<12}{message.node}  {message.message}"
 
 
-def _difference(message: event.AuditDifference) -> str:
+def _difference(message: event.AuditReported) -> str:
     if not message.lasts:
         return f"{'no longer':<12}{message.promise} {message.title}  {message.subject}"
     return f"{'difference':<12}{message.promise} {message.title}  {message.evidence or message.subject}"
@@ -120,5 +120,5 @@ _LINES: dict[type, Any] = {
     event.ReservationChanged: _reservation,
     event.ObjectRefused: _object,
     event.NodeChanged: _node,
-    event.AuditDifference: _difference,
+    event.AuditReported: _difference,
 }

@@ -87,9 +87,9 @@ class EventPublisher:
 
     def raised(self, epoch: int, reason: str) -> None:
         """A new epoch has begun."""
-        subject = subjects.event_subject("placement", "epoch", str(epoch))
+        subject = subjects.event_subject("epoch", "raised", str(epoch))
         message = encode(event.EpochRaised(epoch=epoch, reason=reason))
-        if not self._events.offer(subject, message, id=f"epoch-{epoch}", type="placement.epoch.v1"):
+        if not self._events.offer(subject, message, id=f"epoch-{epoch}", type="epoch.raised.v1"):
             self.dropped += 1
 
     def _offer(self, verb: str, ids: tuple[str, str], message: event.Event, marker: str, trace: str | None) -> None:

@@ -131,7 +131,7 @@ class Shell:
         else:
             problems = [f"{problem.field}: {problem.message}" for problem in event.problems[:5]]
             self.context.log.warning("Device object has problems", node=name, problems=problems)
-            subject, kind, about = event_subject("node", "refused", name), "object.refused.v1", "device"
+            subject, kind, about = event_subject("object", "refused", "devices", name), "object.refused.v1", "device"
         identity = f"{SERVICE}.{name}.{about}.{int(self.context.clock.now() * 1000)}"[:500]
         self.context.bus.events().offer(subject, encode(event), id=identity, type=kind)
 

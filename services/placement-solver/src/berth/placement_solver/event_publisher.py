@@ -49,7 +49,7 @@ class EventPublisher:
             solver=self.cluster.me,
         )
         subject = subjects.event_subject("placement", "decided", plan)
-        await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.planned.v1")
+        await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.decided.v1")
 
     @staticmethod
     def traced(decisions: Sequence[Decision], now_ms: int) -> None:
@@ -90,7 +90,7 @@ class EventPublisher:
         marker = f"refused-{uid}-{waiting.object.attempt}-{self.cluster.now_ms}"
         if isinstance(waiting.object, Reservation):
             await self._commands.publish(
-                subjects.command_subject("patch", "reservation", name),
+                subjects.command_subject("patch", "reservations", name),
                 encode(_unplaced(waiting.object, waiting.message)),
                 id=marker,
                 type="object.patch.v1",
@@ -98,7 +98,7 @@ class EventPublisher:
         else:
             command = RefusePod(namespace=namespace, name=name, uid=uid, message=waiting.message)
             await self._commands.publish(
-                subjects.command_subject("refuse", namespace, name),
+                subjects.command_subject("refuse", "pods", namespace, name),
                 encode(command),
                 id=marker,
                 type="pod.refuse.v1",
@@ -108,7 +108,7 @@ class EventPublisher:
             namespace=namespace, name=name, uid=uid, message=waiting.message, reasons=list(reasons), gang=gang
         )
         subject = subjects.event_subject("placement", "unschedulable", namespace, name)
-        await self._events.publish(subject, encode(message), id=f"e{marker}", type="placement.refused.v1")
+        await self._events.publish(subject, encode(message), id=f"e{marker}", type="placement.unschedulable.v1")
 
 
 def _gang(placements: Sequence[Placement]) -> str:

@@ -71,7 +71,7 @@ class GangReports:
             status_subresource=False,
         )
         await self._commands.publish(
-            subjects.command_subject("patch", "podgroup", group.namespace, group.name),
+            subjects.command_subject("patch", "podgroups", group.namespace, group.name),
             encode(patch),
             id=f"podgroup-{group.uid}-{group.version}-{at_ms}",
             type="object.patch.v1",

@@ -300,7 +300,9 @@ class Desk:
             text = _overuse(excess)
             event = QuotaChanged(tree=tree, group=group, runtime=runtime, message=text)
             verb = "exceeded" if excess else "recovered"
-            events.append(Announcement(event_subject("quota", verb, tree, group), event, f"quota.{verb}", text))
+            events.append(
+                Announcement(event_subject("quota", "changed", verb, tree, group), event, f"quota.{verb}", text)
+            )
         return events
 
     def _refusals(self) -> list[Announcement]:
@@ -311,7 +313,7 @@ class Desk:
         for owner, listed in self.alarms.refusals(self.problems).items():
             namespace, _, name = owner.rpartition("/")
             event = ObjectRefused(kind="ElasticQuota", namespace=namespace, name=name, problems=_on_wire(listed))
-            subject = event_subject("quota", "refused", namespace, name)
+            subject = event_subject("object", "refused", "elasticquotas", namespace, name)
             text = "; ".join(f"{problem.field}: {problem.message}" for problem in listed[:PROBLEMS_MAX])
             events.append(Announcement(subject, event, "quota.refused", text))
         return events

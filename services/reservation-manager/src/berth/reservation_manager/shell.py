@@ -151,7 +151,7 @@ class Shell:
             status=status_of(reservation, life, at),
         )
         await self.context.bus.commands().publish(
-            subjects.command_subject("patch", "reservation", reservation.name),
+            subjects.command_subject("patch", "reservations", reservation.name),
             encode(patch),
             id=f"{SERVICE}.{reservation.uid}.{int(now * 1000)}",
             type="object.patch.v1",
@@ -168,7 +168,7 @@ class Shell:
                 message = ReservationChanged(
                     name=reservation.name, phase=life.phase.value, node=reservation.node, message=life.reason
                 )
-                subject = subjects.event_subject("reservation", life.phase.value.lower(), reservation.name)
+                subject = subjects.event_subject("reservation", "changed", life.phase.value.lower(), reservation.name)
                 marker = f"{SERVICE}.{reservation.uid}.{life.phase.value}"
                 events.offer(subject, encode(message), id=marker, type="reservation.changed.v1")
         problems = problems_of(reservation)
@@ -176,7 +176,7 @@ class Shell:
         if problems and told != (reservation.uid, problems):
             REFUSED.inc()
             refusal = ObjectRefused(kind="Reservation", name=reservation.name, problems=problems)
-            subject = subjects.event_subject("reservation", "refused", "reservation", reservation.name)
+            subject = subjects.event_subject("object", "refused", "reservations", reservation.name)
             marker = f"{SERVICE}.{reservation.uid}.refused.{reservation.version}"
             events.offer(subject, encode(refusal), id=marker, type="object.refused.v1")
 

@@ -124,7 +124,7 @@ class Shell:
         self.context.log.warning("ConfigMap of strategies has problems", namespace=namespace, name=name, problems=told)
         event = ObjectRefused(kind="ConfigMap", namespace=namespace, name=name, problems=problems[:100])
         identity = f"{SERVICE}.{name}.{int(self.context.clock.now() * 1000)}"[:500]
-        subject = event_subject("slo", "refused", namespace, name)
+        subject = event_subject("object", "refused", "configmaps", namespace, name)
         self.context.bus.events().offer(subject, encode(event), id=identity, type="object.refused.v1")
 
     def _measure(self) -> None:

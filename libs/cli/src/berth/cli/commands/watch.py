@@ -17,7 +17,6 @@ from berth.contracts.catalogue import CHANNELS
 from berth.contracts.subjects import PREFIX
 
 EVENTS = f"{PREFIX}.evt"
-_PHASES = ("pending", "available", "succeeded", "failed")
 
 
 def subject_of(pattern: str) -> str:
@@ -38,12 +37,7 @@ def subject_of(pattern: str) -> str:
 def _kinds() -> list[tuple[str, str]]:
     """Family and kind of every event there is: `placement`, `bound`."""
     patterns = [channel.pattern.removeprefix(f"{EVENTS}.") for channel in CHANNELS if channel.place == EVENT_STREAM]
-    found: dict[tuple[str, str], None] = {}
-    for pattern in patterns:
-        family, kind = pattern.split(".")[:2]
-        for each in _PHASES if kind == "<phase>" else [kind]:
-            found[family, each] = None
-    return list(found)
+    return list(dict.fromkeys((family, kind) for family, kind, *_ in (pattern.split(".") for pattern in patterns)))
 
 
 def _may_match(words: list[str], kind: tuple[str, str]) -> bool:
