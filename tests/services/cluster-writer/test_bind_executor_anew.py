@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.services.writer_world.bind_desk import BindDesk
+from tests.services.worlds.writer.bind_bench import BindBench
 
 from berth.contracts import state, subjects
 from berth.contracts.codec import encode
@@ -17,7 +17,7 @@ from berth.testing.views import eventually
 class Anew:
     """A writer that has just begun to read a STATE that is written anew, after a device has changed hands."""
 
-    def __init__(self, desk: BindDesk) -> None:
+    def __init__(self, desk: BindBench) -> None:
         self.desk = desk
 
     def decide(self, obj: Any, plan: str, **more: Any) -> Decision:
@@ -58,7 +58,7 @@ class Anew:
 
 
 @pytest.fixture
-def anew(desk: BindDesk) -> Anew:
+def anew(desk: BindBench) -> Anew:
     return Anew(desk)
 
 

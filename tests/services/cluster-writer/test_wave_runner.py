@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.services.writer_world.store_api import StoreApi
-from tests.services.writer_world.wave_bench import WaveBench, wave_runner
+from tests.services.worlds.writer.store_api import StoreApi
+from tests.services.worlds.writer.wave_bench import WaveBench, wave_runner
 
 from berth.bus.errors import ApiError, Disconnected
 from berth.cluster_writer.epochs import LostLeaseError

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.services.writer_world.store_api import StoreApi
-from tests.services.writer_world.wave_bench import WaveBench, wave_runner
+from tests.services.worlds.writer.store_api import StoreApi
+from tests.services.worlds.writer.wave_bench import WaveBench, wave_runner
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.services.writer_world.world import World
+from tests.services.worlds.writer.world import World
 
 from berth.bus import Bus
 from berth.cluster_writer import shell

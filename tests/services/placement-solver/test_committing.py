@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
-from tests.services.solver_world.rounds import Rounds
+from tests.services.worlds.solver.rounds import Rounds
 
 from berth.bus import Bus, BusSettings
 from berth.bus.errors import Disconnected

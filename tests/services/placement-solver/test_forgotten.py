@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.services.solver_world.rounds import Rounds
+from tests.services.worlds.solver.rounds import Rounds
 
 from berth.bus.port import Committed, Refused, Unknown
 from berth.contracts import buckets, names, subjects

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.services.solver_world.rounds import Rounds
+from tests.services.worlds.solver.rounds import Rounds
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tests.services.solver_world.rounds import Rounds
+from tests.services.worlds.solver.rounds import Rounds
 
 from berth.bus.port import Entry
 from berth.contracts import buckets, subjects

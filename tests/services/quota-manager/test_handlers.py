@@ -5,7 +5,7 @@ import json
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.services.quota_world.feed import Feed
+from tests.services.worlds.quota.feed import Feed
 
 from berth.bus.port import Entry
 from berth.contracts import names, state

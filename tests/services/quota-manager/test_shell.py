@@ -6,7 +6,7 @@ import os
 import sys
 
 import msgspec
-from tests.services.quota_world.world import DEADLINE_S, eventually
+from tests.services.worlds.quota.world import DEADLINE_S, eventually
 
 from berth.contracts import names
 from berth.contracts.codec import decode

@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from tests.services.reservation_world.world import World
 from tests.services.turns import Turns
+from tests.services.worlds.reservation.world import World
 
 from berth.bus import jetstream
 from berth.contracts import buckets, state

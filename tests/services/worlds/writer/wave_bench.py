@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.services.writer_world.decisions import make_decision
-from tests.services.writer_world.store_api import StoreApi
+from tests.services.worlds.writer.decisions import make_decision
+from tests.services.worlds.writer.store_api import StoreApi
 
 from berth.bus.port import Committed, Stored, Write
 from berth.cluster_writer.cluster_view import ClusterView

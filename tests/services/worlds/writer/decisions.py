@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from tests.services.writer_world.objects import GPU_NAMES
+from tests.services.worlds.writer.objects import GPU_NAMES
 
 from berth.contracts import names, state, subjects
 from berth.contracts.ledger import Allocation, Decision, DeviceGrant

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from tests.services.writer_world.objects import new_node, new_pod, new_reservation, pod_path, read
+from tests.services.worlds.writer.objects import new_node, new_pod, new_reservation, pod_path, read
 
 from berth.cluster_watcher.core.nodes import node_of
 from berth.cluster_watcher.core.pods import PodItem, pod_of

@@ -7,8 +7,8 @@ import contextlib
 import random
 from collections.abc import Iterable
 
-from tests.services.writer_world.decisions import make_decision
-from tests.services.writer_world.objects import GPU_NAMES
+from tests.services.worlds.writer.decisions import make_decision
+from tests.services.worlds.writer.objects import GPU_NAMES
 
 from berth.bus import Bus
 from berth.bus.port import Committed, Entry

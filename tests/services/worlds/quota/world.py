@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tests.services.shell_world import Replica, ShellWorld
+from tests.services.worlds.shell import Replica, ShellWorld
 
 from berth.bus.port import Entry
 from berth.contracts import buckets, names, state

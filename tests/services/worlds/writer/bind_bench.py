@@ -6,8 +6,8 @@ import asyncio
 import random
 from typing import Any
 
-from tests.services.writer_world.decisions import make_decision
-from tests.services.writer_world.store_api import StoreApi
+from tests.services.worlds.writer.decisions import make_decision
+from tests.services.worlds.writer.store_api import StoreApi
 
 from berth.bus.port import Entry
 from berth.cluster_writer.bind_executor import BindExecutor
@@ -33,7 +33,7 @@ class FastClock:
         await asyncio.sleep(min(seconds, 0.005))
 
 
-class BindDesk:
+class BindBench:
     """Binds with a view that the test moves on: `show()` brings it up to date with the API."""
 
     def __init__(self, api: StoreApi) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
-from tests.services.writer_world.mirror import Mirror
-from tests.services.writer_world.objects import new_node, new_pod, pod_path, read
-from tests.services.writer_world.plain_solver import PlainSolver
+from tests.services.worlds.writer.mirror import Mirror
+from tests.services.worlds.writer.objects import new_node, new_pod, pod_path, read
+from tests.services.worlds.writer.plain_solver import PlainSolver
 
 from berth.bus import Bus, BusSettings
 from berth.cluster_writer.settings import Settings

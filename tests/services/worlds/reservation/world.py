@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.services.shell_world import Replica, ShellWorld
 from tests.services.turns import Turns
+from tests.services.worlds.shell import Replica, ShellWorld
 
 from berth.contracts import buckets, names, state
 from berth.contracts.codec import decode
