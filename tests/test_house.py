@@ -302,6 +302,16 @@ def test_each_row_of_the_track_record_is_held_by_a_test() -> None:
             assert f"def test_{name}(" in there[0].read_text(), f"{file}::{name}: of {row[0]}"
 
 
+def test_the_life_of_a_pod_names_functions_that_exist() -> None:
+    text = (ROOT / "docs/life-of-a-pod.md").read_text()
+    hops = re.findall(r"`([\w/]+\.py):(\w+)`", text)
+    assert len(hops) > 20
+    for file, function in hops:
+        found = [*ROOT.glob(f"services/*/src/berth/{file}"), *ROOT.glob(f"libs/*/src/berth/{file}")]
+        assert len(found) == 1, file
+        assert re.search(rf"def {function}\b", found[0].read_text()), f"{file}:{function}"
+
+
 def test_what_the_readme_calls_unsupported_is_refused() -> None:
     """The table of what does not work yet follows the solver's list."""
     from berth.placement_solver.core import classes
