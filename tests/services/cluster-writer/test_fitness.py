@@ -1,0 +1,98 @@
+"""What the solver went by is looked at once more before a bind, and before each repetition of one."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from berth.contracts import state, subjects
+from berth.contracts.kube import Taint, Toleration
+from berth.kube.answer import Answer
+from berth.testing.views import eventually
+
+MAINTENANCE = Taint(key="maintenance", effect="NoSchedule")
+GPU = state.DeviceInfo(kind="gpu", minor=0, healthy=True)
+
+
+def change(desk, **what):
+    """The node is another one from now on."""
+    desk.put(subjects.named_key("node", "n"), replace(desk.cluster.nodes["n"], **what))
+
+
+def devices(desk, *listed):
+    desk.put(subjects.named_key("device", "n"), state.Device(name="n", uid="d", version=1, devices=list(listed)))
+    marker = state.Synced(kind="devices", version=1, complete=True)
+    desk.put(subjects.synced_key("devices"), marker)
+
+
+async def begin(desk, **more):
+    """A decision that was made before all that; the end of STATE is reached again, so that no doubt is left."""
+    desk.begin(**more)
+    await eventually(lambda: desk.withdrawn or desk.binds.has_parked() or desk.landed)
+    desk.end()
+    await desk.over()
+
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ({"unschedulable": True}, "node n is cordoned"),
+        ({"taints": [MAINTENANCE]}, "node n has the taint maintenance:NoSchedule"),
+        ({"uid": "successor"}, "node n was deleted and has registered anew"),
+    ],
+)
+async def test_a_node_that_became_unfit_is_not_bound_to(desk, what, reason):
+    uid = desk.cluster.nodes["n"].uid
+    change(desk, **what)
+    await begin(desk, **({"node_uid": uid} if "uid" in what else {}))
+    assert (desk.node_of(), desk.withdrawn) == ("", [("a", reason)])
+
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.parametrize(
+    ("listed", "reason"),
+    [
+        ([replace(GPU, healthy=False)], "gpu minor 0 on n is not healthy"),
+        ([replace(GPU, minor=1)], "gpu minor 0 on n is not there any more"),
+        ([], "gpu minor 0 on n is not there any more"),
+    ],
+)
+async def test_a_broken_card_is_not_bound_to(desk, listed, reason):
+    devices(desk, *listed)
+    await begin(desk, minors=[0])
+    assert (desk.node_of(), desk.withdrawn) == ("", [("a", reason)])
+
+
+@pytest.mark.xfail(strict=True)
+async def test_what_comes_up_while_a_bind_is_repeated_withdraws_it(desk):
+    desk.api.on("bind", *[lambda name: Answer(503)] * 1000)
+    desk.begin()
+    await eventually(lambda: desk.api.calls["bind"] >= 3)
+    change(desk, unschedulable=True)
+    await eventually(lambda: desk.binds.has_parked() or desk.withdrawn)
+    desk.end()
+    await desk.over()
+    assert (desk.node_of(), desk.withdrawn) == ("", [("a", "node n is cordoned")])
+
+
+async def test_what_the_pod_tolerates_keeps_nothing_off(desk):
+    change(desk, taints=[MAINTENANCE])
+    pod = desk.api.pod("a", tolerations=[{"key": "maintenance", "operator": "Exists"}])
+    assert pod.template.tolerations == [Toleration(key="maintenance", operator="Exists")]
+    desk.show("a")
+    desk.binds.begin(desk.decide(pod))
+    await desk.over()
+    assert desk.node_of() == "n"
+
+
+async def test_healthy_cards_and_an_unnamed_node_are_bound_to(desk):
+    devices(desk, GPU)
+    await begin(desk, minors=[0])
+    assert desk.node_of() == "n"
+
+
+async def test_a_view_without_all_devices_proves_nothing(desk):
+    desk.put(subjects.synced_key("devices"), state.Synced(kind="devices", version=1, complete=False))
+    await begin(desk, minors=[0])
+    assert desk.node_of() == "n"
