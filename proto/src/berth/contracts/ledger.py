@@ -35,11 +35,12 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
 
     `kind` is `pod`, or `reservation` for a Reservation (whose namespace is empty). `accounts` are the accounts it
     charges, without the epoch's prefix. `pod_version` is the resource version of the object as the solver saw it,
-    `basis` the version through which the solver's view of its kind was complete, `other_basis` that of the other of
-    the two kinds, pods and Reservations (0: not said). `annotations` go into the object in the same call that binds it.
-    `quota` is `tree/group` of the charged group, `reservation` the name of the one it draws on. `host_ports` are
-    written `address/protocol/port`, with `0.0.0.0` for every address. `seen_ms` and `decided_ms` are unix times in
-    milliseconds, for latency only; `trace` is the W3C traceparent of the pod's way, empty if unsampled.
+    `basis` the version through which the solver's view of its kind was complete, `other_basis` that of the other of the
+    two kinds, pods and Reservations (0: not said). `annotations` go into the object in the same call that binds it.
+    `node_uid` is the uid of the node that was chosen (empty: not said): a node that registers anew under the name is
+    another one. `quota` is `tree/group` of the charged group, `reservation` the name of the one it draws on.
+    `host_ports` are written `address/protocol/port`, with `0.0.0.0` for every address. `seen_ms` and `decided_ms` are
+    unix times in milliseconds, for latency only; `trace` is the W3C traceparent of the pod's way, empty if unsampled.
     """
 
     plan: str
@@ -64,6 +65,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     seen_ms: Integer = 0
     decided_ms: Integer = 0
     trace: str = ""
+    node_uid: str = ""
 
 
 class AccountStamp(Message, frozen=True, kw_only=True, tag="accountstamp.set.v1"):

@@ -151,8 +151,7 @@ class BindExecutor:
         backoff = Backoff(self._random, base_s=2 * LOOK_PAUSE_S, cap_s=LOOK_PAUSE_MAX_S)
         tries = 0
         while True:
-            cluster = self._cluster
-            judgement = judge(decision, cluster.book, cluster.nodes, DEVICE_NAMES, nodes_known=cluster.nodes_known)
+            judgement = self._judge(decision)
             if judgement.verdict is Verdict.BIND and key in self._give_up:
                 judgement = judgement._replace(verdict=Verdict.WITHDRAW, reason=self._give_up[key])
             if not judgement.is_doubtful:
@@ -182,15 +181,34 @@ class BindExecutor:
                 self._park(decision, newest)
                 return False
 
+    def _judge(self, decision: Decision) -> Judgement:
+        cluster = self._cluster
+        return judge(
+            decision,
+            cluster.book,
+            cluster.nodes,
+            DEVICE_NAMES,
+            nodes_known=cluster.nodes_known,
+            devices=cluster.devices,
+            devices_known=cluster.devices_known,
+        )
+
     def _is_doubted(self, key: Key) -> bool:
         """Whether the end of STATE is still to be reached since a verdict was doubted first."""
         return self._ends <= self._doubted_at.setdefault(key, self._ends)
 
     async def _bind(self, decision: Decision, version: int) -> Next:
         started = self._clock.monotonic()
-        answer = await self._repeated(lambda: self._send(decision, version), after_bind, decision)
+        answer = await self._repeated(
+            lambda: self._send(decision, version),
+            after_bind,
+            decision,
+            is_still_due=lambda: self._judge(decision).verdict in (Verdict.BIND, Verdict.WAIT),
+        )
         metrics.BIND_SECONDS.observe(self._clock.monotonic() - started)
         following = after_bind(answer)
+        if following is Next.REPEAT:
+            following = Next.LOOK  # judged otherwise by now: whether it has landed is still unknown (R6)
         metrics.BINDS.labels(following.value).inc()
         if following is Next.WITHDRAW:
             self._give_up[decision.uid, decision.attempt] = f"bind refused: {answer.status} {answer.message}"
@@ -266,8 +284,14 @@ class BindExecutor:
         log.info("decision withdrawn", namespace=decision.namespace, name=decision.name, reason=reason)
         self._on_withdrawn(decision, reason)
 
-    async def _repeated(self, send: Callable[[], Any], meaning: Callable[[Answer], Next], decision: Decision) -> Answer:
-        """The same request until its outcome is known. Unknown is never taken for failed."""
+    async def _repeated(
+        self,
+        send: Callable[[], Any],
+        meaning: Callable[[Answer], Next],
+        decision: Decision,
+        is_still_due: Callable[[], bool] = lambda: True,
+    ) -> Answer:
+        """The same request until its outcome is known, or it is not due any more. Unknown is never taken for failed."""
         backoff = Backoff(self._random, cap_s=REPEAT_PAUSE_MAX_S)
         tries = 0
         while True:
@@ -285,6 +309,8 @@ class BindExecutor:
                     reason=answer.reason,
                 )
             await self._pause(backoff.next(answer.retry_after_s), tries)
+            if not is_still_due():
+                return answer
 
     async def _look(self, decision: Decision) -> int:
         """The object's version as the API server has it now; 0 when nobody answers, GONE when it is gone."""

@@ -1,4 +1,4 @@
-"""What cluster-writer sees: STATE's pods, Reservations and nodes, and LEDGER, in a book that remembers.
+"""What cluster-writer sees: STATE's pods, Reservations, nodes and Devices, and LEDGER, in a book that remembers.
 
 It also notices pods that turn out bound under a plan of ours, which is when `placement.bound` is told.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from berth.contracts import names, subjects
 from berth.contracts.codec import decode
 from berth.contracts.ledger import Decision
-from berth.contracts.state import Node, Pod, Reservation, Synced
+from berth.contracts.state import Device, Node, Pod, Reservation, Synced
 from berth.rules.gpu_request import FAMILY
 from berth.transaction.book import Book
 from berth.transaction.claims import Name
@@ -25,6 +25,8 @@ class ClusterView:
         self.book = Book(DEVICE_NAMES, remember=True)
         self.nodes: dict[str, Node] = {}
         self.nodes_known = False
+        self.devices: dict[str, Device] = {}
+        self.devices_known = False
         self.begun: set[tuple[str, str]] = set()
         """Plan and gang of every strict gang of which a member was seen bound, even if that member is gone by now."""
         self._on_bound = on_bound
@@ -32,8 +34,9 @@ class ClusterView:
 
     def reset_state(self) -> None:
         """STATE starts over."""
-        self._live = self.nodes_known = False
+        self._live = self.nodes_known = self.devices_known = False
         self.nodes.clear()
+        self.devices.clear()
         self.book.reset_state()
 
     def end_of_state(self) -> None:
@@ -59,10 +62,18 @@ class ClusterView:
                 self.nodes.pop(name, None)
             else:
                 self.nodes[name] = decode(value, Node)
+        elif kind == "device":
+            name = subjects.unescape(rest)
+            if deleted:
+                self.devices.pop(name, None)
+            else:
+                self.devices[name] = decode(value, Device)
         elif kind == "synced" and not deleted:
             marker = decode(value, Synced)
             if marker.kind == "nodes":
                 self.nodes_known = marker.complete
+            elif marker.kind == "devices":
+                self.devices_known = marker.complete
             if marker.kind in self.book.complete:
                 self.book.complete[marker.kind].marked(marker.version, marker.complete)
                 self.book.settle_waiting()

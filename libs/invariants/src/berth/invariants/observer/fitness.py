@@ -45,6 +45,7 @@ class Fitness:
         self._cards: dict[str, dict[Card, float]] = {}
         self._marks: dict[str, dict[Mark, float]] = {}
         self._absent: dict[str, float] = {}
+        self._mended_s: dict[str, float] = {}
 
     def see_device(self, data: Mapping[str, Any], deleted: bool) -> None:
         """The devices of a node; what it no longer names is gone, what it never named never was."""
@@ -54,6 +55,8 @@ class Fitness:
         cards, now_s = self._cards.setdefault(node, {}), self._calm.now_s
         for card in cards.keys() | named.keys():
             if named.get(card):
+                if cards.get(card, NEVER) != NEVER:
+                    self._mended_s[node] = now_s
                 cards[card] = NEVER
             elif cards.get(card, NEVER) == NEVER:
                 cards[card] = now_s
@@ -71,6 +74,8 @@ class Fitness:
         if spec.get("unschedulable"):
             now.add((UNSCHEDULABLE_TAINT.key, "", NO_SCHEDULE))
         before = self._marks.get(name, {})
+        if before.keys() - now:
+            self._mended_s[name] = self._calm.now_s
         self._marks[name] = {mark: before.get(mark, self._calm.now_s) for mark in sorted(now) if mark[2] in HARD}
 
     def decided(self, decision: Decision) -> None:
@@ -82,6 +87,16 @@ class Fitness:
     def bound(self, pod: Watched) -> None:
         """A pod has got its node."""
         self._judge(pod.name, pod.text, pod.node, pod.devices, pod.plan, "bound to")
+
+    def keeps_off(self, decision: Decision) -> bool:
+        """Whether something keeps the object off its node or card now, or did until a moment ago."""
+        node, name = decision.node, (decision.namespace, decision.name)
+        if self._calm.now_s - self._mended_s.get(node, -NEVER) <= self._lag_s:
+            return True
+        cards = self._cards.get(node, {})
+        if any(cards.get((each.kind, each.minor), -NEVER) != NEVER for each in decision.allocation.devices):
+            return True
+        return any(not self._lets_in(name, mark) for mark in self._marks.get(node, {}))
 
     def _judge(self, name: Name, text: str, node: str, grants: list[DeviceGrant], plan: str, verb: str) -> None:
         subject = f"{text}, plan {plan}, {verb}"

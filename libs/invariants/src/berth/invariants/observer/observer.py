@@ -69,7 +69,10 @@ class Observer:
         calm = Calm(self.verdicts)
         self._decided = Decided(Doubt())
         self.capacity = Capacity(self.verdicts, self._decided.doubt, self._sight, lag_s)
-        self._withdrawals = Withdrawals(self.capacity, self._decided, self._sight, lag_s)
+        self._fitness = Fitness(self.verdicts, self._sight, lag_s, self._tolerations)
+        self._withdrawals = Withdrawals(
+            self.capacity, self._decided, self._sight, lag_s, keeps_off=self._fitness.keeps_off
+        )
         self.gangs = GangWatch(
             self.verdicts,
             calm,
@@ -84,7 +87,6 @@ class Observer:
         self._placeholders: dict[tuple[str, str], Watched] = {}
         self._reserved = Reserved(self.verdicts, self.capacity, self.pods)
         self._fence = StateFence(self.verdicts)
-        self._fitness = Fitness(self.verdicts, self._sight, lag_s, self._tolerations)
         self._ledger = LedgerWatch(
             self.verdicts,
             self._decided,

@@ -1,7 +1,8 @@
 """Why a decision may be withdrawn: what cluster-writer judges by (docs/transaction.md, "cluster-writer, a wave").
 
 - A new epoch is being raised, which withdraws whatever is not bound.
-- Its node is gone, or going.
+- Its node is gone, or going, or another one has registered under the name.
+- A cordon or a taint of the node keeps it off, or a card of it is broken or not there (`keeps_off`).
 - Somebody who is no pod of Berth's holds room on the node.
 - The node takes fewer pods than there are, or offers less of something than they hold. (A device that Berth's own pods
   hold twice is no reason to withdraw anything: it raises the epoch.)
@@ -13,7 +14,7 @@ that nobody sees here: it refuses what is malformed alone, and no bind is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from berth.contracts import names
@@ -30,12 +31,16 @@ from berth.resources.amounts import Amounts
 class Withdrawals:
     """What is the matter with nodes, and when (by `sight`) something was."""
 
-    def __init__(self, capacity: Capacity, decided: Decided, sight: Calm, lag_s: float) -> None:
+    def __init__(
+        self, capacity: Capacity, decided: Decided, sight: Calm, lag_s: float, keeps_off: Callable[[Decision], bool]
+    ) -> None:
         self._capacity = capacity
         self._decided = decided
         self._sight = sight
         self._lag_s = lag_s
+        self._keeps_off = keeps_off
         self._offered: dict[str, Amounts] = {}
+        self._uids: dict[str, str] = {}
         self._going: set[str] = set()
         self._changed_s: dict[str, float] = {}
         self._shrunk_s: dict[str, float] = {}
@@ -49,6 +54,7 @@ class Withdrawals:
         now = None if deleted else amounts_of((data.get("status") or {}).get("allocatable"))
         if now is not None:
             self._offered[name] = now
+            self._uids[name] = data["metadata"].get("uid", "")
             if data["metadata"].get("deletionTimestamp"):
                 self._going.add(name)
         is_known = before is not None or name in self._changed_s
@@ -77,6 +83,8 @@ class Withdrawals:
         node = decision.node
         offered = self._offered.get(node)
         if offered is None or node in self._going or self._is_recent(self._changed_s.get(node, -NEVER)):
+            return True
+        if (decision.node_uid and decision.node_uid != self._uids.get(node)) or self._keeps_off(decision):
             return True
         holds = self._capacity.on_node.get(node, {}).values()
         if any(not each.is_ours for each in holds) or len(holds) > offered.get(names.PODS, len(holds)):

@@ -1,7 +1,8 @@
 """What is to be done about a decision: the writer's step 4, as a function of its book.
 
 A decision is bound only when the view is as new as its solver's, of pods and of Reservations (R13), its object is there
-with the same uid and attempt and unbound, its node exists, and nobody else holds what it takes (R11).
+with the same uid and attempt and unbound, its node is the one that was chosen and still lets it in, its devices are
+healthy (`fitness`), and nobody else holds what it takes (R11).
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from berth.cluster_writer.core.basis import is_late
+from berth.cluster_writer.core.fitness import NO_DEVICES, unfit
 from berth.cluster_writer.core.last_check import clash
 from berth.contracts.ledger import Decision, PlanStatus
-from berth.contracts.state import Node
+from berth.contracts.state import Device, Node
 from berth.transaction.book import FINISHED_PHASES, Book
 
 
@@ -46,9 +48,20 @@ class Judgement(NamedTuple):
 
 
 def judge(
-    decision: Decision, book: Book, nodes: Mapping[str, Node], device_names: frozenset[str], *, nodes_known: bool = True
+    decision: Decision,
+    book: Book,
+    nodes: Mapping[str, Node],
+    device_names: frozenset[str],
+    *,
+    nodes_known: bool = True,
+    devices: Mapping[str, Device] = NO_DEVICES,
+    devices_known: bool = False,
 ) -> Judgement:
-    """Judge one decision of a committed plan. `nodes_known`: all nodes are in `nodes`, a missing one is gone."""
+    """Judge one decision of a committed plan.
+
+    `nodes_known`: all nodes are in `nodes`, a missing one is gone. `devices`: Device objects by node, all of them if
+    `devices_known`.
+    """
     name = (decision.namespace, decision.name)
     if book.ledger.plan_status(decision.plan) is not PlanStatus.COMMITTED:
         return Judgement(Verdict.NOTHING, "its plan is not committed")
@@ -68,6 +81,9 @@ def judge(
         return Judgement(Verdict.WAIT, "the nodes are not all known")
     if node is None or node.deleting:
         return Judgement(Verdict.WITHDRAW, f"node {decision.node} is gone", seen.version, node is None)
+    reason = unfit(decision, seen.template, node, devices.get(decision.node), devices_known=devices_known)
+    if reason:
+        return Judgement(Verdict.WITHDRAW, reason, seen.version, is_doubtful=True)
     found = clash(decision, book.claims_on(decision.node), node.allocatable, device_names)
     if found is None:
         return Judgement(Verdict.BIND, "", seen.version)

@@ -58,9 +58,15 @@ def decisions_of(
                 seen_ms=candidate.seen_ms,
                 decided_ms=basis.now_ms,
                 trace=traces.get(claim.uid, ""),
+                node_uid=_node_uid(nodes, claim.node),
             )
         )
     return decisions, revisions
+
+
+def _node_uid(nodes: Nodes, name: str) -> str:
+    node = nodes.states[nodes.row(name)]
+    return node.uid if node is not None else ""
 
 
 def accounts_of(placement: Placement, quotas: Quotas) -> dict[str, int]:
