@@ -90,3 +90,10 @@ async def test_every_kind_is_asked_for_once_in_small_pages() -> None:
     assert len(api.asked) == 7
     assert {limit for _, limit, _ in api.asked} == {2}
     assert resources.PODS.plural in {plural for plural, _, _ in api.asked}
+
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.parametrize("plural", ["pods", "devices"])
+async def test_a_404_that_discovery_does_not_confirm_is_no_empty_list(plural: str) -> None:
+    with pytest.raises(IncompleteError, match=plural):
+        await lists(**{plural: [Answer(404, b"404 page not found", "Not Found")]})

@@ -159,3 +159,11 @@ def test_a_refusal_is_over_with_the_first_news(news: str) -> None:
     else:
         bench.intake.deleted(bench.item(), 8)
     assert bench.source.describe() == "synced"
+
+
+@pytest.mark.xfail(strict=True)
+def test_a_404_that_discovery_does_not_confirm_says_nothing() -> None:
+    bench = Bench("pods")
+    bench.source.missing_since = -ABSENT_AFTER_S
+    bench.intake.refused(Answer(404, b"", "NotFound"), 1.0)
+    assert bench.outbox.first() is None

@@ -192,3 +192,21 @@ async def test_a_writer_that_has_lost_the_lease_fences_no_more(bench, api):
     with pytest.raises(LostLeaseError):
         await bench.epochs.raise_epoch(0, "paused")
     assert bench.attempt("a") == 1
+
+
+@pytest.mark.xfail(strict=True)
+async def test_an_epoch_is_not_raised_on_a_list_that_is_absent(bench, api):
+    api.pod("a")
+    api.on("list", lambda selection: Answer(404, b"404 page not found", "Not Found"))
+    await bench.epochs.raise_epoch(0, "test")
+    assert bench.attempt("a") == 1
+    assert (await bench.entry()).pods_version >= api.seen("a").version
+
+
+@pytest.mark.xfail(strict=True)
+async def test_a_pod_is_fenced_whoever_says_404(bench, api):
+    api.pod("a")
+    api.on("patch", lambda name, body: None, lambda name, body: Answer(404, b"404 page not found", "Not Found"))
+    await bench.epochs.raise_epoch(0, "test")
+    assert api.seen("a").attempt == 1
+    assert names.ANNOTATION_ATTEMPT in api.raw("a")["metadata"]["annotations"]
