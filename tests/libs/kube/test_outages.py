@@ -71,6 +71,9 @@ class Server:
             return problem
         return Answer(200, b'{"kind":"List","metadata":{"resourceVersion":"%d"},"items":[]}' % self.version)
 
+    async def discover(self, path: str) -> Answer:
+        return self.down or Answer(0, b"", "NotAsked")
+
     async def watch(
         self, selection: Selection, *, version: int, stream_s: int, idle_s: float
     ) -> AsyncGenerator[bytes | Answer, None]:

@@ -19,6 +19,7 @@ from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.kube import AnyObject, Meta
 from berth.kube import Answer
+from berth.kube.answer import NOT_INSTALLED
 from berth.runtime import SettingsError, SystemClock, load_settings
 
 
@@ -136,7 +137,7 @@ def test_config_maps_are_named_in_full(value: str) -> None:
 
 def test_a_kind_is_absent_when_the_server_says_so_for_a_while() -> None:
     bench = Bench("devices")
-    missing = Answer(404, b"", "NotFound")
+    missing = Answer(404, b"", NOT_INSTALLED)
     bench.intake.refused(missing, 1.0)
     assert bench.outbox.first() is None, "one answer may come from a server that is just starting"
     bench.source.missing_since = -ABSENT_AFTER_S
@@ -161,7 +162,6 @@ def test_a_refusal_is_over_with_the_first_news(news: str) -> None:
     assert bench.source.describe() == "synced"
 
 
-@pytest.mark.xfail(strict=True)
 def test_a_404_that_discovery_does_not_confirm_says_nothing() -> None:
     bench = Bench("pods")
     bench.source.missing_since = -ABSENT_AFTER_S

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from berth.kube.answer import Answer
 from berth.testing.views import eventually
 
-pytestmark = pytest.mark.xfail(strict=True)
 MISSING = Answer(404, b"404 page not found", "Not Found")
 
 

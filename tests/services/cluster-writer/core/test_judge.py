@@ -303,7 +303,7 @@ def test_plans_are_forgotten_after_their_decisions_and_never_the_leases():
     ("status", "following"),
     [
         (201, Next.DONE),
-        (404, Next.DONE),
+        (404, Next.LOOK),
         (409, Next.LOOK),
         *((status, Next.REPEAT) for status in (0, 401, 403, 429, 500, 502, 503, 504)),
         *((status, Next.WITHDRAW) for status in (400, 405, 413, 422)),
@@ -317,7 +317,7 @@ def test_answers_to_a_bind(status, following):
     ("status", "following"),
     [
         (200, Next.DONE),
-        (404, Next.DONE),
+        (404, Next.LOOK),
         (409, Next.LOOK),
         (422, Next.LOOK),
         *((status, Next.REPEAT) for status in (0, 400, 403, 429, 500)),

@@ -17,6 +17,7 @@ from berth.contracts import kube, state
 from berth.kube.answer import Answer, answer_of
 from berth.kube.bodies import Patch
 from berth.simcluster import Store
+from berth.simcluster.http.discovery import discover
 from berth.simcluster.store import ListOptions, Path
 
 
@@ -94,6 +95,10 @@ class StoreApi:
 
     async def get(self, resource: Any, namespace: str, name: str) -> Answer:
         return await self._do("get", [name], lambda: self.store.get(self._path(resource, namespace, name)))
+
+    async def discover(self, path: str) -> Answer:
+        found = discover(self.store.state, path)
+        return Answer(404) if found is None else Answer(200, found[1])
 
     async def create(self, resource: Any, namespace: str, body: Any, *, field_manager: str = "") -> Answer:
         return await self._do("create", [body], lambda: self.store.create(self._path(resource, namespace), body))

@@ -16,6 +16,11 @@ MESSAGE_LENGTH_MAX = 500
 TOO_LARGE = "ResponseTooLarge"
 """Reason of an Answer whose body, or a line of it, was longer than allowed."""
 
+NOT_FOUND = "NotFound"
+"""Reason of an API server's own 404 about an object."""
+NOT_INSTALLED = "NotInstalled"
+"""Reason of a 404 to a list of which discovery says, too, that the kind is not served (`berth.kube.discovery`)."""
+
 
 class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
     """details of a metav1 Status."""
@@ -78,8 +83,13 @@ class Answer(NamedTuple):
 
     @property
     def missing(self) -> bool:
-        """No such object (or no such kind)."""
+        """404: no such object or kind, as far as whoever answered knows. Look before you take it for gone."""
         return self.status == 404
+
+    @property
+    def not_installed(self) -> bool:
+        """The kind is not served, as discovery confirms: there are no objects of it."""
+        return self.status == 404 and self.reason == NOT_INSTALLED
 
     @property
     def expired(self) -> bool:

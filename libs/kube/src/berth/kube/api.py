@@ -40,6 +40,9 @@ class KubeApi(Protocol):
     async def get(self, resource: Resource, namespace: str, name: str) -> Answer:
         """One object, by a consistent read."""
 
+    async def discover(self, path: str) -> Answer:
+        """A discovery document: `/apis`, or `/apis/<group>/<version>`."""
+
     async def create(self, resource: Resource, namespace: str, body: Any, *, field_manager: str = "") -> Answer:
         """POST to the collection."""
 

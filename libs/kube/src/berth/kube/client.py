@@ -109,6 +109,10 @@ class Kube:
         """See `KubeApi.get`."""
         return await self._send("get", "GET", resource, namespace, name)
 
+    async def discover(self, path: str) -> Answer:
+        """See `KubeApi.discover`."""
+        return await self._transport.send("discover", "GET", "discovery", path)
+
     # --- writing ---------------------------------------------------------------------------------------------------
 
     async def create(self, resource: Resource, namespace: str, body: Any, *, field_manager: str = "") -> Answer:

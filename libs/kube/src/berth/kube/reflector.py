@@ -64,7 +64,7 @@ class Handler(Generic[T_contra]):
     def refused(self, answer: Answer, wait_s: float) -> None:
         """A list or a watch came to nothing and is tried again after `wait_s`, or before when an outage ends.
 
-        404 to a list: the kind does not exist.
+        `answer.not_installed`: the kind does not exist.
         """
 
     async def wait_while_full(self) -> None:

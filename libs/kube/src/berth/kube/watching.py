@@ -32,6 +32,7 @@ from berth.kube.decoding import (
     read_envelope,
     read_identity,
 )
+from berth.kube.discovery import proven
 from berth.kube.listing import NOT_A_LIST, PageSize, earliest, pages
 from berth.kube.outages import Outages, Reach
 from berth.kube.watch_events import Began, Bookmark, Changed, Deleted, Ended, Finished, Refused, Seen, WatchEvent
@@ -189,7 +190,7 @@ class Watching(Generic[T]):
         if problem is None:
             yield Finished(version or 0, frozenset(keys))
             return
-        refused = self._refused(problem)
+        refused = self._refused(await proven(self._api, self._selection.resource, problem))
         yield refused
         await self._pause(refused)
 

@@ -15,6 +15,7 @@ from berth.contracts import kube
 from berth.kube import KubeApi, Selection, resources
 from berth.kube.answer import Answer
 from berth.kube.decoding import Decoded, HasMeta, ObjectDecoder
+from berth.kube.discovery import proven
 from berth.kube.listing import PageSize, pages
 
 T = TypeVar("T", bound=HasMeta)
@@ -93,8 +94,8 @@ class Lister:
             found = await self._once(resource, kind, slim)
             if not isinstance(found, Answer):
                 return found
-            answer = found
-            if answer.missing:
+            answer = await proven(self._api, resource, found)
+            if answer.not_installed:
                 return []  # a kind that is not installed has no objects
             if not answer.expired:
                 break

@@ -112,7 +112,7 @@ class Intake(Handler[Any]):
             return
         source, now = self._source, self._clock.monotonic()
         source.refusal = answer
-        if not answer.missing:
+        if not answer.not_installed:
             source.missing_since = None
         elif source.missing_since is None:
             source.missing_since = now

@@ -66,7 +66,7 @@ class Source:
     def describe(self) -> str:
         """How it stands, for people."""
         if self.refusal is not None:
-            if self.refusal.missing and not self.synced:
+            if self.refusal.not_installed and not self.synced:
                 return NOT_INSTALLED
             return f"{self.refusal.status or 'no answer'}: {self.refusal.message}"[:200]
         if self.listing or not self.synced:

@@ -313,11 +313,12 @@ class BindExecutor:
                 return answer
 
     async def _look(self, decision: Decision) -> int:
-        """The object's version as the API server has it now; 0 when nobody answers, GONE when it is gone."""
+        """The object's version as the API server has it now; GONE when another one bears its name.
+
+        0 when nobody answers, or says that there is none: only a complete STATE proves that (R4).
+        """
         resource = resources.PODS if decision.kind == "pod" else resources.RESERVATIONS
         answer = await self._api.get(resource, decision.namespace, decision.name)
-        if answer.missing:
-            return GONE
         meta = _meta_of(answer)
         if meta is None:
             await self._clock.sleep(0.2)

@@ -24,7 +24,7 @@ from berth.contracts.codec import decode
 from berth.contracts.command import ApplyObject, Command, EvictPod, PatchNode, PatchObject, RefusePod
 from berth.contracts.errors import InvalidMessage
 from berth.kube import resources
-from berth.kube.answer import Answer
+from berth.kube.answer import NOT_FOUND, Answer
 from berth.kube.api import KubeApi
 from berth.kube.bodies import ObjectRef, Patch, timestamp
 from berth.kube.resources import Resource
@@ -247,9 +247,9 @@ class Commands:
     def _judge(self, answer: Answer) -> str:
         if answer.ok:
             return "done"
-        if answer.missing or answer.conflict or _is_successor(answer):
+        if answer.reason == NOT_FOUND or answer.conflict or _is_successor(answer):
             return "overtaken"
-        if answer.repeat:
+        if answer.repeat or answer.missing:  # a 404 that is no API server's own word on the object
             raise RetryLaterError(f"{answer.status} {answer.message}")
         raise InvalidMessage("", f"the API server refuses it: {answer.status} {answer.message}")
 

@@ -22,9 +22,9 @@ from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Epoch
 from berth.kube import resources
-from berth.kube.answer import Answer
 from berth.kube.api import KubeApi, Selection
 from berth.kube.backoff import Backoff
+from berth.kube.discovery import proven
 from berth.kube.lease import KubeLease, Outcome
 from berth.kube.lease_record import LeaseRecord
 from berth.kube.listing import Listing, list_all
@@ -71,9 +71,7 @@ class Epochs:
         epoch = max(record.epoch or 0, known_epoch) + 1
         log.warning("raising the epoch", epoch=epoch, reason=reason)
         await self._record(record, epoch)
-        await self._fence_all()
-        pods = await self._list(resources.PODS, kube.Pod)
-        reservations = await self._list(resources.RESERVATIONS, kube.Reservation)
+        pods, reservations = await self._fenced()
         entry = Epoch(epoch=epoch, pods_version=_newest(pods), reservations_version=_newest(reservations))
         await self._write(entry)
         metrics.EPOCHS.inc()
@@ -91,14 +89,29 @@ class Epochs:
                 raise LostLeaseError
             await self._clock.sleep(backoff.next())
 
+    async def _fenced(self) -> tuple[Listing[kube.Pod], Listing[kube.Reservation]]:
+        """Fence everything, then list it: what was not found, yet is listed, is fenced again."""
+        backoff = Backoff(self._random)
+        while True:
+            not_found = await self._fence_all()
+            pods = await self._list(resources.PODS, kube.Pod)
+            reservations = await self._list(resources.RESERVATIONS, kube.Reservation)
+            listed = (*pods.items, *reservations.items)
+            if not any(each.metadata.uid in not_found and self._needs_fence(each) for each in listed):
+                return pods, reservations
+            await self._clock.sleep(backoff.next())
+
     # --- fences ------------------------------------------------------------------------------------------------------
 
-    async def _fence_all(self) -> None:
+    async def _fence_all(self) -> set[str]:
+        """Raise the attempt of every unbound object of ours; the uids of those that could not be found."""
+        not_found: set[str] = set()
         limit = asyncio.Semaphore(FENCES_AT_ONCE)
 
         async def fence(resource: Resource, obj: kube.Pod | kube.Reservation) -> None:
             async with limit:
-                await self._fence(resource, obj)
+                if not await self._fence(resource, obj):
+                    not_found.add(obj.metadata.uid)
 
         pods = await self._list(resources.PODS, kube.Pod)
         reservations = await self._list(resources.RESERVATIONS, kube.Reservation)
@@ -115,6 +128,7 @@ class Epochs:
             is_lost = True
         if is_lost:
             raise LostLeaseError
+        return not_found
 
     def _needs_fence(self, obj: kube.Pod | kube.Reservation) -> bool:
         if obj.status.phase in FINISHED:
@@ -125,8 +139,8 @@ class Epochs:
         scheduler = template.spec.scheduler_name if template else ""
         return not obj.status.node_name and (not scheduler or scheduler in self._schedulers)
 
-    async def _fence(self, resource: Resource, obj: kube.Pod | kube.Reservation) -> None:
-        """Raise the attempt of one object, guarded; whatever changed meanwhile is looked at again."""
+    async def _fence(self, resource: Resource, obj: kube.Pod | kube.Reservation) -> bool:
+        """Raise the attempt of one object, guarded; whatever changed meanwhile is looked at again. False: not found."""
         backoff = Backoff(self._random)
         kind: type[kube.Pod] | type[kube.Reservation] = type(obj)
         uid = obj.metadata.uid
@@ -146,15 +160,16 @@ class Epochs:
             }
             answer = await self._api.patch(resource, meta.namespace, meta.name, body)
             if answer.ok or answer.missing:
-                return
+                return answer.ok
             # A conflict is looked into soon; a refusal for any other reason must not make a hot loop.
             await self._clock.sleep(backoff.next(answer.retry_after_s))
             answer = await self._api.get(resource, meta.namespace, meta.name)
             if answer.missing:
-                return
+                return False
             if answer.ok:
                 with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a proxy's page: again
                     current = msgspec.json.decode(answer.body, type=kind)
+        return True
 
     async def _list(self, resource: Resource, kind: type[Any]) -> Listing[Any]:
         """A consistent list, for as long as it takes. A kind that is not installed has no objects."""
@@ -163,7 +178,7 @@ class Epochs:
             listing = await list_all(self._api, Selection(resource), kind)
             if isinstance(listing, Listing):
                 return listing
-            if isinstance(listing, Answer) and listing.missing:
+            if (await proven(self._api, resource, listing)).not_installed:
                 return Listing([], 0, [])
             await self._clock.sleep(backoff.next(listing.retry_after_s))
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
 from berth.kube.answer import Answer, answer_of
+from berth.simcluster.http.discovery import discover
 from berth.simcluster.http.target import Target
 from berth.simcluster.http.watch import Hub, Watcher
 from berth.simcluster.http.watching import open_watch
@@ -25,6 +26,9 @@ from berth.simcluster.store.store import HISTORY
 from berth.simcluster.verbs import answered, call
 from berth.testing.simulation.kube_faults import Fate, KubeFaults, StreamFate, fate_of, stream_fate_of
 from berth.testing.simulation.scheduling import Cancellable, Scheduler
+
+DISCOVER: Final = "discover"
+"""Verb of a question for a discovery document, whose path is the target's name."""
 
 TOUCHED: Final = "sim.berth.sh/touched"
 """Annotation that another writer leaves when it causes a conflict."""
@@ -182,8 +186,15 @@ class SimKube:
                 self._touch(target.path)
             case "stale":
                 target = self._as_it_was(target, fate.age_s)
+        if verb == DISCOVER:
+            return self._discover(target.path.name)
         answer = _answer(answered(lambda: call(self.store, verb, target, body, content_type), verb))
         return _answer(_refusal(fate)) if fate.mishap == "failed-after" else answer
+
+    def _discover(self, path: str) -> Answer:
+        """A discovery document, as the simulated API serves it over HTTP."""
+        found = discover(self.store.state, path)
+        return Answer(404, b"404 page not found", "Not Found") if found is None else Answer(200, found[1])
 
     def open(self, target: Target, client: str, cut: Callable[[], None]) -> Watcher | Answer:
         """A watch has arrived; `cut` breaks its connection. The refusal instead, if it is refused."""

@@ -17,12 +17,13 @@ from berth.kube.client import Kube
 from berth.kube.settings import KubeSettings
 from berth.simcluster.http.target import Target, parse_target
 from berth.simcluster.http.watch import Watcher
+from berth.simcluster.store import Path
 from berth.simcluster.store.collection import event_line
 from berth.simcluster.store.objects import encode
 from berth.simcluster.store.status import failure
 from berth.simcluster.verbs import timeout_s, verb_of
 from berth.testing.simulation.kube_faults import Fate
-from berth.testing.simulation.kube_server import SimKube
+from berth.testing.simulation.kube_server import DISCOVER, SimKube
 from berth.testing.simulation.process import Process
 from berth.testing.simulation.scheduling import Cancellable, Scheduler, WorldScheduler
 from berth.testing.simulation.world import World
@@ -72,10 +73,10 @@ class SimTransport:
         content_type: str = "application/json",
     ) -> Answer:
         """See `berth.kube.port.Transport`."""
-        target = _target(path, params)
+        target = Target(Path("", "", "", "", path), {}) if verb == DISCOVER else _target(path, params)
         if target is None:
             return _NO_PATH
-        asked = verb_of(method, target)
+        asked = DISCOVER if verb == DISCOVER else verb_of(method, target)
         answer = TIMED_OUT
         try:
             async with asyncio.timeout(self.settings.timeout_s), self._limit:

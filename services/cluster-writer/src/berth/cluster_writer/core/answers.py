@@ -11,7 +11,7 @@ class Next(Enum):
     """What the writer does next."""
 
     DONE = "done"
-    """It landed, or the pod is gone: STATE will show it."""
+    """It landed: STATE will show it."""
     LOOK = "look"
     """Look at the pod and judge again."""
     REPEAT = "repeat"
@@ -21,10 +21,10 @@ class Next(Enum):
 
 
 def after_bind(answer: Answer) -> Next:
-    """Unknown is not failed; only a plain refusal of the request itself is."""
-    if answer.ok or answer.missing:
+    """Unknown is not failed, not found is not gone (STATE says which); only a plain refusal of the request is one."""
+    if answer.ok:
         return Next.DONE
-    if answer.conflict:
+    if answer.conflict or answer.missing:
         return Next.LOOK
     if answer.repeat:
         return Next.REPEAT
@@ -32,9 +32,9 @@ def after_bind(answer: Answer) -> Next:
 
 
 def after_withdrawal(answer: Answer) -> Next:
-    """409 and 422 say that the pod is not the one that was judged."""
-    if answer.ok or answer.missing:
+    """404, 409 and 422 say that the pod is not the one that was judged."""
+    if answer.ok:
         return Next.DONE
-    if answer.conflict or answer.status == 422:
+    if answer.conflict or answer.status in (404, 422):
         return Next.LOOK
     return Next.REPEAT
