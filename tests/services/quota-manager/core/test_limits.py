@@ -1,6 +1,7 @@
 """What is published, and under which revision."""
 
 import msgspec
+import pytest
 
 from berth.contracts.base import Problem
 from berth.quota_manager.core.book import Claim
@@ -103,3 +104,14 @@ def test_the_echo_of_an_overtaken_write_changes_nothing():
     ours = shelf.successor("k", wanted(6), shelf.next_revision(3), demand_too=True)
     assert ours is not None
     assert ours.revision == 10
+
+
+@pytest.mark.xfail(strict=True)
+def test_a_group_below_another_parent_says_since_when() -> None:
+    shelf = Shelf()
+    assert shelf.successor("k", wanted(5), 100, demand_too=False).moved == 0, "it was never below another"
+    there = msgspec.structs.replace(wanted(5), parent="p", ancestors=["p"])
+    moved = shelf.successor("k", there, 200, demand_too=False)
+    assert (moved.revision, moved.moved) == (200, 200)
+    later = shelf.successor("k", msgspec.structs.replace(there, max={"cpu": 7}), 300, demand_too=False)
+    assert (later.revision, later.moved) == (300, 200)
