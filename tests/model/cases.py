@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from tests.model.protocol import Protocol
 from tests.model.quota import QuotaAccounts
+from tests.model.quota_line import QuotaLine
 from tests.model.rules import Rules, missing, without
 from tests.model.search import Result, System, explore, walk
 from tests.model.world import World
@@ -18,11 +19,12 @@ from tests.model.world import World
 class Case:
     """One search. `commits`: also a decision that overlaps another counts; between a loss and the new epoch it may.
 
-    `world` None: the quota accounts. `fair_every`: from one state in how many a fair run starts; 0: from none.
+    `world` None: the quota accounts; a text: a line of groups whose limit `appears`, or of which one `moves`.
+    `fair_every`: from one state in how many a fair run starts; 0: from none.
     """
 
     name: str
-    world: World | None
+    world: World | str | None
     rules: Rules
     commits: bool = True
     fair_every: int = 40
@@ -37,6 +39,8 @@ class Case:
         """What is searched."""
         if self.world is None:
             return QuotaAccounts(self.rules)
+        if isinstance(self.world, str):
+            return QuotaLine(self.rules, moves=self.world == "moves")
         return Protocol(replace(self.world, rules=self.rules), commits=self.commits)
 
     def run(self, seconds: float, walks: int = 10**9) -> Result:
@@ -80,16 +84,16 @@ CROWD = World(
 LOSSES = World(nodes=(0, 0), pods=3, decisions=12, crash=1, timeout=1, tail=2, vanish=True)
 
 
-def lacking(name: str, switches: str, world: World | None, *, commits: bool = True, fair_every: int = 0) -> Case:
+def lacking(name: str, switches: str, world: World | str | None, *, commits: bool = True, fair_every: int = 0) -> Case:
     """A part of a rule taken away; of two `switches` (with a space between) each does the other's work here."""
     rules = without(*switches.split())
     (rule,) = missing(rules)
     return Case(f"without {rule}: {name}", world, rules, commits=commits, fair_every=fair_every)
 
 
-def holding(name: str, world: World | None, *, commits: bool = True) -> Case:
+def holding(name: str, world: World | str | None, *, commits: bool = True, fair_every: int = 40) -> Case:
     """All rules."""
-    return Case(f"rules: {name}", world, Rules(), commits=commits)
+    return Case(f"rules: {name}", world, Rules(), commits=commits, fair_every=fair_every)
 
 
 def walking(name: str, world: World, *switches: str, commits: bool = True) -> Case:
@@ -141,6 +145,10 @@ LACKING = [
     lacking("own group alone", "ancestors", None),
     lacking("accounts without revision", "revisions", None),
     lacking("quota without sequences", "account_sequences", None),
+    lacking("a max appears on an account that has no stamp", "whole_line", "appears"),
+    lacking("a group moves, and its new line does not say so", "tree_revision", "moves"),
+    lacking("a group moves, old and new line share no account", "joined", "moves"),
+    lacking("a max appears, without sequences", "account_sequences", "appears"),
 ]
 
 HOLDING = [
@@ -160,6 +168,8 @@ HOLDING = [
     holding("a Reservation, rejection", replace(ONE, reservations=(0,), rejects=1, timeout=1, delete=1, decisions=3)),
     holding("quota", replace(PAIR, quota=1, delete=1, crash=1)),
     holding("quota accounts", None),
+    holding("a max appears", "appears", fair_every=1),
+    holding("a group moves", "moves", fair_every=1),
     holding("gang", replace(GANG, delete=1)),
     holding("gang, rejection", replace(GANG, pods=2, rejects=1)),
     holding("staged gang", STAGED),

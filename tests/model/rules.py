@@ -33,8 +33,9 @@ SENTENCES = {
     "R12": "In a new epoch a solver plans only on a view complete through the versions that the epoch entry names",
     "R13": "cluster-writer judges a decision only on a view complete through its `basis`, and through its "
     "`other_basis` of the other kind (pods, Reservations)",
-    "R14": "A pod charges its group and every ancestor that can limit it. An account names the newest revision used on "
-    "it, and a solver behind that revision catches up before it plans",
+    "R14": "A pod charges its group and every group above it, whatever they limit. An account names the newest "
+    "revision used on it, that of its tree included, and a solver behind that revision catches up before it plans. Who "
+    "first charges a line that a group has joined charges that group, too",
 }
 
 
@@ -95,6 +96,12 @@ class Rules:
     """Off: a pod charges its own group alone."""
     revisions: bool = _switch("R14")
     """Off: accounts name no revision."""
+    whole_line: bool = _switch("R14")
+    """Off: a group that limits nothing has no account."""
+    tree_revision: bool = _switch("R14")
+    """Off: a move is known of the group that moves alone."""
+    joined: bool = _switch("R14")
+    """Off: plans on the line that a group has joined, and on the one that it has left, share no account."""
 
 
 SWITCHES = {each.name: str(each.metadata["rule"]) for each in fields(Rules)}

@@ -21,6 +21,8 @@ SLOW = {
 SMALL = {
     "rules: three decisions, an update",
     "rules: quota accounts",
+    "rules: a max appears",
+    "rules: a group moves",
     "rules: gang, rejection",
     "rules: a late view",
 }

@@ -7,9 +7,13 @@ import random
 from typing import Final
 
 from tests.simulation.workload import (
+    ABOVE,
+    APART,
+    CARDS,
     GROUPS,
     MODEL,
     NAMESPACE,
+    PARENT,
     Change,
     Create,
     Delete,
@@ -20,7 +24,7 @@ from tests.simulation.workload import (
     node,
 )
 
-from berth.contracts.names import ANNOTATION_QUOTA_NAMESPACES
+from berth.contracts.names import ANNOTATION_QUOTA_NAMESPACES, LABEL_QUOTA_PARENT
 from berth.simcluster.generate.build import device_manifest
 from berth.simcluster.kubelet import SILENT
 
@@ -97,6 +101,30 @@ def quotas(rng: random.Random, size: Size) -> list[Timed]:
         back_s = min(size.end_s, at_s + rng.choice((2.0, 20.0, 40.0)) * rng.uniform(0.5, 1.5))
         share = rng.choice((0.3, 0.6, 2.0))
         done += [Timed(at_s, Scale(group, share)), Timed(back_s, Scale(group, max(1.0, share)))]
+    if rng.random() < 0.3:
+        done += _max_appears(rng, size)
+    if rng.random() < 0.3:
+        done += _moves(rng, size, groups[0])
     if rng.random() < 0.1:
         done.append(Timed(rng.uniform(5.0, size.end_s), Delete("ElasticQuota", groups[-1], 0)))
     return done
+
+
+def _max_appears(rng: random.Random, size: Size) -> list[Timed]:
+    """The group above others says nothing of cards for a while, and then has its max again."""
+    group = rng.choice((PARENT, ABOVE))
+    at_s = rng.uniform(5.0, size.end_s * 0.5)
+    back_s = at_s + rng.uniform(5.0, 40.0)
+    free = Change("ElasticQuota", group, {"spec": {"max": {CARDS: None}}})
+    return [Timed(at_s, Scale(group, 1.0)), Timed(at_s + 0.1, free), Timed(back_s, Scale(group, 1.0))]
+
+
+def _moves(rng: random.Random, size: Size, group: str) -> list[Timed]:
+    """A group comes below another parent, with whatever runs in it, and may return."""
+
+    def below(parent: str) -> Change:
+        return Change("ElasticQuota", group, {"metadata": {"labels": {LABEL_QUOTA_PARENT: parent}}})
+
+    at_s = rng.uniform(5.0, size.end_s * 0.7)
+    back = [Timed(at_s + rng.uniform(5.0, 60.0), below(PARENT))] if rng.random() < 0.5 else []
+    return [Timed(at_s, below(APART)), *back]

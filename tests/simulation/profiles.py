@@ -21,9 +21,9 @@ SPECIAL: Final = {
         settle_s=max(each.settle_s, ORDINARY.settle_s),
     )
     for name, each in sorted(vars(run_profiles).items())
-    if isinstance(each, RunProfile) and each is not run_profiles.LOWERED
+    if isinstance(each, RunProfile) and each not in (run_profiles.LOWERED, run_profiles.APPEARING)
 }
-"""By name. Left out is where a solver does not hear of a lowered limit: what it takes before anybody has used the new
+"""By name. Left out are those where a solver does not hear of a new limit: what it takes before anybody has used that
 limit depends on whose the first pods are."""
 
 

@@ -31,6 +31,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "R12": (0, "I1"),
     "R13": (2, "L1"),
     "R14 ancestors": (0, "I2"),
+    "R14 line": (0, "I2"),
     "R14 revisions": (0, "I2"),
     "quota unread": (0, "I2"),
     "another stream": (0, "I1 I1b I5 I6"),

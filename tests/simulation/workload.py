@@ -24,6 +24,8 @@ QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
 STRATEGY: Final = "resource-threshold-config"
 ABOVE: Final = "above"
 PARENT: Final = "together"
+APART: Final = "apart"
+"""A group beside that parent, below which another may come to be."""
 GROUPS: Final = ("a", "b", "c")
 CARDS: Final = "koordinator.sh/gpu-core"
 MIDDLING: Final = 0.4
@@ -127,6 +129,7 @@ def _quotas(rng: random.Random, size: Size) -> list[Json]:
         plain = {name: amount for name, amount in total.items() if name != CARDS}
         most = {**plain, CARDS: f"{gpus // 2}"}
         made = [_quota(ABOVE, "", most, most), _quota(PARENT, ABOVE, plain, plain)]
+    made.append(_quota(APART, "", part_of(total, 0.3), part_of(total, 0.3)))
     for group in GROUPS:
         least, most = rng.uniform(0.05, 0.2), rng.uniform(0.2, 0.6)
         made.append(_quota(group, PARENT, part_of(total, least), part_of(total, most)))

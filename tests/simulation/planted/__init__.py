@@ -67,6 +67,7 @@ PLANTED: Final[dict[str, Bug]] = {
         "a decision is judged on a view older than its solver's", writer.judged_on_any_view, run_profiles.LATE_WRITER
     ),
     "R14 ancestors": Bug("a pod charges its own group alone", solver.own_group_alone, run_profiles.TWO_GROUPS),
+    "R14 line": Bug("a group without a limit has no account", solver.limited_alone, run_profiles.APPEARING),
     "R14 revisions": Bug("an account's revision is not compared", solver.no_revisions, run_profiles.LOWERED),
     "quota unread": Bug("pods are placed before QUOTA shows who pays", solver.quotas_unread, run_profiles.QUOTAS_LOST),
     "another stream": Bug(

@@ -22,7 +22,7 @@ from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.awaited_quotas import ElasticQuotas
 from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.queue import Queue, Waiting
-from berth.placement_solver.core.quotas import Quotas
+from berth.placement_solver.core.quotas import Quotas, limits_anything
 from berth.placement_solver.handlers import Handlers
 from berth.placement_solver.tidying import Tidying
 from berth.rules.taints import Tolerations
@@ -147,6 +147,18 @@ def own_group_alone() -> Planted:
     def accounts(self: Quotas, key: tuple[str, str]) -> dict[str, int]:
         own = subjects.quota_account(*key)
         return {account: revision for account, revision in real(self, key).items() if account == own}
+
+    return patch.object(Quotas, "accounts", accounts)
+
+
+def limited_alone() -> Planted:
+    """A group without a limit has no account, and a move is a matter of the group that moves."""
+    real = Quotas.accounts
+
+    def accounts(self: Quotas, key: tuple[str, str]) -> dict[str, int]:
+        line = [each for each in self._line(key) if each in self.groups and limits_anything(self.groups[each])]
+        own = {subjects.quota_account(*each): self.groups[each].revision for each in line}
+        return {account: own[account] for account in real(self, key) if account in own}
 
     return patch.object(Quotas, "accounts", accounts)
 

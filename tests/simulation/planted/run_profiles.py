@@ -160,6 +160,7 @@ LOWERED: Final = replace(
     end_s=100.0,
     whole_s=105.0,
 )
+APPEARING: Final = replace(LOWERED, cluster=users.open_quota, actions=users.appearing_limit)
 API_TROUBLE: Final = replace(
     SHORT,
     size=Size(nodes=1, singles=40),

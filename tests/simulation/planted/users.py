@@ -205,6 +205,27 @@ def lowered_quota(rng: random.Random, size: Size) -> list[Timed]:
     return sorted(done, key=lambda timed: timed.at_s)
 
 
+def appearing_limit(rng: random.Random, size: Size) -> list[Timed]:
+    """A parent that says nothing of cards, and then allows eight; otherwise as `lowered_quota`."""
+    done: list[Timed] = []
+    for cycle, at_s in enumerate(LOWERED_S):
+        for moment_s, most in ((at_s, "800"), (at_s + LOWERED_FOR_S, None)):
+            limit = {"spec": {"max": {"koordinator.sh/gpu-core": most}}}
+            done.append(Timed(moment_s, Change("ElasticQuota", "all", limit)))
+        for number in range(size.singles // len(LOWERED_S)):
+            name = f"pod-{cycle}-{number}"
+            pod = pod_manifest(name, CARD, namespace=NAMESPACE, labels={QUOTA_LABEL: rng.choice("ab")})
+            done.append(Timed(at_s + 11.0 + rng.uniform(0.0, 7.0), Create(pod)))
+            done.append(Timed(at_s + LOWERED_FOR_S - 2.0, Delete("Pod", name, 0)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def open_quota(rng: random.Random, size: Size) -> list[Json]:
+    """Two groups that say nothing of cards below a parent that says nothing at all."""
+    plain = {"cpu": "100", "memory": "400Gi"}
+    return [*cards(rng, size), _quota("all", "", {}, {}), *(_quota(name, "all", plain, plain) for name in "ab")]
+
+
 def _cards_allowed(count: int) -> dict[str, dict[str, str]]:
     amounts = {"cpu": "100", "memory": "400Gi", "koordinator.sh/gpu-core": str(100 * count)}
     return {"min": amounts, "max": amounts}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,13 +37,11 @@ def accounts(made: Quotas, name: str) -> dict[str, int]:
     return {account.removeprefix(prefix): revision for account, revision in made.accounts(("t", name)).items()}
 
 
-@pytest.mark.xfail(strict=True)
 def test_groups_are_charged_whatever_they_limit() -> None:
     made = quotas(free("above"), free("team", "above", revision=6))
     assert accounts(made, "team") == {"above": 5, "team": 6}
 
 
-@pytest.mark.xfail(strict=True)
 def test_all_who_have_no_quota_meet_on_no_account_until_it_was_used_as_one() -> None:
     made = quotas(free(DEFAULT_GROUP))
     assert accounts(made, DEFAULT_GROUP) == {}
@@ -52,7 +49,6 @@ def test_all_who_have_no_quota_meet_on_no_account_until_it_was_used_as_one() -> 
     assert accounts(made, DEFAULT_GROUP) == {DEFAULT_GROUP: 5}
 
 
-@pytest.mark.xfail(strict=True)
 def test_a_move_is_a_revision_of_its_whole_tree() -> None:
     made = quotas(limited("above"), limited("sibling", "above"), free("team", "above", revision=9, moved=9))
     made.stamped = lambda account: 9
@@ -61,7 +57,6 @@ def test_a_move_is_a_revision_of_its_whole_tree() -> None:
     assert accounts(made, "sibling") == {"above": 9, "sibling": 9}, "what was used under it was"
 
 
-@pytest.mark.xfail(strict=True)
 def test_who_charges_a_line_that_a_group_has_joined_charges_that_group_until_somebody_has() -> None:
     made = quotas(limited("above"), limited("sibling", "above"), free("team", "above", revision=9, moved=9))
     stamps = {subjects.quota_account("t", "team"): 8}
@@ -71,11 +66,12 @@ def test_who_charges_a_line_that_a_group_has_joined_charges_that_group_until_som
     assert accounts(made, "sibling") == {"above": 9, "sibling": 9}
 
 
-@pytest.mark.xfail(strict=True)
 @given(st.data())
 def test_two_views_of_one_change_share_an_account_or_one_is_behind(data: st.DataObject) -> None:
-    """Whatever limit appears, or whichever group moves: a plan on the old view and one on the new view of any two groups
-    whose charges count for one limit have a key in common."""
+    """Whatever limit appears, or whichever group moves.
+
+    A plan on the old view and one on the new view of two groups that count for one limit have a key in common.
+    """
     before = [free("a"), free("b"), free("x", "a"), free("y", "b"), free("z", "x", "a")]
     change = data.draw(st.sampled_from(["limit", "move"]), "change")
     if change == "limit":

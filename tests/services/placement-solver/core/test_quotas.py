@@ -107,11 +107,12 @@ def test_a_group_above_its_runtime_gets_nothing_more() -> None:
     assert made.refusal(("", "blue"), {names.MEMORY: 1}, non_preemptible=False) is None
 
 
-def test_accounts_are_those_that_can_limit_with_their_revisions() -> None:
+def test_accounts_are_all_of_the_line_with_their_revisions() -> None:
     free = group("free", limits=[CPU], max={CPU: UNLIMITED})
     made = quotas(COMPANY, free, BLUE, group("leaf", ancestors=["free", "company"], revision=3))
     assert made.accounts(("", "leaf")) == {
         subjects.quota_account("", "leaf"): 3,
+        subjects.quota_account("", "free"): 1,
         subjects.quota_account("", "company"): 1,
     }
 

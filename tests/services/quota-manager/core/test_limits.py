@@ -1,7 +1,6 @@
 """What is published, and under which revision."""
 
 import msgspec
-import pytest
 
 from berth.contracts.base import Problem
 from berth.quota_manager.core.book import Claim
@@ -106,7 +105,6 @@ def test_the_echo_of_an_overtaken_write_changes_nothing():
     assert ours.revision == 10
 
 
-@pytest.mark.xfail(strict=True)
 def test_a_group_below_another_parent_says_since_when() -> None:
     shelf = Shelf()
     assert shelf.successor("k", wanted(5), 100, demand_too=False).moved == 0, "it was never below another"

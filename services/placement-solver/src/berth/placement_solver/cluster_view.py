@@ -46,6 +46,7 @@ class ClusterView:
         self.nodes = Nodes()
         self.inventories = Inventories()
         self.quotas = Quotas()
+        self.quotas.stamped = self._stamped
         self.payers = Payers(self.quotas)
         self.capacity = Capacity(self.nodes, self.quotas)
         self.reservations = Reservations()
@@ -180,6 +181,10 @@ class ClusterView:
         self.book.reset_ledger()
         for name in names_before:
             self._judge(name)
+
+    def _stamped(self, account: str) -> int | None:
+        stamp = self.book.ledger.stamps.get(account)
+        return stamp.revision if stamp is not None else None
 
     # --- units out ---------------------------------------------------------------------------------------------------
 

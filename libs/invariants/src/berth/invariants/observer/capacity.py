@@ -38,6 +38,10 @@ class Limit:
             self.former.append((now_s, self.amounts))
             self.amounts = amounts
 
+    def begins(self, now_s: float) -> None:
+        """It holds for others than before: until now there was no limit for them."""
+        self.former.append((now_s, {}))
+
     def most(self, name: str, since_s: float) -> int | None:
         """The largest value in force since then; None: no limit was."""
         values = [self.amounts.get(name)]

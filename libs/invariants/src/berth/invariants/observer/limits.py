@@ -78,6 +78,9 @@ class Limits:
             since_s = self._capacity.sight.now_s if known is None else known.since_s
             self._capacity.groups[name] = Group(parent, Limit(most), Limit(non_preemptible), since_s)
             self._capacity.regroup()
+            if known is not None:
+                for above in self._capacity.line_of(parent):
+                    self._capacity.groups[above].most.begins(self._capacity.sight.now_s)
         else:
             known.most.change(most, self._capacity.sight.now_s, self._capacity.lag_s)
             known.non_preemptible.change(non_preemptible, self._capacity.sight.now_s, self._capacity.lag_s)

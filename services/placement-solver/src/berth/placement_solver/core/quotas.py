@@ -7,13 +7,13 @@ R14, and the quota paragraph of docs/transaction.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from berth.contracts import subjects
 from berth.contracts.base import Reason
 from berth.contracts.quota import QuotaGroup
 from berth.placement_solver.core.quota_limits import Over, over, repair_of
-from berth.rules.quota_of_pod import QuotaMap
+from berth.rules.quota_of_pod import BUILT_IN_GROUPS, QuotaMap
 
 UNLIMITED = 1 << 59
 """A max of this and above limits nothing (the built-in groups of the protocol have a fifth of the largest integer)."""
@@ -29,6 +29,10 @@ class Quotas:
         self._own_non_preemptible: dict[tuple[str, str], dict[str, int]] = {}
         self._used: dict[tuple[str, str], dict[str, int]] = {}
         self._map: QuotaMap | None = None
+        self._moved: dict[tuple[str, str], QuotaGroup] = {}
+        self._trees: dict[str, int] = {}
+        self.stamped: Callable[[str], int | None] = lambda account: None
+        """The revision that LEDGER names on an account, None where it has none."""
         self.mapping_changed = False
         """Which group pays for a pod may have changed since this was last set to False."""
 
@@ -36,6 +40,8 @@ class Quotas:
         """QUOTA starts over; use stays counted."""
         self.groups.clear()
         self._tree_of.clear()
+        self._moved.clear()
+        self._trees.clear()
         self._map = None
         self._sum_up()
 
@@ -50,6 +56,7 @@ class Quotas:
         else:
             self.groups[tree, name] = group
             self._tree_of[name] = tree
+        self._see_move((tree, name), group)
         if before is None or group is None or before.namespaces != group.namespaces:
             self._map = None
             self.mapping_changed = True
@@ -114,13 +121,37 @@ class Quotas:
                 yield from over(above, "max", above.max, self._used.get((key[0], name), {}), amounts)
 
     def accounts(self, key: tuple[str, str]) -> dict[str, int]:
-        """The accounts that a pod of the group charges, with the revision known of each (R14)."""
-        result: dict[str, int] = {}
-        for tree, name in self._line(key):
-            group = self.groups.get((tree, name))
-            if group is not None and limits_anything(group):
-                result[subjects.quota_account(tree, name)] = group.revision
+        """The accounts that a pod of the group charges, with the revision known of each (R14).
+
+        All of its line: a limit that another solver has read of may have appeared on any. A built-in group is charged
+        where it limits something, or has been: every pod without a quota would meet there. With them the groups that
+        have joined the line, until a plan has stamped them since.
+        """
+        line = [each for each in self._line(key) if each in self.groups]
+        result = {
+            subjects.quota_account(*each): self._revision(each)
+            for each in line
+            if each[1] not in BUILT_IN_GROUPS
+            or limits_anything(self.groups[each])
+            or self.stamped(subjects.quota_account(*each)) is not None
+        }
+        for each, group in self._moved.items():
+            if each[0] == key[0] and not set(group.ancestors).isdisjoint(name for _, name in line):
+                account = subjects.quota_account(*each)
+                if (self.stamped(account) or 0) < group.moved:
+                    result[account] = self._revision(each)
         return result
+
+    def _revision(self, key: tuple[str, str]) -> int:
+        """The newest revision that is known to concern a group: its own, or that of a move in its tree."""
+        return max(self.groups[key].revision, self._trees.get(key[0], 0))
+
+    def _see_move(self, key: tuple[str, str], group: QuotaGroup | None) -> None:
+        if group is not None and group.moved:
+            self._moved[key] = group
+            self._trees[key[0]] = max(self._trees.get(key[0], 0), group.moved)
+        else:
+            self._moved.pop(key, None)
 
     def used(self, key: tuple[str, str]) -> Mapping[str, int]:
         """What is in use in the group's whole subtree."""

@@ -92,6 +92,8 @@ class Shelf:
             renews: the revision is to be new whatever the bucket says.
         """
         known = self.messages.get(key)
+        if known is not None:
+            wanted = msgspec.structs.replace(wanted, moved=revision if known.parent != wanted.parent else known.moved)
         if renews or known is None or _limits(known) != _limits(wanted):
             message = msgspec.structs.replace(wanted, revision=revision)
         elif demand_too and (known.request, known.problems) != (wanted.request, wanted.problems):
