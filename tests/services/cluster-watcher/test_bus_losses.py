@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.cluster_watcher import publisher as publishing
+from berth.cluster_watcher import batch_writer
 from berth.cluster_watcher import shell as watcher
 from berth.contracts import buckets
 from berth.testing.views import eventually
@@ -69,7 +69,7 @@ async def test_state_is_deleted_and_made_again(world: Any, monkeypatch: Any) -> 
 
 
 async def test_a_deleted_state_is_noticed_at_the_next_write(world: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(publishing, "STUCK_S", 0.5)
+    monkeypatch.setattr(batch_writer, "STUCK_S", 0.5)
     await world.create_pod("before")
     await world.watcher()
     await world.synced()

@@ -16,11 +16,12 @@ from typing import Any, Final
 
 from berth.bus.port import OwnedPort
 from berth.cluster_watcher import metrics
+from berth.cluster_watcher.batch_writer import StateDoubtfulError
 from berth.cluster_watcher.core.published_view import PublishedView
 from berth.cluster_watcher.handlers import Intake
 from berth.cluster_watcher.kinds import scopes
 from berth.cluster_watcher.outbox import Outbox
-from berth.cluster_watcher.publisher import Publisher, StateDoubtfulError
+from berth.cluster_watcher.publisher import Publisher
 from berth.cluster_watcher.settings import Settings
 from berth.cluster_watcher.source import NOT_INSTALLED, Source
 from berth.contracts import buckets
@@ -179,7 +180,7 @@ class Term:
                 facts[f"{source.scope.name} with problems, seen"] = source.malformed
         return facts | {
             "waiting changes": len(self._outbox),
-            "conflicts": self.publisher.conflicts,
+            "conflicts": self.publisher.conflicts.count,
             "times STATE was lost": self.publisher.resets,
         }
 
