@@ -52,6 +52,10 @@ def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> No
             event.PlacementFailed(namespace="a", name="b", uid="u", node="n", plan="p", attempt=1, reason="gone"),
             ("withdrawn", "a/b", "gone"),
         ),
+        (
+            event.PlacementEnded(namespace="a", name="b", uid="u", node="n", plan="p", reason="deleted"),
+            ("ended", "a/b", "n", "deleted"),
+        ),
         (event.EpochRaised(epoch=3, reason="the ledger was lost"), ("epoch", "3", "the ledger was lost")),
         (event.QuotaChanged(tree="", group="ml", message="over its runtime"), ("quota", "ml", "over its runtime")),
         (event.ReservationChanged(name="r", phase="Available", node="n"), ("reservation", "r", "Available", "n")),

@@ -71,6 +71,10 @@ def _bound(message: event.PlacementBound) -> str:
     return f"{'bound':<12}{'  '.join(facts)}"
 
 
+def _ended(message: event.PlacementEnded) -> str:
+    return f"{'ended':<12}{message.namespace}/{message.name}  {message.node}  {message.reason}"
+
+
 def _failed(message: event.PlacementFailed) -> str:
     return f"{'withdrawn':<12}{message.namespace}/{message.name}  {message.node}  {message.reason}"
 
@@ -113,6 +117,7 @@ def _difference(message: event.AuditDifference) -> str:
 _LINES: dict[type, Any] = {
     event.PlacementDecided: _decided,
     event.PlacementBound: _bound,
+    event.PlacementEnded: _ended,
     event.PlacementFailed: _failed,
     event.PlacementUnschedulable: _refused,
     event.EpochRaised: _epoch,

@@ -10,6 +10,7 @@ from berth.cluster_writer import metrics
 from berth.cluster_writer.acting import Acting
 from berth.cluster_writer.binds import Binds
 from berth.cluster_writer.commands import PATIENCE_S, Commands
+from berth.cluster_writer.endings import Endings
 from berth.cluster_writer.epochs import Epochs
 from berth.cluster_writer.outbox import BUSY_ABOVE, Outbox
 from berth.cluster_writer.picture import Picture
@@ -103,7 +104,7 @@ async def main(ctx: Context[Settings]) -> None:
         is_busy=lambda: any(binds.under_way() > BUSY_ABOVE for binds in open_binds),
     )
     telling = Telling(bus.events(), outbox, ctx.clock)
-    picture = Picture(telling.bound)
+    picture = Picture(telling.bound, telling.ended)
     holder = f"{ctx.instance}-{ctx.random.getrandbits(48):012x}"
     lease = KubeLease(
         api,
@@ -138,6 +139,7 @@ async def main(ctx: Context[Settings]) -> None:
         ctx.spawn(_commands(ctx, bus, lease, Commands(picture, api, outbox, ctx.clock)), name="commands"),
     ]
     ctx.spawn(_forget(ctx, acting), name="forget")
+    ctx.spawn(Endings(bus, picture.placements, ctx.clock).run(acting.state_ready), name="endings")
     try:
         await _answer(ctx, acting, binds, picture, telling)
         await acting.run()
