@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 from berth.bus import Bus, BusError, BusSettings
 from berth.cli.errors import CliError
-from berth.cli.runfile import running
-from berth.cli.way import Way, variable
+from berth.cli.program import program
+from berth.cli.runfile import Run, chosen
+from berth.cli.way import RUN, Way, variable
 from berth.runtime.run import bus_settings
 from berth.runtime.settings import ServiceSettings, SettingsError, load_settings
 from berth.telemetry.redaction import redacted_text
@@ -29,16 +30,31 @@ FILES = ("--nats-password-file", "--nats-creds-file", "--nats-ca-file")
 def environment_for(way: Way) -> dict[str, str]:
     """The variables with which a service reaches the same bus. Raises CliError when nobody says where it is."""
     given = {name: value for name, value in os.environ.items() if name.startswith("BERTH_NATS_") and value.strip()}
-    given |= {variable(option): value for option, value in way.items()}
-    if "BERTH_NATS_URL" not in given:
-        run = running()
+    given |= {variable(option): value for option, value in way.items() if option != RUN}
+    if RUN in way and "--nats" in way:
+        raise CliError("--run and --nats exclude each other")
+    if "BERTH_NATS_URL" not in given or RUN in way:
+        run = run_of(way)
         if run is None:
             raise CliError(
-                "nothing is running here: start it with `berth up` (or `berth demo --keep`), "
+                f"nothing is running here: start it with `{program()} up` (or `demo --keep`), "
                 "or name the bus with --nats URL or BERTH_NATS_URL"
             )
         given["BERTH_NATS_URL"] = run.nats_url
     return given
+
+
+def run_of(way: Way) -> Run | None:
+    """The run of this machine that is asked; None when the bus is named otherwise, or nothing runs. Raises CliError."""
+    if RUN not in way and ("--nats" in way or os.environ.get("BERTH_NATS_URL", "").strip()):
+        return None
+    return chosen(way.get(RUN, ""))
+
+
+def asked(way: Way) -> str:
+    """Who is asked, for people: the run of this machine, or the bus."""
+    run = run_of(way)
+    return run.shown if run else f"bus {redacted_text(environment_for(way)['BERTH_NATS_URL'])}"
 
 
 def settings_for(way: Way) -> BusSettings:
@@ -62,8 +78,10 @@ async def connected(way: Way) -> AsyncIterator[Bus]:
     """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds.
 
     After one second without it this is told on standard error, or it ends there because no server can be reached.
+    Once it answers, standard error says who is asked.
     """
     async with _connected(settings_for(way), is_told=True) as bus:
+        print(f"asking {asked(way)}", file=sys.stderr)
         yield bus
 
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod
 from berth.placement_solver.picture import Picture
+from berth.placement_solver.why_others import OTHERS, drawing_on
 from berth.transaction.book import FINISHED_PHASES
 
 
 def answer(picture: Picture, question: WhyQuestion) -> WhyAnswer:
-    """What this solver knows of a pod; an empty namespace asks about a Reservation."""
+    """What this solver knows of a pod, a Reservation (its namespace is empty), a gang, a quota or a node."""
+    if question.kind in OTHERS:
+        return OTHERS[question.kind](picture, question)
+    found = _of_pod(picture, question)
+    if question.namespace or found.outcome == "unknown":
+        return found
+    return msgspec.structs.replace(found, kind="reservation", pods=drawing_on(picture, question.name))
+
+
+def _of_pod(picture: Picture, question: WhyQuestion) -> WhyAnswer:
     name = (question.namespace, question.name)
     seen = picture.book.seen(name)
     base = WhyAnswer(namespace=question.namespace, name=question.name, outcome="unknown")

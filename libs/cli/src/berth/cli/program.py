@@ -1,0 +1,24 @@
+"""How this program is called from where the user stands, so that what it prints can be copied and runs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+
+def program() -> str:
+    """`berth` where that is found, else the path that was called, from the current folder: `.venv/bin/berth`."""
+    called = Path(sys.argv[0])
+    if called.name != "berth" or not called.is_file():
+        return f"{shlex.quote(sys.executable)} -m berth.cli" if called.name == "__main__.py" else "berth"
+    if _is_same(shutil.which("berth"), called) and not os.environ.get("UV_RUN_RECURSION_DEPTH"):
+        return "berth"
+    path, here = called.absolute(), Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+
+
+def _is_same(found: str | None, called: Path) -> bool:
+    return found is not None and os.path.samefile(found, called)
