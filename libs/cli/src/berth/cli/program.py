@@ -13,7 +13,8 @@ def program() -> str:
     """`berth` where that is found, else the path that was called, from the current folder: `.venv/bin/berth`."""
     called = Path(sys.argv[0])
     if called.name != "berth" or not called.is_file():
-        return f"{shlex.quote(sys.executable)} -m berth.cli" if called.name == "__main__.py" else "berth"
+        is_module = called.parts[-2:] == ("cli", "__main__.py")
+        return f"{shlex.quote(sys.executable)} -m berth.cli" if is_module else "berth"
     if _is_same(shutil.which("berth"), called) and not os.environ.get("UV_RUN_RECURSION_DEPTH"):
         return "berth"
     path, here = called.absolute(), Path.cwd()
