@@ -38,7 +38,7 @@ def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> No
                 gang="ml/train",
                 latency_ms=12.4,
             ),
-            ("bound", "ml/train-0", "n1", "gpu 2 (50 %)", "quota /ml", "gang ml/train", "12 ms"),
+            ("bound", "ml/train-0", "n1", "gpu 2 (50 %)", "quota ml", "gang ml/train", "12 ms"),
         ),
         (
             event.PlacementDecided(plan="p", pods=["a/b", "a/c", "a/d", "a/e"], nodes=["n"] * 4, took_ms=3.0),

@@ -33,8 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     tokens = command_first(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        result = app(tokens, exit_on_error=False, print_error=True, result_action="return_value")
-    except CycloptsError:
+        result = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        print(f"berth: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_USAGE
     except OSError as error:  # of help and version: commands have handled theirs
         return unwritten(error)

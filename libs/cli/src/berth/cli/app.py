@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +24,7 @@ app = App(
     help="Places Kubernetes workloads on shared, heterogeneous clusters, and says why.",
     help_epilogue=EXIT_CODES,
     help_format="markdown",
+    help_formatter="default" if sys.stdout.isatty() else "plain",
     version=version("berth-cli"),
     version_flags=["--version"],
 )
@@ -49,7 +51,7 @@ class BusOptions:
 
 BUS = BusOptions()
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
-Files = Annotated[tuple[Path, ...], Parameter(name=["--file", "-f"], negative="")]
+Files = Annotated[tuple[Path, ...], Parameter(name=["--file", "-f"], negative="", allow_leading_hyphen=True)]
 Namespace = Annotated[str | None, Parameter(name=["--namespace", "-n"])]
 RunNumber = Annotated[str, Parameter(name="--run")]
 Keep = Annotated[bool, Parameter(negative="")]

@@ -64,7 +64,11 @@ def _bound(message: event.PlacementBound) -> str:
     facts += [text for text in (devices_text(message.devices),) if text]
     facts += [
         f"{what} {name}"
-        for what, name in (("quota", message.quota), ("reservation", message.reservation), ("gang", message.gang))
+        for what, name in (
+            ("quota", message.quota.removeprefix("/")),
+            ("reservation", message.reservation),
+            ("gang", message.gang),
+        )
         if name
     ]
     facts += [f"{message.latency_ms:.0f} ms"] if message.latency_ms else []

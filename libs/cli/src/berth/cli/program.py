@@ -14,11 +14,15 @@ def program() -> str:
     called = Path(sys.argv[0])
     if called.name != "berth" or not called.is_file():
         is_module = called.parts[-2:] == ("cli", "__main__.py")
-        return f"{shlex.quote(sys.executable)} -m berth.cli" if is_module else "berth"
+        return f"{_from_here(Path(sys.executable))} -m berth.cli" if is_module else "berth"
     if _is_same(shutil.which("berth"), called) and not os.environ.get("UV_RUN_RECURSION_DEPTH"):
         return "berth"
-    path, here = called.absolute(), Path.cwd()
-    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+    return _from_here(called)
+
+
+def _from_here(path: Path) -> str:
+    whole, here = path.absolute(), Path.cwd()
+    return shlex.quote(str(whole.relative_to(here) if whole.is_relative_to(here) else whole))
 
 
 def _is_same(found: str | None, called: Path) -> bool:

@@ -30,7 +30,7 @@ def of_gang(picture: Picture, question: WhyQuestion) -> WhyAnswer:
     reasons = list(refused.reasons) if refused else [readiness.reason] if readiness.reason else []
     minimum = (gang.config.min_member if gang.config else None) or 0
     facts = {
-        "members": f"{len(gang.children)}, at least {minimum} start together",
+        "size": f"{len(gang.children)} members, at least {minimum} start together",
         "bound": str(len(gang.bound)),
         "decided": str(len(gang.placed - gang.bound)),
         "waiting": str(len(gang.children - gang.placed)),

@@ -117,11 +117,11 @@ async def _rights(kube: Kube, target: Target) -> None:
         verbs.setdefault(need.kind, []).append(need.verb)
     lines = columns([(kind, " ".join(dict.fromkeys(of))) for kind, of in verbs.items()], indent="  ")
     user = await _user(kube) or "USER"
-    granting = f"{program()} rights {shlex.quote(user)} | {target.kubectl('apply', '-f', '-')}"
+    granting = f"{program()} rights {shlex.quote(user)} | kubectl apply -f -"
     raise CliError(
         f"the login {user} of {target.shown} may not do what Berth does:\n"
         + "\n".join(lines)
-        + f"\nan administrator grants it (with a login of their own) by\n  {granting}"
+        + f"\nan administrator of that cluster grants it, with kubectl under their own login, by\n  {granting}"
     )
 
 

@@ -146,7 +146,7 @@ def _next(keep: bool, kube_url: str, home: Path) -> list[str]:
     berth = program()
     if not keep:
         hints = [
-            (f"{berth} demo --keep", "the same, and it keeps running: look around, submit a pod of your own"),
+            (f"{berth} demo --keep", "the same, and it keeps running"),
             (f"{berth} demo --nodes 200 --seed 8", "another, larger cluster"),
         ]
         return ["", "next", *columns(hints, indent="  ", gap="   ")]

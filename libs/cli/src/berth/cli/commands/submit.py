@@ -23,11 +23,11 @@ async def submit(files: list[Path], *, namespace: str | None, target: Target | N
     items = [item for file in files for item in read(file, namespace)]
     if not items:
         raise CliError("name a file with -f, or - for standard input")
-    where = target or _of_run(run)
+    where, shown = _where(target, run)
     pods: list[Item] = []
     code = EXIT_OK
     async with where.client() as kube:
-        print(f"asking {where.shown}", file=sys.stderr)
+        print(f"asking {shown}", file=sys.stderr)
         for item in items:
             answer = await kube.create(item.resource, item.namespace, item.manifest, field_manager="berth")
             if not answer.ok:
@@ -47,10 +47,10 @@ async def delete(about: list[str], files: list[Path], *, namespace: str | None, 
     items += [item for file in files for item in reversed(read(file, namespace))]
     if not items:
         raise CliError("name a pod, a KIND/NAME, or a file with -f")
-    where = target or _of_run(run)
+    where, shown = _where(target, run)
     code = EXIT_OK
     async with where.client() as kube:
-        print(f"asking {where.shown}", file=sys.stderr)
+        print(f"asking {shown}", file=sys.stderr)
         for item in items:
             code = max(code, await _delete(kube, item))
     return code
@@ -69,15 +69,18 @@ def _refused(item: Item, answer: Answer) -> int:
     return EXIT_BAD
 
 
-def _of_run(number: str) -> Target:
-    """The cluster of a run of this machine. Raises CliError."""
+def _where(target: Target | None, number: str) -> tuple[Target, str]:
+    """The cluster that was named, or that of a run of this machine; and its name for people. Raises CliError."""
+    if target is not None:
+        return target, target.shown
     run = chosen(number)
     if run is None:
         raise CliError(
             f"nothing is running here: start it with `{program()} up`, "
             "or name a cluster with --kubeconfig or --kube-url"
         )
-    return Target(url=run.kube_url, kubeconfig=run.kubeconfig, context=run.context)
+    own = Target(url=run.kube_url, kubeconfig=run.kubeconfig, context=run.context)
+    return own, f"berth {run.command}, run {run.pid}, Kubernetes API {own.shown}"
 
 
 def _name_of(answer: Answer, name: str) -> str:
