@@ -29,6 +29,7 @@ from tests.simulation.planted import PLANTED
 from tests.simulation.services import SPECS
 from tests.simulation.settled import unsettled
 from tests.simulation.settled.alarms import Alarms
+from tests.simulation.settled.endings import Endings
 from tests.simulation.stand import Stand, build
 from tests.simulation.striking import Striker
 from tests.simulation.temper import Temper
@@ -116,6 +117,7 @@ def _run(
     stack.enter_context(unmetered())
     stack.enter_context(uncollected())
     given, forgotten, alarms = Given(stand.kube), Forgotten(stand), Alarms(stand)
+    endings = Endings(stand)
     users, striker = Users(stand.world, stand.kube), temper.striker(stand)
     users.plan(actions)
     striker.plan(strikes)
@@ -142,6 +144,7 @@ def _run(
     ]
     violations += [f"complaint: {text}" for text in stand.host.complaints()]
     violations += odd_errors(stand.journal.errors)
+    violations += [f"untimely end: {text}" for text in endings.untimely]
     violations += [f"false alarm: {text}" for text in alarms.untrue(striker.troubles)] if not violations else []
     return Outcome(
         seed=seed,

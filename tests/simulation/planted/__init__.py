@@ -102,5 +102,10 @@ PLANTED: Final[dict[str, Bug]] = {
     "rewritten": Bug(
         "the devices of a bound pod are written anew, with half their amounts", bound.devices_rewritten, tempers.SHORT
     ),
+    "ended": Bug(
+        "a placement has ended because the view of it begins anew",
+        writer.ended_because_the_view_begins_anew,
+        tempers.STATE_REMADE,
+    ),
     "fence": Bug("an epoch is raised without raising attempts", writer.no_fence, tempers.BINDS_AND_LOSS),
 }
