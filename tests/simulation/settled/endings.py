@@ -1,4 +1,4 @@
-"""Placements that are said to have ended: the cluster, which is ahead of every view, must have seen that end by then."""
+"""Placements that are said to have ended: the cluster, ahead of every view, must have seen that end by then."""
 
 from __future__ import annotations
 
