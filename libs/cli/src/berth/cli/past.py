@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
@@ -15,6 +16,7 @@ from berth.contracts.codec import decode
 from berth.contracts.errors import Broken
 from berth.contracts.subjects import PREFIX, escape, event_subject
 
+READ_MAX = 5_000
 EVENTS_MAX = 500
 SHOWN_MAX = 10
 
@@ -43,14 +45,15 @@ async def past_of(bus: Bus, namespace: str, name: str) -> list[Past]:
     Raises BusError.
     """
     pattern = f"{PREFIX}.evt.placement.*.{escape(namespace)}.{escape(name)}"
-    found: list[Past] = []
-    plans: dict[str, None] = {}
+    newest: deque[Past] = deque(maxlen=EVENTS_MAX)
+    read = 0
     async for message in bus.past_events(pattern):
-        found.append(_past(message))
-        plans |= dict.fromkeys(_plans(message.data))
-        if len(found) >= EVENTS_MAX:
+        newest.append(_past(message))
+        read += 1
+        if read >= READ_MAX:
             break
-    for plan in plans:
+    found = list(newest)
+    for plan in dict.fromkeys(plan for each in newest for plan in _plans(each.data)):
         decided = await bus.last_event(event_subject("placement", "decided", plan))
         if decided is not None:
             found.append(_past(decided))

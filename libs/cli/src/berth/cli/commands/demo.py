@@ -160,7 +160,7 @@ def _next(keep: bool, kube_url: str, home: Path) -> list[str]:
         (f"{berth} why gang/train-a", "also quota/ml, reservation/nightly, node/NAME"),
         (f"{berth} status", "every service, with figures"),
         (f"{berth} watch placement", "placements as they happen"),
-        (Target(url=kube_url).kubectl("get", "pods"), "kubectl works here too: apply, describe, delete"),
+        (Target(url=kube_url).kubectl("get", "pods"), "also apply, describe, delete"),
     ]
     return [
         "",

@@ -166,7 +166,7 @@ def _welcome(stack: Stack, target: Target | None, where: str, node: str, took_s:
     hints = [
         (f"{berth} status", "every service, with figures"),
         (f"{berth} watch", "placements as they happen"),
-        (kubectl("get", "pods"), "kubectl works here too: apply, get, describe, delete"),
+        (kubectl("get", "pods"), "also apply, describe, delete"),
         (f"nats --server {bus} sub 'berth.v1.evt.placement.>'", ""),
     ]
     return [
