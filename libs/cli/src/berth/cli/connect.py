@@ -74,14 +74,15 @@ def settings_for(way: Way) -> BusSettings:
 
 
 @asynccontextmanager
-async def connected(way: Way) -> AsyncIterator[Bus]:
+async def connected(way: Way, *, is_answer: bool = True) -> AsyncIterator[Bus]:
     """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds.
 
     After one second without it this is told on standard error, or it ends there because no server can be reached.
-    Once it answers, standard error says who is asked.
+    Once it answers, standard error says who is asked, where the command is an answer.
     """
     async with _connected(settings_for(way), is_told=True) as bus:
-        print(f"asking {asked(way)}", file=sys.stderr)
+        if is_answer:
+            print(f"asking {asked(way)}", file=sys.stderr)
         yield bus
 
 

@@ -90,7 +90,7 @@ async def _bus(way: Way) -> Mapping[str, str]:
     """Settings of the bus that runs already; none when one of our own is to be started. Raises CliError."""
     if not way and not os.environ.get("BERTH_NATS_URL", "").strip():
         return {}
-    async with connected(way):
+    async with connected(way, is_answer=False):
         return environment_for(way)
 
 
