@@ -15,7 +15,7 @@ from berth.cli.__main__ import main
 from berth.cli.commands.status import problems_of, table
 from berth.cli.commands.watch import subject_of
 from berth.cli.commands.why import _rank, explained, question_of
-from berth.cli.errors import EXIT_NO_ROOM, EXIT_USAGE, CliError
+from berth.cli.errors import EXIT_DISK_FULL, EXIT_USAGE, CliError
 from berth.cli.facts import fact_texts
 from berth.cli.options import command_first
 from berth.cli.output import PIPED_WIDTH, WIDTH_MAX
@@ -362,7 +362,7 @@ def test_an_answer_that_cannot_be_written_is_an_error() -> None:
         ran = subprocess.run(
             [sys.executable, "-m", "berth.cli", "--help"], stdout=full, stderr=subprocess.PIPE, text=True
         )
-    assert (ran.returncode, ran.stderr) == (EXIT_NO_ROOM, "berth: cannot write the answer: No space left on device\n")
+    assert (ran.returncode, ran.stderr) == (EXIT_DISK_FULL, "berth: cannot write the answer: No space left on device\n")
 
 
 def test_a_reader_that_has_gone_is_no_error() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
-from tests.services.writer_world.objects import pod_path
+from tests.services.worlds.writer.objects import pod_path
 
 from berth.bus import jetstream
 from berth.contracts import buckets, names

@@ -18,7 +18,7 @@ def run(solving):
 
 
 def ask(run, kind: str, name: str, namespace: str = "") -> WhyAnswer:
-    return answer(run.picture, WhyQuestion(kind=kind, namespace=namespace, name=name))
+    return answer(run.cluster, WhyQuestion(kind=kind, namespace=namespace, name=name))
 
 
 @pytest.mark.parametrize("kind", ["gang", "quota", "node", "pod"])

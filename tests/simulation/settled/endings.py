@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tests.simulation.stand import Stand
+from tests.simulation.harness import Harness
 
 from berth.contracts import buckets
 from berth.contracts.codec import decode
@@ -21,10 +21,10 @@ ENDED = event_subject("placement", "ended")
 class Endings:
     """Judges each `placement.ended` in the moment in which it is stored. Made before anything happens."""
 
-    def __init__(self, stand: Stand) -> None:
-        self._stand = stand
-        self._add_stream = stand.nats.add_stream
-        stand.nats.add_stream = self._added  # type: ignore[method-assign]
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+        self._add_stream = harness.nats.add_stream
+        harness.nats.add_stream = self._added  # type: ignore[method-assign]
         self.untimely: list[str] = []
         """Ends of pods that were there, and ran."""
         self.judged = 0
@@ -46,8 +46,8 @@ class Endings:
 
     def _judge(self, said: PlacementEnded) -> None:
         self.judged += 1
-        pod = self._stand.kube.store.state.of(PODS).items.get(f"{said.namespace}/{said.name}")
+        pod = self._harness.kube.store.state.of(PODS).items.get(f"{said.namespace}/{said.name}")
         if pod is None or pod.uid != said.uid or pod.data.get("status", {}).get("phase") in FINISHED_PHASES:
             return
-        now = self._stand.world.now
+        now = self._harness.world.now
         self.untimely.append(f"{said.namespace}/{said.name} at {now:.1f} s: {said.reason}, and it is there")

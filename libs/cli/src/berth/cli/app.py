@@ -11,9 +11,9 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from berth.cli.bus_options import BusOptions
 from berth.cli.limits import NODES_MAX, NODES_MIN
 from berth.cli.running import run
-from berth.cli.way import Way
 
 EXIT_CODES = """Exit codes: 0 all is well; 1 the answer is bad (a law broken, a pod not placed, a service missing);
 2 wrong usage, or nothing to connect to; 3 no space on the disk, or a bus that cannot carry Berth; 130 ended by Ctrl-C,
@@ -32,7 +32,7 @@ app = App(
 
 @Parameter(name="*", group="Bus", show_default=False)
 @dataclass(frozen=True, kw_only=True)
-class BusOptions:
+class BusFlags:
     """How to reach the bus; what is not given is taken from the variables that the services know."""
 
     nats: Annotated[
@@ -44,12 +44,12 @@ class BusOptions:
     nats_ca_file: Annotated[str, Parameter(help="Certificates to trust (TLS); else BERTH_NATS_CA_FILE.")] = ""
     run: Annotated[str, Parameter(help="Which `berth up` or `demo` of this machine, by its number.")] = ""
 
-    def given(self) -> Way:
+    def given(self) -> BusOptions:
         """Only what was given, by option."""
         return {f"--{name.replace('_', '-')}": value for name, value in asdict(self).items() if value}
 
 
-BUS = BusOptions()
+BUS = BusFlags()
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 Files = Annotated[tuple[Path, ...], Parameter(name=["--file", "-f"], negative="", allow_leading_hyphen=True)]
 Namespace = Annotated[str | None, Parameter(name=["--namespace", "-n"])]
@@ -67,7 +67,7 @@ def up(
     kubeconfig: Path | None = None,
     context: str | None = None,
     kube_url: str | None = None,
-    bus: BusOptions = BUS,
+    bus: BusFlags = BUS,
     install_crds: Annotated[bool, Parameter(negative="")] = False,
     node: str | None = None,
     solvers: Annotated[int, Parameter(validator=Number(gte=1, lte=16))] = 1,
@@ -102,11 +102,11 @@ def up(
         Leave the folder with logs and the bus's store behind.
     """
     from berth.cli.cluster.target import target_of
-    from berth.cli.commands.up import Wish
+    from berth.cli.commands.up import UpOptions
     from berth.cli.commands.up import up as command
 
     async def work() -> int:
-        wish = Wish(
+        options = UpOptions(
             target=target_of(kube_url, kubeconfig, context),
             nodes=nodes,
             seed=seed,
@@ -116,13 +116,13 @@ def up(
             node=node,
             keep=keep,
         )
-        return await command(wish)
+        return await command(options)
 
     return run(work())
 
 
 @app.command
-def status(*, json: AsJson = False, bus: BusOptions = BUS) -> int:
+def status(*, json: AsJson = False, bus: BusFlags = BUS) -> int:
     """Every instance of every service: active or standby, ready or not, and figures.
 
     Exit code 1 when a service is missing, has no active instance, or is not ready.
@@ -139,7 +139,7 @@ def why(
     *,
     namespace: Annotated[str | None, Parameter(name=["--namespace", "-n"])] = None,
     json: AsJson = False,
-    bus: BusOptions = BUS,
+    bus: BusFlags = BUS,
 ) -> int:
     """Why is a pod where it is, or nowhere? With node, devices, quota, what would help, and its past.
 
@@ -257,7 +257,7 @@ def rights(user: str, /) -> int:
 
 
 @app.command
-def watch(pattern: str = "", /, *, json: AsJson = False, bus: BusOptions = BUS) -> int:
+def watch(pattern: str = "", /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
     """Events as they happen, one a line.
 
     Parameters
@@ -312,12 +312,12 @@ def replay(
     """
     from berth.cli.commands.replay import replay as command
     from berth.cli.errors import CliError
-    from berth.cli.replay.settings import Wish, trace_folder
+    from berth.cli.replay.settings import ReplayOptions, trace_folder
 
     async def work() -> int:
         if fill and timed:
             raise CliError("--fill and --timed exclude each other")
-        wish = Wish(
+        options = ReplayOptions(
             folder=trace_folder(folder),
             trace=trace,
             timed=timed or 0.0,
@@ -327,7 +327,7 @@ def replay(
             json_file=json,
             keep=keep,
         )
-        return await command(wish)
+        return await command(options)
 
     return run(work())
 

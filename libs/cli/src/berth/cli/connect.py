@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from berth.bus import Bus, BusError, BusSettings
+from berth.cli.bus_options import RUN, BusOptions, variable
 from berth.cli.errors import CliError
 from berth.cli.program import program
 from berth.cli.runfile import Run, chosen
-from berth.cli.way import RUN, Way, variable
 from berth.runtime.run import bus_settings
 from berth.runtime.settings import ServiceSettings, SettingsError, load_settings
 from berth.telemetry.redaction import redacted_text
@@ -27,14 +27,14 @@ NAME = "berth-cli"
 FILES = ("--nats-password-file", "--nats-creds-file", "--nats-ca-file")
 
 
-def environment_for(way: Way) -> dict[str, str]:
+def environment_for(options: BusOptions) -> dict[str, str]:
     """The variables with which a service reaches the same bus. Raises CliError when nobody says where it is."""
     given = {name: value for name, value in os.environ.items() if name.startswith("BERTH_NATS_") and value.strip()}
-    given |= {variable(option): value for option, value in way.items() if option != RUN}
-    if RUN in way and "--nats" in way:
+    given |= {variable(option): value for option, value in options.items() if option != RUN}
+    if RUN in options and "--nats" in options:
         raise CliError("--run and --nats exclude each other")
-    if "BERTH_NATS_URL" not in given or RUN in way:
-        run = run_of(way)
+    if "BERTH_NATS_URL" not in given or RUN in options:
+        run = run_of(options)
         if run is None:
             raise CliError(
                 f"nothing is running here: start it with `{program()} up` (or `demo --keep`), "
@@ -44,45 +44,45 @@ def environment_for(way: Way) -> dict[str, str]:
     return given
 
 
-def run_of(way: Way) -> Run | None:
+def run_of(options: BusOptions) -> Run | None:
     """The run of this machine that is asked; None when the bus is named otherwise, or nothing runs. Raises CliError."""
-    if RUN not in way and ("--nats" in way or os.environ.get("BERTH_NATS_URL", "").strip()):
+    if RUN not in options and ("--nats" in options or os.environ.get("BERTH_NATS_URL", "").strip()):
         return None
-    return chosen(way.get(RUN, ""))
+    return chosen(options.get(RUN, ""))
 
 
-def asked(way: Way) -> str:
+def asked(options: BusOptions) -> str:
     """Who is asked, for people: the run of this machine, or the bus."""
-    run = run_of(way)
-    return run.shown if run else f"bus {redacted_text(environment_for(way)['BERTH_NATS_URL'])}"
+    run = run_of(options)
+    return run.shown if run else f"bus {redacted_text(environment_for(options)['BERTH_NATS_URL'])}"
 
 
-def settings_for(way: Way) -> BusSettings:
+def settings_for(options: BusOptions) -> BusSettings:
     """How to reach the bus. Raises CliError naming the option or variable that cannot be used."""
-    environment = environment_for(way)
+    environment = environment_for(options)
     for option in FILES:
         path = environment.get(variable(option), "")
         if path and not os.access(path, os.R_OK):
-            raise CliError(f"{option if option in way else variable(option)}: {path} cannot be read")
+            raise CliError(f"{option if option in options else variable(option)}: {path} cannot be read")
     try:
         return bus_settings(load_settings(ServiceSettings, environment), name=NAME)
     except SettingsError as error:
         told = str(error)
-        for option in way:
+        for option in options:
             told = told.replace(f"{variable(option)}: ", f"{option}: ")
         raise CliError(told) from error
 
 
 @asynccontextmanager
-async def connected(way: Way, *, is_answer: bool = True) -> AsyncIterator[Bus]:
+async def connected(options: BusOptions, *, is_answer: bool = True) -> AsyncIterator[Bus]:
     """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds.
 
     After one second without it this is told on standard error, or it ends there because no server can be reached.
     Once it answers, standard error says who is asked, where the command is an answer.
     """
-    async with _connected(settings_for(way), is_told=True) as bus:
+    async with _connected(settings_for(options), is_told=True) as bus:
         if is_answer:
-            print(f"asking {asked(way)}", file=sys.stderr)
+            print(f"asking {asked(options)}", file=sys.stderr)
         yield bus
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from berth.cli.errors import EXIT_NO_ROOM, EXIT_OK
+from berth.cli.errors import EXIT_DISK_FULL, EXIT_OK
 
 
 def flushed(code: int) -> int:
@@ -26,7 +26,7 @@ def unwritten(error: OSError) -> int:
     if isinstance(error, BrokenPipeError):
         return EXIT_OK
     print(f"berth: cannot write the answer: {error.strerror or error}", file=sys.stderr)
-    return EXIT_NO_ROOM
+    return EXIT_DISK_FULL
 
 
 def _discard() -> None:

@@ -13,7 +13,7 @@ from berth.bus import Bus, Message
 from berth.cli.lines import event_line
 from berth.contracts import event
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import PREFIX, escape, event_subject
 
 READ_MAX = 5_000
@@ -78,6 +78,6 @@ def _past(message: Message) -> Past:
 def _plans(data: bytes) -> list[str]:
     try:
         message = decode(data, cast(Any, event.Event))
-    except Broken:
+    except InvalidMessage:
         return []
     return [message.plan] if isinstance(message, event.PlacementBound | event.PlacementFailed) else []

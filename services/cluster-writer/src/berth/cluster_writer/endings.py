@@ -8,10 +8,10 @@ from berth.bus.errors import BusError
 from berth.bus.port import BusPort, Message
 from berth.cluster_writer import metrics
 from berth.cluster_writer.core.placements import Placements
-from berth.cluster_writer.telling import ended_id
+from berth.cluster_writer.event_publisher import ended_id
 from berth.contracts import buckets, event, subjects
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.runtime.clock import Clock
 from berth.transaction.claims import Name
 
@@ -72,6 +72,6 @@ def _read(message: Message | None) -> event.PlacementBound | event.PlacementEnde
         return None
     try:
         return decode(message.data, event.PlacementBound | event.PlacementEnded)  # type: ignore[arg-type]
-    except Broken:
+    except InvalidMessage:
         metrics.BROKEN_MESSAGES.labels(buckets.EVENTS).inc()
         return None

@@ -9,23 +9,23 @@ from berth.contracts import names
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Pod
+from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.groups import Gang
 from berth.placement_solver.core.nodes import DEVICE_NAMES
-from berth.placement_solver.picture import Picture
 from berth.resources.amounts import format_amount
 from berth.transaction.claims import Claim, Name
 
 PODS_MAX = 100
 
 
-def of_gang(picture: Picture, question: WhyQuestion) -> WhyAnswer:
+def of_gang(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     """How far a gang is, and what it waits for."""
-    gang = picture.gangs.gangs.get(f"{question.namespace}/{question.name}")
+    gang = cluster.gangs.gangs.get(f"{question.namespace}/{question.name}")
     if gang is None:
         return _unknown(question, "no PodGroup of this name, and no pod that names it")
-    group = picture.gangs.group_of(gang.id)
-    readiness = picture.gangs.readiness(group)
-    waiting = [picture.queue.waiting[name] for name in sorted(gang.children) if name in picture.queue.waiting]
+    group = cluster.gangs.group_of(gang.id)
+    readiness = cluster.gangs.readiness(group)
+    waiting = [cluster.queue.waiting[name] for name in sorted(gang.children) if name in cluster.queue.waiting]
     refused = next((each for each in waiting if each.reasons), None)
     reasons = list(refused.reasons) if refused else [readiness.reason] if readiness.reason else []
     minimum = (gang.config.min_member if gang.config else None) or 0
@@ -42,7 +42,7 @@ def of_gang(picture: Picture, question: WhyQuestion) -> WhyAnswer:
         namespace=question.namespace,
         name=question.name,
         outcome=_gang_outcome(gang, minimum, is_refused=bool(refused and refused.tries)),
-        mine=picture.is_mine(group),
+        mine=cluster.is_mine(group),
         reasons=[] if len(gang.bound) >= max(minimum, 1) else reasons,
         problems=list(gang.config.problems) if gang.config else [],
         facts={name: text for name, text in facts.items() if text},
@@ -62,23 +62,23 @@ def _member_state(gang: Gang, name: Name) -> str:
     return "bound" if name in gang.bound else "decided" if name in gang.placed else "waiting"
 
 
-def of_quota(picture: Picture, question: WhyQuestion) -> WhyAnswer:
+def of_quota(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     """What a quota group may use, uses, and who waits for it."""
     found = [
         (key, group)
-        for key, group in sorted(picture.quotas.groups.items())
+        for key, group in sorted(cluster.quotas.groups.items())
         if group.name == question.name and question.namespace in ("", key[0])
     ]
     if not found:
         return _unknown(question, "quota-manager publishes no group of this name")
     key, group = found[0]
-    used = picture.quotas.used(key)
+    used = cluster.quotas.used(key)
     facts = {name: _use(group, used, name) for name in sorted({*group.limits, *used}) if _matters(group, used, name)}
     facts["above"] = ", ".join(group.ancestors)
     facts["namespaces"] = ", ".join(group.namespaces)
     waiting = {
         name: waiting.reasons[0].message
-        for name, waiting in sorted(picture.queue.waiting.items())
+        for name, waiting in sorted(cluster.queue.waiting.items())
         if any(reason.code == "quota" and f"quota {group.name}:" in reason.message for reason in waiting.reasons)
     }
     return WhyAnswer(
@@ -109,27 +109,27 @@ def _use(group: QuotaGroup, used: Mapping[str, int], name: str) -> str:
     )
 
 
-def of_node(picture: Picture, question: WhyQuestion) -> WhyAnswer:
+def of_node(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     """What a node has, who holds it, and what keeps pods away."""
-    row = picture.nodes.rows.get(question.name)
-    node = picture.nodes.states[row] if row is not None else None
+    row = cluster.nodes.rows.get(question.name)
+    node = cluster.nodes.states[row] if row is not None else None
     if row is None or node is None:
         return _unknown(question, "no node of this name is known")
     facts = {"ready": "yes" if node.ready else "no"}
     if node.unschedulable:
         facts["cordoned"] = "yes"
     facts["taints"] = ", ".join(f"{each.key}:{each.effect}" for each in node.taints)
-    for resource, column in picture.nodes.columns.items():
-        whole, free = int(picture.nodes.allocatable[column, row]), int(picture.nodes.free[column, row])
+    for resource, column in cluster.nodes.columns.items():
+        whole, free = int(cluster.nodes.allocatable[column, row]), int(cluster.nodes.free[column, row])
         if whole or free:
             facts[resource] = f"{format_amount(resource, free)} free of {format_amount(resource, whole)}"
     holders: dict[str, list[str]] = {}
-    claims = sorted(picture.book.claims_on(question.name), key=lambda claim: claim.name)
+    claims = sorted(cluster.book.claims_on(question.name), key=lambda claim: claim.name)
     for claim in claims:
         for grant in claim.devices:
             share = grant.amounts.get(names.GPU_CORE, 100)
             holders.setdefault(f"{grant.kind} {grant.minor}", []).append(f"{share} % {_text(claim.name)}")
-    inventory = picture.nodes.inventories[row]
+    inventory = cluster.nodes.inventories[row]
     for device in inventory.devices if inventory else ():
         label = f"{device.kind} {device.minor}"
         facts[label] = ("" if device.healthy else "unhealthy; ") + (", ".join(holders.get(label, ())) or "free")
@@ -153,12 +153,12 @@ def _held(claim: Claim) -> str:
     return ", ".join([state, *plain, *(["devices"] if claim.devices else [])])
 
 
-def drawing_on(picture: Picture, name: str) -> dict[str, str]:
+def drawing_on(cluster: ClusterView, name: str) -> dict[str, str]:
     """The pods that hold something out of a Reservation."""
-    seen = picture.book.seen(("", name))
+    seen = cluster.book.seen(("", name))
     if seen is None or isinstance(seen, Pod) or not seen.node:
         return {}
-    claims = (claim for claim in picture.book.claims_on(seen.node) if claim.reservation == seen.uid)
+    claims = (claim for claim in cluster.book.claims_on(seen.node) if claim.reservation == seen.uid)
     return _named({claim.name: _held(claim) for claim in sorted(claims, key=lambda claim: claim.name)})
 
 
@@ -176,7 +176,7 @@ def _unknown(question: WhyQuestion, message: str) -> WhyAnswer:
     )
 
 
-OTHERS: Mapping[str, Callable[[Picture, WhyQuestion], WhyAnswer]] = {
+OTHERS: Mapping[str, Callable[[ClusterView, WhyQuestion], WhyAnswer]] = {
     "gang": of_gang,
     "quota": of_quota,
     "node": of_node,

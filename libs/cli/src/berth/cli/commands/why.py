@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import msgspec
 
 from berth.bus import Bus, BusError, Denied
+from berth.cli.bus_options import BusOptions
 from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.lines import devices_text, reason_line
 from berth.cli.output import WIDTH_MAX, columns, fitted, width, wrapped
 from berth.cli.past import Past, past_lines, past_of
 from berth.cli.program import program
-from berth.cli.way import Way
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.subjects import question_subject
 
@@ -58,7 +58,7 @@ async def ask_why(bus: Bus, question: WhyQuestion) -> WhyAnswer | None:
         for raw in await bus.ask_all(SUBJECT, payload, wait_s=wait_s):
             try:
                 answers.append(decode(raw, WhyAnswer))
-            except Broken:
+            except InvalidMessage:
                 continue  # a solver of another version
         if answers:
             break
@@ -70,7 +70,7 @@ def _rank(answer: WhyAnswer) -> tuple[bool, int]:
     return not answer.mine, _RANK.index(answer.outcome) if answer.outcome in _RANK else len(_RANK)
 
 
-async def why(about: str, *, namespace: str | None, bus: Way, as_json: bool) -> int:
+async def why(about: str, *, namespace: str | None, bus: BusOptions, as_json: bool) -> int:
     """Print the answer; EXIT_BAD when the pod or gang has no node, or nobody knows what was asked about."""
     question = question_of(about, namespace)
     async with connected(bus) as link:
