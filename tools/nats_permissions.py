@@ -25,7 +25,8 @@ class Part(NamedTuple):
     """A service's part in the bus beyond what it writes.
 
     `follows`: buckets it reads. `owns`: the bucket it alone writes, with the keys it may write there. `leases`: keys
-    of its leases. `consumes`: it takes commands. `commits`: it writes the ledger. `makes_topology`: it creates streams.
+    of its leases. `consumes`: it takes commands. `reads_events`: it looks up single past events. `commits`: it writes
+    the ledger. `makes_topology`: it creates streams.
     """
 
     follows: tuple[str, ...] = ()
@@ -33,13 +34,16 @@ class Part(NamedTuple):
     owned_keys: str = ">"
     leases: tuple[str, ...] = ()
     consumes: bool = False
+    reads_events: bool = False
     commits: bool = False
     makes_topology: bool = False
 
 
 PARTS = {
     "cluster-watcher": Part(owns=(buckets.STATE,), leases=("cluster-watcher",), makes_topology=True),
-    "cluster-writer": Part(follows=(buckets.STATE, buckets.LEDGER), consumes=True, commits=True, makes_topology=True),
+    "cluster-writer": Part(
+        follows=(buckets.STATE, buckets.LEDGER), consumes=True, reads_events=True, commits=True, makes_topology=True
+    ),
     "device-inventory": Part(follows=(buckets.STATE,), owns=(buckets.INVENTORY,), leases=("device-inventory",)),
     "quota-manager": Part(follows=(buckets.STATE,), owns=(buckets.QUOTA,), leases=("quota-manager",)),
     "reservation-manager": Part(
@@ -89,6 +93,8 @@ def rights_of(service: str) -> Rights:
     if part.commits:
         publish += [f"$KV.{buckets.LEDGER}.>", f"$JS.API.STREAM.MSG.GET.KV_{buckets.LEDGER}"]
     publish += [*fronts(service, buckets.COMMANDS), *fronts(service, buckets.EVENTS)]
+    if part.reads_events:
+        publish.append(f"$JS.API.STREAM.MSG.GET.{buckets.EVENTS}")
     if part.consumes:
         publish += [
             f"$JS.API.CONSUMER.CREATE.{buckets.COMMANDS}.{service}.{COMMAND_SUBJECTS}",

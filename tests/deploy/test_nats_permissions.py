@@ -81,12 +81,13 @@ def test_the_table_says_what_the_code_does(service: str) -> None:
     values = {name: value for name, value in vars(buckets).items() if name.isupper()}
     named = {values[name] for name in re.findall(r"buckets\.([A-Z]+)\b", text)}
     leases = {buckets.LEASE} if part.leases else set()
-    assert named <= {*part.follows, *part.owns, *leases}
+    assert named <= {*part.follows, *part.owns, *leases, *((buckets.EVENTS,) if part.reads_events else ())}
     sent = {".".join(words) for words in re.findall(r'command_subject\(\s*"([a-z]+)"(?:, "([a-z]+)")?', text)}
     granted = {front.removesuffix(".>").removeprefix(f"{subjects.PREFIX}.cmd.") for front in commands_of(service)}
     assert {each.rstrip(".") for each in sent} == granted
     assert ("bus.ensure()" in text) == part.makes_topology
     assert (".consume(" in text) == part.consumes
+    assert (".last_event(" in text) == part.reads_events
     assert ("bus.ledger()" in text) == part.commits
 
 
@@ -105,6 +106,8 @@ async def test_a_service_can_do_its_work(service: str, server: NatsServer, tmp_p
             await follower.ready.wait()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        if part.reads_events:
+            assert await bus.last_event("berth.v1.evt.placement.bound.none.none") is None
         for bucket in part.owns:
             key = subjects.named_key("node", "n1")
             owned = bus.owned(bucket, keys=key if part.owned_keys != ">" else ">")

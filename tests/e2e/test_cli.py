@@ -7,6 +7,7 @@ import signal
 import threading
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,7 @@ def test_watch_shows_binds_as_lines_and_as_json(up: Any) -> None:
     raw = up.berth.start("watch", "placement", "--json")
     for process in (plain, raw):
         assert process.stderr is not None
+        assert f"bus {up.nats_url}" in process.stderr.readline()
         assert "listening" in process.stderr.readline()
     timer = threading.Timer(60, lambda: [process.kill() for process in (plain, raw)])
     timer.start()
@@ -86,3 +88,24 @@ def test_watch_shows_binds_as_lines_and_as_json(up: Any) -> None:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=30)
     assert plain.returncode == 130
+
+
+def test_a_pod_of_ones_own_from_its_file_to_its_past(up: Any, until: Callable[..., None], tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(pod_manifest("mine", PodRequest(100, 128), namespace="default")))
+    made = up.berth("submit", "-f", str(file))
+    assert (made.code, made.out) == (0, "pod/mine created\n"), made.err
+    assert f"berth up, run {up.process.pid}" in made.err
+    until(lambda: up.berth("why", "mine").code == 0, "the pod is not bound")
+    node = json.loads(up.berth("why", "mine", "--json").out)["node"]
+    held = up.berth("why", f"node/{node}")
+    assert held.code == 0
+    assert "default/mine  bound" in held.out
+    assert up.berth("delete", "mine").code == 0
+    until(lambda: "ended" in up.berth("why", "mine").out, "its end is not known")
+    gone = up.berth("why", "mine")
+    assert gone.code == 1
+    assert "default/mine  gone" in gone.out
+    answer = json.loads(up.berth("why", "mine", "--json").out)
+    kinds = [each["event"]["type"].split(".")[1] for each in answer["past"]]
+    assert kinds == ["planned", "bound", "ended"]

@@ -141,9 +141,10 @@ async def test_up_on_a_cluster_that_exists(berth: Any, server: Server, until: Ca
         told = "\n".join(lines)
         assert "lacks" not in told
         assert "schedulerName: berth-scheduler" in told
-        assert f"kubectl --kubeconfig {server.kubeconfig} --context right create -f" in told
-        first = Path(next(line for line in lines if "kubectl" in line).split()[-1])
-        await server.call("POST", "/api/v1/namespaces/default/pods", json.loads(first.read_bytes()))
+        assert f"kubectl --kubeconfig {server.kubeconfig} --context right get pods" in told
+        first = next(line for line in lines if "submit -f" in line).split()[-1]
+        made = berth("submit", "-f", first)
+        assert (made.code, made.out) == (0, "pod/first-pod created\n"), made.err
         until(lambda: berth("why", "first-pod").code == 0, "the first pod is placed")
         pod = await server.call("GET", "/api/v1/namespaces/default/pods/first-pod")
         assert pod["spec"]["nodeName"] == "n1"
@@ -180,7 +181,7 @@ async def test_up_with_too_few_rights_names_them(berth: Any, real_kind: str) -> 
         assert "namespaces" not in lacking
         forbidden = berth("up", "--kubeconfig", str(server.kubeconfig("default/nobody")))
         assert forbidden.code == 2
-        assert "403" in forbidden.err
+        assert "rights system:serviceaccount:default:nobody | kubectl apply -f -" in forbidden.err
 
 
 async def test_up_where_the_manifests_have_left_their_guard_says_so(berth: Any, real_kind: str) -> None:
@@ -242,8 +243,9 @@ async def test_a_bus_that_runs_already_is_used_and_asked_with_its_users(
             until(lambda: berth("status", *asking).code == 0, "every service answers")
             assert berth("status", *reader).code == 2, "the certificate is not trusted"
             watching = berth.start("watch", "placement.bound", *asking)
+            assert url in watching.stderr.readline()
             assert "listening" in watching.stderr.readline()
-            first = Path(next(line for line in lines if "kubectl" in line).split()[-1])
+            first = Path(next(line for line in lines if "submit -f" in line).split()[-1])
             await server.call("POST", "/api/v1/namespaces/default/pods", json.loads(first.read_bytes()))
             assert "default/first-pod  n1" in watching.stdout.readline()
             watching.send_signal(signal.SIGINT)

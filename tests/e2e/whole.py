@@ -29,7 +29,7 @@ from berth.cli.stack.services import SERVICES
 from berth.cli.stack.stack import Stack
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode
-from berth.contracts.question import WhyAnswer
+from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.reservation import ReservedCapacity
 from berth.testing.views import View, eventually
 
@@ -147,7 +147,7 @@ class Whole:
 
     async def why(self, namespace: str, name: str) -> WhyAnswer:
         """What the solver says of a pod."""
-        answer = await ask_why(self.bus, namespace, name)
+        answer = await ask_why(self.bus, WhyQuestion(namespace=namespace, name=name))
         assert answer is not None, "no solver answers"
         return answer
 

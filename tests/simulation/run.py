@@ -32,6 +32,7 @@ from tests.simulation.run_profile import RunProfile
 from tests.simulation.services import SPECS
 from tests.simulation.settled import unsettled
 from tests.simulation.settled.alarms import Alarms
+from tests.simulation.settled.endings import Endings
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 
@@ -116,6 +117,7 @@ def _run(
     stack.enter_context(unmetered())
     stack.enter_context(uncollected())
     given, forgotten, alarms = Given(harness.kube), Forgotten(harness), Alarms(harness)
+    endings = Endings(harness)
     users, injector = Users(harness.world, harness.kube), profile.injector(harness)
     users.plan(actions)
     injector.plan(strikes)
@@ -142,6 +144,7 @@ def _run(
     ]
     violations += [f"complaint: {text}" for text in harness.host.complaints()]
     violations += odd_errors(harness.journal.errors)
+    violations += [f"untimely end: {text}" for text in endings.untimely]
     violations += [f"false alarm: {text}" for text in alarms.untrue(injector.troubles)] if not violations else []
     return Outcome(
         seed=seed,

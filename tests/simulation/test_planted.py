@@ -51,6 +51,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "reserved elsewhere": (0, "I5"),
     "never expires": (0, "L1"),
     "rewritten": (0, "I1c I1d"),
+    "ended": (0, "untimely"),
     "fence": (0, "I1 I12 I5"),
 }
 """Bug: a seed that finds it, and promises that it breaks (L1: all settles, and no epoch is raised for nothing)."""

@@ -1,17 +1,29 @@
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
+import msgspec
+import psutil
 import pytest
 
 from berth.cli.__main__ import main
 from berth.cli.commands.status import problems_of, table
 from berth.cli.commands.watch import subject_of
-from berth.cli.commands.why import _rank, explained, name_of
-from berth.cli.errors import EXIT_USAGE, CliError
+from berth.cli.commands.why import _rank, explained, question_of
+from berth.cli.errors import EXIT_DISK_FULL, EXIT_USAGE, CliError
 from berth.cli.facts import fact_texts
-from berth.cli.output import WIDTH_MAX
+from berth.cli.options import command_first
+from berth.cli.output import PIPED_WIDTH, WIDTH_MAX
+from berth.cli.past import Past
+from berth.cli.runfile import Run, RunFile, folder
+from berth.contracts import event
 from berth.contracts.base import Problem, Reason
+from berth.contracts.codec import encode
 from berth.contracts.question import StatusAnswer, WhyAnswer
 
 
@@ -41,7 +53,7 @@ def test_help_of_every_command_names_the_exit_codes(command: str, capsys: pytest
         ["why", "a/b/c"],
         ["why", "a/b", "-n", "c"],
         ["watch", "two words"],
-        ["up", "--nodes", "-1"],
+        ["up", "--nodes", "3"],
         ["up", "--solvers", "0"],
         ["demo", "--nodes", "3"],
         ["up", "--kube-url", "x", "--kubeconfig", "y"],
@@ -141,11 +153,59 @@ def test_an_event_that_never_comes_ends_with_the_list_of_those_that_do(
 
 
 @pytest.mark.parametrize(
-    ("pod", "namespace", "expected"),
-    [("p", None, ("default", "p")), ("p", "ml", ("ml", "p")), ("ml/p", None, ("ml", "p")), ("ml/p", "ml", ("ml", "p"))],
+    ("about", "namespace", "expected"),
+    [
+        ("p", None, ("pod", "default", "p")),
+        ("p", "ml", ("pod", "ml", "p")),
+        ("ml/p", None, ("pod", "ml", "p")),
+        ("ml/p", "ml", ("pod", "ml", "p")),
+        ("pod/p", None, ("pod", "default", "p")),
+        ("gang/train", None, ("gang", "default", "train")),
+        ("gang/ml/train", None, ("gang", "ml", "train")),
+        ("gang/train", "ml", ("gang", "ml", "train")),
+        ("quota/ml", None, ("quota", "", "ml")),
+        ("quota/tree/ml", None, ("quota", "tree", "ml")),
+        ("reservation/r", None, ("pod", "", "r")),
+        ("node/n1.example", None, ("node", "", "n1.example")),
+        ("p", "node", ("pod", "node", "p")),
+    ],
 )
-def test_names_of_pods(pod: str, namespace: str | None, expected: tuple[str, str]) -> None:
-    assert name_of(pod, namespace) == expected
+def test_what_is_asked_about(about: str, namespace: str | None, expected: tuple[str, str, str]) -> None:
+    question = question_of(about, namespace)
+    assert (question.kind, question.namespace, question.name) == expected
+
+
+@pytest.mark.parametrize(("about", "namespace"), [("node/a/b", None), ("node/n", "x"), ("gang/", None), ("/p", None)])
+def test_what_is_no_question(about: str, namespace: str | None) -> None:
+    with pytest.raises(CliError):
+        question_of(about, namespace)
+
+
+def test_an_answer_about_a_gang_lists_its_members() -> None:
+    answer = WhyAnswer(
+        kind="gang",
+        namespace="ml",
+        name="train",
+        outcome="waiting",
+        facts={"members": "2, at least 4 start together"},
+        pods={"ml/train-0": "waiting"},
+    )
+    assert explained(answer) == [
+        "gang/ml/train  waiting",
+        "  members  2, at least 4 start together",
+        "  members",
+        "    ml/train-0  waiting",
+    ]
+
+
+def test_a_pod_that_is_gone_has_a_past() -> None:
+    ended = event.PlacementEnded(namespace="a", name="b", uid="u", node="n", plan="p", reason="deleted")
+    answer = WhyAnswer(namespace="a", name="b", outcome="unknown", message="no such object is known")
+    told = explained(answer, [Past(1_795_000_000.0, 1, encode(ended))])
+    assert told[0] == "a/b  gone"
+    assert told[-1].endswith("ended       a/b  n  deleted")
+    many = explained(answer, [Past(1_795_000_000.0, number, encode(ended)) for number in range(30)])
+    assert "    (20 earlier events)" in many
 
 
 def test_the_solver_that_decides_the_pod_is_heard_first() -> None:
@@ -240,3 +300,85 @@ def test_figures_have_words_units_and_ages() -> None:
         "pods 4",
         "devices not installed",
     ]
+
+
+# --- which run, and where the answer goes -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_runs() -> Iterator[tuple[int, int]]:
+    """This process and a child of it pose as runs."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        with RunFile(nats_url="nats://127.0.0.1:1", kube_url="", command="up"):
+            started = psutil.Process(child.pid).create_time()
+            other = Run(
+                nats_url="nats://127.0.0.1:2", kube_url="", pid=child.pid, process_started=started, command="demo"
+            )
+            (folder() / f"{child.pid}.json").write_bytes(msgspec.json.encode(other))
+            yield os.getpid(), child.pid
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_of_several_runs_one_has_to_be_chosen(
+    two_runs: tuple[int, int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.cli.connect.CONNECT_TIMEOUT_S", 0.3)
+    assert main(["status"]) == EXIT_USAGE
+    told = capsys.readouterr().err
+    assert "choose one with --run" in told
+    assert [f"--run {pid}" in told for pid in two_runs] == [True, True]
+    assert main(["status", "--run", str(two_runs[1])]) == EXIT_USAGE
+    assert "nats://127.0.0.1:2" in capsys.readouterr().err
+    assert main(["--run", str(two_runs[0]), "status"]) == EXIT_USAGE
+    assert "nats://127.0.0.1:1" in capsys.readouterr().err
+    assert main(["status", "--run", "1"]) == EXIT_USAGE
+    assert "--run 1: no run has this number" in capsys.readouterr().err
+
+
+def test_options_of_the_bus_stand_on_either_side_of_the_command() -> None:
+    behind = ["status", "--server", "nats://x", "--nats-user=u", "--json"]
+    assert command_first(["--server", "nats://x", "--nats-user=u", "status", "--json"]) == behind
+    assert command_first(behind) == behind
+    assert command_first(["--help"]) == ["--help"]
+    assert command_first(["--nats", "x"]) == ["--nats", "x"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["status", "--server", "nats://127.0.0.1:1"], ["--server", "nats://127.0.0.1:1", "status"]]
+)
+def test_the_server_that_is_asked_is_the_one_named(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.cli.connect.CONNECT_TIMEOUT_S", 0.3)
+    assert main(arguments) == EXIT_USAGE
+    assert "nats://127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_an_answer_that_cannot_be_written_is_an_error() -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "berth.cli", "--help"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (ran.returncode, ran.stderr) == (EXIT_DISK_FULL, "berth: cannot write the answer: No space left on device\n")
+
+
+def test_a_reader_that_has_gone_is_no_error() -> None:
+    ran = subprocess.run(
+        f"{sys.executable} -m berth.cli --help | true; exit ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_pipe_gets_one_line_for_an_instance_with_every_figure() -> None:
+    facts: dict[str, str | int | float] = {f"figure_{number}": number for number in range(60)}
+    answer = StatusAnswer(service="a", instance="a-1", active=True, ready=True, facts=facts)
+    _, line = table({"a": [answer]}, 0.0, PIPED_WIDTH)
+    assert line.endswith("figure 59 59")
+    assert max(map(len, table({"a": [answer]}, 0.0, 80))) <= 80

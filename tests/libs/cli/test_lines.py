@@ -38,7 +38,7 @@ def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> No
                 gang="ml/train",
                 latency_ms=12.4,
             ),
-            ("bound", "ml/train-0", "n1", "gpu 2 (50 %)", "quota /ml", "gang ml/train", "12 ms"),
+            ("bound", "ml/train-0", "n1", "gpu 2 (50 %)", "quota ml", "gang ml/train", "12 ms"),
         ),
         (
             event.PlacementDecided(plan="p", pods=["a/b", "a/c", "a/d", "a/e"], nodes=["n"] * 4, took_ms=3.0),
@@ -51,6 +51,10 @@ def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> No
         (
             event.PlacementFailed(namespace="a", name="b", uid="u", node="n", plan="p", attempt=1, reason="gone"),
             ("withdrawn", "a/b", "gone"),
+        ),
+        (
+            event.PlacementEnded(namespace="a", name="b", uid="u", node="n", plan="p", reason="deleted"),
+            ("ended", "a/b", "n", "deleted"),
         ),
         (event.EpochRaised(epoch=3, reason="the ledger was lost"), ("epoch", "3", "the ledger was lost")),
         (event.QuotaChanged(tree="", group="ml", message="over its runtime"), ("quota", "ml", "over its runtime")),

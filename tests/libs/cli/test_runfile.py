@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from berth.cli import runfile
-from berth.cli.runfile import Run, RunFile, folder, running
+from berth.cli.runfile import Run, RunFile, chosen, folder
 
 
 @pytest.fixture(autouse=True)
@@ -20,15 +20,15 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_a_run_is_found_while_it_lasts_and_its_file_is_private() -> None:
-    assert running() is None
+    assert chosen() is None
     with RunFile(nats_url="nats://x", kube_url="http://y", command="up"):
-        found = running()
+        found = chosen()
         assert found is not None
         assert (found.nats_url, found.kube_url, found.command) == ("nats://x", "http://y", "up")
         (file,) = folder().iterdir()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(folder().stat().st_mode) == 0o700
-    assert running() is None
+    assert chosen() is None
     assert list(folder().iterdir()) == []
 
 
@@ -47,19 +47,19 @@ def test_a_run_whose_process_is_gone_is_forgotten() -> None:
     started = psutil.Process(child.pid).create_time()
     child.wait()
     file = write(run_of(child.pid, started))
-    assert running() is None
+    assert chosen() is None
     assert not file.exists()
 
 
 def test_a_process_id_that_was_used_again_is_another_run() -> None:
     me = psutil.Process()
     write(run_of(me.pid, me.create_time() - 1000))
-    assert running() is None
+    assert chosen() is None
 
 
 def test_a_malformed_file_is_skipped() -> None:
     (folder() / "1.json").write_text("{")
-    assert running() is None
+    assert chosen() is None
 
 
 def test_without_a_runtime_folder_a_private_one_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -74,4 +74,4 @@ def test_where_nothing_can_be_written_a_run_goes_on_unannounced(
 ) -> None:
     (tmp_path / "berth").write_text("in the way")
     with RunFile(nats_url="nats://x", kube_url="", command="up"):
-        assert running() is None
+        assert chosen() is None

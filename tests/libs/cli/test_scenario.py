@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.cli.demo.scenario import NODES_MIN, scenario
+from berth.cli.demo.scenario import scenario
 from berth.cli.demo.stage import key_of
+from berth.cli.limits import NODES_MIN
 from berth.cli.load.api import path_of
 
 

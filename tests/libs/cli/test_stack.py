@@ -222,7 +222,7 @@ def test_a_signal_while_it_starts_ends_it_with_its_code(
     script = "import sys; print(end='.', flush=True); from berth.cli.__main__ import main; sys.exit(main())"
     environment = {**os.environ, "TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
     with subprocess.Popen(
-        [sys.executable, "-c", script, "up", "--nodes", "0"], stdout=subprocess.PIPE, env=environment
+        [sys.executable, "-c", script, "up", "--nodes", "4"], stdout=subprocess.PIPE, env=environment
     ) as parent:
         assert parent.stdout is not None
         assert parent.stdout.read(1) == b"."

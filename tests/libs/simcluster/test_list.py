@@ -17,7 +17,10 @@ async def filled(client):
     for name, labels in (("a", {"app": "x"}), ("b", {"app": "y", "tier": "1"}), ("c", {})):
         await client.pod(name, labels=labels)
     await client.bind("b", "n1")
-    pod = {"metadata": {"name": "d"}, "spec": {"schedulerName": "berth-scheduler", "containers": [{"name": "m"}]}}
+    pod = {
+        "metadata": {"name": "d"},
+        "spec": {"schedulerName": "berth-scheduler", "containers": [{"name": "m", "image": "i"}]},
+    }
     await client.ok("POST", "/api/v1/namespaces/other/pods", pod)
     return client
 

@@ -32,7 +32,7 @@ def do(store, step):
     match kind:
         case "create":
             meta = {"name": name, **({"finalizers": ["a.b/c"]} if value else {})}
-            return store.create(PODS, {"metadata": meta, "spec": {"containers": [{"name": "m"}]}})
+            return store.create(PODS, {"metadata": meta, "spec": {"containers": [{"name": "m", "image": "i"}]}})
         case "bind":
             return store.bind("default", name, {"target": {"name": value}})
         case "label":
@@ -213,7 +213,9 @@ VALID = {
         "kind": "Pod",
         "metadata": {"name": "b", "labels": {"a": "b"}, "annotations": {"a": "b"}, "finalizers": ["a.b/c"]},
         "spec": {
-            "containers": [{"name": "m", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}],
+            "containers": [
+                {"name": "m", "image": "i", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}
+            ],
             "initContainers": [{"name": "i"}],
             "tolerations": [{"key": "a"}],
             "schedulingGates": [{"name": "g"}],

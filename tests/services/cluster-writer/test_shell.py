@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+from tests.services.worlds.writer.objects import pod_path
+
 from berth.bus import jetstream
-from berth.contracts import names
+from berth.contracts import buckets, names
 from berth.simcluster import Fault
 from berth.testing.views import eventually
 
@@ -156,3 +159,39 @@ async def test_another_scheduler_is_faster(world):
     await world.all_bound()
     assert world.bound["theirs"] == [("n1", "")]
     await eventually(lambda: [each.name for each in world.told] == ["ours"], what="only ours is told of")
+
+
+async def test_the_end_of_a_placement_is_an_event_once(world):
+    """Deleted, finished, and deleted while no writer runs; one that was never bound has no end."""
+    ends = []
+
+    async def hear(message):
+        ends.append(msgspec.json.decode(message.data))
+
+    world.spawn(
+        world.bus.consume("test-ends", hear, subjects="berth.v1.evt.placement.ended.>", stream=buckets.EVENTS).run()
+    )
+    await world.solver()
+    first = await world.writer("first")
+    for name in ("deleted", "done", "unseen"):
+        world.pod(name)
+    world.pod("never", cpu="999")
+    await eventually(lambda: world.is_bound("deleted", "done", "unseen"), what="three are bound")
+    await eventually(lambda: len(world.told) == 3, what="events")
+    uids = {name: pod["metadata"]["uid"] for name, pod in world.pods.items()}
+    world.sim.store.patch(pod_path("done")._replace(subresource="status"), {"status": {"phase": "Succeeded"}})
+    world.delete("deleted")
+    world.delete("never")
+    await eventually(lambda: len(ends) == 2, what="two ends")
+    await world.stop(first)
+    world.delete("unseen")
+    world.delete("done")
+    await world.writer("second")
+    await eventually(lambda: len(ends) == 3, what="the end that nobody saw")
+    world.pod("last")
+    await eventually(lambda: world.is_bound("last"), what="the writer works")
+    assert [(each["name"], each["uid"], each["reason"]) for each in sorted(ends, key=lambda each: each["name"])] == [
+        ("deleted", uids["deleted"], "deleted"),
+        ("done", uids["done"], "succeeded"),
+        ("unseen", uids["unseen"], "deleted"),
+    ]

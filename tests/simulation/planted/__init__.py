@@ -115,5 +115,10 @@ PLANTED: Final[dict[str, Bug]] = {
         bound.devices_rewritten,
         run_profiles.SHORT,
     ),
+    "ended": Bug(
+        "a placement has ended because the view of it begins anew",
+        writer.ended_because_the_view_begins_anew,
+        run_profiles.STATE_REMADE,
+    ),
     "fence": Bug("an epoch is raised without raising attempts", writer.no_fence, run_profiles.BINDS_AND_LOSS),
 }

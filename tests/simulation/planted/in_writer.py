@@ -16,6 +16,7 @@ from berth.cluster_writer import bind_executor, shell, wave_runner
 from berth.cluster_writer.bind_executor import BindExecutor
 from berth.cluster_writer.core import gangs, judge
 from berth.cluster_writer.core.answers import Next, after_bind
+from berth.cluster_writer.core.placements import Placements
 from berth.cluster_writer.epochs import Epochs
 from berth.cluster_writer.wave_runner import WaveRunner
 from berth.contracts import subjects
@@ -264,3 +265,14 @@ def acked_before_effect() -> Planted:
         return "handled"
 
     return patch.object(consumer.Consumer, "_handle", handle)
+
+
+def ended_because_the_view_begins_anew() -> Planted:
+    """What is not read yet is taken for gone: the end of the view is not waited for."""
+    real = Placements.reset
+
+    def reset(self: Placements) -> None:
+        real(self)
+        self.end({}, complete=True)
+
+    return patch.object(Placements, "reset", reset)

@@ -90,6 +90,7 @@ CHANNELS = (
     Channel(event.PlacementDecided, buckets.EVENTS, f"{_EVT}.placement.decided.<plan>", _SOLVER),
     Channel(event.PlacementUnschedulable, buckets.EVENTS, f"{_EVT}.placement.unschedulable.<namespace>.<pod>", _SOLVER),
     Channel(event.PlacementBound, buckets.EVENTS, f"{_EVT}.placement.bound.<namespace>.<pod>", _WRITER),
+    Channel(event.PlacementEnded, buckets.EVENTS, f"{_EVT}.placement.ended.<namespace>.<pod>", _WRITER),
     Channel(event.PlacementFailed, buckets.EVENTS, f"{_EVT}.placement.failed.<namespace>.<pod>", _WRITER),
     Channel(event.EpochRaised, buckets.EVENTS, f"{_EVT}.epoch.raised.<epoch>", _WRITER),
     Channel(event.QuotaChanged, buckets.EVENTS, f"{_EVT}.quota.changed.exceeded.<tree>.<group>", _QUOTA),

@@ -35,6 +35,21 @@ class PlacementBound(Message, frozen=True, kw_only=True, tag="placement.bound.v1
     latency_ms: float = 0.0
 
 
+class PlacementEnded(Message, frozen=True, kw_only=True, tag="placement.ended.v1"):
+    """A pod that was bound under a plan of ours has ended, or is gone: what it held is free.
+
+    `reason` is `succeeded`, `failed` or `deleted`; the first of them that became visible counts, so there is one event
+    for a placement.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    plan: str
+    reason: str
+
+
 class PlacementFailed(Message, frozen=True, kw_only=True, tag="placement.failed.v1"):
     """A decision was withdrawn; the pod is pending again, with `attempt` raised to this. A Reservation likewise."""
 
@@ -119,6 +134,7 @@ class AuditReported(Message, frozen=True, kw_only=True, tag="audit.reported.v1")
 Event = (
     PlacementDecided
     | PlacementBound
+    | PlacementEnded
     | PlacementFailed
     | PlacementUnschedulable
     | EpochRaised

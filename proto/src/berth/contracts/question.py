@@ -7,10 +7,14 @@ from berth.contracts.ledger import DeviceGrant
 
 
 class WhyQuestion(Message, frozen=True, kw_only=True, tag="why.question.v1"):
-    """Why is this pod where it is, or nowhere? An empty namespace asks about a Reservation."""
+    """Why is this pod where it is, or nowhere? An empty namespace asks about a Reservation.
+
+    `kind` asks about something else than a pod: `gang`, `quota` (its `namespace` is the tree) or `node`.
+    """
 
     namespace: str
     name: str
+    kind: str = "pod"
 
 
 class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answer.v1"):
@@ -19,6 +23,10 @@ class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answer.v1"):
     `outcome` is one of `unknown` (no such pod), `foreign` (another scheduler's), `bound`, `decided` (waiting for its
     bind), `waiting` (in the queue, a gang gathering), `refused`. `mine` says that this solver is the one that decides
     the pod, so its answer goes first. `attempts` is how many decisions for it were withdrawn.
+
+    Of another `kind` than a pod, `outcome` is `known` or `unknown`, or for a gang as for a pod. `facts` are texts for
+    people by what they are about, `pods` those concerned with what they are to it: the members of a gang, the holders
+    of a node or of a Reservation, those that wait for a quota; at most 100 of them.
     """
 
     namespace: str
@@ -35,6 +43,9 @@ class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answer.v1"):
     reasons: list[Reason] = []
     problems: list[Problem] = []
     attempts: Integer = 0
+    kind: str = "pod"
+    facts: dict[str, str] = {}
+    pods: dict[str, str] = {}
 
 
 class StatusQuestion(Message, frozen=True, kw_only=True, tag="status.question.v1"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random as randomness
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from berth.bus import questions
+from berth.bus import past, questions
 from berth.bus.client import ClientFactory, direct_client
 from berth.bus.clock import SystemClock
 from berth.bus.consumer import BACKOFF_S, Consumer
@@ -19,7 +19,7 @@ from berth.bus.link import Link
 from berth.bus.listener import Listener
 from berth.bus.owned import OwnedBucket
 from berth.bus.patience import NO_PATIENCE
-from berth.bus.port import Clock, Endpoint, Handler, Sink
+from berth.bus.port import Clock, Endpoint, Handler, Message, Sink
 from berth.bus.publisher import Publisher
 from berth.bus.settings import BusSettings
 from berth.bus.topology import TOPOLOGY
@@ -135,6 +135,14 @@ class Bus:
     def events(self) -> Publisher:
         """Publisher into BERTH_EVT, the same for every call."""
         return self._publisher(buckets.EVENTS)
+
+    async def last_event(self, subject: str) -> Message | None:
+        """The newest event of a subject that BERTH_EVT still keeps; None: there is none. Raises BusError."""
+        return await past.last(self._link, subject)
+
+    def past_events(self, pattern: str, sequence: int = 0) -> AsyncIterator[Message]:
+        """The events of a pattern that BERTH_EVT still keeps, behind a sequence, in order; a question for each."""
+        return past.following(self._link, pattern, sequence)
 
     def commands(self) -> Publisher:
         """Publisher into BERTH_CMD, the same for every call."""

@@ -95,7 +95,7 @@ async def stream_info(link: Link, stream: str) -> StreamInfo:
 
 async def newest(link: Link, bucket: str, key: str) -> Stored | None:
     """Newest message of a key, from the leader; None: there is none."""
-    raw = await _message(link, f"KV_{bucket}", {"last_by_subj": f"$KV.{bucket}.{key}"})
+    raw = await find(link, f"KV_{bucket}", {"last_by_subj": f"$KV.{bucket}.{key}"})
     if raw is None:
         return None
     headers = h.parse(base64.b64decode(raw.hdrs))
@@ -104,7 +104,7 @@ async def newest(link: Link, bucket: str, key: str) -> Stored | None:
 
 async def message_at(link: Link, stream: str, sequence: int) -> RawMessage | None:
     """The message with this sequence; None: it is not there any more."""
-    return await _message(link, stream, {"seq": sequence})
+    return await find(link, stream, {"seq": sequence})
 
 
 def payload(raw: RawMessage) -> bytes:
@@ -112,7 +112,8 @@ def payload(raw: RawMessage) -> bytes:
     return base64.b64decode(raw.data)
 
 
-async def _message(link: Link, stream: str, query: dict[str, object]) -> RawMessage | None:
+async def find(link: Link, stream: str, query: dict[str, object]) -> RawMessage | None:
+    """A message by `seq`, `last_by_subj`, or `next_by_subj` from `seq` on, as the stream's leader knows it."""
     try:
         answer = await call(link, f"STREAM.MSG.GET.{stream}", query)
     except ApiError as error:

@@ -292,6 +292,10 @@ class BusPort(Protocol):
         """Events out."""
         ...
 
+    async def last_event(self, subject: str) -> Message | None:
+        """The newest event of a subject that is still kept; None: there is none. Raises BusError."""
+        ...
+
     def commands(self) -> PublisherPort:
         """Commands out."""
         ...

@@ -28,13 +28,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from cyclopts import CycloptsError
 
     from berth.cli.app import app
+    from berth.cli.fullness import flushed, unwritten
+    from berth.cli.options import command_first
 
-    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    tokens = command_first(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        result = app(tokens, exit_on_error=False, print_error=True, result_action="return_value")
-    except CycloptsError:
+        result = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        print(f"berth: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_USAGE
-    return result if isinstance(result, int) else EXIT_OK
+    except OSError as error:  # of help and version: commands have handled theirs
+        return unwritten(error)
+    except SystemExit as ended:  # what writes the help ends so when its reader has gone
+        if isinstance(ended.__context__, BrokenPipeError):
+            return unwritten(ended.__context__)
+        raise
+    return flushed(result if isinstance(result, int) else EXIT_OK)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -11,10 +12,11 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from berth.cli.bus_options import BusOptions
+from berth.cli.limits import NODES_MAX, NODES_MIN
 from berth.cli.running import run
 
 EXIT_CODES = """Exit codes: 0 all is well; 1 the answer is bad (a law broken, a pod not placed, a service missing);
-2 wrong usage, or nothing to connect to; 3 no room on the disk, or a bus that cannot carry Berth; 130 ended by Ctrl-C,
+2 wrong usage, or nothing to connect to; 3 no space on the disk, or a bus that cannot carry Berth; 130 ended by Ctrl-C,
 143 by SIGTERM."""
 
 app = App(
@@ -22,6 +24,7 @@ app = App(
     help="Places Kubernetes workloads on shared, heterogeneous clusters, and says why.",
     help_epilogue=EXIT_CODES,
     help_format="markdown",
+    help_formatter="default" if sys.stdout.isatty() else "plain",
     version=version("berth-cli"),
     version_flags=["--version"],
 )
@@ -32,11 +35,14 @@ app = App(
 class BusFlags:
     """How to reach the bus; what is not given is taken from the variables that the services know."""
 
-    nats: Annotated[str, Parameter(help="URL of a bus that runs; else BERTH_NATS_URL.")] = ""
+    nats: Annotated[
+        str, Parameter(name=["--nats", "--server"], help="URL of a bus that runs; else BERTH_NATS_URL.")
+    ] = ""
     nats_user: Annotated[str, Parameter(help="User; else BERTH_NATS_USER.")] = ""
     nats_password_file: Annotated[str, Parameter(help="File with its password; else BERTH_NATS_PASSWORD_FILE.")] = ""
     nats_creds_file: Annotated[str, Parameter(help="Credentials file; else BERTH_NATS_CREDS_FILE.")] = ""
     nats_ca_file: Annotated[str, Parameter(help="Certificates to trust (TLS); else BERTH_NATS_CA_FILE.")] = ""
+    run: Annotated[str, Parameter(help="Which `berth up` or `demo` of this machine, by its number.")] = ""
 
     def given(self) -> BusOptions:
         """Only what was given, by option."""
@@ -45,14 +51,18 @@ class BusFlags:
 
 BUS = BusFlags()
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
+Files = Annotated[tuple[Path, ...], Parameter(name=["--file", "-f"], negative="", allow_leading_hyphen=True)]
+Namespace = Annotated[str | None, Parameter(name=["--namespace", "-n"])]
+RunNumber = Annotated[str, Parameter(name="--run")]
 Keep = Annotated[bool, Parameter(negative="")]
+Nodes = Annotated[int, Parameter(validator=Number(gte=NODES_MIN, lte=NODES_MAX))]
 Seed = Annotated[int, Parameter(validator=Number(gte=0))]
 
 
 @app.command
 def up(
     *,
-    nodes: Annotated[int, Parameter(validator=Number(gte=0, lte=100_000))] = 20,
+    nodes: Nodes = 20,
     seed: Seed = 0,
     kubeconfig: Path | None = None,
     context: str | None = None,
@@ -124,27 +134,126 @@ def status(*, json: AsJson = False, bus: BusFlags = BUS) -> int:
 
 @app.command
 def why(
-    pod: str,
+    about: str,
     /,
     *,
     namespace: Annotated[str | None, Parameter(name=["--namespace", "-n"])] = None,
     json: AsJson = False,
     bus: BusFlags = BUS,
 ) -> int:
-    """Why is a pod where it is, or nowhere? With node, devices, quota, and what would help.
+    """Why is a pod where it is, or nowhere? With node, devices, quota, what would help, and its past.
 
-    Exit code 0 when it has a node, 1 when it waits, is refused, or is not known.
+    Also `gang/NAME`, `quota/NAME`, `reservation/NAME` and `node/NAME`. Exit code 0 when it has a node or is known, 1
+    when it waits, is refused, is gone, or is not known.
 
     Parameters
     ----------
-    pod
-        NAME, or NAMESPACE/NAME.
+    about
+        NAME or NAMESPACE/NAME of a pod, or KIND/NAME: `gang/train`, `gang/team/train`, `quota/ml`, `node/n1`.
     namespace
-        Its namespace; `default` when not given.
+        Namespace of the pod or gang; `default` when not given.
     """
     from berth.cli.commands.why import why as command
 
-    return run(command(pod, namespace=namespace, bus=bus.given(), as_json=json))
+    return run(command(about, namespace=namespace, bus=bus.given(), as_json=json))
+
+
+@app.command
+def submit(
+    *,
+    file: Files = (),
+    namespace: Namespace = None,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    kube_url: str | None = None,
+    run_number: RunNumber = "",
+) -> int:
+    """Create pods, gangs, quotas, reservations of your own: `berth submit -f my-pod.yaml`.
+
+    In the cluster of the `berth up` or `demo` that runs here, unless another is named. Exit code 1 when one is refused.
+
+    Parameters
+    ----------
+    file
+        YAML or JSON file of manifests, `-` for standard input; may be given again.
+    namespace
+        Namespace of objects that name none; `default` when not given.
+    kubeconfig
+        Kubeconfig of another cluster.
+    context
+        Context of the kubeconfig.
+    kube_url
+        URL of another cluster's API server (no login).
+    run_number
+        Which `berth up` or `demo` of this machine, by its number.
+    """
+    from berth.cli.cluster.target import target_of
+    from berth.cli.commands.submit import submit as command
+
+    async def work() -> int:
+        target = target_of(kube_url, kubeconfig, context)
+        return await command(list(file), namespace=namespace, target=target, run=run_number)
+
+    return run(work())
+
+
+@app.command
+def delete(
+    *about: str,
+    file: Files = (),
+    namespace: Namespace = None,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    kube_url: str | None = None,
+    run_number: RunNumber = "",
+) -> int:
+    """Delete pods and other objects: `berth delete my-pod`, `berth delete reservation/r`, `berth delete -f FILE`.
+
+    Exit code 1 when one is not there, or refused.
+
+    Parameters
+    ----------
+    about
+        NAME of a pod, or KIND/NAME.
+    file
+        File of manifests whose objects go; may be given again.
+    namespace
+        Namespace of objects that name none; `default` when not given.
+    kubeconfig
+        Kubeconfig of another cluster.
+    context
+        Context of the kubeconfig.
+    kube_url
+        URL of another cluster's API server (no login).
+    run_number
+        Which `berth up` or `demo` of this machine, by its number.
+    """
+    from berth.cli.cluster.target import target_of
+    from berth.cli.commands.submit import delete as command
+
+    async def work() -> int:
+        target = target_of(kube_url, kubeconfig, context)
+        return await command(list(about), list(file), namespace=namespace, target=target, run=run_number)
+
+    return run(work())
+
+
+@app.command
+def rights(user: str, /) -> int:
+    """Print a manifest that grants a user what `berth up` needs in a cluster: `... | kubectl apply -f -`.
+
+    Parameters
+    ----------
+    user
+        Its name, as `kubectl auth whoami` prints it.
+    """
+    import msgspec
+
+    from berth.cli.cluster import grants
+    from berth.cli.cluster.rights import WATCHER, WRITER
+
+    print(msgspec.json.format(msgspec.json.encode(grants.manifest(user, (*WATCHER, *WRITER)))).decode())
+    return 0
 
 
 @app.command
@@ -226,7 +335,7 @@ def replay(
 @app.command
 def demo(
     *,
-    nodes: Annotated[int, Parameter(validator=Number(gte=4, lte=2000))] = 40,
+    nodes: Nodes = 40,
     seed: Seed = 7,
     keep: Keep = False,
 ) -> int:

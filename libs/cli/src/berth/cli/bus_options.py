@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 BusOptions = Mapping[str, str]
 """Options of the bus that were given, with their values."""
@@ -11,3 +12,7 @@ BusOptions = Mapping[str, str]
 def variable(option: str) -> str:
     """The variable that an option goes before: `BERTH_NATS_URL` of `--nats`, `BERTH_NATS_USER` of `--nats-user`."""
     return "BERTH_NATS_URL" if option == "--nats" else "BERTH_" + option.removeprefix("--").replace("-", "_").upper()
+
+
+RUN: Final = "--run"
+"""The one option that names a run of this machine instead of saying how to reach its bus."""

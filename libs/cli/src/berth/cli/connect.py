@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from berth.bus import Bus, BusError, BusSettings
-from berth.cli.bus_options import BusOptions, variable
+from berth.cli.bus_options import RUN, BusOptions, variable
 from berth.cli.errors import CliError
-from berth.cli.runfile import running
+from berth.cli.program import program
+from berth.cli.runfile import Run, chosen
 from berth.runtime.run import bus_settings
 from berth.runtime.settings import ServiceSettings, SettingsError, load_settings
 from berth.telemetry.redaction import redacted_text
@@ -29,16 +30,31 @@ FILES = ("--nats-password-file", "--nats-creds-file", "--nats-ca-file")
 def environment_for(options: BusOptions) -> dict[str, str]:
     """The variables with which a service reaches the same bus. Raises CliError when nobody says where it is."""
     given = {name: value for name, value in os.environ.items() if name.startswith("BERTH_NATS_") and value.strip()}
-    given |= {variable(option): value for option, value in options.items()}
-    if "BERTH_NATS_URL" not in given:
-        run = running()
+    given |= {variable(option): value for option, value in options.items() if option != RUN}
+    if RUN in options and "--nats" in options:
+        raise CliError("--run and --nats exclude each other")
+    if "BERTH_NATS_URL" not in given or RUN in options:
+        run = run_of(options)
         if run is None:
             raise CliError(
-                "nothing is running here: start it with `berth up` (or `berth demo --keep`), "
+                f"nothing is running here: start it with `{program()} up` (or `demo --keep`), "
                 "or name the bus with --nats URL or BERTH_NATS_URL"
             )
         given["BERTH_NATS_URL"] = run.nats_url
     return given
+
+
+def run_of(options: BusOptions) -> Run | None:
+    """The run of this machine that is asked; None when the bus is named otherwise, or nothing runs. Raises CliError."""
+    if RUN not in options and ("--nats" in options or os.environ.get("BERTH_NATS_URL", "").strip()):
+        return None
+    return chosen(options.get(RUN, ""))
+
+
+def asked(options: BusOptions) -> str:
+    """Who is asked, for people: the run of this machine, or the bus."""
+    run = run_of(options)
+    return run.shown if run else f"bus {redacted_text(environment_for(options)['BERTH_NATS_URL'])}"
 
 
 def settings_for(options: BusOptions) -> BusSettings:
@@ -58,12 +74,15 @@ def settings_for(options: BusOptions) -> BusSettings:
 
 
 @asynccontextmanager
-async def connected(options: BusOptions) -> AsyncIterator[Bus]:
+async def connected(options: BusOptions, *, is_answer: bool = True) -> AsyncIterator[Bus]:
     """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds.
 
     After one second without it this is told on standard error, or it ends there because no server can be reached.
+    Once it answers, standard error says who is asked, where the command is an answer.
     """
     async with _connected(settings_for(options), is_told=True) as bus:
+        if is_answer:
+            print(f"asking {asked(options)}", file=sys.stderr)
         yield bus
 
 

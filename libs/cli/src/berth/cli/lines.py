@@ -64,11 +64,19 @@ def _bound(message: event.PlacementBound) -> str:
     facts += [text for text in (devices_text(message.devices),) if text]
     facts += [
         f"{what} {name}"
-        for what, name in (("quota", message.quota), ("reservation", message.reservation), ("gang", message.gang))
+        for what, name in (
+            ("quota", message.quota.removeprefix("/")),
+            ("reservation", message.reservation),
+            ("gang", message.gang),
+        )
         if name
     ]
     facts += [f"{message.latency_ms:.0f} ms"] if message.latency_ms else []
     return f"{'bound':<12}{'  '.join(facts)}"
+
+
+def _ended(message: event.PlacementEnded) -> str:
+    return f"{'ended':<12}{message.namespace}/{message.name}  {message.node}  {message.reason}"
 
 
 def _failed(message: event.PlacementFailed) -> str:
@@ -113,6 +121,7 @@ def _difference(message: event.AuditReported) -> str:
 _LINES: dict[type, Any] = {
     event.PlacementDecided: _decided,
     event.PlacementBound: _bound,
+    event.PlacementEnded: _ended,
     event.PlacementFailed: _failed,
     event.PlacementUnschedulable: _refused,
     event.EpochRaised: _epoch,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import IO, Any
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 WIDTH_MAX = 100
+PIPED_WIDTH = 65_536
 _COLOURS = {"green": 32, "red": 31, "yellow": 33, "dim": 2}
 
 
@@ -18,6 +20,13 @@ def is_live(stream: IO[Any] | None = None) -> bool:
     """Whether lines may be redrawn: a terminal, and not in CI."""
     out = stream or sys.stdout
     return out.isatty() and not os.environ.get("CI") and os.environ.get("TERM", "") != "dumb"
+
+
+def width() -> int:
+    """Columns that an answer may take: those of the terminal, at most 100; a pipe takes lines of any length."""
+    if not sys.stdout.isatty():
+        return PIPED_WIDTH
+    return max(40, min(WIDTH_MAX, shutil.get_terminal_size((WIDTH_MAX, 24)).columns))
 
 
 def painted(text: str, colour: str) -> str:

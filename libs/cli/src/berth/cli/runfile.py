@@ -1,6 +1,6 @@
 """Where a running `berth up` can be found: one small file per run in the user's runtime folder, for nobody else.
 
-A file whose process is gone is ignored and removed. Of several runs the newest counts.
+A file whose process is gone is ignored and removed.
 """
 
 from __future__ import annotations
@@ -9,20 +9,35 @@ import contextlib
 import os
 import stat
 import tempfile
+import time
 from pathlib import Path
 
 import msgspec
 import psutil
 
+from berth.cli.errors import CliError
+from berth.cli.output import columns
+from berth.telemetry.redaction import redacted_text
+
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A control plane that runs on this machine. `process_started` guards against a process id used again."""
+    """A control plane that runs on this machine. `process_started` guards against a process id used again.
+
+    Its cluster is at `kube_url`, or where `kubeconfig` and `context` say.
+    """
 
     nats_url: str
     kube_url: str
     pid: int
     process_started: float
     command: str
+    kubeconfig: str = ""
+    context: str = ""
+
+    @property
+    def shown(self) -> str:
+        """For people: which run it is."""
+        return f"berth {self.command}, run {self.pid}, bus {redacted_text(self.nats_url)}"
 
 
 def folder() -> Path:
@@ -43,10 +58,16 @@ def folder() -> Path:
 class RunFile:
     """Announces this process for as long as the context lasts. Where no file can be written, nothing is announced."""
 
-    def __init__(self, *, nats_url: str, kube_url: str, command: str) -> None:
+    def __init__(self, *, nats_url: str, kube_url: str, command: str, kubeconfig: str = "", context: str = "") -> None:
         me = psutil.Process()
         self._run = Run(
-            nats_url=nats_url, kube_url=kube_url, pid=me.pid, process_started=me.create_time(), command=command
+            nats_url=nats_url,
+            kube_url=kube_url,
+            pid=me.pid,
+            process_started=me.create_time(),
+            command=command,
+            kubeconfig=kubeconfig,
+            context=context,
         )
         self._path: Path | None = None
 
@@ -66,12 +87,12 @@ class RunFile:
             self._path.unlink(missing_ok=True)
 
 
-def running() -> Run | None:
-    """The newest run that is alive."""
+def runs() -> list[Run]:
+    """The runs that are alive, the newest first."""
     try:
         files = list(folder().glob("*.json"))
     except OSError:
-        return None
+        return []
     found = []
     for file in files:
         try:
@@ -82,7 +103,37 @@ def running() -> Run | None:
             found.append(run)
         else:
             file.unlink(missing_ok=True)
-    return max(found, key=lambda run: run.process_started, default=None)
+    return sorted(found, key=lambda run: -run.process_started)
+
+
+def chosen(wanted: str = "") -> Run | None:
+    """The run that is wanted, by its process id; without a wish the only one, None when there is none.
+
+    Raises CliError when there are several to choose from, or none is the one wanted.
+    """
+    alive = runs()
+    if wanted:
+        for run in alive:
+            if str(run.pid) == wanted:
+                return run
+        raise CliError(f"--run {wanted}: no run has this number; {_listed(alive)}")
+    if len(alive) > 1:
+        raise CliError(f"several runs are on this machine, choose one with --run; {_listed(alive)}")
+    return alive[0] if alive else None
+
+
+def _listed(alive: list[Run]) -> str:
+    if not alive:
+        return "nothing is running here"
+    rows = [
+        (f"--run {run.pid}", f"berth {run.command}", f"since {_clock(run.process_started)}", f"bus {run.nats_url}")
+        for run in alive
+    ]
+    return "there are\n" + "\n".join(columns(rows, indent="  "))
+
+
+def _clock(unix_s: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(unix_s))
 
 
 def _is_alive(run: Run) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -11,7 +12,8 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
-from berth.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_TERMINATED, CliError
+from berth.cli.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, CliError
+from berth.cli.fullness import unwritten
 from berth.cli.stack.process import StartError
 
 _CODES = {signal.SIGINT: EXIT_INTERRUPTED, signal.SIGTERM: EXIT_TERMINATED, signal.SIGHUP: EXIT_TERMINATED}
@@ -28,10 +30,12 @@ def run(main: Coroutine[Any, Any, int]) -> int:
     except (CliError, StartError) as error:
         print(f"berth: {error}", file=sys.stderr)
         return error.code
-    except BrokenPipeError:
-        # Whoever read our output has gone (`berth watch | head`): there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+    except BrokenPipeError as error:
+        return unwritten(error)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            raise
+        return unwritten(error)
 
 
 async def _guarded(main: Coroutine[Any, Any, int]) -> int:

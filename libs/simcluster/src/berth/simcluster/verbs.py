@@ -8,11 +8,23 @@ import logging
 from collections.abc import Callable
 
 from berth.simcluster.http.target import Target
+from berth.simcluster.openapi.fields import check_fields
 from berth.simcluster.store import ListOptions, Reply, Store
 from berth.simcluster.store.status import ApiError, bad_request
 
 _log = logging.getLogger(__name__)
 _NO_METHOD = ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+_NO_PROTOBUF = ApiError(
+    415,
+    "UnsupportedMediaType",
+    "the simulated API server reads JSON, not protobuf: write a manifest and use `kubectl apply -f FILE`",
+)
+_NO_CONTAINERS = ApiError(
+    400, "BadRequest", "no container runs in a simulated cluster: its kubelets only report that pods are running"
+)
+_CONTAINER_CALLS = ("log", "exec", "attach", "portforward", "proxy")
+_CHECKED = ("create", "update", "patch")
 _POD_CALLS = ("binding", "eviction")
 
 
@@ -35,8 +47,14 @@ def verb_of(method: str, target: Target) -> str:
 
 
 def call(store: Store, verb: str, target: Target, body: bytes, content_type: str) -> Reply:
-    """Every verb but `watch`."""
+    """Every verb but `watch`. Raises ApiError for fields that are unknown, where the query asks for that."""
     path, query = target.path, target.query
+    if (path.group, path.plural) == ("", "pods") and path.subresource in _CONTAINER_CALLS:
+        raise _NO_CONTAINERS
+    if body and content_type.startswith(_PROTOBUF):
+        raise _NO_PROTOBUF
+    if query.get("fieldValidation") == "Strict" and verb in _CHECKED and body:
+        check_fields(store.state, path, body, verb)
     match verb:
         case "bind":
             return store.bind(path.namespace, path.name, body, dry_run=target.dry_run)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from berth.cluster_writer.core.placements import Placements
 from berth.contracts import names, subjects
 from berth.contracts.codec import decode
 from berth.contracts.ledger import Decision
@@ -19,9 +20,15 @@ DEVICE_NAMES = frozenset(FAMILY) | {names.RDMA, names.FPGA}
 
 
 class ClusterView:
-    """The writer's views. `on_bound(object, decision)` is called once per object that appears bound under our plan."""
+    """The writer's views. `on_bound(object, decision)` is called once per object that appears bound under our plan,
+    `on_end(pod, reason)` once per pod that was and has ended or is gone."""
 
-    def __init__(self, on_bound: Callable[[Pod | Reservation, Decision | None, bool], None]) -> None:
+    def __init__(
+        self,
+        on_bound: Callable[[Pod | Reservation, Decision | None, bool], None],
+        on_end: Callable[[Pod, str], None] = lambda pod, reason: None,
+    ) -> None:
+        self.placements = Placements(on_end)
         self.book = Book(DEVICE_NAMES, remember=True)
         self.nodes: dict[str, Node] = {}
         self.nodes_known = False
@@ -38,12 +45,14 @@ class ClusterView:
         self.nodes.clear()
         self.devices.clear()
         self.book.reset_state()
+        self.placements.reset()
 
     def end_of_state(self) -> None:
         """The end of STATE was reached; from the first time on, changes are news."""
         for tracker in self.book.complete.values():
             tracker.end()
         self.book.settle_waiting()
+        self.placements.end(self.book.pods, complete=self.book.complete["pods"].is_known)
         self._live = True
 
     def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool) -> Name | None:
@@ -93,12 +102,14 @@ class ClusterView:
         if deleted:
             tracker.seen(_version(value))
             self.book.see_pod(name, None)
+            self.placements.gone(name)
             return name
         pod = decode(value, Pod)
         before = self.book.pods.get(name)
         tracker.seen(pod.version)
         self.book.see_pod(name, pod)
         self._tell(before, pod, name)
+        self.placements.seen(name, pod)
         return name
 
     def _read_reservation(self, reservation_name: str, value: bytes, deleted: bool) -> Name:

@@ -17,6 +17,11 @@ RECENT_MS = 110_000
 """Binds found at start are told again when this young: the stream still knows their id and keeps one."""
 
 
+def ended_id(uid: str) -> str:
+    """Identity of the event: a pod is bound once, so its placement ends once."""
+    return f"ended-{uid}"
+
+
 class EventPublisher:
     """Callbacks of the picture and the binds, turned into events. Never blocks; what does not fit is counted."""
 
@@ -63,6 +68,13 @@ class EventPublisher:
                 "berth.plan": obj.plan,
             }
             emit_span("placement bound", trace, decision.decided_ms * 1_000_000, now_ms * 1_000_000, attributes)
+
+    def ended(self, pod: Pod, reason: str) -> None:
+        """A pod that was bound under a plan of ours has ended, or is gone."""
+        message = event.PlacementEnded(
+            namespace=pod.namespace, name=pod.name, uid=pod.uid, node=pod.node, plan=pod.plan, reason=reason
+        )
+        self._offer("ended", (pod.namespace, pod.name), message, ended_id(pod.uid), None)
 
     def landed(self, decision: Decision) -> None:
         """A bind was accepted."""

@@ -10,6 +10,7 @@ from berth.cluster_writer import metrics
 from berth.cluster_writer.bind_executor import BindExecutor
 from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.commands import PATIENCE_S, Commands
+from berth.cluster_writer.endings import Endings
 from berth.cluster_writer.epochs import Epochs
 from berth.cluster_writer.event_publisher import EventPublisher
 from berth.cluster_writer.outbox import BUSY_ABOVE, Outbox
@@ -103,7 +104,7 @@ async def main(ctx: Context[Settings]) -> None:
         is_busy=lambda: any(bind_executor.under_way() > BUSY_ABOVE for bind_executor in open_binds),
     )
     event_publisher = EventPublisher(bus.events(), outbox, ctx.clock)
-    cluster = ClusterView(event_publisher.bound)
+    cluster = ClusterView(event_publisher.bound, event_publisher.ended)
     holder = f"{ctx.instance}-{ctx.random.getrandbits(48):012x}"
     lease = KubeLease(
         api,
@@ -144,6 +145,7 @@ async def main(ctx: Context[Settings]) -> None:
         ctx.spawn(_commands(ctx, bus, lease, Commands(cluster, api, outbox, ctx.clock)), name="commands"),
     ]
     ctx.spawn(_forget(ctx, wave_runner), name="forget")
+    ctx.spawn(Endings(bus, cluster.placements, ctx.clock).run(wave_runner.state_ready), name="endings")
     try:
         await _answer(ctx, wave_runner, bind_executor, cluster, event_publisher)
         await wave_runner.run()

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod
 from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.why_others import OTHERS, drawing_on
 from berth.transaction.book import FINISHED_PHASES
 
 
 def answer(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
-    """What this solver knows of a pod; an empty namespace asks about a Reservation."""
+    """What this solver knows of a pod, a Reservation (its namespace is empty), a gang, a quota or a node."""
+    if question.kind in OTHERS:
+        return OTHERS[question.kind](cluster, question)
+    found = _of_pod(cluster, question)
+    if question.namespace or found.outcome == "unknown":
+        return found
+    return msgspec.structs.replace(found, kind="reservation", pods=drawing_on(cluster, question.name))
+
+
+def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     name = (question.namespace, question.name)
     seen = cluster.book.seen(name)
     base = WhyAnswer(namespace=question.namespace, name=question.name, outcome="unknown")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,13 @@ from berth.cli.cluster import kinds, rights
 from berth.cli.cluster.target import Target
 from berth.cli.errors import CliError
 from berth.cli.output import columns
+from berth.cli.program import program
 from berth.kube import LEASES, NAMESPACES, NODES, Kube, Resource, Selection
 from berth.kube.lease_record import read_lease
 
 LEASE = "cluster-writer"
 LEASE_PAUSE_S = 1.0
+FORBIDDEN = 403
 NOT_FOUND = 404
 MACHINE_ID = Path("/etc/machine-id")
 
@@ -70,6 +73,8 @@ async def check(target: Target, *, install: bool, alone: bool, say: Callable[[st
 
 async def _reach(kube: Kube, target: Target) -> None:
     answer = await kube.page(Selection(NODES), limit=1)
+    if answer.status == FORBIDDEN:
+        await _rights(kube, target)
     if not answer.ok:
         raise CliError(
             f"the API server of {target.shown} cannot be used: {answer.status or 'no answer'} {answer.message}"
@@ -111,22 +116,29 @@ async def _rights(kube: Kube, target: Target) -> None:
     for need in refused:
         verbs.setdefault(need.kind, []).append(need.verb)
     lines = columns([(kind, " ".join(dict.fromkeys(of))) for kind, of in verbs.items()], indent="  ")
+    user = await _user(kube) or "USER"
+    granting = f"{program()} rights {shlex.quote(user)} | kubectl apply -f -"
     raise CliError(
-        f"the login of {target.shown} may not do what Berth does; grant it these, or take an administrator's:\n"
+        f"the login {user} of {target.shown} may not do what Berth does:\n"
         + "\n".join(lines)
+        + f"\nan administrator of that cluster grants it, with kubectl under their own login, by\n  {granting}"
     )
+
+
+async def _user(kube: Kube) -> str:
+    """The name of this login; empty where the server does not tell it."""
+    answer = await kube.create(SELF, "", {"apiVersion": SELF.api_version, "kind": "SelfSubjectReview"})
+    try:
+        return msgspec.json.decode(answer.body, type=_Self).status.user_info.username if answer.ok else ""
+    except msgspec.MsgspecError:
+        return ""
 
 
 async def _guard(kube: Kube, target: Target) -> None:
     """Where the manifests were applied, only the account of their cluster-writer may bind with Berth's notes."""
     if not (await kube.get(GUARDS, "", GUARD)).ok:
         return
-    answer = await kube.create(SELF, "", {"apiVersion": SELF.api_version, "kind": "SelfSubjectReview"})
-    try:
-        me = msgspec.json.decode(answer.body, type=_Self).status.user_info.username if answer.ok else ""
-    except msgspec.MsgspecError:
-        me = ""
-    if me != WRITER_ACCOUNT:
+    if await _user(kube) != WRITER_ACCOUNT:
         command = target.kubectl("delete", f"{GUARDS.plural}.{GUARDS.group}", GUARD)
         raise CliError(
             f"Berth's manifests are in the cluster of {target.shown}, and their guard lets only {WRITER_ACCOUNT} bind; "

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
+from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from berth.bus import Bus
+from berth.cli.cluster.target import Target
 from berth.cli.connect import embedded
 from berth.cli.demo.acts import ACTS, prepare
 from berth.cli.demo.grants import percent_held
@@ -19,16 +24,33 @@ from berth.cli.load.creator import create_all
 from berth.cli.load.pods import Fate, PodWatch
 from berth.cli.load.ready import until_counted
 from berth.cli.output import columns
+from berth.cli.program import program
 from berth.cli.replay.figures import Law, laws_of, percentile
 from berth.cli.replay.progress import Progress
 from berth.cli.replay.report import laws, mark
 from berth.cli.runfile import RunFile
 from berth.cli.stack.services import OUR_PODS
 from berth.cli.stack.stack import Stack
+from berth.contracts import names
 from berth.contracts.subjects import PREFIX
 
 COUNTED_TIMEOUT_S = 60.0
 DECIDED = f"{PREFIX}.evt.placement.decided.>"
+OWN_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "my-pod", "namespace": "default"},
+    "spec": {
+        "schedulerName": names.SCHEDULER_NAME,
+        "containers": [
+            {
+                "name": "main",
+                "image": "busybox",
+                "resources": {"limits": {names.GPU_CORE: "50", names.GPU_MEMORY_RATIO: "50"}},
+            }
+        ],
+    },
+}
 BROKEN_BY_DESIGN = ("unsupported", "quota ", "resources.requests")
 
 
@@ -61,8 +83,9 @@ async def demo(*, nodes: int, seed: int, keep: bool) -> int:
                 f"started      nats-server, Kubernetes API and {len(stack.services())} services in {took_s:.1f} s"
             )
             verdict = await stack.unless_broken(_play(plot, api, bus, progress))
+            for line in _next(keep, stack.kube_url, stack.home):
+                progress.line(line)
             if keep:
-                progress.line("\nstill running: try the commands above in another terminal; Ctrl-C ends it")
                 raise CliError(await stack.failed, stack.failed_code)
     return EXIT_OK if verdict.good else EXIT_BAD
 
@@ -115,11 +138,32 @@ def _summary(fates: dict[str, Fate], took_ms: list[float], plot: Scenario, verdi
     ]
     lines += [f"  {mark(happened, 'MISSING')}  {promise}" for promise, happened in verdict.shown]
     lines += ["laws", *laws(verdict.laws)]
+    return lines
+
+
+def _next(keep: bool, kube_url: str, home: Path) -> list[str]:
+    """What to do next, ready to copy: in another terminal while this keeps running, else by starting again."""
+    berth = program()
+    if not keep:
+        hints = [
+            (f"{berth} demo --keep", "the same, and it keeps running"),
+            (f"{berth} demo --nodes 200 --seed 8", "another, larger cluster"),
+        ]
+        return ["", "next", *columns(hints, indent="  ", gap="   ")]
+    file = home / "my-pod.json"
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(OWN_POD)) + b"\n")
     hints = [
-        ("berth demo --keep", "the same, and it keeps running for the next three"),
-        ("berth why train-b", "why is this pod waiting?"),
-        ("berth status", "every service, with figures"),
-        ("berth watch placement", "placements as they happen"),
-        ("berth demo --nodes 200 --seed 8", "another, larger cluster"),
+        (f"{berth} submit -f {shlex.quote(str(file))}", "a pod of your own, half a GPU"),
+        (f"{berth} why my-pod", "where it is and why"),
+        (f"{berth} delete my-pod", "free what it holds"),
+        (f"{berth} why train-b", "why is this pod waiting?"),
+        (f"{berth} why gang/train-a", "also quota/ml, reservation/nightly, node/NAME"),
+        (f"{berth} status", "every service, with figures"),
+        (f"{berth} watch placement", "placements as they happen"),
+        (Target(url=kube_url).kubectl("get", "pods"), "also apply, describe, delete"),
     ]
-    return [*lines, "", "next", *columns(hints, indent="  ", gap="   ")]
+    return [
+        "",
+        "still running, until Ctrl-C; in another terminal, from this folder",
+        *columns(hints, indent="  ", gap="   "),
+    ]

@@ -12,7 +12,7 @@ from berth.cli.bus_options import BusOptions
 from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.facts import fact_texts
-from berth.cli.output import columns, wrapped
+from berth.cli.output import WIDTH_MAX, columns, width, wrapped
 from berth.cli.stack.services import SERVICES
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
@@ -74,7 +74,7 @@ async def status(*, bus: BusOptions, as_json: bool) -> int:
         flat = [answer for answers in services.values() for answer in answers]
         print(msgspec.json.encode({"services": flat, "problems": problems}).decode())
     else:
-        for line in table(services, time.time()):
+        for line in table(services, time.time(), width()):
             print(line)
         for problem in problems:
             print(f"missing  {problem}")
@@ -82,8 +82,8 @@ async def status(*, bus: BusOptions, as_json: bool) -> int:
     return EXIT_BAD if problems else EXIT_OK
 
 
-def table(services: dict[str, list[StatusAnswer]], now: float) -> list[str]:
-    """A line per instance, its figures wrapped beside it."""
+def table(services: dict[str, list[StatusAnswer]], now: float, columns_max: int = WIDTH_MAX) -> list[str]:
+    """A line per instance, its figures wrapped beside it to lines of so many columns."""
     rows = [("INSTANCE", "ROLE", "READY", "")]
     figures = ["FACTS"]
     for name, answers in services.items():
@@ -95,14 +95,14 @@ def table(services: dict[str, list[StatusAnswer]], now: float) -> list[str]:
             rows.append((_instance(name, answer.instance), role, ready, ""))
             figures.append(" · ".join(fact_texts(answer.facts, now)))
     left = [line.ljust(1) for line in columns(rows)]
-    width = min(max(map(len, left)) + 2, LEFT_WIDTH_MAX)
+    beside = min(max(map(len, left)) + 2, LEFT_WIDTH_MAX, columns_max // 2)
     lines = []
     for start, facts in zip(left, figures, strict=True):
-        first, *rest = wrapped(facts, indent=" " * width, lines_max=FACT_LINES) or [""]
-        if len(start) > width - 2:
+        first, *rest = wrapped(facts, indent=" " * beside, width=columns_max, lines_max=FACT_LINES) or [""]
+        if len(start) > beside - 2:
             lines += [start, first, *rest]
         else:
-            lines += [f"{start.ljust(width)}{first[width:]}".rstrip(), *rest]
+            lines += [f"{start.ljust(beside)}{first[beside:]}".rstrip(), *rest]
     return lines
 
 

@@ -6,6 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from berth.cli.errors import CliError
 from berth.cli.load.api import Api
 from berth.cli.load.creator import create_all
 from berth.cli.output import columns
+from berth.cli.program import program
 from berth.cli.runfile import RunFile
 from berth.cli.stack.services import NODE_AGENT
 from berth.cli.stack.stack import Stack
@@ -72,8 +74,9 @@ async def up(options: UpOptions) -> int:
         took_s = time.monotonic() - began
         where = await _cluster(stack, options)
         kube_url = stack.kube_url or (options.target.url if options.target else "")
-        with RunFile(nats_url=stack.nats_url, kube_url=kube_url, command="up"):
-            for line in _welcome(stack, where, node, took_s, _first_pod(stack, options.target)):
+        login = {"kubeconfig": options.target.kubeconfig, "context": options.target.context} if options.target else {}
+        with RunFile(nats_url=stack.nats_url, kube_url=kube_url, command="up", **login):
+            for line in _welcome(stack, options.target, where, node, took_s):
                 say(line)
             why = await stack.failed
     raise CliError(why, stack.failed_code)
@@ -87,7 +90,7 @@ async def _bus(options: BusOptions) -> Mapping[str, str]:
     """Settings of the bus that runs already; none when one of our own is to be started. Raises CliError."""
     if not options and not os.environ.get("BERTH_NATS_URL", "").strip():
         return {}
-    async with connected(options):
+    async with connected(options, is_answer=False):
         return environment_for(options)
 
 
@@ -123,8 +126,8 @@ def scheduler_names() -> list[str]:
     return [name for name in told if name] or [names.SCHEDULER_NAME]
 
 
-def _first_pod(stack: Stack, target: Target | None) -> str:
-    """Write a pod into the folder of this run; the command that creates it."""
+def _first_pod(stack: Stack, target: Target | None) -> Path:
+    """Write a pod into the folder of this run."""
     gpu = {} if target else {names.GPU_CORE: "50", names.GPU_MEMORY_RATIO: "50"}
     container = {
         "name": "main",
@@ -140,12 +143,10 @@ def _first_pod(stack: Stack, target: Target | None) -> str:
     }
     file = stack.home / f"{FIRST_POD}.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
-    if target:
-        return target.kubectl("create", "-f", str(file))
-    return f"curl -sS --json {shlex.quote(f'@{file}')} {stack.kube_url}/api/v1/namespaces/default/pods"
+    return file
 
 
-def _welcome(stack: Stack, where: str, node: str, took_s: float, first: str) -> list[str]:
+def _welcome(stack: Stack, target: Target | None, where: str, node: str, took_s: float) -> list[str]:
     bus = redacted_text(stack.nats_url)
     facts = [
         ("bus", bus),
@@ -154,18 +155,25 @@ def _welcome(stack: Stack, where: str, node: str, took_s: float, first: str) -> 
         ("services", f"{len(stack.services())}, ready in {took_s:.1f} s; logs in {stack.home / 'logs'}"),
     ]
     facts += [("node agent", f"as {node}")] if node else []
+    berth, first = program(), _first_pod(stack, target)
+    cluster = Target(url=stack.kube_url) if stack.kube_url else None
+    kubectl = cluster.kubectl if cluster else (target.kubectl if target else Target().kubectl)
+    pods = [
+        (f"{berth} submit -f {shlex.quote(str(first))}", ""),
+        (f"{berth} why {FIRST_POD}", "where it is and why, or why it is nowhere"),
+        (f"{berth} delete {FIRST_POD}", ""),
+    ]
     hints = [
-        ("berth status", "every service, with figures"),
-        ("berth watch", "placements as they happen"),
-        ("berth why NAMESPACE/POD", "where a pod is and why, or why it is nowhere"),
+        (f"{berth} status", "every service, with figures"),
+        (f"{berth} watch", "placements as they happen"),
+        (kubectl("get", "pods"), "also apply, describe, delete"),
         (f"nats --server {bus} sub 'berth.v1.evt.placement.>'", ""),
     ]
     return [
         *columns(facts, indent="  "),
         "",
-        "a first pod (in another terminal)",
-        f"  {first}",
-        f"  berth why {FIRST_POD}",
+        "a first pod (in another terminal, from this folder)",
+        *columns(pods, indent="  "),
         "",
         "and then",
         *columns(hints, indent="  "),

@@ -1,15 +1,19 @@
-"""`berth why`: where a pod is and why, or why it is nowhere and what would help."""
+"""`berth why`: where a pod is and why, or why it is nowhere and what would help; what became of one that is gone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from berth.bus import Bus, BusError
+from berth.bus import Bus, BusError, Denied
 from berth.cli.bus_options import BusOptions
 from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.lines import devices_text, reason_line
-from berth.cli.output import wrapped
+from berth.cli.output import WIDTH_MAX, columns, fitted, width, wrapped
+from berth.cli.past import Past, past_lines, past_of
+from berth.cli.program import program
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import WhyAnswer, WhyQuestion
@@ -18,27 +22,40 @@ from berth.contracts.subjects import question_subject
 ANSWER_WAITS_S = (0.6, 4.0)
 """How long answers are gathered; the second time only when nobody answers the first: a solver may be busy."""
 SUBJECT = question_subject("placement-solver", "why")
-_RANK = ("bound", "decided", "refused", "waiting", "foreign", "unknown")
-GOOD = ("bound", "decided")
+_RANK = ("bound", "decided", "known", "refused", "waiting", "foreign", "unknown")
+GOOD = ("bound", "decided", "known")
 
 
-def name_of(pod: str, namespace: str | None) -> tuple[str, str]:
-    """Namespace and name from `name`, `namespace/name` and the option. Raises CliError."""
-    before, slash, after = pod.partition("/")
-    name = after if slash else before
-    if slash and namespace not in (None, before):
-        raise CliError(f"{pod} names another namespace than -n {namespace}")
-    if not name or "/" in name or (slash and not before):
-        raise CliError(f"{pod!r} is not a pod: write NAME, or NAMESPACE/NAME")
-    return (before if slash else namespace or "default"), name
+KINDS = ("pod", "gang", "quota", "reservation", "node")
+_SPACED = ("pod", "gang")
+"""Kinds whose objects live in a namespace."""
 
 
-async def ask_why(bus: Bus, namespace: str, name: str) -> WhyAnswer | None:
+def question_of(about: str, namespace: str | None) -> WhyQuestion:
+    """The question from `NAME`, `NAMESPACE/NAME`, `KIND/NAME` or `KIND/NAMESPACE/NAME`. Raises CliError.
+
+    Of a quota the middle part is its tree. A namespace that is called like a kind is given by `-n`.
+    """
+    first, slash, rest = about.partition("/")
+    kind, text = (first, rest) if slash and first in KINDS else ("pod", about)
+    before, slash, after = text.rpartition("/")
+    if not after or "/" in before or (slash and not before) or (slash and kind in ("reservation", "node")):
+        raise CliError(f"{about!r} is not a name: write NAME, NAMESPACE/NAME, or KIND/NAME ({', '.join(KINDS)})")
+    if kind not in _SPACED:
+        if namespace is not None:
+            raise CliError(f"a {kind} has no namespace: leave -n out")
+        return WhyQuestion(kind="pod" if kind == "reservation" else kind, namespace=before, name=after)
+    if before and namespace not in (None, before):
+        raise CliError(f"{about} names another namespace than -n {namespace}")
+    return WhyQuestion(kind=kind, namespace=before or namespace or "default", name=after)
+
+
+async def ask_why(bus: Bus, question: WhyQuestion) -> WhyAnswer | None:
     """The best answer of all solvers; None when none answers."""
-    question = encode(WhyQuestion(namespace=namespace, name=name))
+    payload = encode(question)
     answers = []
     for wait_s in ANSWER_WAITS_S:
-        for raw in await bus.ask_all(SUBJECT, question, wait_s=wait_s):
+        for raw in await bus.ask_all(SUBJECT, payload, wait_s=wait_s):
             try:
                 answers.append(decode(raw, WhyAnswer))
             except InvalidMessage:
@@ -53,28 +70,40 @@ def _rank(answer: WhyAnswer) -> tuple[bool, int]:
     return not answer.mine, _RANK.index(answer.outcome) if answer.outcome in _RANK else len(_RANK)
 
 
-async def why(pod: str, *, namespace: str | None, bus: BusOptions, as_json: bool) -> int:
-    """Print the answer; EXIT_BAD when the pod has no node."""
-    home, name = name_of(pod, namespace)
+async def why(about: str, *, namespace: str | None, bus: BusOptions, as_json: bool) -> int:
+    """Print the answer; EXIT_BAD when the pod or gang has no node, or nobody knows what was asked about."""
+    question = question_of(about, namespace)
     async with connected(bus) as link:
         try:
-            answer = await ask_why(link, home, name)
+            answer = await ask_why(link, question)
+            past = await _past(link, question)
         except BusError as error:
             raise CliError(f"the bus does not answer: {error}") from error
     if answer is None:
-        raise CliError("no placement-solver answers; `berth status` shows what is running")
+        raise CliError(f"no placement-solver answers; `{program()} status` shows what is running")
     if as_json:
-        print(msgspec.json.encode(answer).decode())
+        print(msgspec.json.encode({**msgspec.to_builtins(answer), "past": [each.json() for each in past]}).decode())
     else:
-        print("\n".join(explained(answer)))
+        print("\n".join(explained(answer, past, width())))
     return EXIT_OK if answer.outcome in GOOD else EXIT_BAD
 
 
-def explained(answer: WhyAnswer) -> list[str]:
-    """The answer for people."""
-    lines = [f"{answer.namespace}/{answer.name}  {answer.outcome}"]
+async def _past(bus: Bus, question: WhyQuestion) -> list[Past]:
+    """What the bus keeps of a pod or Reservation; nothing where its user may not read that."""
+    if question.kind != "pod":
+        return []
+    try:
+        return await past_of(bus, question.namespace, question.name)
+    except Denied:
+        return []
+
+
+def explained(answer: WhyAnswer, past: Sequence[Past] = (), columns_max: int = WIDTH_MAX) -> list[str]:
+    """The answer for people, in lines of so many columns."""
+    said = "gone" if answer.outcome == "unknown" and past else answer.outcome
+    lines = [f"{_title(answer)}  {said}"]
     facts = (
-        ("node", answer.node),
+        ("node", answer.node if answer.kind != "node" else ""),
         ("devices", devices_text(answer.devices)),
         ("quota", answer.quota.removeprefix("/")),
         ("reservation", answer.reservation),
@@ -83,18 +112,35 @@ def explained(answer: WhyAnswer) -> list[str]:
         ("attempts", str(answer.attempts) if answer.attempts else ""),
     )
     lines += [f"  {what:<12}{value}" for what, value in facts if value]
-    if answer.message and not answer.reasons:
-        lines += _listed("", answer.message)
+    beside = max(map(len, answer.facts), default=10) + 2
+    lines += [f"  {what:<{beside}}{fitted(value, columns_max - beside - 2)}" for what, value in answer.facts.items()]
+    if answer.message and not answer.reasons and said != "gone":
+        lines += _listed("", answer.message, columns_max)
     for reason in answer.reasons:
-        lines += _listed("because", reason_line(reason))
+        lines += _listed("because", reason_line(reason), columns_max)
     for problem in answer.problems:
-        lines += _listed("problem", f"{problem.field}: {problem.message}")
+        lines += _listed("problem", f"{problem.field}: {problem.message}", columns_max)
     for repair in dict.fromkeys(reason.repair for reason in answer.reasons if reason.repair):
-        lines += _listed("repair", repair)
+        lines += _listed("repair", repair, columns_max)
+    if answer.pods:
+        heading = {"gang": "members", "quota": "waiting for it"}.get(answer.kind, "held by")
+        rows = columns([(name, text) for name, text in answer.pods.items()], indent="    ")
+        lines += [f"  {heading}", *(fitted(row, columns_max) for row in rows)]
+    if past:
+        lines += ["  past", *(fitted(f"    {line}", columns_max) for line in past_lines(list(past)))]
     return lines
 
 
-def _listed(what: str, text: str) -> list[str]:
+def _title(answer: WhyAnswer) -> str:
+    name = f"{answer.namespace}/{answer.name}" if answer.namespace else answer.name
+    return name if answer.kind == "pod" and answer.namespace else f"{_kind(answer)}/{name}"
+
+
+def _kind(answer: WhyAnswer) -> str:
+    return "reservation" if answer.kind == "pod" else answer.kind
+
+
+def _listed(what: str, text: str, columns_max: int) -> list[str]:
     indent = " " * 14
-    first, *rest = wrapped(text, indent=indent)
+    first, *rest = wrapped(text, indent=indent, width=columns_max)
     return [f"  {what:<12}{first[len(indent) :]}", *rest]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from berth.cli.limits import NODES_MAX, NODES_MIN
 from berth.contracts import names
 from berth.simcluster.generate import (
     ClusterShape,
@@ -15,8 +16,6 @@ from berth.simcluster.generate import (
 )
 from berth.simcluster.store.objects import Json
 
-NODES_MIN: Final = 4
-NODES_MAX: Final = 2000
 GANG_MAX: Final = 16
 QUOTA: Final = "ml"
 SPARE_GPUS: Final = 2

@@ -19,7 +19,7 @@ from berth.cli.replay.progress import Progress
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import PlacementDecided
-from berth.contracts.question import WhyAnswer
+from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.simcluster.store.objects import Json
 
 WAIT_S = 20.0
@@ -79,7 +79,7 @@ class Stage:
 
     async def why(self, name: str) -> WhyAnswer | None:
         """What the solver says of a pod of ours."""
-        return await ask_why(self._bus, NAMESPACE, name)
+        return await ask_why(self._bus, WhyQuestion(namespace=NAMESPACE, name=name))
 
     async def decided(self, message: Message) -> None:
         """Note how long a plan took."""

@@ -15,6 +15,7 @@ from berth.simcluster.http.watching import open_watch
 from berth.simcluster.store import Reply, Store
 from berth.simcluster.store.bodies import BODY_LIMIT_BYTES
 from berth.simcluster.store.status import ApiError, no_such_path
+from berth.simcluster.tables.table import Tables, wants_table
 from berth.simcluster.verbs import call, refusal_of, timeout_s, verb_of
 
 _JSON_TYPE = "application/json"
@@ -72,14 +73,23 @@ class App:
             return respond(_refusal(fault))
         if fault is not None and fault.kind == "drop-before":
             return _drop(request)
+        tables = self._tables(request, target)
         if verb == "watch":
-            return await self._watch(request, target)
+            return await self._watch(request, target, tables)
         reply = call(self._store, verb, target, body, request.headers.get("Content-Type", ""))
         if fault is not None and fault.kind == "drop-after":
             return _drop(request)
-        return respond(reply)
+        return respond(tables.reply(reply) if tables else reply)
 
-    async def _watch(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+    def _tables(self, request: web.BaseRequest, target: Target) -> Tables | None:
+        """What turns the answers of this request into tables; None where nobody asked for any."""
+        accept = request.headers.get("Accept", "")
+        if request.method != "GET" or "as=Table" not in accept or not wants_table(accept):
+            return None
+        resource = self._store.collection(target.path).resource
+        return Tables(self._store.state, target.path, resource, target.query)
+
+    async def _watch(self, request: web.BaseRequest, target: Target, tables: Tables | None) -> web.StreamResponse:
         watcher = open_watch(self._store, self._hub, target)
         response = web.StreamResponse(headers={"Content-Type": _JSON_TYPE, "Cache-Control": "no-cache, private"})
         response.enable_chunked_encoding()
@@ -87,7 +97,7 @@ class App:
         timer = asyncio.get_running_loop().call_later(seconds, watcher.close)
         try:
             await response.prepare(request)
-            await _stream(response, watcher)
+            await _stream(response, watcher, tables)
         except ConnectionError:
             pass  # the client has gone
         finally:
@@ -96,9 +106,9 @@ class App:
         return response
 
 
-async def _stream(response: web.StreamResponse, watcher: Watcher) -> None:
+async def _stream(response: web.StreamResponse, watcher: Watcher, tables: Tables | None) -> None:
     async for chunk in watcher.chunks():
-        await response.write(chunk)
+        await response.write(b"".join(map(tables.line, chunk.splitlines())) if tables else chunk)
     await response.write_eof()
 
 

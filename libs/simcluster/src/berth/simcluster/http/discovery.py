@@ -1,11 +1,22 @@
 """What a client asks before it knows what is served: versions, groups, resources, health."""
 
+from berth.simcluster.openapi.documents import openapi_document, openapi_root
 from berth.simcluster.store.objects import Json, encode
 from berth.simcluster.store.resource import EVENTS, EVENTS_V1_GROUP, PODS, ResourceType
 from berth.simcluster.store.state import State
 
 VERSION = {"major": "1", "minor": "34", "gitVersion": "v1.34.0-berth-sim", "platform": "linux/amd64"}
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_IN_ALL = frozenset(
+    {
+        *(("", plural) for plural in ("pods", "services", "replicationcontrollers")),
+        *(("apps", plural) for plural in ("deployments", "replicasets", "statefulsets", "daemonsets")),
+        ("batch", "jobs"),
+    }
+)
+"""What `kubectl get all` shows."""
+_EMPTY_V2 = ("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", b"")
+"""A document without paths, in the only form that kubectl asks for: it reads version 3, and this one for a List."""
 _HEALTH = ("healthz", "livez", "readyz")
 
 
@@ -14,6 +25,8 @@ def discover(state: State, path: str) -> tuple[str, bytes] | None:
     parts = [part for part in path.split("/") if part]
     if parts and parts[0] in _HEALTH:
         return "text/plain", b"ok"
+    if parts == ["openapi", "v2"]:
+        return _EMPTY_V2
     body = _body(state, parts)
     return None if body is None else ("application/json", encode(body))
 
@@ -32,6 +45,8 @@ def _body(state: State, parts: list[str]) -> Json | None:
         case ["apis", group]:
             versions = _groups(state).get(group)
             return None if versions is None else {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
+        case ["openapi", "v3", *rest]:
+            return openapi_root(state) if not rest else openapi_document(state, rest)
         case ["apis", group, version]:
             return _resources(state, group, version) if version in _groups(state).get(group, ()) else None
         case _:
@@ -79,11 +94,13 @@ def _entries(resource: ResourceType) -> list[Json]:
     }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
+    if resource.id in _IN_ALL:
+        entry["categories"] = ["all"]
     entries = [entry]
+    part = {"singularName": "", "namespaced": resource.namespaced, "kind": resource.kind}
     if resource.has_status:
-        verbs = ["get", "patch", "update"]
-        entries.append({**entry, "name": f"{resource.plural}/status", "singularName": "", "verbs": verbs})
+        entries.append({**part, "name": f"{resource.plural}/status", "verbs": ["get", "patch", "update"]})
     if resource is PODS:
         for name, kind in (("binding", "Binding"), ("eviction", "Eviction")):
-            entries.append({**entry, "name": f"pods/{name}", "singularName": "", "kind": kind, "verbs": ["create"]})
+            entries.append({**part, "name": f"pods/{name}", "kind": kind, "verbs": ["create"]})
     return entries

@@ -3,6 +3,13 @@
 from typing import Any
 
 from berth.simcluster.store.objects import Json, Obj, section
+from berth.simcluster.store.pod_fields import (
+    double_host_ports,
+    policy_causes,
+    port_causes,
+    toleration_causes,
+    with_ports,
+)
 from berth.simcluster.store.resource import PODS, PRIORITY_CLASSES, ResourceType
 from berth.simcluster.store.state import State
 from berth.simcluster.store.status import Cause, bad_value, forbidden, invalid, required
@@ -29,9 +36,13 @@ class PodStrategy(Strategy):
         spec = data.get("spec")
         spec = dict(spec or {})
         causes: list[Cause] = []
-        spec["containers"] = _containers(spec.get("containers"), "spec.containers", causes, needed=True)
+        host = bool(spec.get("hostNetwork"))
+        spec["containers"] = _containers(spec.get("containers"), "spec.containers", causes, needed=True, host=host)
+        causes += double_host_ports(spec["containers"], "spec.containers")
         if spec.get("initContainers"):
-            spec["initContainers"] = _containers(spec["initContainers"], "spec.initContainers", causes, needed=False)
+            spec["initContainers"] = _containers(
+                spec["initContainers"], "spec.initContainers", causes, needed=False, host=host
+            )
         causes += quantity_causes(spec.get("overhead"), "spec.overhead")
         causes += _spec_causes(spec)
         if causes:
@@ -117,7 +128,7 @@ def _list_causes(before: Json, after: Json) -> list[Cause]:
     return causes
 
 
-def _containers(value: Any, path: str, causes: list[Cause], *, needed: bool) -> list[Json]:
+def _containers(value: Any, path: str, causes: list[Cause], *, needed: bool, host: bool) -> list[Json]:
     if not value:
         if needed:
             causes.append(required(path))
@@ -138,7 +149,11 @@ def _containers(value: Any, path: str, causes: list[Cause], *, needed: bool) -> 
             causes.append(Cause("FieldValueDuplicate", f'Duplicate value: "{name}"', f"{where}.name"))
         else:
             names.add(name)
-        result.append(_with_requests(container, where, causes))
+        if not container.get("image"):
+            causes.append(required(f"{where}.image"))
+        filled = with_ports(container, host_network=host)
+        causes += port_causes(filled, where, host_network=host)
+        result.append(_with_requests(filled, where, causes))
     return result
 
 
@@ -181,7 +196,7 @@ def _spec_causes(spec: Json) -> list[Cause]:
     if spec.get("schedulingGates") and spec.get("nodeName"):
         why = "Forbidden: cannot be set until all schedulingGates have been cleared"
         causes.append(Cause("FieldValueForbidden", why, "spec.nodeName"))
-    return causes
+    return causes + toleration_causes(spec.get("tolerations")) + policy_causes(spec)
 
 
 def _admit_priority(state: State, name: str, spec: Json) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from berth.simcluster.openapi.nulls import drop_nulls
 from berth.simcluster.store.collection import Collection
 from berth.simcluster.store.deleting import forget_if_released
 from berth.simcluster.store.kinds import strategy_of
@@ -131,6 +132,7 @@ def store_update(
     """
     resource = collection.resource
     check_shape(resource, new)
+    drop_nulls(resource.group, resource.version, resource.kind, new)
     given = metadata_of(new)
     name = old.meta["name"]
     version = given.get("resourceVersion")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from berth.simcluster.openapi.nulls import drop_nulls
 from berth.simcluster.store.collection import Collection
 from berth.simcluster.store.kinds import strategy_of
 from berth.simcluster.store.objects import Json, Obj, key_of
@@ -37,6 +38,7 @@ def create(state: State, collection: Collection, namespace: str, data: Json, *, 
     resource = collection.resource
     check_type(resource, data)
     check_shape(resource, data)
+    drop_nulls(resource.group, resource.version, resource.kind, data)
     given = metadata_of(data)
     if given.get("resourceVersion") not in (None, "", "0"):
         raise bad_request("resourceVersion should not be set on objects to be created")

@@ -1,0 +1,183 @@
+"""Answers to people about what pods depend on: gangs, quotas, nodes, and who draws on a Reservation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+
+from berth.contracts import names
+from berth.contracts.question import WhyAnswer, WhyQuestion
+from berth.contracts.quota import QuotaGroup
+from berth.contracts.state import Pod
+from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core.groups import Gang
+from berth.placement_solver.core.nodes import DEVICE_NAMES
+from berth.resources.amounts import format_amount
+from berth.transaction.claims import Claim, Name
+
+PODS_MAX = 100
+
+
+def of_gang(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
+    """How far a gang is, and what it waits for."""
+    gang = cluster.gangs.gangs.get(f"{question.namespace}/{question.name}")
+    if gang is None:
+        return _unknown(question, "no PodGroup of this name, and no pod that names it")
+    group = cluster.gangs.group_of(gang.id)
+    readiness = cluster.gangs.readiness(group)
+    waiting = [cluster.queue.waiting[name] for name in sorted(gang.children) if name in cluster.queue.waiting]
+    refused = next((each for each in waiting if each.reasons), None)
+    reasons = list(refused.reasons) if refused else [readiness.reason] if readiness.reason else []
+    minimum = (gang.config.min_member if gang.config else None) or 0
+    facts = {
+        "size": f"{len(gang.children)} members, at least {minimum} start together",
+        "bound": str(len(gang.bound)),
+        "decided": str(len(gang.placed - gang.bound)),
+        "waiting": str(len(gang.children - gang.placed)),
+        "group": group if group != gang.id else "",
+    }
+    members = {name: _member_state(gang, name) for name in sorted(gang.children)}
+    return WhyAnswer(
+        kind=question.kind,
+        namespace=question.namespace,
+        name=question.name,
+        outcome=_gang_outcome(gang, minimum, is_refused=bool(refused and refused.tries)),
+        mine=cluster.is_mine(group),
+        reasons=[] if len(gang.bound) >= max(minimum, 1) else reasons,
+        problems=list(gang.config.problems) if gang.config else [],
+        facts={name: text for name, text in facts.items() if text},
+        pods=_named(members),
+    )
+
+
+def _gang_outcome(gang: Gang, minimum: int, *, is_refused: bool) -> str:
+    if gang.children and len(gang.bound) >= max(minimum, 1):
+        return "bound"
+    if gang.children and len(gang.placed) >= max(minimum, 1):
+        return "decided"
+    return "refused" if is_refused else "waiting"
+
+
+def _member_state(gang: Gang, name: Name) -> str:
+    return "bound" if name in gang.bound else "decided" if name in gang.placed else "waiting"
+
+
+def of_quota(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
+    """What a quota group may use, uses, and who waits for it."""
+    found = [
+        (key, group)
+        for key, group in sorted(cluster.quotas.groups.items())
+        if group.name == question.name and question.namespace in ("", key[0])
+    ]
+    if not found:
+        return _unknown(question, "quota-manager publishes no group of this name")
+    key, group = found[0]
+    used = cluster.quotas.used(key)
+    facts = {name: _use(group, used, name) for name in sorted({*group.limits, *used}) if _matters(group, used, name)}
+    facts["above"] = ", ".join(group.ancestors)
+    facts["namespaces"] = ", ".join(group.namespaces)
+    waiting = {
+        name: waiting.reasons[0].message
+        for name, waiting in sorted(cluster.queue.waiting.items())
+        if any(reason.code == "quota" and f"quota {group.name}:" in reason.message for reason in waiting.reasons)
+    }
+    return WhyAnswer(
+        kind=question.kind,
+        namespace=key[0],
+        name=question.name,
+        outcome="known",
+        mine=True,
+        problems=list(group.problems),
+        facts={name: text for name, text in facts.items() if text},
+        pods=_named(waiting),
+    )
+
+
+def _matters(group: QuotaGroup, used: Mapping[str, int], name: str) -> bool:
+    return bool(used.get(name) or group.max.get(name) or group.min.get(name) or group.runtime.get(name))
+
+
+def _use(group: QuotaGroup, used: Mapping[str, int], name: str) -> str:
+    text = f"{format_amount(name, used.get(name, 0))} used"
+    if name not in group.limits:
+        return f"{text}, not limited"
+    bounds = (("runtime", group.runtime), ("min", group.min), ("max", group.max))
+    shown = [f"{what} {format_amount(name, of[name])}" for what, of in bounds if name in of]
+    asked = group.request.get(name, 0)
+    return ", ".join(
+        [f"{text} of {shown[0]}" if shown else text, *shown[1:], f"asked for {format_amount(name, asked)}"]
+    )
+
+
+def of_node(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
+    """What a node has, who holds it, and what keeps pods away."""
+    row = cluster.nodes.rows.get(question.name)
+    node = cluster.nodes.states[row] if row is not None else None
+    if row is None or node is None:
+        return _unknown(question, "no node of this name is known")
+    facts = {"ready": "yes" if node.ready else "no"}
+    if node.unschedulable:
+        facts["cordoned"] = "yes"
+    facts["taints"] = ", ".join(f"{each.key}:{each.effect}" for each in node.taints)
+    for resource, column in cluster.nodes.columns.items():
+        whole, free = int(cluster.nodes.allocatable[column, row]), int(cluster.nodes.free[column, row])
+        if whole or free:
+            facts[resource] = f"{format_amount(resource, free)} free of {format_amount(resource, whole)}"
+    holders: dict[str, list[str]] = {}
+    claims = sorted(cluster.book.claims_on(question.name), key=lambda claim: claim.name)
+    for claim in claims:
+        for grant in claim.devices:
+            share = grant.amounts.get(names.GPU_CORE, 100)
+            holders.setdefault(f"{grant.kind} {grant.minor}", []).append(f"{share} % {_text(claim.name)}")
+    inventory = cluster.nodes.inventories[row]
+    for device in inventory.devices if inventory else ():
+        label = f"{device.kind} {device.minor}"
+        facts[label] = ("" if device.healthy else "unhealthy; ") + (", ".join(holders.get(label, ())) or "free")
+    return WhyAnswer(
+        kind=question.kind,
+        namespace="",
+        name=question.name,
+        outcome="known",
+        mine=True,
+        node=question.name,
+        problems=list(inventory.problems) if inventory else [],
+        facts={name: text for name, text in facts.items() if text},
+        pods=_named({claim.name: _held(claim) for claim in claims}),
+    )
+
+
+def _held(claim: Claim) -> str:
+    amounts = [f"{name} {format_amount(name, amount)}" for name, amount in claim.amounts.items()]
+    plain = [text for text, name in zip(amounts, claim.amounts, strict=True) if name not in DEVICE_NAMES]
+    state = "bound" if claim.is_bound else "decided"
+    return ", ".join([state, *plain, *(["devices"] if claim.devices else [])])
+
+
+def drawing_on(cluster: ClusterView, name: str) -> dict[str, str]:
+    """The pods that hold something out of a Reservation."""
+    seen = cluster.book.seen(("", name))
+    if seen is None or isinstance(seen, Pod) or not seen.node:
+        return {}
+    claims = (claim for claim in cluster.book.claims_on(seen.node) if claim.reservation == seen.uid)
+    return _named({claim.name: _held(claim) for claim in sorted(claims, key=lambda claim: claim.name)})
+
+
+def _named(pods: Mapping[Name, str]) -> dict[str, str]:
+    return {_text(name): text for name, text in islice(pods.items(), PODS_MAX)}
+
+
+def _text(name: Name) -> str:
+    return f"{name[0]}/{name[1]}" if name[0] else f"reservation/{name[1]}"
+
+
+def _unknown(question: WhyQuestion, message: str) -> WhyAnswer:
+    return WhyAnswer(
+        kind=question.kind, namespace=question.namespace, name=question.name, outcome="unknown", message=message
+    )
+
+
+OTHERS: Mapping[str, Callable[[ClusterView, WhyQuestion], WhyAnswer]] = {
+    "gang": of_gang,
+    "quota": of_quota,
+    "node": of_node,
+}

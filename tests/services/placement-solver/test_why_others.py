@@ -1,0 +1,74 @@
+"""What people are told of gangs, quotas, nodes and Reservations."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth.contracts import names
+from berth.contracts.question import WhyAnswer, WhyQuestion
+from berth.placement_solver.why import answer
+from berth.testing.builders import pod
+
+
+@pytest.fixture
+def run(solving):
+    run = solving()
+    run.node("n0", cpu=4000)
+    return run
+
+
+def ask(run, kind: str, name: str, namespace: str = "") -> WhyAnswer:
+    return answer(run.cluster, WhyQuestion(kind=kind, namespace=namespace, name=name))
+
+
+@pytest.mark.parametrize("kind", ["gang", "quota", "node", "pod"])
+def test_what_is_not_there_is_unknown(run, kind: str) -> None:
+    assert ask(run, kind, "nothing").outcome == "unknown"
+
+
+def test_a_gang_from_its_first_member_to_its_bind(run) -> None:
+    run.pod_group("g", 2)
+    members = [pod(f"m{index}").requests(cpu=1000).gang("g") for index in range(2)]
+    run.pod(members[0])
+    waiting = ask(run, "gang", "g", "default")
+    assert (waiting.outcome, waiting.pods) == ("waiting", {"default/m0": "waiting"})
+    assert "has 1 of 2 members" in waiting.reasons[0].message
+    run.pod(members[1])
+    run.round()
+    assert ask(run, "gang", "g", "default").outcome == "decided"
+    for member in members:
+        run.bind(member)
+    bound = ask(run, "gang", "g", "default")
+    assert (bound.outcome, bound.facts["bound"], bound.reasons) == ("bound", "2", [])
+
+
+def test_a_gang_that_finds_no_place_says_why(run) -> None:
+    run.pod_group("g", 2)
+    run.pods(pod(f"m{index}").requests(cpu=3000).gang("g") for index in range(2))
+    run.round()
+    refused = ask(run, "gang", "g", "default")
+    assert refused.outcome == "refused"
+    assert refused.reasons
+
+
+def test_a_quota_with_its_use_and_who_waits_for_it(run) -> None:
+    run.quota("ml", limits=["cpu"], max={"cpu": 2000}, runtime={"cpu": 1500}, min={"cpu": 1000}, request={"cpu": 2000})
+    first = pod("first").requests(cpu=1000).quota("ml")
+    run.pods([first, pod("second").requests(cpu=1000).quota("ml")])
+    run.round()
+    told = ask(run, "quota", "ml")
+    assert told.outcome == "known"
+    assert told.facts["cpu"] == "1 used of runtime 1500m, min 1, max 2, asked for 2"
+    assert list(told.pods) in (["default/first"], ["default/second"])
+    assert "exceeds its runtime" in next(iter(told.pods.values()))
+
+
+def test_a_node_with_its_holders(run) -> None:
+    builder = pod("p").requests(cpu=1000)
+    run.pod(builder)
+    run.round()
+    run.bind(builder)
+    told = ask(run, "node", "n0")
+    assert (told.outcome, told.facts["ready"], told.facts["cpu"]) == ("known", "yes", "3 free of 4")
+    assert told.pods == {"default/p": "bound, cpu 1"}
+    assert names.GPU_CORE not in told.facts
