@@ -1,4 +1,4 @@
-"""What an attacker would like to change: one subject for each kind of message that the bus keeps, and the worst requests.
+"""What an attacker would like to change: one subject per kind of message that the bus keeps, and the worst requests.
 
 All of it comes from the contract and the topology, so that a new message or stream is attacked as soon as it exists.
 """

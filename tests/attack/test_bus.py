@@ -48,7 +48,6 @@ async def settled(client: Client) -> None:
     await asyncio.sleep(SETTLE_S)
 
 
-@pytest.mark.xfail(strict=True, reason="the reply of a request is published with everybody's rights")
 @pytest.mark.parametrize("user", OUTSIDERS)
 async def test_no_reply_subject_changes_anything(user: str, running: NatsServer) -> None:
     await fill(running)
@@ -84,7 +83,6 @@ async def test_no_consumer_delivers_where_its_maker_may_not_write(user: str, run
     assert not_its_own(user, await held(running)) == before
 
 
-@pytest.mark.xfail(strict=True, reason="a roll-up of a whole bucket is allowed to whoever may write one of its keys")
 async def test_a_roll_up_of_one_key_removes_no_other(running: NatsServer) -> None:
     """A header that makes the server purge the stream that is written to."""
     await fill(running)

@@ -36,6 +36,8 @@ def running(services: list[str], common: dict[str, str], logs: Path) -> Iterator
     try:
         for service, log in found.items():
             environment = {**os.environ, **common, "BERTH_NATS_USER": service}
+            if service == "node-qos-enforcer":
+                environment["BERTH_NATS_DOMAIN"] = "berth"
             with log.open("wb") as file:
                 module = f"berth.{service.replace('-', '_')}"
                 processes.append(
