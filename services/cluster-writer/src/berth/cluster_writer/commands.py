@@ -17,6 +17,7 @@ import msgspec
 from berth.bus.errors import NotNow
 from berth.bus.port import Message
 from berth.cluster_writer import metrics
+from berth.cluster_writer.core import addresses
 from berth.cluster_writer.outbox import Note, Outbox
 from berth.cluster_writer.picture import Picture
 from berth.contracts import kube, names
@@ -81,6 +82,7 @@ class Commands:
         command = decode(message.data, cast(Any, Command))
         kind = type(command).__name__
         try:
+            addresses.check(message.subject, command)
             outcome = await self._handlers[type(command)](command)
         except NotNowError:
             metrics.COMMANDS.labels(kind, "later").inc()
