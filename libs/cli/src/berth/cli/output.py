@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any
 
 from rich.console import Console
@@ -18,6 +21,37 @@ def is_live(stream: IO[Any] | None = None) -> bool:
     """Whether lines may be redrawn: a terminal, and not in CI."""
     out = stream or sys.stdout
     return out.isatty() and not os.environ.get("CI") and os.environ.get("TERM", "") != "dumb"
+
+
+@contextmanager
+def notice_unread(hook: Callable[[], object]) -> Iterator[None]:
+    """Call the hook when nobody reads our output any more (`berth watch | head`), also while there is nothing to print.
+
+    Only a pipe can tell: the system reports its closed end to whoever waits for input there, and no input ever comes.
+    """
+    loop, output = asyncio.get_running_loop(), _pipe()
+    if output is None:
+        yield
+        return
+
+    def closed() -> None:
+        loop.remove_reader(output)
+        hook()
+
+    loop.add_reader(output, closed)
+    try:
+        yield
+    finally:
+        loop.remove_reader(output)
+
+
+def _pipe() -> int | None:
+    """The pipe that our output goes to, if it is one."""
+    try:
+        output = sys.stdout.fileno()
+        return output if stat.S_ISFIFO(os.fstat(output).st_mode) else None
+    except OSError:  # no file at all
+        return None
 
 
 def painted(text: str, colour: str) -> str:

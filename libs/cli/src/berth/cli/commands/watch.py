@@ -10,7 +10,7 @@ from berth.bus import Message
 from berth.cli.connect import connected
 from berth.cli.errors import CliError
 from berth.cli.lines import event_line, stamped
-from berth.cli.output import columns, fitted, is_live
+from berth.cli.output import columns, fitted, is_live, notice_unread
 from berth.cli.way import Way
 from berth.contracts.buckets import EVENTS as EVENT_STREAM
 from berth.contracts.catalogue import CHANNELS
@@ -83,5 +83,6 @@ async def watch(pattern: str, *, bus: Way, as_json: bool) -> int:
     async with connected(bus) as link:
         await link.subscribe(subject, show)
         print(f"listening on {subject}", file=sys.stderr)
-        await gone
+        with notice_unread(lambda: gone.done() or gone.set_result(None)):
+            await gone
     return 0
