@@ -68,6 +68,10 @@ async def watch(pattern: str, *, bus: Way, as_json: bool) -> int:
     subject = subject_of(pattern)
     gone = asyncio.get_running_loop().create_future()
 
+    def unread() -> None:
+        if not gone.done():
+            gone.set_result(None)
+
     async def show(message: Message) -> None:
         if gone.done():
             return
@@ -83,6 +87,6 @@ async def watch(pattern: str, *, bus: Way, as_json: bool) -> int:
     async with connected(bus) as link:
         await link.subscribe(subject, show)
         print(f"listening on {subject}", file=sys.stderr)
-        with notice_unread(lambda: gone.done() or gone.set_result(None)):
+        with notice_unread(unread):
             await gone
     return 0
