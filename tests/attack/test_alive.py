@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -109,7 +111,16 @@ async def test_an_attack_changes_nothing_and_the_control_plane_lives(house: Any,
                 assert "deletionTimestamp" not in now["metadata"]
                 assert (await stream_ages(admin), await epoch(admin)) == (ages, stands)
                 await _leases_are_held(admin)
+                await _every_service_answers_the_reader(bus, tmp_path / "password", house.services)
                 await admin.close()
+
+
+async def _every_service_answers_the_reader(bus: NatsServer, password: Path, services: list[str]) -> None:
+    options = ["--nats", bus.url, "--nats-user", "reader", "--nats-password-file", str(password)]
+    command = [sys.executable, "-m", "berth.cli", "status", *options]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(service in done.stdout for service in services), done.stdout
 
 
 async def _leases_are_held(admin: Client) -> None:

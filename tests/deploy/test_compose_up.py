@@ -29,8 +29,8 @@ RESTARTER = (
     "docker events --filter type=container --filter event=die --filter label=com.docker.compose.project={project} "
     "--format '{{{{if ne .Actor.Attributes.exitCode \"0\"}}}}{{{{.Actor.ID}}}}{{{{end}}}}' | xargs -r -n 1 docker start"
 )
-"""Docker starts again what crashes, but not what `docker kill` killed; the quick start has this line for those. What has
-done its work and ended well (`passwords`) is left alone."""
+"""Docker starts again what crashes, but not what `docker kill` killed; the quick start has this line for those. What
+has done its work and ended well (`passwords`) is left alone."""
 
 
 class Project:
