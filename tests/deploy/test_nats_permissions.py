@@ -84,7 +84,8 @@ def test_the_table_says_what_the_code_does(service: str) -> None:
     values = {name: value for name, value in vars(buckets).items() if name.isupper()}
     named = {values[name] for name in re.findall(r"buckets\.([A-Z]+)\b", text)}
     leases = {buckets.LEASE} if part.leases else set()
-    assert named <= {*part.follows, *part.owns, *leases}
+    commands = {buckets.COMMANDS} if part.consumes else set()
+    assert named <= {*part.follows, *part.owns, *leases, *commands}
     sent = {".".join(words) for words in re.findall(r'command_subject\(\s*"([a-z]+)"(?:, "([a-z]+)")?', text)}
     granted = {front.removesuffix(".>").removeprefix(f"{subjects.PREFIX}.cmd.") for front in commands_of(service)}
     assert {each.rstrip(".") for each in sent} == granted
