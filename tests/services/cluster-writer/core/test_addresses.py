@@ -5,7 +5,7 @@ import pytest
 from berth.cluster_writer.core.addresses import KINDS, PATTERNS, check
 from berth.contracts import subjects
 from berth.contracts.command import ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 
 EVICTION = EvictPod(namespace="a", name="p", uid="u", reason="r")
 QUOTA = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/elasticquotas", namespace="a", name="q.x", uid="u")
@@ -15,13 +15,13 @@ STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
 NODE = PatchNode(name="n.1", uid="u")
 REFUSAL = RefusePod(namespace="a", name="p", uid="u", message="m")
 OWN = {
-    subjects.command_subject("evict", "a", "p"): EVICTION,
+    subjects.command_subject("evict", "pods", "a", "p"): EVICTION,
     subjects.command_subject("patch", "elasticquotas", "a", "q.x"): QUOTA,
-    subjects.command_subject("patch", "reservation", "r"): RESERVED,
-    subjects.command_subject("patch", "podgroup", "a", "g"): GANG,
+    subjects.command_subject("patch", "reservations", "r"): RESERVED,
+    subjects.command_subject("patch", "podgroups", "a", "g"): GANG,
     subjects.command_subject("apply", "nodeslos", "n.1"): STRATEGY,
     subjects.command_subject("patch", "nodes", "n.1"): NODE,
-    subjects.command_subject("refuse", "a", "p"): REFUSAL,
+    subjects.command_subject("refuse", "pods", "a", "p"): REFUSAL,
 }
 
 
@@ -36,7 +36,7 @@ def test_a_command_is_taken_on_its_own_subject_alone(subject: str) -> None:
         if own == subject:
             check(subject, command)
         else:
-            with pytest.raises(Broken):
+            with pytest.raises(InvalidMessage):
                 check(subject, command)
 
 
@@ -56,6 +56,6 @@ def test_a_command_is_taken_on_its_own_subject_alone(subject: str) -> None:
     ],
 )
 def test_what_does_not_belong_together_is_named(subject: str, command: EvictPod | PatchObject, field: str) -> None:
-    with pytest.raises(Broken) as refused:
+    with pytest.raises(InvalidMessage) as refused:
         check(subject, command)
     assert refused.value.field == field

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from berth.contracts import buckets
 from berth.contracts.catalogue import CHANNELS
 from berth.contracts.command import ApplyObject, Command, PatchObject
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import PREFIX, unescape
 
 FRONT = f"{PREFIX}.cmd."
@@ -39,18 +39,18 @@ PATTERNS = _patterns()
 
 
 def check(subject: str, command: Command) -> None:
-    """Raises Broken, naming what does not belong together."""
+    """Raises InvalidMessage, naming what does not belong together."""
     words, tag, fields, values = _read(subject)
     sent = str(command.__struct_config__.tag)
     if sent != tag:
-        raise Broken("type", f"{sent!r} does not belong on {FRONT}{words}, which is for {tag!r}")
+        raise InvalidMessage("type", f"{sent!r} does not belong on {FRONT}{words}, which is for {tag!r}")
     for field, value in zip(fields, values, strict=True):
         if getattr(command, field) != value:
-            raise Broken(field, f"{getattr(command, field)!r} is not what the subject names: {value!r}")
+            raise InvalidMessage(field, f"{getattr(command, field)!r} is not what the subject names: {value!r}")
     if isinstance(command, PatchObject | ApplyObject):
         kind = command.api.rpartition("/")[2]
         if kind != KINDS.get(words):
-            raise Broken("api", f"{command.api!r} does not belong on {FRONT}{words}")
+            raise InvalidMessage("api", f"{command.api!r} does not belong on {FRONT}{words}")
 
 
 def _read(subject: str) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
@@ -62,5 +62,5 @@ def _read(subject: str) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
             try:
                 return words, tag, fields, tuple(map(unescape, tokens))
             except ValueError as error:
-                raise Broken("subject", str(error)) from error
-    raise Broken("subject", f"{subject[:200]!r} is none that commands come on")
+                raise InvalidMessage("subject", str(error)) from error
+    raise InvalidMessage("subject", f"{subject[:200]!r} is none that commands come on")
