@@ -55,7 +55,7 @@ bench-cluster: ## the race with kube-scheduler on a real API server (ARGS="--nod
 .PHONY: e2e
 e2e: ## the whole control plane as processes, against the simulated API and a real API server (see e2e-assets)
 	@folder=$$(tools/kube/assets.sh --print 2>/dev/null | tail -1); [ -z "$$folder" ] || export KUBEBUILDER_ASSETS=$$folder; \
-	  $(RUN) pytest -m e2e tests/e2e tests/deploy $(ARGS)
+	  $(RUN) pytest -m e2e tests/e2e tests/deploy tests/attack $(ARGS)
 
 .PHONY: e2e-assets
 e2e-assets: ## get kube-apiserver, etcd and kubectl: KUBEBUILDER_ASSETS, setup-envtest, or built with Go (once)

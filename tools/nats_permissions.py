@@ -1,7 +1,12 @@
-"""Write the users of the bus and what each may do, from the contract and from what each service reads.
+"""Write the accounts and users of the bus and what each may do, from the contract and from what each service reads.
 
 Usage: nats_permissions.py [--check]. The result is k8s/components/nats/users.conf, to be included by a NATS server's
 configuration; each password is a variable of the server's environment (`NATS_PASSWORD_QUOTA_MANAGER`).
+
+There are three accounts: the services and all streams are in one, node agents in another, readers in a third. The
+server checks the subject of a request and not the one that its answer goes to, so whoever is in an account can have
+anything written there that the account's streams keep. Across accounts an answer goes back to the account of whoever
+asked, where there is no stream. The subjects that cross are named one by one.
 
 Events and commands follow from the catalogue of messages, streams from the topology. What a service reads, owns and
 leases stands in the table below; a test compares that table with the code. Nobody may delete or purge a stream.
@@ -26,7 +31,8 @@ class Part(NamedTuple):
 
     `follows`: buckets it reads. `owns`: the bucket it alone writes, with the keys it may write there. `leases`: keys
     of its leases. `consumes`: it takes commands. `reads_events`: it looks up single past events. `commits`: it writes
-    the ledger. `makes_topology`: it creates streams.
+    the ledger. `makes_topology`: it creates streams. `on_nodes`: it runs on every node, in the account of the node
+    agents, and reads single keys only.
     """
 
     follows: tuple[str, ...] = ()
@@ -37,6 +43,7 @@ class Part(NamedTuple):
     reads_events: bool = False
     commits: bool = False
     makes_topology: bool = False
+    on_nodes: bool = False
 
 
 PARTS = {
@@ -66,10 +73,20 @@ PARTS = {
         makes_topology=True,
     ),
     "auditor": Part(follows=(buckets.LEDGER,), leases=("auditor",)),
-    "node-qos-enforcer": Part(follows=(buckets.STATE, buckets.SLO), owns=(buckets.METRICS,), owned_keys="node.*"),
+    "node-qos-enforcer": Part(
+        follows=(buckets.STATE, buckets.SLO), owns=(buckets.METRICS,), owned_keys="node.*", on_nodes=True
+    ),
 }
 READER = "reader"
 """People and programs: the `berth` command, `nats sub`, your own subscribers. Asks and listens, changes nothing."""
+
+
+SERVICES, NODES, READERS = "BERTH", "NODES", "READERS"
+"""The accounts."""
+DOMAIN = "berth"
+"""What the API of the streams is called in the other accounts, as a JetStream domain: `$JS.berth.API.>`."""
+ANSWERS = "_R_.>"
+"""Where the server takes answers to questions from another account; a token of its own is in each."""
 
 
 class Rights(NamedTuple):
@@ -77,12 +94,46 @@ class Rights(NamedTuple):
 
     publish: list[str]
     subscribe: list[str]
-    answers: bool
+
+
+class Crossing(NamedTuple):
+    """What one account offers to another. `kind`: `service`, `answers` (one with many answers) or `stream`.
+
+    `local`: the subject in the other account, where that is not the same.
+    """
+
+    source: str
+    target: str
+    kind: str
+    subject: str
+    local: str = ""
+
+    def exported(self) -> str:
+        """The line in the account that offers it."""
+        if self.kind == "stream":
+            return f'{{ stream: "{self.subject}", accounts: [{self.target}] }}'
+        response = ", response: stream" if self.kind == "answers" else ""
+        return f'{{ service: "{self.subject}"{response}, accounts: [{self.target}] }}'
+
+    def imported(self) -> str:
+        """The line in the account that uses it."""
+        kind = "stream" if self.kind == "stream" else "service"
+        to = f', to: "{self.local}"' if self.local else ""
+        return f'{{ {kind}: {{ account: {self.source}, subject: "{self.subject}" }}{to} }}'
 
 
 def rights_of(service: str) -> Rights:
     """What a service may do."""
     part = PARTS[service]
+    if part.on_nodes:
+        publish = [each.local or each.subject for each in crossings() if each.target == NODES]
+    else:
+        publish = _of_a_service(service, part)
+    subscribe = [f"_INBOX_{service}.>", f"{PREFIX}.svc.{service}.>", "$SRV.>"]
+    return Rights(list(dict.fromkeys([*publish, ANSWERS])), subscribe)
+
+
+def _of_a_service(service: str, part: Part) -> list[str]:
     publish: list[str] = []
     for bucket in dict.fromkeys((*part.follows, *part.owns)):
         publish += _following(bucket)
@@ -105,24 +156,45 @@ def rights_of(service: str) -> Rights:
     if part.makes_topology:
         for item in TOPOLOGY:
             publish += [f"$JS.API.STREAM.{verb}.{item.stream}" for verb in ("INFO", "CREATE", "UPDATE")]
-    subscribe = [f"_INBOX_{service}.>", f"{PREFIX}.svc.{service}.>", "$SRV.>"]
-    return Rights(list(dict.fromkeys(publish)), subscribe, answers=True)
+    return publish
 
 
 def reader_rights() -> Rights:
     """What people and programs may do: ask, listen, read the events that are kept, and look at dead letters."""
-    publish = [
-        f"{PREFIX}.svc.>",
-        "$SRV.>",
-        *(f"$JS.API.STREAM.INFO.{stream}" for stream in (buckets.EVENTS, buckets.DEAD)),
-        *(f"$JS.API.STREAM.MSG.GET.{stream}" for stream in (buckets.EVENTS, buckets.DEAD)),
-        *(f"$JS.API.CONSUMER.{verb}.{buckets.EVENTS}.>" for verb in ("CREATE", "INFO", "DELETE")),
-        *(f"$JS.API.CONSUMER.{verb}.{buckets.EVENTS}" for verb in ("NAMES", "LIST")),
-        f"$JS.API.CONSUMER.DURABLE.CREATE.{buckets.EVENTS}.>",
-        f"$JS.API.CONSUMER.MSG.NEXT.{buckets.EVENTS}.>",
-        f"$JS.ACK.{buckets.EVENTS}.>",
+    publish = [f"{PREFIX}.svc.>", "$SRV.>"]
+    publish += [
+        each.local or each.subject
+        for each in crossings()
+        if each.target == READERS and each.subject.startswith(("$JS.API.", "$JS.ACK."))
     ]
-    return Rights(publish, [EVENT_SUBJECTS, "_INBOX.>", "_INBOX_cli.>"], answers=False)
+    return Rights(publish, [EVENT_SUBJECTS, "_INBOX.>", "_INBOX_cli.>"])
+
+
+def crossings() -> list[Crossing]:
+    """Everything that crosses from one account to another."""
+    found: list[Crossing] = []
+    for service, part in PARTS.items():
+        home = NODES if part.on_nodes else SERVICES
+        found.append(Crossing(home, READERS, "answers", f"{PREFIX}.svc.{service}.>"))
+        if part.on_nodes:
+            found += [_api(NODES, f"STREAM.MSG.GET.KV_{bucket}") for bucket in (*part.follows, *part.owns)]
+            keys = [f"$KV.{bucket}.{part.owned_keys}" for bucket in part.owns]
+            found += [Crossing(SERVICES, NODES, "service", subject) for subject in keys]
+    found += [Crossing(home, READERS, "answers", "$SRV.>") for home in (SERVICES, NODES)]
+    found.append(Crossing(SERVICES, READERS, "stream", EVENT_SUBJECTS))
+    for stream in (buckets.EVENTS, buckets.DEAD):
+        found += [_api(READERS, f"STREAM.{verb}.{stream}") for verb in ("INFO", "MSG.GET")]
+    events = buckets.EVENTS
+    found += [_api(READERS, f"CONSUMER.{verb}.{events}.>") for verb in ("CREATE", "INFO", "DELETE", "DURABLE.CREATE")]
+    found += [_api(READERS, f"CONSUMER.{verb}.{events}") for verb in ("NAMES", "LIST")]
+    found.append(_api(READERS, f"CONSUMER.MSG.NEXT.{events}.>", "answers"))
+    found.append(Crossing(SERVICES, READERS, "service", f"$JS.ACK.{events}.>"))
+    return list(dict.fromkeys(found))
+
+
+def _api(target: str, name: str, kind: str = "service") -> Crossing:
+    """A request of the API, under the name of the domain: every account has `$JS.API` for streams of its own."""
+    return Crossing(SERVICES, target, kind, f"$JS.API.{name}", f"$JS.{DOMAIN}.API.{name}")
 
 
 def _following(bucket: str) -> list[str]:
@@ -144,23 +216,38 @@ def fronts(service: str, place: str) -> list[str]:
 
 def render() -> str:
     """The file."""
-    users = [*((name, rights_of(name)) for name in PARTS), (READER, reader_rights())]
     lines = [
         "# Generated by tools/nats_permissions.py; do not edit: run `make contracts` after a change of the topology or",
         "# of the catalogue.",
-        "authorization {",
-        "  users: [",
+        "accounts {",
     ]
-    for name, rights in users:
-        lines += [
-            f'    {{ user: "{name}", password: ${password_variable(name)}, permissions: {{',
-            f"      publish: {{ allow: [{_listed(rights.publish)}] }}",
-            f"      subscribe: {{ allow: [{_listed(rights.subscribe)}] }}",
-        ]
-        if rights.answers:
-            lines.append('      allow_responses: { max: 1, expires: "1m" }')
-        lines.append("    } }")
-    return "\n".join([*lines, "  ]", "}", ""])
+    users = {
+        SERVICES: [name for name, part in PARTS.items() if not part.on_nodes],
+        NODES: [name for name, part in PARTS.items() if part.on_nodes],
+        READERS: [READER],
+    }
+    for account, names in users.items():
+        lines.append(f"  {account} {{")
+        if account == SERVICES:
+            lines.append("    jetstream: enabled")
+        lines.append("    users: [")
+        for name in names:
+            rights = reader_rights() if name == READER else rights_of(name)
+            lines += [
+                f'      {{ user: "{name}", password: ${password_variable(name)}, permissions: {{',
+                f"        publish: {{ allow: [{_listed(rights.publish)}] }}",
+                f"        subscribe: {{ allow: [{_listed(rights.subscribe)}] }}",
+                "      } }",
+            ]
+        lines.append("    ]")
+        lines += _block("exports", [each.exported() for each in crossings() if each.source == account])
+        lines += _block("imports", [each.imported() for each in crossings() if each.target == account])
+        lines.append("  }")
+    return "\n".join([*lines, "}", ""])
+
+
+def _block(name: str, entries: list[str]) -> list[str]:
+    return [f"    {name}: [", *(f"      {entry}" for entry in entries), "    ]"] if entries else []
 
 
 def password_variable(user: str) -> str:
@@ -169,7 +256,7 @@ def password_variable(user: str) -> str:
 
 
 def _listed(subjects: list[str]) -> str:
-    return "\n" + "".join(f'        "{subject}"\n' for subject in subjects) + "      "
+    return "\n" + "".join(f'          "{subject}"\n' for subject in subjects) + "        "
 
 
 def main(arguments: list[str]) -> int:

@@ -31,7 +31,7 @@ async def main(url: str, ca_file: str, password_file: str) -> None:
         reconnect_time_wait=0.5,
         error_cb=_quiet,
     )
-    stream = bus.jetstream()
+    stream = bus.jetstream(domain="berth")
     config = ConsumerConfig(
         durable_name="real-node",
         filter_subject="berth.v1.evt.placement.>",

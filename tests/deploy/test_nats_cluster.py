@@ -222,7 +222,7 @@ async def test_a_program_outside_follows_placements(cluster: NatsCluster, connec
     subject = subjects.event_subject("placement", "bound", "ns", "pod")
     await writer.events().publish(subject, b"{}", id="one", type="placement.bound.v1")
     await eventually(lambda: heard == [subject])
-    kept = await reader.jetstream().get_msg(buckets.EVENTS, 1)
+    kept = await reader.jetstream(domain="berth").get_msg(buckets.EVENTS, 1)
     assert kept.subject == subject
     await reader.close()
 

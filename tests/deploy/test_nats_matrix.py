@@ -26,6 +26,9 @@ from berth.testing.views import eventually
 PASSWORD = "pw"
 USERS = sorted(tool("nats_passwords").users())
 SERVICES = [user for user in USERS if user != "reader"]
+AGENT = "node-qos-enforcer"
+API, API_ACROSS = "$JS.API", "$JS.berth.API"
+"""What the API of the streams is called in the account of the services, and in the others."""
 BUCKETS = sorted({channel.place for channel in CHANNELS if channel.place.startswith("berth_")} | {buckets.LEASE})
 LEDGER_WRITERS = {"placement-solver", "cluster-writer"}
 """Both write any key of the ledger: a solver decides, the writer raises the epoch and clears what a lost one left."""
@@ -36,10 +39,10 @@ READERS = {
     buckets.INVENTORY: {"device-inventory", "placement-solver"},
     buckets.QUOTA: {"quota-manager", "placement-solver"},
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
-    buckets.SLO: {"slo-manager", "node-qos-enforcer"},
-    buckets.METRICS: {"node-qos-enforcer"},
+    buckets.SLO: {"slo-manager", AGENT},
+    buckets.METRICS: {AGENT},
     buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor"},
-    buckets.LEASE: set(SERVICES) - {"cluster-writer", "node-qos-enforcer"},
+    buckets.LEASE: set(SERVICES) - {"cluster-writer", AGENT},
 }
 """Who may read a key of a bucket. cluster-writer's Lease is Kubernetes' own; node agents have no replicas. The auditor
 takes nobody's word for the cluster.
@@ -81,10 +84,13 @@ def probes() -> Iterator[Probe]:
         yield Probe(
             f"$KV.{bucket}.unheard-of", frozenset(LEDGER_WRITERS if bucket == buckets.LEDGER else owners(bucket))
         )
-        yield Probe(f"$JS.API.STREAM.MSG.GET.KV_{bucket}", frozenset(READERS[bucket]))
+        yield Probe(f"{API}.STREAM.MSG.GET.KV_{bucket}", frozenset(READERS[bucket] - {AGENT}))
+        yield Probe(f"{API_ACROSS}.STREAM.MSG.GET.KV_{bucket}", frozenset(READERS[bucket] & {AGENT}))
     for item in TOPOLOGY:
         for verb in DESTRUCTIVE:
-            yield Probe(f"$JS.API.{verb.format(item.stream)}", frozenset())
+            yield from (Probe(f"{api}.{verb.format(item.stream)}", frozenset()) for api in (API, API_ACROSS))
+        if item.stream != buckets.EVENTS:
+            yield Probe(f"{API_ACROSS}.CONSUMER.CREATE.{item.stream}.x", frozenset())
     for subject in (
         *(
             "$JS.API.ACCOUNT.PURGE.x",
@@ -99,12 +105,14 @@ def probes() -> Iterator[Probe]:
         yield Probe(subject, frozenset())
     yield Probe(f"$JS.API.CONSUMER.MSG.NEXT.{buckets.COMMANDS}.cluster-writer", frozenset({"cluster-writer"}))
     yield Probe(f"$JS.ACK.{buckets.COMMANDS}.cluster-writer.1.1.1.1.0", frozenset({"cluster-writer"}))
-    yield Probe(f"$JS.API.STREAM.MSG.GET.{buckets.EVENTS}", frozenset({"reader"}))
+    yield Probe(f"{API}.STREAM.MSG.GET.{buckets.EVENTS}", frozenset())
+    yield Probe(f"{API_ACROSS}.STREAM.MSG.GET.{buckets.EVENTS}", frozenset({"reader"}))
+    yield Probe("_R_.x", frozenset(SERVICES))
 
 
 def owners(bucket: str) -> set[str]:
     """Who may write keys of a bucket that the contract does not know: its owner, unless it is kept to its own keys."""
-    return {c.writer for c in CHANNELS if c.place == bucket} - {"node-qos-enforcer"}
+    return {c.writer for c in CHANNELS if c.place == bucket} - {AGENT}
 
 
 PROBES = list(probes())

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import nats
 import pytest
+from nats.js.api import AckPolicy, ConsumerConfig
 from tests.deploy.manifests import ROOT, tool, users_conf
 
 from berth.bus import Bus, BusSettings, Write
@@ -43,7 +45,8 @@ def server() -> Iterator[NatsServer]:
 async def as_user(server: NatsServer, user: str, tmp_path: Path, service: str = "") -> AsyncIterator[Bus]:
     password = tmp_path / "password"
     password.write_text(PASSWORD + "\n")
-    settings = BusSettings(url=server.url, user=user, password_file=str(password))
+    domain = TOOL.DOMAIN if user == TOOL.READER or TOOL.PARTS[user].on_nodes else ""
+    settings = BusSettings(url=server.url, user=user, password_file=str(password), domain=domain)
     async with asyncio.timeout(20):
         bus = await Bus.connect(settings, service=service or user)
     try:
@@ -81,7 +84,8 @@ def test_the_table_says_what_the_code_does(service: str) -> None:
     values = {name: value for name, value in vars(buckets).items() if name.isupper()}
     named = {values[name] for name in re.findall(r"buckets\.([A-Z]+)\b", text)}
     leases = {buckets.LEASE} if part.leases else set()
-    assert named <= {*part.follows, *part.owns, *leases, *((buckets.EVENTS,) if part.reads_events else ())}
+    streams = {*((buckets.COMMANDS,) if part.consumes else ()), *((buckets.EVENTS,) if part.reads_events else ())}
+    assert named <= {*part.follows, *part.owns, *leases, *streams}
     sent = {".".join(words) for words in re.findall(r'command_subject\(\s*"([a-z]+)"(?:, "([a-z]+)")?', text)}
     granted = {front.removesuffix(".>").removeprefix(f"{subjects.PREFIX}.cmd.") for front in commands_of(service)}
     assert {each.rstrip(".") for each in sent} == granted
@@ -178,6 +182,29 @@ async def test_a_reader_asks_and_listens(server: NatsServer, tmp_path: Path, top
             await asyncio.sleep(0.01)
 
 
+async def test_a_reader_keeps_its_place_among_the_events(server: NatsServer, topology: None, tmp_path: Path) -> None:
+    """A durable consumer of its own, from another account: made, read from, acknowledged, read on."""
+    async with as_user(server, "placement-solver", tmp_path) as solver, asyncio.timeout(20):
+        for name in ("one", "two", "three"):
+            subject = subjects.event_subject("placement", "decided", name)
+            await solver.events().publish(subject, b"{}", id=f"kept-{name}", type="t")
+        await solver.events().drain()
+    reader = await nats.connect(server.url, user="reader", password=PASSWORD)
+    js = reader.jetstream(domain=TOOL.DOMAIN)
+    assert (await js.stream_info(buckets.EVENTS)).state.messages
+    config = ConsumerConfig(durable_name="mine", ack_policy=AckPolicy.EXPLICIT, ack_wait=60)
+    await js.add_consumer(buckets.EVENTS, config)
+    first = await js.pull_subscribe_bind("mine", buckets.EVENTS)
+    (message,) = await first.fetch(1, timeout=5)
+    sequence = message.metadata.sequence.stream
+    await message.ack_sync(timeout=5)
+    again = await js.pull_subscribe_bind("mine", buckets.EVENTS)
+    found = await again.fetch(2, timeout=5)
+    assert [each.metadata.sequence.stream for each in found] == [sequence + 1, sequence + 2]
+    await js.delete_consumer(buckets.EVENTS, "mine")
+    await reader.close()
+
+
 @pytest.mark.parametrize(
     ("user", "subject"),
     [
@@ -186,6 +213,7 @@ async def test_a_reader_asks_and_listens(server: NatsServer, tmp_path: Path, top
         ("device-inventory", "berth.v1.cmd.evict.pods.ns.pod"),
         ("node-qos-enforcer", "$KV.berth_metrics.other.n1"),
         ("node-qos-enforcer", "berth.v1.evt.placement.bound.ns.pod"),
+        ("node-qos-enforcer", "$JS.berth.API.CONSUMER.CREATE.KV_berth_state.mine"),
         ("placement-solver", "$JS.API.STREAM.DELETE.KV_berth_ledger"),
         ("cluster-watcher", "$JS.API.STREAM.PURGE.KV_berth_state"),
         ("reader", "berth.v1.cmd.evict.pods.ns.pod"),

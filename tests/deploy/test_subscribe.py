@@ -38,7 +38,7 @@ async def test_the_sample_prints_what_was_placed(tmp_path: Path) -> None:
         await events.publish(subject, encode(bound), id="one", type="placement.bound.v1")
         reader = server.url.replace("nats://", f"nats://reader:{PASSWORD}@")
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(tmp_path / "sample.py"), reader, stdout=asyncio.subprocess.PIPE
+            sys.executable, str(tmp_path / "sample.py"), reader, "berth", stdout=asyncio.subprocess.PIPE
         )
         try:
             assert process.stdout is not None

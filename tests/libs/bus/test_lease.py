@@ -86,17 +86,49 @@ async def test_a_short_outage_costs_no_lease(bus: Bus, nats_server: NatsServer, 
     assert changes == [True]
 
 
+OTHER = b'{"holder":"z","incarnation":"other"}'
+
+
 async def test_a_lease_taken_by_force_is_lost_at_the_next_renewal(bus: Bus, spawn) -> None:
     lease = bus.lease("watcher", "a", ttl_s=1)
     spawn(lease.run())
     await eventually(lambda: lease.active)
-    await bus._link.request(f"$KV.{LEASE}.watcher", b'{"holder":"z"}', timeout_s=5)
+    await bus._link.request(f"$KV.{LEASE}.watcher", OTHER, timeout_s=5, headers={"Nats-TTL": "3s"})
     await eventually(lambda: not lease.active, deadline_s=2)
-    # Not of this kind's making, and without a time to live: it stays until somebody deletes it.
     await asyncio.sleep(1.2)
     assert not lease.active
     await bus._link.request(f"$KV.{LEASE}.watcher", b"", timeout_s=5, headers={"KV-Operation": "DEL"})
     await eventually(lambda: lease.active, deadline_s=5)
+
+
+@pytest.mark.parametrize(
+    ("value", "headers"),
+    [
+        (b"", {"Nats-TTL": "1h"}),
+        (b"garbage", {"Nats-TTL": "1h"}),
+        (b'{"holder": "z"}', {"Nats-TTL": "1h"}),
+        (b'{"type":"io.nats.jetstream.api.v1.stream_info_response"}', {}),
+        (OTHER, {}),
+        (OTHER, {"Nats-TTL": "never"}),
+        (OTHER, {"Nats-TTL": "1h"}),
+    ],
+    ids=["empty", "garbage", "half", "answer", "without time to live", "never", "overdue"],
+)
+async def test_what_no_holder_keeps_alive_is_taken_over(
+    value: bytes, headers: dict[str, str], bus: Bus, connect, spawn
+) -> None:
+    """Written over a lease that is held, and over one that is free: neither is lost for good."""
+    held = bus.lease("watcher", "a", ttl_s=1)
+    spawn(held.run())
+    await eventually(lambda: held.active)
+    for name in ("watcher", "free"):
+        stored = await bus._link.request(f"$KV.{LEASE}.{name}", value, timeout_s=5, headers=headers)
+        assert b"error" not in stored.data
+    late = (await connect("late")).lease("free", "b", ttl_s=1)
+    spawn(late.run())
+    await eventually(lambda: held.active and late.active, deadline_s=12)
+    sequence = held._sequence
+    await eventually(lambda: held._sequence > sequence and held.active)
 
 
 async def test_a_lost_bucket_is_survived(bus: Bus, spawn) -> None:

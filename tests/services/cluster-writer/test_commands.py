@@ -30,6 +30,26 @@ class FakeOutbox:
         self.notes.append(note)
 
 
+NOUNS = {"elasticquotas": "elasticquotas", "reservations": "reservation", "podgroups": "podgroup"}
+
+
+def subject_of(command):
+    """The one that its sender puts it on."""
+    match command:
+        case PatchNode():
+            return subjects.command_subject("patch", "nodes", command.name)
+        case ApplyObject():
+            return subjects.command_subject("apply", "nodeslos", command.name)
+        case PatchObject():
+            plural = command.api.rpartition("/")[2]
+            names = [command.namespace, command.name] if command.namespace else [command.name]
+            return subjects.command_subject("patch", NOUNS.get(plural, plural), *names)
+        case RefusePod():
+            return subjects.command_subject("refuse", "pods", command.namespace, command.name)
+        case EvictPod():
+            return subjects.command_subject("evict", "pods", command.namespace, command.name)
+
+
 class Desk:
     def __init__(self, api):
         self.api, self.outbox = api, FakeOutbox()
@@ -37,7 +57,7 @@ class Desk:
         self.commands = Commands(self.cluster, api, self.outbox, SystemClock())
 
     async def send(self, command):
-        await self.commands.handle(Message(subject="berth.v1.cmd.x", data=encode(command)))
+        await self.commands.handle(Message(subject=subject_of(command), data=encode(command)))
 
     def show(self, name):
         pod = self.api.seen(name)
@@ -188,8 +208,23 @@ async def test_broken_commands(desk, data):
 
 
 async def test_other_kinds_may_not_be_patched(desk):
-    with pytest.raises(InvalidMessage, match="v1/secrets"):
-        await desk.send(PatchObject(api="v1/secrets", name="s", uid="u", status={}))
+    for command in (
+        PatchObject(api="v1/secrets", name="r", uid="u", status={}),
+        PatchObject(api="other/v1/reservations", name="r", uid="u", status={}),
+    ):
+        with pytest.raises(InvalidMessage, match=command.api):
+            await desk.commands.handle(Message(subject="berth.v1.cmd.patch.reservations.r", data=encode(command)))
+
+
+async def test_an_eviction_on_the_subject_of_another_command_is_refused(desk, api):
+    pod = api.pod("a")
+    evicted = []
+    api.on("evict", lambda name: evicted.append(name))
+    eviction = encode(EvictPod(namespace="default", name="a", uid=pod.uid, reason="r"))
+    for subject in ("berth.v1.cmd.apply.nodeslos.a", "berth.v1.cmd.refuse.default.a", "berth.v1.cmd.evict.default.b"):
+        with pytest.raises(InvalidMessage, match=r"^(type|name)"):
+            await desk.commands.handle(Message(subject=subject, data=eviction))
+    assert evicted == []
 
 
 async def test_what_the_api_refuses_for_good_is_broken(desk, api):

@@ -13,6 +13,8 @@ from berth.bus.clock import SystemClock
 from berth.bus.consumer import BACKOFF_S, Consumer
 from berth.bus.ensure import check_version, ensure
 from berth.bus.follower import Follower
+from berth.bus.key_follower import KeyFollower
+from berth.bus.keys import are_exact
 from berth.bus.lease import BusLease
 from berth.bus.ledger import Ledger
 from berth.bus.link import Link
@@ -90,12 +92,15 @@ class Bus:
         """
         await ensure(self._link, TOPOLOGY, self._settings.replicas)
 
-    def follow(self, bucket: str, sink: Sink, *, keys: str | Sequence[str] = ">") -> Follower:
+    def follow(self, bucket: str, sink: Sink, *, keys: str | Sequence[str] = ">") -> Follower | KeyFollower:
         """A follower of a bucket; run its `run()` as a task.
 
         `keys` narrows it by subject patterns; who must know when the view is complete reads all (`>`), or every
-        entry shows a gap.
+        entry shows a gap. Where they are all keys and no pattern, they are read by name, every second.
         """
+        names = [keys] if isinstance(keys, str) else list(keys)
+        if are_exact(names):
+            return KeyFollower(self._link, bucket, sink, keys=names, clock=self._clock, random=self._random)
         return Follower(self._link, bucket, sink, keys=keys, clock=self._clock, random=self._random)
 
     def owned(

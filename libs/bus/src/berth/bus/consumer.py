@@ -158,7 +158,7 @@ class Consumer:
         self._wanted = count
         self._heard = self._clock.monotonic()
         query = {"batch": count, "expires": PULL_S * NANO, "idle_heartbeat": int(HEARTBEAT_S * NANO)}
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
+        subject = f"{self._link.api}.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
         await self._link.publish(subject, msgspec.json.encode(query), reply=inbox)
 
     async def _until_due(self) -> None:

@@ -202,7 +202,7 @@ class Follower:
         if subscription is not None:
             await subscription.unsubscribe()
         if consumer and self._link.connected.is_set() and self._link.generation == self._generation:
-            subject = f"$JS.API.CONSUMER.DELETE.{self.stream}.{consumer}"
+            subject = f"{self._link.api}.CONSUMER.DELETE.{self.stream}.{consumer}"
             with contextlib.suppress(BusError):
                 await self._link.publish(subject, reply=self._link.new_inbox())
 

@@ -69,15 +69,18 @@ _ACK = msgspec.json.Decoder(PubAck)
 def decode_ack(data: bytes) -> PubAck:
     """The answer to a publish; what is not one becomes an error of code 0."""
     try:
-        return _ACK.decode(data)
+        ack = _ACK.decode(data)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         return PubAck(error=PubAck.Problem(description=f"not an acknowledgement: {error}"))
+    if ack.error is None and not ack.stream:
+        return PubAck(error=PubAck.Problem(description="not an acknowledgement: it names no stream"))
+    return ack
 
 
 async def call(link: Link, name: str, body: object = None, *, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
-    """`$JS.API.<name>`. Raises ApiError for a refusal, and what `Link.request` raises."""
+    """A request of the API, by its name. Raises ApiError for a refusal, and what `Link.request` raises."""
     payload = b"" if body is None else msgspec.json.encode(body)
-    msg = await link.request(f"$JS.API.{name}", payload, timeout_s=timeout_s)
+    msg = await link.request(f"{link.api}.{name}", payload, timeout_s=timeout_s)
     try:
         answer = msgspec.json.decode(msg.data)
         problem = answer.get("error")
@@ -94,17 +97,30 @@ async def stream_info(link: Link, stream: str) -> StreamInfo:
 
 
 async def newest(link: Link, bucket: str, key: str) -> Stored | None:
+    """What is stored of a key, from the leader; None: nothing."""
+    raw = await newest_message(link, bucket, key)
+    return None if raw is None else Stored(raw.seq, payload(raw), h.is_deletion(headers(raw)))
+
+
+async def newest_message(link: Link, bucket: str, key: str) -> RawMessage | None:
     """Newest message of a key, from the leader; None: there is none."""
-    raw = await find(link, f"KV_{bucket}", {"last_by_subj": f"$KV.{bucket}.{key}"})
+    subject = f"$KV.{bucket}.{key}"
+    raw = await find(link, f"KV_{bucket}", {"last_by_subj": subject})
     if raw is None:
         return None
-    headers = h.parse(base64.b64decode(raw.hdrs))
-    return Stored(raw.seq, payload(raw), h.is_deletion(headers))
+    if raw.subject != subject:
+        raise ApiError(0, f"an answer about {raw.subject} to a question about {subject}")
+    return raw
 
 
 async def message_at(link: Link, stream: str, sequence: int) -> RawMessage | None:
     """The message with this sequence; None: it is not there any more."""
     return await find(link, stream, {"seq": sequence})
+
+
+def headers(raw: RawMessage) -> dict[str, str]:
+    """The headers that the message was stored with."""
+    return h.parse(base64.b64decode(raw.hdrs))
 
 
 def payload(raw: RawMessage) -> bytes:

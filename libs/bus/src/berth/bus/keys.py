@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from berth.bus.topology import MESSAGE_BYTES_MAX
 
@@ -17,6 +18,11 @@ def check_key(key: str) -> None:
     """Raises ValueError for what is not a key."""
     if len(key) > KEY_BYTES_MAX or not KEY.fullmatch(key):
         raise ValueError(f"not a key: {key[:100]!r}")
+
+
+def are_exact(keys: Iterable[str]) -> bool:
+    """Whether each is a key itself, and none a pattern of keys."""
+    return all(KEY.fullmatch(key) for key in keys)
 
 
 def matches(pattern: str, key: str) -> bool:

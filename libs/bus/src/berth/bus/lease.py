@@ -5,14 +5,15 @@ that time. The holder stops being active by its own clock before the key can exp
 refused. The lease decides only who tries: what guards the data are the conditional writes of the owner's bucket.
 
 A key that expired leaves nothing behind in this bucket (no limit markers), so a free lease is one without a message,
-or with the deletion marker that its holder wrote when it left.
+or with the deletion marker that its holder wrote when it left. What no holder would have written is taken over, too: a
+value that cannot be read, one without a time to live, and one that nobody has renewed for several times as long.
 """
 
 from __future__ import annotations
 
 import logging
 import random as randomness
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -30,6 +31,8 @@ RENEWALS = 3
 SAFETY = 0.8
 """Share of the time to live after which an unrenewed holder stops by itself."""
 RELEASE_TTL_S = 1
+OVERDUE = 3
+"""Times to live (our own) for which a lease may stand without a renewal; its holder renews it that often within one."""
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +72,7 @@ class BusLease:
         self._random = random
         self._on_change = on_change
         self._sequence = 0
+        self._seen = (0, 0.0)  # the sequence of somebody else's last renewal, and when it was first read (monotonic)
         self._until = 0.0  # monotonic: active no longer than this
 
     @property
@@ -132,12 +136,34 @@ class BusLease:
 
     async def _free(self) -> bool:
         """Whether nobody else holds the lease, and then the sequence to expect."""
-        stored = await jetstream.newest(self._link, self._bucket, self.name)
-        self._sequence = 0 if stored is None else stored.sequence
-        if stored is None or stored.deleted or stored.value == self._value:
+        stored = await jetstream.newest_message(self._link, self._bucket, self.name)
+        self._sequence = 0 if stored is None else stored.seq
+        if stored is None:
+            return True
+        headers, value = jetstream.headers(stored), jetstream.payload(stored)
+        if h.is_deletion(headers) or value == self._value:
+            return True
+        problem = self._problem(stored.seq, value, headers)
+        if problem:
+            log.warning("lease %s is taken over: %s", self.name, problem)
             return True
         self._sequence = 0  # what comes after the holder's last renewal is an expired key
         return False
+
+    def _problem(self, sequence: int, value: bytes, headers: Mapping[str, str]) -> str:
+        """Why this is nobody's lease, or nobody's any more; empty: it is somebody's."""
+        try:
+            msgspec.json.decode(value, type=Holding)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            return f"what it holds cannot be read: {error}"
+        if h.TTL not in headers:
+            return "it was written without a time to live"
+        now = self._clock.monotonic()
+        if sequence != self._seen[0]:
+            self._seen = (sequence, now)
+        if now - self._seen[1] > OVERDUE * self._ttl_s:
+            return f"it has not been renewed for {now - self._seen[1]:.0f} s"
+        return ""
 
     async def _release(self) -> None:
         """Leave a deletion marker for a moment, so that a stand-by need not wait for the expiry."""

@@ -47,6 +47,7 @@ class Link:
         self.generation = 0
         self.connected = asyncio.Event()
         self.inbox_prefix = f"_INBOX_{service}"
+        self.api = settings.api
         self._random = random
         self._client: BusClient | None = None
         self._closed = False

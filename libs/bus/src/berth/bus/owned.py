@@ -34,6 +34,8 @@ from berth.bus import jetstream
 from berth.bus.errors import BusError, describe
 from berth.bus.follower import Follower
 from berth.bus.jetstream import WRONG_SEQUENCE, PubAck
+from berth.bus.key_follower import KeyFollower
+from berth.bus.keys import are_exact
 from berth.bus.link import Link
 from berth.bus.owned_book import OwnedBook
 from berth.bus.owned_doubts import Doubts
@@ -75,10 +77,15 @@ class OwnedBucket(OwnedBook):
         self._era = 0
         self._number = 0
         self._flying = 0  # writes of this era without an outcome
-        self._is_whole = keys == ">"
         self._chain: int | None = None  # the stream's last sequence once all of them are stored; None: ask
         self._lost_pending = False
-        self._follower = Follower(link, bucket, _View(self), keys=keys, clock=clock, random=random)
+        self._follower: Follower | KeyFollower
+        self._whole: Follower | None = None  # the same, of an owner of the whole bucket
+        if are_exact([keys]):
+            self._follower = KeyFollower(link, bucket, _View(self), keys=[keys], clock=clock, random=random)
+        else:
+            self._follower = follower = Follower(link, bucket, _View(self), keys=keys, clock=clock, random=random)
+            self._whole = follower if keys == ">" else None
         self._link = link
         self._window = AckWindow[Flight](link, size=window, acknowledged=self._acknowledged, lost=self._doubt)
         self._doubts = Doubts(link, bucket, clock=clock, readable=self._readable, decide=self._decide)
@@ -152,22 +159,22 @@ class OwnedBucket(OwnedBook):
                 await self._change()
             elif not (self._again or self._queue):
                 self._wake.clear()
-            elif self._is_whole and self._chain is None:
-                await (self._change() if self._flying else self._take_up())
+            elif self._whole is not None and self._chain is None:
+                await (self._change() if self._flying else self._take_up(self._whole))
             elif self._complete.is_set() and self._follower.attached.is_set():
                 await self._send((self._again or self._queue).popleft())
 
-    async def _take_up(self) -> None:
+    async def _take_up(self, follower: Follower) -> None:
         """Nothing is in flight: go on behind what the stream holds, with what was sent before in its order."""
         try:
-            info = await jetstream.stream_info(self._link, self._follower.stream)
+            info = await jetstream.stream_info(self._link, follower.stream)
         except BusError as error:
             log.debug("cannot write %s yet: %s", self.bucket, describe(error))
             await self._clock.sleep(TAKE_UP_PAUSE_S)
             return
-        if not self._follower.is_of(info):
+        if not follower.is_of(info):
             # Deleted and made again, or set back, and nobody has told us: to go on would fill it from the middle.
-            self._follower.begin_again("the stream is not the one that was read")
+            follower.begin_again("the stream is not the one that was read")
             return
         if not self._doubts:
             self._again = deque(sorted(self._again, key=lambda key: self._keys[key].number))

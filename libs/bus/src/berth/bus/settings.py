@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 import msgspec
 
 SCHEMES = ("nats", "tls", "ws", "wss")
+DOMAIN = re.compile(r"[-_A-Za-z0-9]+")
 
 
 class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,7 +17,7 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
     `url`: one server or several, separated by commas. `replicas`: copies of every stream, 1 or 3; asynchronous
     persistence exists with 1 only. `reconnect_max_s`: longest pause between two attempts to connect. `read_pause_s`:
     how long the connection is left alone after each read that leaves nothing behind, so that a reader in no hurry wakes
-    up once for many messages.
+    up once for many messages. `domain`: the JetStream domain, where its API is another one's than of this account.
     """
 
     url: str = "nats://127.0.0.1:4222"
@@ -28,6 +30,7 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout_s: float = 2.0
     reconnect_max_s: float = 1.0
     read_pause_s: float = 0.0
+    domain: str = ""
 
     def __post_init__(self) -> None:
         if self.replicas not in (1, 3, 5):
@@ -36,6 +39,13 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("url: empty")
         for url in self.urls:
             _check_url(url)
+        if self.domain and not DOMAIN.fullmatch(self.domain):
+            raise ValueError(f"domain: {self.domain[:200]!r} is not one word of letters, digits, - and _")
+
+    @property
+    def api(self) -> str:
+        """What the subjects of the JetStream API begin with."""
+        return f"$JS.{self.domain}.API" if self.domain else "$JS.API"
 
     @property
     def urls(self) -> list[str]:

@@ -47,7 +47,7 @@ class Bucket(NamedTuple):
         config = _stream(self.stream, [f"$KV.{self.name}.>"], self.bytes_max, replicas) | {
             "max_msgs_per_subject": 1,
             "discard": "new",
-            "allow_rollup_hdrs": True,
+            "allow_rollup_hdrs": False,  # a roll-up header removes every other key: whoever may write one could
             "deny_delete": True,
             "allow_msg_ttl": True,
         }

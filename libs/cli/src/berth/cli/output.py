@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any
 
 from rich.console import Console
@@ -27,6 +30,37 @@ def width() -> int:
     if not sys.stdout.isatty():
         return PIPED_WIDTH
     return max(40, min(WIDTH_MAX, shutil.get_terminal_size((WIDTH_MAX, 24)).columns))
+
+
+@contextmanager
+def notice_unread(hook: Callable[[], object]) -> Iterator[None]:
+    """Call the hook when nobody reads our output any more (`berth watch | head`), also while there is nothing to print.
+
+    Only a pipe can tell: the system reports its closed end to whoever waits for input there, and no input ever comes.
+    """
+    loop, output = asyncio.get_running_loop(), _pipe()
+    if output is None:
+        yield
+        return
+
+    def closed() -> None:
+        loop.remove_reader(output)
+        hook()
+
+    loop.add_reader(output, closed)
+    try:
+        yield
+    finally:
+        loop.remove_reader(output)
+
+
+def _pipe() -> int | None:
+    """The pipe that our output goes to, if it is one."""
+    try:
+        output = sys.stdout.fileno()
+        return output if stat.S_ISFIFO(os.fstat(output).st_mode) else None
+    except OSError:  # no file at all
+        return None
 
 
 def painted(text: str, colour: str) -> str:

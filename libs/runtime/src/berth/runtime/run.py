@@ -274,6 +274,7 @@ def bus_settings(settings: ServiceSettings, *, name: str = "") -> BusSettings:
             name=name or settings.instance_or_default(),
             replicas=settings.nats_replicas,
             read_pause_s=settings.nats_read_pause_s,
+            domain=settings.nats_domain,
         )
     except ValueError as error:
         field, _, reason = str(error).partition(": ")

@@ -39,6 +39,9 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     nats_password_file: Annotated[str, Meta(description="file that holds the password of the NATS user")] = ""
     nats_creds_file: Annotated[str, Meta(description="NATS credentials file (JWT and nkey seed)")] = ""
     nats_ca_file: Annotated[str, Meta(description="CA certificates that the NATS servers are checked against")] = ""
+    nats_domain: Annotated[
+        str, Meta(description="JetStream domain, for a user whose account is not that of the streams")
+    ] = ""
     nats_replicas: Annotated[Literal[1, 3, 5], Meta(description="copies of every stream")] = 1
     nats_read_pause_s: Annotated[
         float, Meta(ge=0, le=1, description="pause after each read from the bus, to wake up less often under load")

@@ -18,6 +18,7 @@ from berth.bus.errors import RetryLater
 from berth.bus.port import Message
 from berth.cluster_writer import metrics
 from berth.cluster_writer.cluster_view import ClusterView
+from berth.cluster_writer.core import addresses
 from berth.cluster_writer.outbox import Note, Outbox
 from berth.contracts import kube, names
 from berth.contracts.codec import decode
@@ -81,6 +82,7 @@ class Commands:
         command = decode(message.data, cast(Any, Command))
         kind = type(command).__name__
         try:
+            addresses.check(message.subject, command)
             outcome = await self._handlers[type(command)](command)
         except RetryLaterError:
             metrics.COMMANDS.labels(kind, "later").inc()

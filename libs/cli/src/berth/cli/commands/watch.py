@@ -11,7 +11,7 @@ from berth.cli.bus_options import BusOptions
 from berth.cli.connect import connected
 from berth.cli.errors import CliError
 from berth.cli.lines import event_line, stamped
-from berth.cli.output import columns, fitted, is_live
+from berth.cli.output import columns, fitted, is_live, notice_unread
 from berth.contracts.buckets import EVENTS as EVENT_STREAM
 from berth.contracts.catalogue import CHANNELS
 from berth.contracts.subjects import PREFIX
@@ -62,6 +62,10 @@ async def watch(pattern: str, *, bus: BusOptions, as_json: bool) -> int:
     subject = subject_of(pattern)
     gone = asyncio.get_running_loop().create_future()
 
+    def unread() -> None:
+        if not gone.done():
+            gone.set_result(None)
+
     async def show(message: Message) -> None:
         if gone.done():
             return
@@ -77,5 +81,6 @@ async def watch(pattern: str, *, bus: BusOptions, as_json: bool) -> int:
     async with connected(bus) as link:
         await link.subscribe(subject, show)
         print(f"listening on {subject}", file=sys.stderr)
-        await gone
+        with notice_unread(unread):
+            await gone
     return 0

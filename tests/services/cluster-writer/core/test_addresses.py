@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from berth.cluster_writer.core.addresses import KINDS, PATTERNS, check
+from berth.contracts import subjects
+from berth.contracts.command import ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.errors import InvalidMessage
+
+EVICTION = EvictPod(namespace="a", name="p", uid="u", reason="r")
+QUOTA = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/elasticquotas", namespace="a", name="q.x", uid="u")
+RESERVED = PatchObject(api="scheduling.koordinator.sh/v1alpha1/reservations", name="r", uid="u")
+GANG = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/podgroups", namespace="a", name="g", uid="u")
+STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
+NODE = PatchNode(name="n.1", uid="u")
+REFUSAL = RefusePod(namespace="a", name="p", uid="u", message="m")
+OWN = {
+    subjects.command_subject("evict", "pods", "a", "p"): EVICTION,
+    subjects.command_subject("patch", "elasticquotas", "a", "q.x"): QUOTA,
+    subjects.command_subject("patch", "reservations", "r"): RESERVED,
+    subjects.command_subject("patch", "podgroups", "a", "g"): GANG,
+    subjects.command_subject("apply", "nodeslos", "n.1"): STRATEGY,
+    subjects.command_subject("patch", "nodes", "n.1"): NODE,
+    subjects.command_subject("refuse", "pods", "a", "p"): REFUSAL,
+}
+
+
+def test_every_command_has_a_subject_of_its_own() -> None:
+    assert len(OWN) == len(PATTERNS)
+    assert set(KINDS) <= set(PATTERNS)
+
+
+@pytest.mark.parametrize("subject", OWN)
+def test_a_command_is_taken_on_its_own_subject_alone(subject: str) -> None:
+    for own, command in OWN.items():
+        if own == subject:
+            check(subject, command)
+        else:
+            with pytest.raises(InvalidMessage):
+                check(subject, command)
+
+
+@pytest.mark.parametrize(
+    ("subject", "command", "field"),
+    [
+        ("berth.v1.cmd.apply.nodeslos.n", EVICTION, "type"),
+        ("berth.v1.cmd.evict.a.other", EVICTION, "name"),
+        ("berth.v1.cmd.evict.other.p", EVICTION, "namespace"),
+        ("berth.v1.cmd.patch.elasticquotas.a.r", PatchObject(api=GANG.api, namespace="a", name="r", uid="u"), "api"),
+        ("berth.v1.cmd.evict.a", EVICTION, "subject"),
+        ("berth.v1.cmd.evict.a.p.q", EVICTION, "subject"),
+        ("berth.v1.cmd.evict.a.p%", EVICTION, "subject"),
+        ("berth.v1.evt.evict.a.p", EVICTION, "subject"),
+        ("evict.a.p", EVICTION, "subject"),
+        ("", EVICTION, "subject"),
+    ],
+)
+def test_what_does_not_belong_together_is_named(subject: str, command: EvictPod | PatchObject, field: str) -> None:
+    with pytest.raises(InvalidMessage) as refused:
+        check(subject, command)
+    assert refused.value.field == field
