@@ -105,7 +105,7 @@ def probes() -> Iterator[Probe]:
         yield Probe(subject, frozenset())
     yield Probe(f"$JS.API.CONSUMER.MSG.NEXT.{buckets.COMMANDS}.cluster-writer", frozenset({"cluster-writer"}))
     yield Probe(f"$JS.ACK.{buckets.COMMANDS}.cluster-writer.1.1.1.1.0", frozenset({"cluster-writer"}))
-    yield Probe(f"{API}.STREAM.MSG.GET.{buckets.EVENTS}", frozenset())
+    yield Probe(f"{API}.STREAM.MSG.GET.{buckets.EVENTS}", frozenset({"cluster-writer"}))
     yield Probe(f"{API_ACROSS}.STREAM.MSG.GET.{buckets.EVENTS}", frozenset({"reader"}))
     yield Probe("_R_.x", frozenset(SERVICES))
 

@@ -66,7 +66,7 @@ async def test_a_deletion_marker_travels_in_a_batch(bus: Bus, spawn) -> None:
     assert await ledger.commit([Write("a", None, 1), Write("b", b"1", 0)]) == Committed(3)
     assert await ledger.read("a") == Stored(2, b"", True)
     await eventually(lambda: view.values == {"b": b"1"})
-    raw = await jetstream._message(bus._link, "KV_berth_ledger", {"seq": 2})
+    raw = await jetstream.find(bus._link, "KV_berth_ledger", {"seq": 2})
     assert raw is not None
     assert raw.hdrs
     # The marker has a sequence: 0 is not what the next write expects.

@@ -30,9 +30,6 @@ class FakeOutbox:
         self.notes.append(note)
 
 
-NOUNS = {"elasticquotas": "elasticquotas", "reservations": "reservation", "podgroups": "podgroup"}
-
-
 def subject_of(command):
     """The one that its sender puts it on."""
     match command:
@@ -43,7 +40,7 @@ def subject_of(command):
         case PatchObject():
             plural = command.api.rpartition("/")[2]
             names = [command.namespace, command.name] if command.namespace else [command.name]
-            return subjects.command_subject("patch", NOUNS.get(plural, plural), *names)
+            return subjects.command_subject("patch", plural, *names)
         case RefusePod():
             return subjects.command_subject("refuse", "pods", command.namespace, command.name)
         case EvictPod():
@@ -221,7 +218,8 @@ async def test_an_eviction_on_the_subject_of_another_command_is_refused(desk, ap
     evicted = []
     api.on("evict", lambda name: evicted.append(name))
     eviction = encode(EvictPod(namespace="default", name="a", uid=pod.uid, reason="r"))
-    for subject in ("berth.v1.cmd.apply.nodeslos.a", "berth.v1.cmd.refuse.default.a", "berth.v1.cmd.evict.default.b"):
+    for tail in ("apply.nodeslos.a", "refuse.pods.default.a", "evict.pods.default.b"):
+        subject = f"berth.v1.cmd.{tail}"
         with pytest.raises(InvalidMessage, match=r"^(type|name)"):
             await desk.commands.handle(Message(subject=subject, data=eviction))
     assert evicted == []

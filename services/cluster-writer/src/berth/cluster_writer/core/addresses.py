@@ -6,8 +6,6 @@ for another kind of object or about another object than its subject names is som
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from berth.contracts import buckets
 from berth.contracts.catalogue import CHANNELS
 from berth.contracts.command import ApplyObject, Command, PatchObject
@@ -15,13 +13,6 @@ from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import PREFIX, unescape
 
 FRONT = f"{PREFIX}.cmd."
-KINDS: Mapping[str, str] = {
-    "patch.elasticquotas": "elasticquotas",
-    "patch.reservation": "reservations",
-    "patch.podgroup": "podgroups",
-    "apply.nodeslos": "nodeslos",
-}
-"""What a subject begins with behind its front, and the plural of the only kind that it may be about."""
 
 
 def _patterns() -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -49,7 +40,7 @@ def check(subject: str, command: Command) -> None:
             raise InvalidMessage(field, f"{getattr(command, field)!r} is not what the subject names: {value!r}")
     if isinstance(command, PatchObject | ApplyObject):
         kind = command.api.rpartition("/")[2]
-        if kind != KINDS.get(words):
+        if kind != words.rpartition(".")[2]:
             raise InvalidMessage("api", f"{command.api!r} does not belong on {FRONT}{words}")
 
 
