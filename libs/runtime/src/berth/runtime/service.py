@@ -233,35 +233,50 @@ class Manager(Replica[S], Generic[S, R]):
                 await self.context.clock.sleep(self._rest * busy_s - self._window_s)
 
     async def _batch(self, names: list[str]) -> float:
-        """Decide about each name and carry it out; the seconds that the decisions took."""
+        """Decide about each name and carry it out; the seconds that the decisions took.
+
+        No write waits for a command, except those that are the record of one. What an interruption leaves undone does
+        not pass for written, so that it is decided again.
+        """
         busy_s = 0.0
+        commands: list[tuple[str, Command]] = []
         for name in names:
             if not self.reconciler.is_ready:
                 break  # a bucket began anew while a command waited for its place
             at = self.moment()
             outcome = self.reconciler.reconcile(name, at)
             busy_s += self.context.clock.monotonic() - at.monotonic
-            await self._carry_out(name, outcome)
+            for event in outcome.events:
+                self.announce(event)
+            if outcome.commands_first:
+                await self._record(name, outcome)
+            else:
+                self._publish(outcome.writes)
+                commands += [(name, command) for command in outcome.commands]
         if self._deciding is not None:
             self._deciding.observe(busy_s)
+        for name, command in commands:
+            await self._command(name, command)
         return busy_s
 
-    async def _carry_out(self, name: str, outcome: Outcome) -> None:
-        """What an interruption leaves undone does not pass for written, so that it is decided again."""
-        if not outcome.commands_first:
-            self._publish(outcome.writes)
-        for event in outcome.events:
-            self.announce(event)
+    async def _record(self, name: str, outcome: Outcome) -> None:
+        """Send the commands, then write that they were sent."""
         shown = [self.output.view.get(write.key) for write in outcome.writes]
-        try:
-            for command in outcome.commands:
-                if await self.send(command):
-                    self._commands.inc()
-        except (Broken, ValueError) as error:
-            self.context.log.error("command cannot be sent", name=name[:_TEXT_MAX], error=str(error))
-            return
-        if outcome.commands_first and shown == [self.output.view.get(write.key) for write in outcome.writes]:
+        for command in outcome.commands:
+            if not await self._command(name, command):
+                return
+        if shown == [self.output.view.get(write.key) for write in outcome.writes]:
             self._publish(outcome.writes)  # else the bucket showed something else meanwhile, and the name is marked
+
+    async def _command(self, name: str, command: Command) -> bool:
+        try:
+            sent = await self.send(command)
+        except (Broken, ValueError) as error:  # a name or a message too large for the bus
+            self.context.log.error("command cannot be sent", name=name[:_TEXT_MAX], error=str(error))
+            return False
+        if sent:
+            self._commands.inc()
+        return sent
 
     def _publish(self, writes: Sequence[Write]) -> None:
         for write in writes:
