@@ -84,11 +84,13 @@ class Replica(ABC, Generic[S]):
     async def run(self) -> None:
         """Start everything and work until cancelled."""
         context = self.context
-        context.health.add("view", lambda: (self.is_ready, self.missing))
+        first = self.inputs[0].bucket.removeprefix("berth_")
+        context.health.add(first, lambda: (self.is_ready, self.missing))
         context.health.add("lease", self.standby.check)
         for each in self.inputs:
             context.spawn(
-                context.bus.follow(each.bucket, each.view, keys=each.keys).run(), name=f"follow-{each.bucket}"
+                context.bus.follow(each.bucket, each.view, keys=each.keys).run(),
+                name=f"follow-{each.bucket.removeprefix('berth_')}",
             )
         await context.bus.serve(self.service, _version(self.service), {"status": self._status})
         await self.prepare()
@@ -226,26 +228,28 @@ class Manager(Replica[S], Generic[S, R]):
             # Before the views are complete nothing is decided; that they are marks every name.
             if not self.reconciler.is_ready:
                 continue
-            busy_s = await self._batch(names)
+            began = self.context.clock.monotonic()
+            await self._batch(names)
+            busy_s = self.context.clock.monotonic() - began
             self.measure()
             await self.owned.room()
             if self._rest * busy_s > self._window_s:
                 await self.context.clock.sleep(self._rest * busy_s - self._window_s)
 
-    async def _batch(self, names: list[str]) -> float:
-        """Decide about each name and carry it out; the seconds that the decisions took.
+    async def _batch(self, names: list[str]) -> None:
+        """Decide about each name and carry it out.
 
         No write waits for a command, except those that are the record of one. What an interruption leaves undone does
         not pass for written, so that it is decided again.
         """
-        busy_s = 0.0
+        deciding_s = 0.0
         commands: list[tuple[str, Command]] = []
         for name in names:
             if not self.reconciler.is_ready:
                 break  # a bucket began anew while a command waited for its place
             at = self.moment()
             outcome = self.reconciler.reconcile(name, at)
-            busy_s += self.context.clock.monotonic() - at.monotonic
+            deciding_s += self.context.clock.monotonic() - at.monotonic
             for event in outcome.events:
                 self.announce(event)
             if outcome.commands_first:
@@ -254,10 +258,9 @@ class Manager(Replica[S], Generic[S, R]):
                 self._publish(outcome.writes)
                 commands += [(name, command) for command in outcome.commands]
         if self._deciding is not None:
-            self._deciding.observe(busy_s)
+            self._deciding.observe(deciding_s)
         for name, command in commands:
             await self._command(name, command)
-        return busy_s
 
     async def _record(self, name: str, outcome: Outcome) -> None:
         """Send the commands, then write that they were sent."""
