@@ -84,14 +84,12 @@ class Replica(ABC, Generic[S]):
     async def run(self) -> None:
         """Start everything and work until cancelled."""
         context = self.context
-        first = self.inputs[0].bucket.removeprefix("berth_")
-        context.health.add(first, lambda: (self.is_ready, self.missing))
-        context.health.add("lease", self.standby.check)
+        health = context.health
+        health.add(_short(self.inputs[0].bucket), lambda: (self.is_ready, self.missing))
+        health.add("lease", self.standby.check)
         for each in self.inputs:
-            context.spawn(
-                context.bus.follow(each.bucket, each.view, keys=each.keys).run(),
-                name=f"follow-{each.bucket.removeprefix('berth_')}",
-            )
+            follower = context.bus.follow(each.bucket, each.view, keys=each.keys)
+            context.spawn(follower.run(), name=f"follow-{_short(each.bucket)}")
         await context.bus.serve(self.service, _version(self.service), {"status": self._status})
         await self.prepare()
         try:
@@ -309,6 +307,10 @@ class Manager(Replica[S], Generic[S, R]):
         async for _ in Periodic(self.context.clock, tick_s).ticks():
             self.changed.mark_all(self.reconciler.due(self.moment()))
             self.measure()
+
+
+def _short(bucket: str) -> str:
+    return bucket.removeprefix("berth_")
 
 
 def _type(sent: Command | Event) -> str:
