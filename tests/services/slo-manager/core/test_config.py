@@ -26,7 +26,6 @@ def read(document, previous=None, key=KEY):
     return read_config({key: text}, previous or {})
 
 
-@pytest.mark.xfail(strict=True, reason="a pair counts only when both of it are there")
 @pytest.mark.parametrize("of", ["clusterStrategy", "nodeStrategies[0]"])
 @pytest.mark.parametrize(
     ("key", "strategy", "field"),
