@@ -41,7 +41,7 @@ PARTS = {
     "cluster-watcher": Part(owns=(buckets.STATE,), leases=("cluster-watcher",), makes_topology=True),
     "cluster-writer": Part(follows=(buckets.STATE, buckets.LEDGER), consumes=True, commits=True, makes_topology=True),
     "device-inventory": Part(follows=(buckets.STATE,), owns=(buckets.INVENTORY,), leases=("device-inventory",)),
-    "quota-manager": Part(follows=(buckets.STATE,), owns=(buckets.QUOTA,), leases=("quota-manager",)),
+    "quota-manager": Part(follows=(buckets.STATE, buckets.LEDGER), owns=(buckets.QUOTA,), leases=("quota-manager",)),
     "reservation-manager": Part(
         follows=(buckets.STATE,),
         owns=(buckets.RESERVATION,),

@@ -38,7 +38,7 @@ READERS = {
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
     buckets.SLO: {"slo-manager", "node-qos-enforcer"},
     buckets.METRICS: {"node-qos-enforcer"},
-    buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor"},
+    buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor", "quota-manager"},
     buckets.LEASE: set(SERVICES) - {"cluster-writer", "node-qos-enforcer"},
 }
 """Who may read a key of a bucket. cluster-writer's Lease is Kubernetes' own; node agents have no replicas. The auditor

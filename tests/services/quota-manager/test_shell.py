@@ -7,7 +7,6 @@ import sys
 import time
 
 import msgspec
-import pytest
 from tests.services.quota_world.world import DEADLINE_S, eventually
 
 from berth.bus.port import Committed, Write
@@ -207,7 +206,6 @@ async def test_the_process_starts_works_and_stops_when_told(world, tmp_path):
             await process.wait()
 
 
-@pytest.mark.xfail(strict=True, reason="a revision follows from QUOTA and the clock alone")
 async def test_revisions_go_on_above_those_of_the_ledger_though_quota_was_lost_and_the_clock_went_back(world):
     used = int((time.time() + 3600) * 1000)
     account = quota_account("", "a")

@@ -17,7 +17,7 @@ from berth.quota_manager.core.group import Problem
 from berth.quota_manager.core.limits import Shelf, group_message
 from berth.quota_manager.core.writeback import Pace, Shown, figures_of, patch
 from berth.quota_manager.settings import SERVICE
-from berth.quota_manager.views import EVERYTHING, PublishedView, StateView
+from berth.quota_manager.views import EVERYTHING, LedgerView, PublishedView, StateView
 from berth.resources.amounts import format_amounts
 from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.runtime import Command, Event, Moment, Outcome, Write
@@ -46,6 +46,7 @@ class Reconciler:
         self.shelf = Shelf()
         self.view = StateView(self.engine, on_news=on_news, ignores_deleting=ignores_deleting)
         self.published = PublishedView(self.shelf, self.reconsider, self.renew)
+        self.ledger = LedgerView(self.shelf, on_news)
         self.pace = Pace(interval_s)
         self.alarms = Alarms(grace_s)
         self.problems: list[Problem] = []
@@ -67,12 +68,12 @@ class Reconciler:
     @property
     def is_ready(self) -> bool:
         """All that counts was seen."""
-        return self.view.is_complete
+        return self.view.is_complete and self.ledger.is_at_end
 
     @property
     def missing(self) -> str:
         """What a complete view still lacks, for people."""
-        return self.view.missing
+        return self.view.missing if self.ledger.is_at_end else "reading the revisions of the ledger"
 
     @property
     def facts(self) -> dict[str, str | int | float]:
@@ -85,9 +86,14 @@ class Reconciler:
             "problems": len(self.problems),
             "overused groups": self.alarms.over,
             "write-backs waiting": len(self.pace),
-            "unreadable messages": self.view.broken,
-            "view": self.view.missing,
+            "unreadable messages": self.unreadable,
+            "view": self.missing,
         }
+
+    @property
+    def unreadable(self) -> int:
+        """Messages that could not be read since the start."""
+        return self.view.broken + self.ledger.unreadable
 
     def names(self) -> list[str]:
         """All groups hang together: they are looked at as one."""

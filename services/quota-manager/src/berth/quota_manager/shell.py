@@ -5,7 +5,7 @@ from __future__ import annotations
 from berth.contracts import buckets
 from berth.quota_manager.reconciler import Reconciler
 from berth.quota_manager.settings import SERVICE, Settings
-from berth.quota_manager.views import EVERYTHING
+from berth.quota_manager.views import EVERYTHING, STAMPS
 from berth.runtime import Context, Input, Manager, Output
 from berth.telemetry import counter, gauge, histogram
 
@@ -18,7 +18,9 @@ GROUPS = gauge("berth_quota_groups", "Quota groups, the built-in ones included."
 PODS = gauge("berth_quota_pods", "Pods that count against a quota group.")
 PROBLEMS = gauge("berth_quota_problems", "Things that are wrong with ElasticQuota objects now.")
 OVERUSED = gauge("berth_quota_overused_groups", "Groups that use more than their runtime.")
-UNREADABLE = gauge("berth_quota_unreadable_messages", "Messages of STATE that could not be read since the start.")
+UNREADABLE = gauge(
+    "berth_quota_unreadable_messages", "Messages of STATE and LEDGER that could not be read since the start."
+)
 PUBLISHED = counter("berth_quota_published_total", "Messages written to QUOTA.", ["what"])
 WRITEBACKS = counter("berth_quota_writebacks_total", "Status writes of ElasticQuotas that were asked for.")
 SETTLING = histogram("berth_quota_settle_seconds", "Time to bring all figures in order.")
@@ -42,7 +44,7 @@ class Shell(Manager[Settings, Reconciler]):
         )
         self.wire(
             reconciler,
-            inputs=[Input(buckets.STATE, reconciler.view)],
+            inputs=[Input(buckets.STATE, reconciler.view), Input(buckets.LEDGER, reconciler.ledger, STAMPS)],
             output=Output(buckets.QUOTA, reconciler.published, PUBLISHED, written="group", deleted="deletion"),
             commands=WRITEBACKS,
             deciding=SETTLING,
@@ -63,7 +65,7 @@ class Shell(Manager[Settings, Reconciler]):
         PODS.set(len(reconciler.engine.book))
         PROBLEMS.set(len(reconciler.problems))
         OVERUSED.set(reconciler.alarms.over)
-        UNREADABLE.set(reconciler.view.broken)
+        UNREADABLE.set(reconciler.unreadable)
 
 
 async def main(context: Context[Settings]) -> None:

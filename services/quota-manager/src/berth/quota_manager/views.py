@@ -1,4 +1,7 @@
-"""What the buckets show: STATE as quotas see it, and QUOTA as published. Sinks only record and mark."""
+"""What the buckets show: STATE as quotas see it, QUOTA as published, the revisions that LEDGER names.
+
+Sinks only record and mark.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from berth.bus.port import Entry
 from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.errors import Broken
+from berth.contracts.ledger import AccountStamp
 from berth.contracts.quota import QuotaGroup
 from berth.quota_manager.core.engine import Engine
 from berth.quota_manager.core.limits import Shelf
@@ -18,6 +22,8 @@ from berth.quota_manager.core.writeback import Shown, shown_by
 
 REQUIRED_KINDS: Final = frozenset(("pods", "nodes", "elasticquotas"))
 """Without a complete view of these, totals or demand would be too low, or groups would seem to be gone."""
+STAMPS: Final = "*.account.quota.>"
+"""What of LEDGER is read: the stamps of groups, of every epoch."""
 EVERYTHING: Final = "everything"
 """The only name: all groups hang together."""
 
@@ -165,3 +171,34 @@ class PublishedView:
 
     def end(self, sequence: int) -> None:
         """Nothing to do at the end."""
+
+
+class LedgerView:
+    """The revisions that LEDGER names: solvers plan on no less (R14), whatever QUOTA lost and the clock says."""
+
+    def __init__(self, shelf: Shelf, on_news: Callable[[], None]) -> None:
+        self.is_at_end = False
+        """The stamps were read once. What a LEDGER that begins anew shows is not above what was seen."""
+        self.unreadable = 0
+        self._shelf = shelf
+        self._on_news = on_news
+
+    def reset(self) -> None:
+        """The bucket begins anew. Revisions do not."""
+
+    def apply(self, entry: Entry) -> None:
+        """The stamp of a group; one that cannot be read is counted."""
+        if entry.deleted:
+            return
+        try:
+            revision = decode(entry.value, AccountStamp).revision
+        except Broken:
+            self.unreadable += 1
+            return
+        self._shelf.revision = max(self._shelf.revision, revision)
+
+    def end(self, sequence: int) -> None:
+        """The end of the bucket."""
+        if not self.is_at_end:
+            self.is_at_end = True
+            self._on_news()
