@@ -125,7 +125,9 @@ class Reconciler:
             version=str(reservation.version),
             status=status_of(reservation, life, time),
         )
-        return [Command(command_subject("patch", "reservation", name), patch, id=f"{SERVICE}.{reservation.uid}.{at.ms}")]
+        return [
+            Command(command_subject("patch", "reservation", name), patch, id=f"{SERVICE}.{reservation.uid}.{at.ms}")
+        ]
 
     def _changes(self, reservation: Reservation, life: Life) -> list[Event]:
         """A new phase. One that the object shows at first sight is no news."""
