@@ -99,6 +99,7 @@ PLANTED: Final[dict[str, Bug]] = {
         "a Reservation is bound to another node", writer.reserved_on_another_node, tempers.BOOKINGS
     ),
     "never expires": Bug("Reservations never expire", managers.never_expires, tempers.BOOKINGS),
+    "expires early": Bug("Reservations expire after a third of their time", managers.expires_early, tempers.BOOKINGS),
     "rewritten": Bug(
         "the devices of a bound pod are written anew, with half their amounts", bound.devices_rewritten, tempers.SHORT
     ),
