@@ -10,7 +10,7 @@ from berth.bus.port import Entry
 from berth.contracts import buckets
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchNode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import NodeChanged
 from berth.contracts.slo import NodeSLO
 from berth.runtime import Command, Context, Event, Manager, Moment, Outcome, Output, PublishedView, Write
@@ -121,7 +121,7 @@ async def test_a_command_that_cannot_be_sent_leaves_no_record() -> None:
     bench = Bench([WRITE], [COMMAND], commands_first=True)
 
     def refuse() -> None:
-        raise Broken("spec", "is too large")
+        raise InvalidMessage("spec", "is too large")
 
     bench.bus.meanwhile = refuse
     assert await bench.run() == ["publish cmd.n"]

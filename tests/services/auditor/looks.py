@@ -11,7 +11,7 @@ from tests.libs.invariants.story import Story
 from berth.auditor.reconciler import Reconciler
 from berth.auditor.views import Lists
 from berth.contracts import kube, names
-from berth.contracts.event import AuditDifference
+from berth.contracts.event import AuditReported
 from berth.runtime import Event
 
 
@@ -55,6 +55,6 @@ def told(events: list[Event]) -> list[str]:
     return sorted(f"{'found' if each.lasts else 'gone'} {each.promise}" for each in found)
 
 
-def event_of(event: Event) -> AuditDifference:
-    assert isinstance(event.message, AuditDifference)
+def event_of(event: Event) -> AuditReported:
+    assert isinstance(event.message, AuditReported)
     return event.message

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 from berth.bus.port import Entry, Sink
 from berth.contracts.base import Message
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import named_key, parts
 
 M = TypeVar("M", bound=Message)
@@ -76,7 +76,7 @@ class PublishedView(Generic[M]):
             return
         try:
             shown = None if entry.deleted else decode(entry.value, self._type)
-        except Broken:
+        except InvalidMessage:
             self.put(name, None)
             self.keys[entry.key] = name
             self._mark(name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from berth.bus.port import PublisherPort, Sink
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import StatusAnswer
 from berth.runtime.changes import ChangeSet
 from berth.runtime.context import Context
@@ -230,7 +230,7 @@ class Manager(Replica[S], Generic[S, R]):
             await self._batch(names)
             busy_s = self.context.clock.monotonic() - began
             self.measure()
-            await self.owned.room()
+            await self.owned.wait_while_full()
             if self._rest * busy_s > self._window_s:
                 await self.context.clock.sleep(self._rest * busy_s - self._window_s)
 
@@ -272,7 +272,7 @@ class Manager(Replica[S], Generic[S, R]):
     async def _command(self, name: str, command: Command) -> bool:
         try:
             sent = await self.send(command)
-        except (Broken, ValueError) as error:  # a name or a message too large for the bus
+        except (InvalidMessage, ValueError) as error:  # a name or a message too large for the bus
             self.context.log.error("command cannot be sent", name=name[:_TEXT_MAX], error=str(error))
             return False
         if sent:
@@ -287,7 +287,7 @@ class Manager(Replica[S], Generic[S, R]):
                     changes = self.owned.delete(write.key)
                 else:
                     changes = self.owned.put(write.key, encode(write.message))
-            except (Broken, ValueError) as error:  # a name or a message too large for the bus
+            except (InvalidMessage, ValueError) as error:  # a name or a message too large for the bus
                 self.context.log.error("message cannot be published", key=write.key[:_TEXT_MAX], error=str(error))
                 continue
             if changes:  # else the bucket's echo of an earlier write made it look different for a moment

@@ -25,7 +25,7 @@ class Claim(NamedTuple):
     """What one holder takes.
 
     `quota` is `tree/group` or empty, `reservation` the uid of the reservation that the holder draws on, `plan` the plan
-    it was placed under (empty: placed by somebody else). `unread` says that it holds devices of which nobody knows the
+    it was placed under (empty: placed by somebody else). `unreadable` says that it holds devices of which nobody knows the
     minors, so that no device of that node can be given out safely. `is_bound` tells an object from a decision.
     """
 
@@ -42,11 +42,15 @@ class Claim(NamedTuple):
     attempt: int = 0
     is_reservation: bool = False
     is_bound: bool = False
-    unread: bool = False
+    unreadable: bool = False
 
     def takes_as(self, other: Claim) -> bool:
         """The same holder takes the same room: only who tells of it differs (a decision, or the bound object)."""
-        return self[:9] == other[:9] and self.is_reservation == other.is_reservation and self.unread == other.unread
+        return (
+            self[:9] == other[:9]
+            and self.is_reservation == other.is_reservation
+            and self.unreadable == other.unreadable
+        )
 
     @property
     def is_ours(self) -> bool:
@@ -105,7 +109,7 @@ def of_pod(pod: Pod, device_names: frozenset[str]) -> Claim:
         plan=pod.plan,
         attempt=pod.attempt,
         is_bound=True,
-        unread=not readable or (wants_devices and not devices),
+        unreadable=not readable or (wants_devices and not devices),
     )
 
 
@@ -123,7 +127,7 @@ def of_reservation(reservation: Reservation) -> Claim:
         attempt=reservation.attempt,
         is_reservation=True,
         is_bound=True,
-        unread=not readable,
+        unreadable=not readable,
     )
 
 

@@ -11,7 +11,7 @@ from berth.auditor.core.leftovers import left_behind
 from berth.auditor.core.reports import holds_of
 from berth.auditor.settings import SERVICE
 from berth.auditor.views import Lists
-from berth.contracts.event import AuditDifference
+from berth.contracts.event import AuditReported
 from berth.contracts.subjects import event_subject
 from berth.invariants import INVARIANTS, Finding, World
 from berth.invariants.facts import Facts
@@ -72,7 +72,7 @@ def _findings(world: World) -> Iterator[tuple[str, Finding]]:
 def _announce(verb: str, difference: Difference, now_s: float) -> Event:
     """The id is the same whoever announces it."""
     since_ms = int(difference.since_s * 1000)
-    event = AuditDifference(
+    event = AuditReported(
         promise=difference.promise,
         title=difference.title,
         subject=difference.subject[:TEXT_MAX],
@@ -82,7 +82,7 @@ def _announce(verb: str, difference: Difference, now_s: float) -> Event:
         at_ms=int(now_s * 1000),
     )
     return Event(
-        event_subject("audit", verb, difference.promise, difference.id),
+        event_subject("audit", "reported", verb, difference.promise, difference.id),
         event,
         id=f"{SERVICE}.{verb}.{difference.promise}.{difference.id}.{since_ms}",
         level="error" if event.lasts else "info",

@@ -14,7 +14,7 @@ from berth.auditor.reconciler import Reconciler
 from berth.auditor.settings import SERVICE, Settings
 from berth.auditor.views import LedgerView
 from berth.contracts import buckets, subjects
-from berth.contracts.event import AuditDifference
+from berth.contracts.event import AuditReported
 from berth.kube import KubeApi
 from berth.runtime import Context, Event, Input, Replica
 from berth.telemetry import counter, gauge, histogram
@@ -82,7 +82,7 @@ class Shell(Replica[Settings]):
 
     def announce(self, event: Event) -> None:
         """See `Replica`."""
-        if isinstance(event.message, AuditDifference):
+        if isinstance(event.message, AuditReported):
             TOLD.labels(event.message.promise, "found" if event.message.lasts else "gone").inc()
         super().announce(event)
 

@@ -151,7 +151,7 @@ def _events(name: str, published: NodeInventory | None, wanted: NodeInventory | 
         problems = [f"{problem.field}: {problem.message}" for problem in wanted.problems[:5]]
         events.append(
             Event(
-                event_subject("node", "refused", name),
+                event_subject("object", "refused", "devices", name),
                 ObjectRefused(kind="Device", name=name, problems=wanted.problems),
                 id=f"{SERVICE}.{name}.device.{at.ms}",
                 level="warning",

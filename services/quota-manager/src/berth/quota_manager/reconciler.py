@@ -229,7 +229,9 @@ class Reconciler:
             text = _overuse(excess)
             event = QuotaChanged(tree=tree, group=group, runtime=runtime, message=text)
             verb = "exceeded" if excess else "recovered"
-            events.append(_event(event_subject("quota", verb, tree, group), event, f"quota.{verb}", text, at))
+            events.append(
+                _event(event_subject("quota", "changed", verb, tree, group), event, f"quota.{verb}", text, at)
+            )
         return events
 
     def _refusals(self, at: Moment) -> list[Event]:
@@ -240,7 +242,7 @@ class Reconciler:
         for owner, listed in self.alarms.refusals(self.problems).items():
             namespace, _, name = owner.rpartition("/")
             event = ObjectRefused(kind="ElasticQuota", namespace=namespace, name=name, problems=_on_wire(listed))
-            subject = event_subject("quota", "refused", namespace, name)
+            subject = event_subject("object", "refused", "elasticquotas", namespace, name)
             text = "; ".join(f"{problem.field}: {problem.message}" for problem in listed[:PROBLEMS_MAX])
             events.append(_event(subject, event, "quota.refused", text, at))
         return events

@@ -12,7 +12,7 @@ from typing import Final
 from berth.bus.port import Entry
 from berth.contracts import state
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import AccountStamp
 from berth.contracts.quota import QuotaGroup
 from berth.quota_manager.core.engine import Engine
@@ -80,7 +80,7 @@ class StateView:
         else:
             try:
                 reader(entry.key, entry.value)
-            except Broken:
+            except InvalidMessage:
                 self.broken += 1
         if self._is_at_end:
             self._on_news()
@@ -149,7 +149,7 @@ class PublishedView:
         if not entry.deleted:
             try:
                 message = decode(entry.value, QuotaGroup)
-            except Broken:
+            except InvalidMessage:
                 message = None
         if message is None and entry.key in self._shelf.messages:
             # An echo of an older write may have hidden that the group, which is back, has to be written again.
@@ -192,7 +192,7 @@ class LedgerView:
             return
         try:
             revision = decode(entry.value, AccountStamp).revision
-        except Broken:
+        except InvalidMessage:
             self.unreadable += 1
             return
         self._shelf.revision = max(self._shelf.revision, revision)

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 from berth.contracts.base import Problem
 from berth.contracts.command import PatchObject
 from berth.contracts.event import ObjectRefused, ReservationChanged
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.contracts.subjects import command_subject, event_subject, named_key
 from berth.reservation_manager.core.life import FINAL, Life, live
-from berth.reservation_manager.core.room import problems_of, room_of
+from berth.reservation_manager.core.reserved_capacity import problems_of, room_of
 from berth.reservation_manager.core.status import status_of
 from berth.reservation_manager.settings import SERVICE
 from berth.reservation_manager.views import StateView
@@ -35,7 +35,7 @@ class Reconciler:
     """Decides about one Reservation at a time."""
 
     def __init__(
-        self, view: StateView, published: PublishedView[ReservedRoom], *, schedulers: Container[str], retry_s: float
+        self, view: StateView, published: PublishedView[ReservedCapacity], *, schedulers: Container[str], retry_s: float
     ) -> None:
         self.view = view
         self.published = published
@@ -126,7 +126,7 @@ class Reconciler:
             status=status_of(reservation, life, time),
         )
         return [
-            Command(command_subject("patch", "reservation", name), patch, id=f"{SERVICE}.{reservation.uid}.{at.ms}")
+            Command(command_subject("patch", "reservations", name), patch, id=f"{SERVICE}.{reservation.uid}.{at.ms}")
         ]
 
     def _changes(self, reservation: Reservation, life: Life) -> list[Event]:
@@ -136,7 +136,7 @@ class Reconciler:
         if before == phase or (before is None and reservation.phase == life.phase):
             return []
         message = ReservationChanged(name=name, phase=phase, node=reservation.node, message=life.reason)
-        subject = event_subject("reservation", phase.lower(), name)
+        subject = event_subject("reservation", "changed", phase.lower(), name)
         return [Event(subject, message, id=f"{SERVICE}.{reservation.uid}.{phase}")]
 
     def _refusals(self, reservation: Reservation) -> list[Event]:
@@ -146,5 +146,5 @@ class Reconciler:
         if not problems or before == (uid, problems):
             return []
         message = ObjectRefused(kind="Reservation", name=name, problems=problems)
-        subject = event_subject("reservation", "refused", "reservation", name)
+        subject = event_subject("object", "refused", "reservations", name)
         return [Event(subject, message, id=f"{SERVICE}.{uid}.refused.{reservation.version}")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.contracts import buckets
 from berth.contracts.event import ObjectRefused
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.reservation_manager.core.life import Phase
 from berth.reservation_manager.reconciler import RESERVATION, Reconciler
 from berth.reservation_manager.settings import SERVICE, Settings
@@ -27,7 +27,7 @@ class Shell(Manager[Settings, Reconciler]):
         settings = context.settings
         super().__init__(SERVICE, context, lease_ttl_s=settings.lease_ttl_s)
         self.view = StateView(self.changed.mark, self.mark_all)
-        self.published = PublishedView(RESERVATION, ReservedRoom, self.changed.mark)
+        self.published = PublishedView(RESERVATION, ReservedCapacity, self.changed.mark)
         self.wire(
             Reconciler(self.view, self.published, schedulers=settings.scheduler_names, retry_s=settings.status_retry_s),
             inputs=[Input(buckets.STATE, self.view)],

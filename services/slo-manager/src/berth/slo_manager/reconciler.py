@@ -109,7 +109,7 @@ class Reconciler:
         namespace, name = self._config_map
         return [
             Event(
-                event_subject("slo", "refused", namespace, name),
+                event_subject("object", "refused", "configmaps", namespace, name),
                 ObjectRefused(kind="ConfigMap", namespace=namespace, name=name, problems=problems[:100]),
                 id=f"{SERVICE}.{name}.{at.ms}",
                 level="warning",

@@ -8,7 +8,7 @@ from typing import Final
 from berth.bus.port import Entry
 from berth.contracts import state
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import namespaced_key, parts, synced_key
 
 NODE: Final = "node"
@@ -67,7 +67,7 @@ class StateView:
                 self._apply_marker(entry)
             else:
                 self._apply_node(entry)
-        except (Broken, ValueError):
+        except (InvalidMessage, ValueError):
             self.unreadable += 1
 
     def end(self, sequence: int) -> None:
@@ -85,7 +85,7 @@ class StateView:
         else:
             node = decode(entry.value, state.Node)
             if node.name != name:
-                raise Broken("name", "is not the name in the key")
+                raise InvalidMessage("name", "is not the name in the key")
             self.nodes[name] = node
         self._mark(name)
 
