@@ -24,6 +24,12 @@ PACKAGES = sorted(
     path.parent for pattern in ("proto", "libs/*", "services/*") for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
 SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.toml"))
+LAYERS = ["shell", "reconciler", "views", "core"]
+LAYERED = ["auditor", "device-inventory", "quota-manager", "reservation-manager", "slo-manager"]
+"""Services that have these layers, and no module of another name beside them but those of `BESIDE`."""
+BESIDE = {"__init__", "__main__", "settings", "py.typed"}
+INPUTS = {"auditor": {"lists"}}
+"""What a service reads beside buckets."""
 HEADINGS = ["Decides", "Reads", "Writes", "Knobs", "Metrics", "Failure modes"]
 SKIPPED = {".git", ".venv", ".tools", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
 TEXTS = {".py", ".md", ".yaml", ".yml", ".toml", ".conf", ".sh", ""}
@@ -78,6 +84,34 @@ def test_a_service_has_the_rooms_of_the_others(service: str) -> None:
     project = tomllib.loads((ROOT / f"services/{service}/pyproject.toml").read_text())["project"]
     assert project["name"] == f"berth-{service}"
     assert (ROOT / f"tests/services/{service}").is_dir()
+
+
+@pytest.mark.parametrize("service", LAYERED)
+def test_a_service_has_the_layers(service: str) -> None:
+    module = service.replace("-", "_")
+    folder = ROOT / f"services/{service}/src/berth/{module}"
+    modules = {path.name.removesuffix(".py") for path in folder.iterdir()} - {"__pycache__"}
+    assert modules == {*LAYERS, *BESIDE} | INPUTS.get(service, set())
+    classes = {
+        layer: {
+            node.name for node in ast.parse((folder / f"{layer}.py").read_text()).body if isinstance(node, ast.ClassDef)
+        }
+        for layer in ("shell", "reconciler")
+    }
+    assert classes["shell"] == {"Shell"}, "wiring alone"
+    assert "Reconciler" in classes["reconciler"]
+    assert (ROOT / f"tests/services/{service}/test_shell.py").is_file()
+
+
+def test_the_layers_are_contracts_of_the_linter() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contracts = {each["name"]: each for each in config["tool"]["importlinter"]["contracts"]}
+    layers = contracts["A service is a shell over a reconciler over views over a core"]
+    modules = [f"berth.{service.replace('-', '_')}" for service in LAYERED]
+    assert layers["layers"] == LAYERS
+    assert set(layers["containers"]) == set(modules)
+    pure = contracts["Reconcilers and views do no I/O, read no clock, draw no random numbers"]["source_modules"]
+    assert set(pure) == {f"{module}.{layer}" for module in modules for layer in ("reconciler", "views")}
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -52,7 +52,7 @@ PARTS = {
         follows=(buckets.STATE, buckets.LEDGER), consumes=True, reads_events=True, commits=True, makes_topology=True
     ),
     "device-inventory": Part(follows=(buckets.STATE,), owns=(buckets.INVENTORY,), leases=("device-inventory",)),
-    "quota-manager": Part(follows=(buckets.STATE,), owns=(buckets.QUOTA,), leases=("quota-manager",)),
+    "quota-manager": Part(follows=(buckets.STATE, buckets.LEDGER), owns=(buckets.QUOTA,), leases=("quota-manager",)),
     "reservation-manager": Part(
         follows=(buckets.STATE,),
         owns=(buckets.RESERVATION,),

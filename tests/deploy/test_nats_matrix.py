@@ -41,7 +41,7 @@ READERS = {
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
     buckets.SLO: {"slo-manager", AGENT},
     buckets.METRICS: {AGENT},
-    buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor"},
+    buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor", "quota-manager"},
     buckets.LEASE: set(SERVICES) - {"cluster-writer", AGENT},
 }
 """Who may read a key of a bucket. cluster-writer's Lease is Kubernetes' own; node agents have no replicas. The auditor

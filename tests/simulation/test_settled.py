@@ -151,6 +151,7 @@ def refused(pod: Json) -> None:
         (KEPT, setting("spec", "ttl", to="1s"), "reservation kept-0 ended at"),
         (KEPT, setting("spec", "expires", to="2025-06-15T15:06:45Z"), "reservation kept-0 ended at 5 s"),
         (KEPT, setting("spec", "allocateOnce", to=True), "reservation kept-0 serves one pod"),
+        (KEPT, setting("status", "phase", to="Failed"), "reservation kept-0 is Failed before its end"),
     ],
 )
 def test_an_object_that_is_otherwise_is_found(harness: Harness, what: Object, change: Any, told: str) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from tests.libs.invariants.story import Story
 
-from berth.auditor.handlers import Announcement, Desk
-from berth.auditor.lists import Lists
+from berth.auditor.reconciler import Reconciler
+from berth.auditor.views import Lists
 from berth.contracts import kube, names
-from berth.contracts.codec import decode
 from berth.contracts.event import AuditReported
+from berth.runtime import Event
 
 
 def lists_of(story: Story, metrics: list[dict[str, Any]] | None = None) -> Lists:
@@ -41,18 +41,20 @@ def ledger_of(story: Story) -> Mapping[str, tuple[int, bytes]]:
     return live
 
 
-def desk(settle_s: float = 60.0) -> Desk:
-    return Desk(schedulers=frozenset({names.SCHEDULER_NAME}), settle_s=settle_s)
+def reconciler(settle_s: float = 60.0) -> Reconciler:
+    return Reconciler(schedulers=frozenset({names.SCHEDULER_NAME}), settle_s=settle_s)
 
 
-def look(at: Desk, story: Story, metrics: list[dict[str, Any]] | None = None) -> list[str]:
+def look(at: Reconciler, story: Story, metrics: list[dict[str, Any]] | None = None) -> list[str]:
     """What a look at this very moment tells, as `verb promise`."""
     return told(at.look(lists_of(story, metrics), ledger_of(story), story.now_s))
 
 
-def told(announcements: list[Announcement]) -> list[str]:
-    return sorted(f"{each.verb} {each.difference.promise}" for each in announcements)
+def told(events: list[Event]) -> list[str]:
+    found = [event_of(each) for each in events]
+    return sorted(f"{'found' if each.lasts else 'gone'} {each.promise}" for each in found)
 
 
-def event_of(announcement: Announcement) -> AuditReported:
-    return decode(announcement.payload, AuditReported)
+def event_of(event: Event) -> AuditReported:
+    assert isinstance(event.message, AuditReported)
+    return event.message

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from berth.auditor.lists import IncompleteError, Lister, Lists
+from berth.auditor.lists import IncompleteError, Lister
+from berth.auditor.views import Lists
 from berth.contracts.names import SCHEDULER_NAME
 from berth.kube import Answer, resources
 

@@ -151,9 +151,9 @@ class World:
 
     async def looks(self, count: int, index: int = 0) -> None:
         """So many more complete looks."""
-        desk = self.shells[index].desk
-        until = desk.looks + count
-        await eventually(lambda: desk.looks >= until, what=f"{count} looks")
+        reconciler = self.shells[index].reconciler
+        until = reconciler.looks + count
+        await eventually(lambda: reconciler.looks >= until, what=f"{count} looks")
 
     async def status(self) -> StatusAnswer:
         raw = await self.bus.ask("berth.v1.svc.auditor.status", encode(StatusQuestion()))
@@ -180,7 +180,7 @@ class BusyClock(SystemClock):
             await super().sleep(seconds)
         elif self.is_busy:
             self.seconds += 1
-            shelf = self._world.shells[0].shelf
+            shelf = self._world.shells[0].ledger
             until = shelf.read + BUSY_MESSAGES
             await self._world.write_many(BUSY_MESSAGES)
             await eventually(lambda: shelf.read >= until, what="the auditor has read it")
@@ -276,8 +276,8 @@ async def test_a_standby_goes_on(world: World) -> None:
     await world.auditor("one")
     await world.looks(1)
     second = await world.auditor("two")
-    await eventually(lambda: second.shelf.is_known, what="the standby has read the ledger")
-    assert second.desk.looks == 0
+    await eventually(lambda: second.ledger.is_known, what="the standby has read the ledger")
+    assert second.reconciler.looks == 0
     await world.stop(0)
     await world.looks(1, 1)
     await world.place("ours", 0)
@@ -289,7 +289,7 @@ async def test_a_look_gives_way_while_many_decisions_are_made(world: World) -> N
     clock = BusyClock(world)
     shell = await world.auditor(clock=clock, audit_patience_s=3600.0)
     await eventually(lambda: clock.seconds >= 4, what="some busy seconds")
-    assert shell.desk.looks == 0
+    assert shell.reconciler.looks == 0
     clock.is_busy = False
     await world.looks(1)
 

@@ -14,8 +14,8 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Device, DeviceInfo, Node
 from berth.contracts.subjects import named_key
 from berth.device_inventory.core.count import inventory_of
-from berth.device_inventory.settings import Settings
-from berth.device_inventory.shell import SERVICE, Shell, main
+from berth.device_inventory.settings import SERVICE, Settings
+from berth.device_inventory.shell import Shell, main
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually
 
@@ -121,7 +121,7 @@ async def test_what_a_lost_turn_interrupts_is_done_in_the_next(world: World, mon
     turns, stuck = Turns(), Stuck()
     shell = await world.start_shell("one", turns)
     with monkeypatch.context() as patched:
-        patched.setattr(shell, "_ask", stuck)
+        patched.setattr(shell, "send", stuck)
         turns.give()
         await eventually(lambda: stuck.calls, what="commands find no room")
         turns.take()

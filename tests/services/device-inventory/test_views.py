@@ -15,8 +15,9 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Device, DeviceInfo, Node, Synced
 from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.core.count import inventory_of
-from berth.device_inventory.handlers import Desk, Rules
-from berth.device_inventory.views import Shelf, StateView
+from berth.device_inventory.reconciler import Reconciler, Rules
+from berth.device_inventory.views import InventoryView, StateView
+from berth.runtime import Moment
 
 STEPS = 120
 LISTED = synced_key("devices")
@@ -31,7 +32,7 @@ def listed(version: int, *, complete: bool) -> bytes:
 
 
 class Bench:
-    """A desk whose writes are on their way for a while, with what STATE holds."""
+    """A reconciler whose writes are on their way for a while, with what STATE holds."""
 
     def __init__(self) -> None:
         self.marked: set[str] = set()
@@ -39,11 +40,11 @@ class Bench:
         self.bucket: dict[str, bytes] = {}
         self.on_their_way: list[tuple[str, bytes]] = []
         self.view = StateView(self.marked.add, self.mark_all)
-        self.shelf = Shelf(self.marked.add)
-        self.desk = Desk(Rules(), self.view, self.shelf)
+        self.published = InventoryView(self.marked.add)
+        self.reconciler = Reconciler(Rules(), self.view, self.published)
 
     def mark_all(self) -> None:
-        self.marked |= self.desk.names()
+        self.marked |= set(self.reconciler.names())
 
     def show(self, key: str, value: bytes) -> None:
         self.state[key] = value
@@ -59,13 +60,13 @@ class Bench:
     def bucket_begins_anew(self) -> None:
         self.bucket.clear()
         self.on_their_way.clear()
-        self.shelf.reset()
+        self.published.reset()
         self.mark_all()
 
     def arrive(self) -> None:
         key, value = self.on_their_way.pop(0)
         self.bucket[key] = value
-        self.shelf.apply(entry(key, value))
+        self.published.apply(entry(key, value))
 
     def decide(self, now: float) -> None:
         if not self.view.is_at_end:
@@ -73,11 +74,9 @@ class Bench:
         names = sorted(self.marked)
         self.marked.clear()
         for name in names:
-            outcome = self.desk.decide(name, now)
-            if outcome.inventory is not None:
-                self.on_their_way.append((named_key("node", name), encode(outcome.inventory)))
-            elif outcome.withdraw:
-                self.on_their_way.append((named_key("node", name), b""))
+            for write in self.reconciler.reconcile(name, Moment(now, now)).writes:
+                self.published.wrote(write.key, write.message)
+                self.on_their_way.append((write.key, b"" if write.message is None else encode(write.message)))
 
     def settle(self) -> dict[str, Any]:
         """Everything is listed and everything arrives; what the bucket holds then."""
@@ -127,7 +126,7 @@ def some_device(rng: random.Random, name: str, version: int) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_losses_and_late_echoes_end_where_a_fresh_desk_does(seed: int) -> None:
+def test_losses_and_late_echoes_end_where_a_fresh_start_does(seed: int) -> None:
     rng = random.Random(seed)
     bench, fresh = Bench(), Bench()
     for number in range(STEPS):
@@ -137,8 +136,8 @@ def test_losses_and_late_echoes_end_where_a_fresh_desk_does(seed: int) -> None:
         if value:
             fresh.show(key, value)
     assert published == fresh.settle()
-    assert +bench.shelf.devices == +fresh.shelf.devices
-    assert (bench.shelf.faulty, bench.shelf.keys) == (fresh.shelf.faulty, fresh.shelf.keys)
+    assert +bench.published.devices == +fresh.published.devices
+    assert (bench.published.faulty, bench.published.keys) == (fresh.published.faulty, fresh.published.keys)
 
 
 def test_a_device_that_a_state_begun_anew_does_not_show_is_withdrawn() -> None:
@@ -153,9 +152,9 @@ def test_a_device_that_a_state_begun_anew_does_not_show_is_withdrawn() -> None:
 
 
 def test_counts_of_devices_that_went_with_their_bucket_are_zero() -> None:
-    shelf = Shelf(lambda _: None)
+    published = InventoryView(lambda _: None)
     fpga = DeviceInfo(kind="fpga", minor=0, healthy=True, amounts={names.FPGA: 100})
-    shelf.put("n", inventory_of(Device(name="n", uid="d", version=1, devices=[fpga])))
-    assert dict(shelf.devices) == {("fpga", True): 1}
-    shelf.reset()
-    assert dict(shelf.devices) == {("fpga", True): 0}, "what is shown of them is said, not left as it was"
+    published.put("n", inventory_of(Device(name="n", uid="d", version=1, devices=[fpga])))
+    assert dict(published.devices) == {("fpga", True): 1}
+    published.reset()
+    assert dict(published.devices) == {("fpga", True): 0}, "what is shown of them is said, not left as it was"

@@ -4,14 +4,17 @@ import asyncio
 import json
 import os
 import sys
+import time
 
 import msgspec
 from tests.services.worlds.quota.world import DEADLINE_S, eventually
 
+from berth.bus.port import Committed, Write
 from berth.contracts import names
-from berth.contracts.codec import decode
+from berth.contracts.codec import decode, encode
 from berth.contracts.event import ObjectRefused
-from berth.contracts.subjects import namespaced_key, pod_key, quota_key
+from berth.contracts.ledger import AccountStamp
+from berth.contracts.subjects import account_key, namespaced_key, pod_key, quota_account, quota_key
 
 
 async def test_runtimes_follow_demand(world):
@@ -201,3 +204,16 @@ async def test_the_process_starts_works_and_stops_when_told(world, tmp_path):
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def test_revisions_go_on_above_those_of_the_ledger_though_quota_was_lost_and_the_clock_went_back(world):
+    used = int((time.time() + 3600) * 1000)
+    account = quota_account("", "a")
+    stamp = encode(AccountStamp(plan="p", revision=used))
+    assert isinstance(await world.bus.ledger().commit([Write(account_key(1, account), stamp, 0)]), Committed)
+    world.node("n")
+    world.quota("a")
+    world.complete()
+    await world.start()
+    await eventually(lambda: world.groups.runtime("a") is not None, "published")
+    assert world.groups.now[quota_key("", "a")].revision > used

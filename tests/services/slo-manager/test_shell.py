@@ -16,8 +16,8 @@ from berth.contracts.event import ObjectRefused
 from berth.contracts.slo import NodeSLO
 from berth.contracts.state import ConfigMap, Node
 from berth.contracts.subjects import named_key, namespaced_key
-from berth.slo_manager.settings import Settings
-from berth.slo_manager.shell import SERVICE, Shell, main
+from berth.slo_manager.settings import SERVICE, Settings
+from berth.slo_manager.shell import Shell, main
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually
 
@@ -207,7 +207,7 @@ async def test_what_a_lost_turn_interrupts_is_done_in_the_next(world: World, mon
     await eventually(lambda: shell.view.nodes.keys() == {"a", "b", "c"}, what="the replica has read it")
     stuck = Stuck()
     with monkeypatch.context() as patched:
-        patched.setattr(shell, "_ask", stuck)
+        patched.setattr(shell, "send", stuck)
         turns.give()
         await eventually(lambda: stuck.calls, what="commands find no room")
         turns.take()

@@ -110,6 +110,9 @@ PLANTED: Final[dict[str, Bug]] = {
         "a Reservation is bound to another node", writer.reserved_on_another_node, run_profiles.BOOKINGS
     ),
     "never expires": Bug("Reservations never expire", managers.never_expires, run_profiles.BOOKINGS),
+    "expires early": Bug(
+        "Reservations expire after a third of their time", managers.expires_early, run_profiles.BOOKINGS
+    ),
     "rewritten": Bug(
         "the devices of a bound pod are written anew, with half their amounts",
         bound.devices_rewritten,

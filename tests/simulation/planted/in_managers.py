@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from unittest.mock import patch
 
 from berth.cluster_watcher.core.published_view import PublishedView, Verdict
+from berth.contracts.state import Reservation
 from berth.reservation_manager.core import life
 
 
@@ -24,3 +25,14 @@ def deletions_swallowed() -> AbstractContextManager[object]:
 def never_expires() -> AbstractContextManager[object]:
     """A Reservation holds its room for ever."""
     return patch.object(life, "end_of", lambda reservation: 0.0)
+
+
+def expires_early() -> AbstractContextManager[object]:
+    """A Reservation is over after a third of its time."""
+    real = life.end_of
+
+    def end_of(reservation: Reservation) -> float:
+        end_s, created_s = real(reservation), life.unix(reservation.created or "")
+        return created_s + (end_s - created_s) / 3 if end_s and created_s else end_s
+
+    return patch.object(life, "end_of", end_of)

@@ -1,6 +1,7 @@
 """Reservations at the end, and RESERVATION and their status against who really uses them.
 
-A Reservation is placed or told why not; it is over once its time is, and holds nothing on a node that is not there.
+A Reservation is placed or told why not; it is over once its time is and not before, and holds nothing on a node that
+is not there.
 Its time is that of whoever judges it: a clock that was set back makes it last longer.
 """
 
@@ -25,6 +26,7 @@ MANAGER: Final = "reservation-manager"
 LAG_S: Final = 10.0
 """How long after its time a Reservation may go on: for a look at the clock, a command, and a patch."""
 AVAILABLE: Final = "Available"
+FAILED: Final = "Failed"
 
 
 def reservations(harness: Harness) -> Iterator[str]:
@@ -35,9 +37,11 @@ def reservations(harness: Harness) -> Iterator[str]:
     )
     for name, obj in objects(harness, SCHEDULING, "reservations").items():
         status = _status(obj)
+        end_s = ends_at(obj)
+        if status.get("phase") == FAILED and _is_too_early(obj, end_s, nodes.get(status.get("nodeName", ""))):
+            yield f"reservation {name} is Failed before its end, on a node that was there all the time"
         if status.get("phase") in ENDED:
             continue
-        end_s = ends_at(obj)
         if end_s and now_s > end_s + LAG_S:
             yield f"reservation {name} ended at {end_s - EPOCH_S:.0f} s and is {status.get('phase') or 'Pending'}"
         node = status.get("nodeName", "")
@@ -110,6 +114,22 @@ def _users(name: str, obj: Obj, users: list[Seen]) -> Iterator[str]:
 def _is_told(status: dict[str, Any]) -> bool:
     conditions = status.get("conditions") or ()
     return any(each["type"] == "Scheduled" and each["status"] == "False" and each.get("message") for each in conditions)
+
+
+def _is_too_early(obj: Obj, end_s: float, node: Obj | None) -> bool:
+    """Whether neither its time nor its node ended it.
+
+    Its time is that of who judged it, which the condition shows; one without that was ended by nobody who may. A node
+    that was made after the Reservation may have been away meanwhile, and one without a node has its time alone.
+    """
+    status = _status(obj)
+    probes = [each.get("lastProbeTime") for each in status.get("conditions") or () if each["type"] == "Ready"]
+    judged_s = max((_unix(each) for each in probes if each), default=0.0)
+    if end_s and judged_s >= int(end_s):
+        return False
+    if not status.get("nodeName"):
+        return True
+    return node is not None and _unix(node.meta["creationTimestamp"]) <= _unix(obj.meta["creationTimestamp"])
 
 
 def _clock(harness: Harness, process: Any) -> float:

@@ -26,6 +26,43 @@ def read(document, previous=None, key=KEY):
     return read_config({key: text}, previous or {})
 
 
+@pytest.mark.parametrize("of", ["clusterStrategy", "nodeStrategies[0]"])
+@pytest.mark.parametrize(
+    ("key", "strategy", "field"),
+    [
+        (KEY, {"cpuEvictBESatisfactionLowerPercent": 35}, "cpuEvictBESatisfactionLowerPercent"),
+        (KEY, {"memoryAllocatableEvictLowerPercent": 35}, "memoryAllocatableEvictLowerPercent"),
+        (KEY, {"cpuEvictLowerPercent": 1}, "cpuEvictLowerPercent"),
+        (KEY, {"cpuAllocatableEvictLowerPercent": 1}, "cpuAllocatableEvictLowerPercent"),
+        (
+            "resource-qos-config",
+            {"beClass": {"resctrlQOS": {"catRangeStartPercent": 10}}},
+            "beClass.resctrlQOS.catRangeStartPercent",
+        ),
+    ],
+)
+def test_a_lower_value_without_its_upper_one_is_refused(key, strategy, field, of):
+    config = read({of: strategy} if of == "clusterStrategy" else {"nodeStrategies": [strategy]}, key=key)
+    (problem,) = config.problems
+    assert problem.field == f"data[{key}].{of}.{field}"
+    assert config.broken == (key,)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"clusterStrategy": {"memoryEvictLowerPercent": 60}},
+        {
+            "clusterStrategy": {"cpuEvictThresholdPercent": 80},
+            "nodeStrategies": [{"nodeSelector": {}, "cpuEvictLowerPercent": 70}],
+        },
+        {"clusterStrategy": {"cpuEvictBESatisfactionUpperPercent": 60}},
+    ],
+)
+def test_an_upper_value_from_below_counts_and_one_alone_is_fine(document):
+    assert read(document).problems == ()
+
+
 def test_nothing_is_all_defaults():
     for data in ({}, {KEY: ""}, {KEY: "  \n"}, {"colocation-config": "{"}):
         assert read_config(data, {}) == DEFAULTS

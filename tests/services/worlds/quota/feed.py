@@ -1,4 +1,4 @@
-"""Writes of cluster-watcher, as a desk sees them."""
+"""Writes of cluster-watcher, as a reconciler sees them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from berth.contracts.base import Message
 from berth.contracts.codec import encode
 from berth.contracts.subjects import named_key, namespaced_key, pod_key, synced_key
 from berth.quota_manager.core.engine import Rules
-from berth.quota_manager.handlers import Desk
+from berth.quota_manager.reconciler import Reconciler
 
 
 class Feed:
-    """Writes of cluster-watcher, as a desk sees them."""
+    """Writes of cluster-watcher, as a reconciler sees them."""
 
     def __init__(self, **options: Any) -> None:
         self.news = 0
         self.sequence = 0
-        self.desk = Desk(Rules(), on_news=self._count, **options)
+        self.reconciler = Reconciler(Rules(), on_news=self._count, **options)
 
     def _count(self) -> None:
         self.news += 1
@@ -29,7 +29,7 @@ class Feed:
 
     def raw(self, key: str, value: bytes, *, deleted: bool = False) -> None:
         self.sequence += 1
-        self.desk.state.apply(Entry(key, value, deleted, self.sequence, 0, False, None))
+        self.reconciler.view.apply(Entry(key, value, deleted, self.sequence, 0, False, None))
 
     def delete(self, key: str) -> None:
         self.raw(key, b"", deleted=True)
@@ -83,4 +83,4 @@ class Feed:
     def complete(self, *kinds: str) -> None:
         for kind in kinds or ("pods", "nodes", "elasticquotas"):
             self.put(synced_key(kind), state.Synced(kind=kind, version=1, complete=True))
-        self.desk.state.end(self.sequence)
+        self.reconciler.view.end(self.sequence)

@@ -15,8 +15,8 @@ from berth.contracts.codec import decode, encode
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.subjects import named_key, namespaced_key, pod_key, question_subject, quota_key
-from berth.quota_manager.settings import Settings
-from berth.quota_manager.shell import SERVICE, main
+from berth.quota_manager.settings import SERVICE, Settings
+from berth.quota_manager.shell import main
 from berth.testing.nats_server import NatsServer
 
 DEADLINE_S = 30.0

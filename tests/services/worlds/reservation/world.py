@@ -12,8 +12,8 @@ from berth.contracts.codec import decode
 from berth.contracts.kube import LabelSelector, ReservationOwner
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.subjects import named_key, pod_key
-from berth.reservation_manager.settings import Settings
-from berth.reservation_manager.shell import SERVICE, Shell, main
+from berth.reservation_manager.settings import SERVICE, Settings
+from berth.reservation_manager.shell import Shell, main
 from berth.runtime import Context
 from berth.runtime.clock import SystemClock
 from berth.testing.nats_server import NatsServer

@@ -3,8 +3,11 @@
 from berth.runtime.changes import ChangeSet
 from berth.runtime.clock import Clock, SystemClock
 from berth.runtime.context import Context
+from berth.runtime.outcome import Command, Event, Moment, Outcome, Reconciler, Write
 from berth.runtime.periodic import Periodic
+from berth.runtime.published import PublishedView
 from berth.runtime.run import run
+from berth.runtime.service import Input, Manager, Output, Replica
 from berth.runtime.settings import Port, Seconds, ServiceSettings, SettingsError, environment_of, load_settings
 from berth.runtime.standby import ActiveStandby
 from berth.runtime.supervisor import Supervisor
@@ -13,14 +16,25 @@ __all__ = [
     "ActiveStandby",
     "ChangeSet",
     "Clock",
+    "Command",
     "Context",
+    "Event",
+    "Input",
+    "Manager",
+    "Moment",
+    "Outcome",
+    "Output",
     "Periodic",
     "Port",
+    "PublishedView",
+    "Reconciler",
+    "Replica",
     "Seconds",
     "ServiceSettings",
     "SettingsError",
     "Supervisor",
     "SystemClock",
+    "Write",
     "environment_of",
     "load_settings",
     "run",

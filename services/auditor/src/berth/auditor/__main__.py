@@ -2,8 +2,8 @@
 
 import sys
 
-from berth.auditor.settings import Settings
-from berth.auditor.shell import SERVICE, main
+from berth.auditor.settings import SERVICE, Settings
+from berth.auditor.shell import main
 from berth.runtime import run
 
 if __name__ == "__main__":

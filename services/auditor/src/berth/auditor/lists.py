@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from berth.auditor.views import Lists
 from berth.contracts import kube
 from berth.kube import KubeApi, Selection, resources
 from berth.kube.answer import Answer
@@ -25,19 +26,6 @@ ENDED = frozenset({"Succeeded", "Failed"})
 
 class IncompleteError(Exception):
     """A kind could not be listed whole, so that nothing can be judged."""
-
-
-class Lists(NamedTuple):
-    """The objects of one look. Pods that hold nothing (ended, or another scheduler's and unbound) are left out."""
-
-    pods: list[kube.Pod]
-    nodes: list[kube.Node]
-    devices: list[kube.Device]
-    quotas: list[kube.ElasticQuota]
-    pod_groups: list[kube.PodGroup]
-    reservations: list[kube.Reservation]
-    metrics: list[kube.NodeMetric]
-    unreadable: list[str]
 
 
 class Lister:

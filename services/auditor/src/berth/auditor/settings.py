@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
 from berth.contracts.names import SCHEDULER_NAME
 from berth.kube.settings import KubeSettings
 from berth.runtime.settings import Seconds, ServiceSettings
+
+SERVICE: Final = "auditor"
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):

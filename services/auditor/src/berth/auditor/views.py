@@ -1,30 +1,46 @@
-"""The ledger as it is, kept as bytes: a look decodes what it needs, a burst of plans costs next to nothing."""
+"""What the auditor sees: the lists of one look, and the ledger as it is.
+
+The ledger is kept as bytes: a look decodes what it needs, a burst of plans costs next to nothing.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from berth.bus.port import Entry
+from berth.contracts import kube
 
 
-class LedgerShelf:
+class Lists(NamedTuple):
+    """The objects of one look. Pods that hold nothing (ended, or another scheduler's and unbound) are left out."""
+
+    pods: list[kube.Pod]
+    nodes: list[kube.Node]
+    devices: list[kube.Device]
+    quotas: list[kube.ElasticQuota]
+    pod_groups: list[kube.PodGroup]
+    reservations: list[kube.Reservation]
+    metrics: list[kube.NodeMetric]
+    unreadable: list[str]
+
+
+class LedgerView:
     """Live keys with sequence and value."""
 
-    def __init__(self, at_end: asyncio.Event) -> None:
-        """`at_end` is set at each end of the bucket, and no longer when the bucket begins anew."""
+    def __init__(self, on_end: Callable[[], None] = lambda: None) -> None:
+        """`on_end` is called at each end of the bucket."""
         self.live: dict[str, tuple[int, bytes]] = {}
         self.is_known = False
         """The end was reached since the view was last empty."""
         self.read = 0
         """Messages read since the start."""
-        self._at_end = at_end
+        self._on_end = on_end
 
     def reset(self) -> None:
         """The bucket begins anew."""
         self.live.clear()
         self.is_known = False
-        self._at_end.clear()
 
     def apply(self, entry: Entry) -> None:
         """The next message."""
@@ -37,7 +53,7 @@ class LedgerShelf:
     def end(self, sequence: int) -> None:
         """The end: what is here is all there is."""
         self.is_known = True
-        self._at_end.set()
+        self._on_end()
 
     def copy(self) -> Mapping[str, tuple[int, bytes]]:
         """As it is now."""

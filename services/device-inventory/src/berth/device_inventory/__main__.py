@@ -2,8 +2,8 @@
 
 import sys
 
-from berth.device_inventory.settings import Settings
-from berth.device_inventory.shell import SERVICE, main
+from berth.device_inventory.settings import SERVICE, Settings
+from berth.device_inventory.shell import main
 from berth.runtime import run
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """The knobs of device-inventory."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
 from berth.runtime import Seconds, ServiceSettings
+
+SERVICE: Final = "device-inventory"
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):

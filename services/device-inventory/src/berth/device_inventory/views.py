@@ -11,11 +11,14 @@ from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.subjects import named_key, parts, synced_key
+from berth.contracts.subjects import parts, synced_key
+from berth.runtime import PublishedView
 
 DEVICE: Final = "device"
 NODE: Final = "node"
 _MARKER: Final = synced_key("devices")
+KEYS: Final = (f"{DEVICE}.>", f"{NODE}.>", _MARKER)
+"""What of STATE is read: pods, which are most of it, say nothing about devices."""
 
 
 class StateView:
@@ -98,62 +101,27 @@ def _named(name: str, message: Named) -> Named:
     return message
 
 
-class Shelf:
-    """INVENTORY as published, by us or by the other replica, with counts of what is on it.
-
-    `put` notes what we are about to write; when the bucket then shows something else, the node is marked.
-    """
+class InventoryView(PublishedView[NodeInventory]):
+    """INVENTORY as published, with counts of what is in it."""
 
     def __init__(self, mark: Callable[[str], None]) -> None:
-        self._mark = mark
-        self.inventories: dict[str, NodeInventory] = {}
-        self.keys: dict[str, str] = {}
-        """Node name by key, for every key that is there, readable or not."""
+        super().__init__(NODE, NodeInventory, mark)
         self.devices: Counter[tuple[str, bool]] = Counter()
         """How many devices there are by kind and health."""
         self.faulty = 0
         """How many nodes have problems in their Device."""
 
-    def put(self, name: str, inventory: NodeInventory | None) -> None:
-        """What the key of this node holds now, or will in a moment; None: nothing."""
-        self._count(self.inventories.pop(name, None), -1)
-        if inventory is None:
-            self.keys.pop(named_key(NODE, name), None)
-            return
-        self.inventories[name] = inventory
-        self.keys[named_key(NODE, name)] = name
-        self._count(inventory, 1)
+    def put(self, name: str, message: NodeInventory | None) -> None:
+        """See `PublishedView`."""
+        for inventory, sign in ((self.messages.get(name), -1), (message, 1)):
+            if inventory is not None:
+                for slot in inventory.devices:
+                    self.devices[slot.kind, slot.healthy] += sign
+                self.faulty += sign * bool(inventory.problems)
+        super().put(name, message)
 
     def reset(self) -> None:
         """The bucket begins anew."""
-        self.inventories.clear()
-        self.keys.clear()
+        super().reset()
         self.devices = Counter(dict.fromkeys(self.devices, 0))  # shown as 0, not as what they were
         self.faulty = 0
-
-    def apply(self, entry: Entry) -> None:
-        """A published inventory; one that cannot be read counts as absent and is written again."""
-        try:
-            _, name = parts(entry.key)
-        except ValueError:
-            return
-        try:
-            shown = None if entry.deleted else decode(entry.value, NodeInventory)
-        except InvalidMessage:
-            self.put(name, None)
-            self.keys[entry.key] = name
-            self._mark(name)
-            return
-        if shown != self.inventories.get(name):
-            self.put(name, shown)
-            self._mark(name)
-
-    def end(self, sequence: int) -> None:
-        """Nothing to do at the end."""
-
-    def _count(self, inventory: NodeInventory | None, sign: int) -> None:
-        if inventory is None:
-            return
-        for slot in inventory.devices:
-            self.devices[slot.kind, slot.healthy] += sign
-        self.faulty += sign * bool(inventory.problems)

@@ -2,8 +2,8 @@
 
 import sys
 
-from berth.quota_manager.settings import Settings
-from berth.quota_manager.shell import SERVICE, main
+from berth.quota_manager.settings import SERVICE, Settings
+from berth.quota_manager.shell import main
 from berth.runtime import run
 
 if __name__ == "__main__":

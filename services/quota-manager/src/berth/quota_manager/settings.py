@@ -1,11 +1,13 @@
 """The knobs of quota-manager."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
 from berth.quota_manager.core.engine import Rules
 from berth.runtime import Seconds, ServiceSettings
+
+SERVICE: Final = "quota-manager"
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):

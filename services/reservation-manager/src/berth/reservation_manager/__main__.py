@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from berth.reservation_manager.settings import Settings
+from berth.reservation_manager.settings import SERVICE, Settings
 from berth.reservation_manager.shell import main
 from berth.runtime.run import run
 
 if __name__ == "__main__":
-    sys.exit(run("reservation-manager", Settings, main))
+    sys.exit(run(SERVICE, Settings, main))

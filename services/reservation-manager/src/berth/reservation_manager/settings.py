@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
 from berth.contracts import names
 from berth.runtime.settings import ServiceSettings
+
+SERVICE: Final = "reservation-manager"
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):

@@ -1,11 +1,13 @@
 """The knobs of slo-manager."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
 from berth.contracts.slo import CONFIG_MAP
 from berth.runtime import ServiceSettings
+
+SERVICE: Final = "slo-manager"
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):

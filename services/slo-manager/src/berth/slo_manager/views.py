@@ -1,4 +1,4 @@
-"""What the buckets show: nodes and one ConfigMap of STATE, and our own SLO. Sinks only record and mark."""
+"""What STATE shows: nodes and one ConfigMap. Sinks only record and mark."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from berth.bus.port import Entry
 from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
-from berth.contracts.slo import NodeSLO
-from berth.contracts.subjects import named_key, namespaced_key, parts, synced_key
+from berth.contracts.subjects import namespaced_key, parts, synced_key
 
 NODE: Final = "node"
 _NODES_MARKER: Final = synced_key("nodes")
@@ -96,51 +95,3 @@ class StateView:
         (self._complete.add if complete else self._complete.discard)(entry.key)
         if self.is_complete and not was_complete:
             self._mark_all()
-
-
-class Shelf:
-    """SLO as published, by us or by the other replica.
-
-    `put` notes what we are about to write; when the bucket then shows something else, the node is marked.
-    """
-
-    def __init__(self, mark: Callable[[str], None]) -> None:
-        self.strategies: dict[str, NodeSLO] = {}
-        self.names: dict[str, str] = {}
-        """Node name by key, for every key that is there, readable or not."""
-        self._mark = mark
-
-    def put(self, name: str, strategy: NodeSLO | None) -> None:
-        """What the key of this node holds now, or will in a moment; None: nothing."""
-        key = named_key(NODE, name)
-        if strategy is None:
-            self.strategies.pop(name, None)
-            self.names.pop(key, None)
-        else:
-            self.strategies[name] = strategy
-            self.names[key] = name
-
-    def reset(self) -> None:
-        """The bucket begins anew."""
-        self.strategies.clear()
-        self.names.clear()
-
-    def apply(self, entry: Entry) -> None:
-        """A published strategy; one that cannot be read counts as absent and is written again."""
-        try:
-            _, name = parts(entry.key)
-        except ValueError:
-            return
-        try:
-            shown = None if entry.deleted else decode(entry.value, NodeSLO)
-        except InvalidMessage:
-            self.put(name, None)
-            self.names[entry.key] = name
-            self._mark(name)
-            return
-        if shown != self.strategies.get(name):
-            self.put(name, shown)
-            self._mark(name)
-
-    def end(self, sequence: int) -> None:
-        """Nothing to do at the end."""

@@ -1,7 +1,7 @@
 """What a complete section of a NodeSLO may hold: types, ranges, and fields that bound each other.
 
 A field that is not listed is carried as it is, since newer agents may know it. Ranges are those of the protocol's
-admission; a rule between two fields counts when both are there.
+admission.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ _BELOW: Final = (
     ("cpuAllocatableEvictLowerPercent", "cpuAllocatableEvictThresholdPercent"),
     ("catRangeStartPercent", "catRangeEndPercent"),
 )
-"""Pairs of fields of which the first has to be smaller."""
+"""Pairs of fields of which the first has to be smaller, and means nothing without the second."""
 
 
 def below(field: str, path: str) -> str:
@@ -216,11 +216,15 @@ def bandwidth_problem(amount: str | float) -> str:
 
 
 def _order(value: Any, field: str) -> Problem | None:
-    """Look for a pair in the wrong order, here or in a block below."""
+    """Look for a pair in the wrong order, or for half of one, here or in a block below."""
     if not isinstance(value, Mapping):
         return None
     for low, high in _BELOW:
-        if value.get(low) is not None and value.get(high) is not None and value[low] >= value[high]:
+        if value.get(low) is None:
+            continue
+        if value.get(high) is None:
+            return Problem(field=f"{field}.{low}", message=f"needs {high}, below which it has to be")
+        if value[low] >= value[high]:
             return Problem(field=f"{field}.{low}", message=f"has to be below {high}: {value[low]}, {value[high]}")
     found = (_order(part, f"{field}.{name}") for name, part in value.items())
     return next((problem for problem in found if problem is not None), None)

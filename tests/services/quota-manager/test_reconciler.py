@@ -1,4 +1,4 @@
-"""The desk: from entries of the buckets to what is written."""
+"""From entries of the buckets to what is written."""
 
 import json
 
@@ -13,27 +13,27 @@ from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.event import ObjectRefused, QuotaChanged
 from berth.contracts.subjects import named_key, namespaced_key, pod_key, quota_key
-from berth.quota_manager.handlers import encode_group
 from berth.rules.quota_of_pod import DEFAULT_GROUP, SYSTEM_GROUP
+from berth.runtime import Moment
 
 
-def written(desk, now_ms=1, present=()):
-    desk.settle(now_ms / 1000)
-    return desk.writes(now_ms, present)
+def written(reconciler, now_ms=1, present=()):
+    reconciler.settle(now_ms / 1000)
+    return reconciler.writes(now_ms, present)
 
 
 def test_a_view_is_complete_when_every_kind_is():
     feed = Feed()
-    assert not feed.desk.state.is_complete
+    assert not feed.reconciler.view.is_complete
     feed.complete("pods", "nodes")
-    assert not feed.desk.state.is_complete
-    assert feed.desk.state.missing == "waiting for elasticquotas"
+    assert not feed.reconciler.view.is_complete
+    assert feed.reconciler.view.missing == "waiting for elasticquotas"
     feed.complete("elasticquotas")
-    assert feed.desk.state.is_complete
-    feed.desk.state.reset()
-    assert not feed.desk.state.is_complete
-    feed.desk.state.end(0)
-    assert feed.desk.state.missing == "waiting for elasticquotas, nodes, pods"
+    assert feed.reconciler.view.is_complete
+    feed.reconciler.view.reset()
+    assert not feed.reconciler.view.is_complete
+    feed.reconciler.view.end(0)
+    assert feed.reconciler.view.missing == "waiting for elasticquotas, nodes, pods"
 
 
 def test_everything_is_written_once_and_then_only_what_changed():
@@ -43,8 +43,8 @@ def test_everything_is_written_once_and_then_only_what_changed():
     feed.quota("b", tree_id="t")
     feed.pod("p", quota="a", cpu=700)
     feed.complete()
-    desk = feed.desk
-    first = written(desk, 1000)
+    reconciler = feed.reconciler
+    first = written(reconciler, 1000)
     assert first.keys() == {
         quota_key("", "a"),
         quota_key("t", "b"),
@@ -53,17 +53,17 @@ def test_everything_is_written_once_and_then_only_what_changed():
     }
     assert first[quota_key("", "a")].runtime == {"cpu": 700}
     assert {message.revision for message in first.values()} == {1000}
-    assert written(desk, 2000) == {}
+    assert written(reconciler, 2000) == {}
     feed.pod("q", quota="a", cpu=300)
-    second = written(desk, 3000)
+    second = written(reconciler, 3000)
     assert list(second) == [quota_key("", "a")]
     assert second[quota_key("", "a")].runtime == {"cpu": 1000}
     assert second[quota_key("", "a")].revision == 3000
     feed.delete(pod_key("ns", "q"))
     feed.delete(pod_key("ns", "q"))
-    assert written(desk, 4000)[quota_key("", "a")].runtime == {"cpu": 700}
+    assert written(reconciler, 4000)[quota_key("", "a")].runtime == {"cpu": 700}
     feed.pod("p", quota="a", cpu=700, phase="Succeeded")
-    assert written(desk, 5000)[quota_key("", "a")].runtime == {"cpu": 0}
+    assert written(reconciler, 5000)[quota_key("", "a")].runtime == {"cpu": 0}
 
 
 def test_a_restart_writes_nothing_when_nothing_changed():
@@ -72,15 +72,15 @@ def test_a_restart_writes_nothing_when_nothing_changed():
     feed.quota("a")
     feed.pod("p", quota="a")
     feed.complete()
-    stored = written(feed.desk, 1000)
+    stored = written(feed.reconciler, 1000)
     again = Feed()
     for key, message in stored.items():
-        again.desk.own.apply(Entry(key, encode_group(message), False, 1, 0, False, None))
+        again.reconciler.published.apply(Entry(key, encode(message), False, 1, 0, False, None))
     again.quota("a")
     again.pod("p", quota="a")
     again.node("n")
     again.complete()
-    assert written(again.desk, 9000, stored) == {}
+    assert written(again.reconciler, 9000, stored) == {}
 
 
 def test_groups_that_are_gone_are_deleted_and_their_pods_fall_back():
@@ -89,14 +89,14 @@ def test_groups_that_are_gone_are_deleted_and_their_pods_fall_back():
     feed.quota("a")
     feed.pod("p", quota="a", node="n")
     feed.complete()
-    present = written(feed.desk, 1000)
+    present = written(feed.reconciler, 1000)
     feed.delete(namespaced_key("elasticquota", "ns", "a"))
-    changes = written(feed.desk, 2000, present)
+    changes = written(feed.reconciler, 2000, present)
     assert changes[quota_key("", "a")] is None
-    assert feed.desk.engine.forest.groups[DEFAULT_GROUP].used == {"cpu": 1000}
+    assert feed.reconciler.engine.forest.groups[DEFAULT_GROUP].used == {"cpu": 1000}
     stale = quota_key("", "left-behind")
-    feed.desk.reconsider()
-    assert written(feed.desk, 3000, [stale]) == {stale: None}
+    feed.reconciler.reconsider()
+    assert written(feed.reconciler, 3000, [stale]) == {stale: None}
 
 
 def test_a_refused_write_is_decided_again():
@@ -104,22 +104,22 @@ def test_a_refused_write_is_decided_again():
     feed.quota("a")
     feed.complete()
     key = quota_key("", "a")
-    mine = written(feed.desk, 1000)[key]
+    mine = written(feed.reconciler, 1000)[key]
     foreign = msgspec.structs.replace(mine, revision=500, runtime={"cpu": 1})
-    feed.desk.own.apply(Entry(key, encode_group(foreign), False, 9, 0, False, None))
-    assert written(feed.desk, 2000) == {}, "an older revision is an echo until the bus reports a conflict"
-    feed.desk.reconsider(key)
-    assert written(feed.desk, 3000)[key].revision == 3000
+    feed.reconciler.published.apply(Entry(key, encode(foreign), False, 9, 0, False, None))
+    assert written(feed.reconciler, 2000) == {}, "an older revision is an echo until the bus reports a conflict"
+    feed.reconciler.reconsider(key)
+    assert written(feed.reconciler, 3000)[key].revision == 3000
 
 
 def test_a_lost_bucket_is_filled_again_with_higher_revisions():
     feed = Feed()
     feed.quota("a")
     feed.complete()
-    written(feed.desk, 7000)
-    feed.desk.own.reset()
-    feed.desk.reconsider()
-    assert written(feed.desk, 10)[quota_key("", "a")].revision == 7001
+    written(feed.reconciler, 7000)
+    feed.reconciler.published.reset()
+    feed.reconciler.reconsider()
+    assert written(feed.reconciler, 10)[quota_key("", "a")].revision == 7001
 
 
 def test_limits_that_are_back_to_what_a_loss_left_get_a_revision_above_the_lost_one():
@@ -128,16 +128,16 @@ def test_limits_that_are_back_to_what_a_loss_left_get_a_revision_above_the_lost_
     feed.quota("a")
     feed.complete()
     key = quota_key("", "a")
-    left = written(feed.desk, 1000)[key]
+    left = written(feed.reconciler, 1000)[key]
     feed.quota("a", cpu=9000)
-    written(feed.desk, 2000)
+    written(feed.reconciler, 2000)
     feed.quota("a")
-    used = written(feed.desk, 3000)[key]
+    used = written(feed.reconciler, 3000)[key]
     assert msgspec.structs.replace(used, revision=0) == msgspec.structs.replace(left, revision=0)
-    feed.desk.own.reset()
-    feed.desk.own.apply(Entry(key, encode_group(left), False, 1, 0, False, None))
-    assert written(feed.desk, 10)[key].revision > used.revision
-    assert written(feed.desk, 20) == {}, "once"
+    feed.reconciler.published.reset()
+    feed.reconciler.published.apply(Entry(key, encode(left), False, 1, 0, False, None))
+    assert written(feed.reconciler, 10)[key].revision > used.revision
+    assert written(feed.reconciler, 20) == {}, "once"
 
 
 def test_groups_are_written_behind_those_above_them_and_the_default_group_last():
@@ -147,11 +147,11 @@ def test_groups_are_written_behind_those_above_them_and_the_default_group_last()
     feed.quota("a", parent="y")
     feed.quota("b", parent="z")
     feed.complete()
-    order = [message.name for message in written(feed.desk, 1000).values()]
+    order = [message.name for message in written(feed.reconciler, 1000).values()]
     assert order == [SYSTEM_GROUP, "z", "b", "y", "a", DEFAULT_GROUP]
-    feed.desk.own.reset()
-    feed.desk.reconsider()
-    assert [message.name for message in written(feed.desk, 2000).values()] == order
+    feed.reconciler.published.reset()
+    feed.reconciler.reconsider()
+    assert [message.name for message in written(feed.reconciler, 2000).values()] == order
 
 
 def test_a_bucket_that_begins_anew_is_filled_in_order_though_a_change_comes_first():
@@ -159,10 +159,10 @@ def test_a_bucket_that_begins_anew_is_filled_in_order_though_a_change_comes_firs
     feed.node("n")
     feed.quota("a")
     feed.complete()
-    written(feed.desk, 1000)
-    feed.desk.own.reset()
+    written(feed.reconciler, 1000)
+    feed.reconciler.published.reset()
     feed.pod("p", cpu=100)  # a demand of the default group
-    assert [message.name for message in written(feed.desk, 2000).values()] == ["a", SYSTEM_GROUP, DEFAULT_GROUP]
+    assert [message.name for message in written(feed.reconciler, 2000).values()] == ["a", SYSTEM_GROUP, DEFAULT_GROUP]
 
 
 def test_namespaces_are_published_with_their_group():
@@ -172,11 +172,11 @@ def test_namespaces_are_published_with_their_group():
     feed.quota("ns")
     feed.pod("p", namespace="z")
     feed.complete()
-    changes = written(feed.desk, 1)
+    changes = written(feed.reconciler, 1)
     assert changes[quota_key("", "a")].namespaces == ["x", "y"]
     assert changes[quota_key("", "b")].namespaces == ["z"]
     assert changes[quota_key("", "ns")].namespaces == ["ns"]
-    assert feed.desk.engine.forest.groups["b"].request == {"cpu": 1000}
+    assert feed.reconciler.engine.forest.groups["b"].request == {"cpu": 1000}
 
 
 def test_figures_are_written_back_at_intervals():
@@ -185,37 +185,37 @@ def test_figures_are_written_back_at_intervals():
     feed.quota("a")
     feed.pod("p", quota="a", node="n", preemptible="x")
     feed.complete()
-    desk = feed.desk
-    desk.settle(100.0)
-    (asked,) = desk.patches(100.0, 10)
+    reconciler = feed.reconciler
+    reconciler.settle(100.0)
+    (asked,) = reconciler.patches(100.0, 10)
     assert asked.uid == "uid-a"
     assert asked.status == {"used": {"cpu": "1"}}
     assert json.loads(asked.annotations[names.ANNOTATION_QUOTA_RUNTIME]) == {"cpu": "1"}
     for moment in range(10):
         feed.pod(f"more-{moment}", quota="a")
-        desk.settle(100.1 + moment / 10)
-        assert desk.patches(100.1 + moment / 10, 10) == []
-    (asked,) = desk.patches(102.0, 10)
+        reconciler.settle(100.1 + moment / 10)
+        assert reconciler.patches(100.1 + moment / 10, 10) == []
+    (asked,) = reconciler.patches(102.0, 10)
     assert json.loads(asked.annotations[names.ANNOTATION_QUOTA_REQUEST]) == {"cpu": "11"}
-    desk.settle(131.9)
-    assert desk.patches(131.9, 10) == []
-    (repeated,) = desk.patches(132.0, 10)
+    reconciler.settle(131.9)
+    assert reconciler.patches(131.9, 10) == []
+    (repeated,) = reconciler.patches(132.0, 10)
     assert repeated == asked
     feed.quota("a", annotations=repeated.annotations, used={"cpu": 1000})
-    desk.settle(133.0)
-    assert desk.patches(200.0, 10) == [], "the object shows it now"
+    reconciler.settle(133.0)
+    assert reconciler.patches(200.0, 10) == [], "the object shows it now"
     feed.quota("a", annotations=repeated.annotations, used={"cpu": 9})
-    desk.settle(201.0)
-    assert len(desk.patches(203.0, 10)) == 1, "somebody else changed what it shows"
+    reconciler.settle(201.0)
+    assert len(reconciler.patches(203.0, 10)) == 1, "somebody else changed what it shows"
 
 
 def test_our_own_write_back_is_no_change_of_the_tree():
     feed = Feed()
     feed.quota("a")
     feed.complete()
-    written(feed.desk, 1)
+    written(feed.reconciler, 1)
     feed.quota("a", annotations={names.ANNOTATION_QUOTA_RUNTIME: '{"cpu":"1"}'}, used={"cpu": 3})
-    assert written(feed.desk, 2) == {}
+    assert written(feed.reconciler, 2) == {}
 
 
 def test_demand_alone_is_published_at_the_pace_of_write_backs():
@@ -224,19 +224,19 @@ def test_demand_alone_is_published_at_the_pace_of_write_backs():
     feed.quota("a")
     feed.pod("p", quota="a", cpu=5000)
     feed.complete()
-    desk = feed.desk
+    reconciler = feed.reconciler
     key = quota_key("", "a")
-    desk.settle(100.0)
-    desk.patches(100.0, 100)
-    first = desk.writes(100_000, ())[key]
+    reconciler.settle(100.0)
+    reconciler.patches(100.0, 100)
+    first = reconciler.writes(100_000, ())[key]
     assert (first.runtime, first.request) == ({"cpu": 1000}, {"cpu": 5000})
     feed.pod("q", quota="a", cpu=700)
-    desk.settle(100.5)
-    desk.patches(100.5, 100)
-    assert desk.writes(100_500, ()) == {}
-    desk.settle(102.0)
-    desk.patches(102.0, 100)
-    second = desk.writes(102_000, ())[key]
+    reconciler.settle(100.5)
+    reconciler.patches(100.5, 100)
+    assert reconciler.writes(100_500, ()) == {}
+    reconciler.settle(102.0)
+    reconciler.patches(102.0, 100)
+    second = reconciler.writes(102_000, ())[key]
     assert (second.request, second.revision) == ({"cpu": 5700}, first.revision)
 
 
@@ -247,30 +247,30 @@ def test_events_tell_of_bad_objects_and_of_overuse():
     feed.quota("b", cpu=500)
     feed.pod("p", quota="b", cpu=800, node="n")
     feed.complete()
-    desk = feed.desk
-    desk.settle(0.0)
-    (refused,) = desk.announcements(0.0)
-    assert isinstance(refused.event, ObjectRefused)
-    assert (refused.event.namespace, refused.event.name) == ("ns", "a")
-    assert refused.event.problems[0].field == f"metadata.labels[{names.LABEL_QUOTA_PARENT}]"
+    reconciler = feed.reconciler
+    reconciler.settle(0.0)
+    (refused,) = reconciler.announcements(Moment(0.0, 0.0))
+    assert isinstance(refused.message, ObjectRefused)
+    assert (refused.message.namespace, refused.message.name) == ("ns", "a")
+    assert refused.message.problems[0].field == f"metadata.labels[{names.LABEL_QUOTA_PARENT}]"
     assert refused.subject == "berth.v1.evt.object.refused.elasticquotas.ns.a"
-    desk.settle(5.0)
-    (over,) = desk.announcements(5.0)
-    assert isinstance(over.event, QuotaChanged)
+    reconciler.settle(5.0)
+    (over,) = reconciler.announcements(Moment(5.0, 5.0))
+    assert isinstance(over.message, QuotaChanged)
     assert over.subject == "berth.v1.evt.quota.changed.exceeded.=.b"
-    assert "cpu by 300m" in over.event.message
-    assert desk.announcements(9.0) == []
+    assert "cpu by 300m" in over.message.message
+    assert reconciler.announcements(Moment(9.0, 9.0)) == []
     feed.delete(pod_key("ns", "p"))
-    desk.settle(10.0)
-    (back,) = desk.announcements(10.0)
-    assert back.kind == "quota.recovered"
+    reconciler.settle(10.0)
+    (back,) = reconciler.announcements(Moment(10.0, 10.0))
+    assert back.text == "quota.recovered"
 
 
 def test_problems_travel_with_the_group():
     feed = Feed()
     feed.quota("a", parent="gone")
     feed.complete()
-    message = written(feed.desk, 1)[quota_key("", "a")]
+    message = written(feed.reconciler, 1)[quota_key("", "a")]
     assert message.runtime == {"cpu": 0}
     assert "does not exist" in message.problems[0].message
 
@@ -280,16 +280,16 @@ def test_messages_that_cannot_be_read_are_counted_and_change_nothing():
     feed.quota("a")
     feed.pod("p", quota="a")
     feed.complete()
-    written(feed.desk, 1)
+    written(feed.reconciler, 1)
     for key in (pod_key("ns", "p"), namespaced_key("elasticquota", "ns", "a"), named_key("node", "n"), "synced.pods"):
         for junk in (b"", b"{", b"[]", b'{"type":"pod.seen.v1"}', b"\xff\xfe", b'{"namespace":5}', b"null"):
             feed.raw(key, junk)
     feed.raw("device.x", b"junk of kinds that do not concern us")
-    feed.desk.own.apply(Entry(quota_key("", "b"), b"junk", False, 1, 0, False, None))
-    assert written(feed.desk, 2) == {}
-    assert feed.desk.state.broken == 28
-    feed.desk.reconsider()
-    assert written(feed.desk, 3, [quota_key("", "a"), quota_key("", "b")]) == {quota_key("", "b"): None}
+    feed.reconciler.published.apply(Entry(quota_key("", "b"), b"junk", False, 1, 0, False, None))
+    assert written(feed.reconciler, 2) == {}
+    assert feed.reconciler.view.broken == 28
+    feed.reconciler.reconsider()
+    assert written(feed.reconciler, 3, [quota_key("", "a"), quota_key("", "b")]) == {quota_key("", "b"): None}
 
 
 def test_an_object_that_became_unreadable_keeps_its_limits():
@@ -299,15 +299,15 @@ def test_an_object_that_became_unreadable_keeps_its_limits():
     feed.pod("p", quota="a", cpu=900)
     feed.complete()
     key = quota_key("", "a")
-    assert written(feed.desk, 1)[key].runtime == {"cpu": 700}
+    assert written(feed.reconciler, 1)[key].runtime == {"cpu": 700}
     problem = Problem(field="spec.max", message="must be an object")
     broken = state.ElasticQuota(namespace="ns", name="a", uid="uid-a", version=2, problems=[problem])
     feed.put(namespaced_key("elasticquota", "ns", "a"), broken)
-    message = written(feed.desk, 2)[key]
+    message = written(feed.reconciler, 2)[key]
     assert (message.runtime, message.problems) == ({"cpu": 700}, [problem])
     assert message.revision == 1
     feed.quota("a", cpu=600)
-    assert written(feed.desk, 3)[key].runtime == {"cpu": 600}
+    assert written(feed.reconciler, 3)[key].runtime == {"cpu": 600}
 
 
 texts = st.text(max_size=12) | st.sampled_from(["a", "b", "true", "false", "", "koordinator-root-quota"])
@@ -353,11 +353,11 @@ def test_no_object_stops_the_service(quotas):
         whole = json.loads(encoded) | {"min": quota.min, "max": quota.max, "used": quota.used}
         feed.raw(namespaced_key("elasticquota", quota.namespace, quota.name), json.dumps(whole).encode())
     feed.complete()
-    desk = feed.desk
-    desk.settle(1.0)
-    for patch in desk.patches(1.0, 100):
+    reconciler = feed.reconciler
+    reconciler.settle(1.0)
+    for patch in reconciler.patches(1.0, 100):
         encode(patch)
-    for message in desk.writes(1000, ()).values():
-        assert message is None or encode_group(message)
-    for announcement in desk.announcements(2.0):
-        encode(announcement.event)
+    for message in reconciler.writes(1000, ()).values():
+        assert message is None or encode(message)
+    for announcement in reconciler.announcements(Moment(2.0, 2.0)):
+        encode(announcement.message)

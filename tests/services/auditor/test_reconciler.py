@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.libs.invariants.story import Good, Story
-from tests.services.auditor.looks import desk, event_of, ledger_of, lists_of, look, told
+from tests.services.auditor.looks import event_of, ledger_of, lists_of, look, reconciler, told
 
-from berth.auditor.handlers import Desk
+from berth.auditor.reconciler import Reconciler
 from berth.contracts import names
 from berth.contracts.subjects import PREFIX
 
@@ -72,7 +72,7 @@ def stage() -> Story:
 
 @pytest.mark.parametrize(("promise", "fault"), AT_ONCE, ids=lambda each: getattr(each, "__name__", each))
 def test_a_difference_is_told_once_and_once_when_it_is_gone(promise: str, fault: Callable[[Story], None]) -> None:
-    story, at = stage(), desk(settle_s=1e9)
+    story, at = stage(), reconciler(settle_s=1e9)
     assert look(at, story) == []
     assert not at.wants_another
     fault(story)
@@ -95,7 +95,7 @@ def test_a_difference_is_told_once_and_once_when_it_is_gone(promise: str, fault:
 
 
 def test_the_event_says_what_and_since_when() -> None:
-    story, at = stage(), desk()
+    story, at = stage(), reconciler()
     bound_by_a_foreign_hand(story)
     story.wait(100)
     look(at, story)
@@ -106,17 +106,17 @@ def test_the_event_says_what_and_since_when() -> None:
     assert (event.since_ms, event.at_ms) == (100_000, 103_000)
     assert event.subject == "node n1, gpu 0"
     assert "default/a 100, default/theirs 100" in event.evidence
-    assert found.subject == f"{PREFIX}.evt.audit.reported.found.I1.{found.difference.id}"
+    assert found.subject == f"{PREFIX}.evt.audit.reported.found.I1.{found.id.split('.')[3]}"
     story.delete("pods", "theirs")
     (gone,) = at.look(lists_of(story), ledger_of(story), story.now_s)
-    assert gone.subject == f"{PREFIX}.evt.audit.reported.gone.I1.{found.difference.id}"
+    assert gone.subject == f"{PREFIX}.evt.audit.reported.gone.I1.{found.id.split('.')[3]}"
     assert not event_of(gone).lasts
     assert gone.id != found.id
 
 
 def test_a_holder_that_has_just_left_is_not_held_against_its_successor() -> None:
     """The lists show the former holder, the ledger the decision that came after it; and again with the next pair."""
-    story, at = stage(), desk()
+    story, at = stage(), reconciler()
     story.place("a", minors={0: 100})
     story.bind("a")
     lists = lists_of(story)
@@ -136,7 +136,7 @@ def test_a_holder_that_has_just_left_is_not_held_against_its_successor() -> None
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 1 << 30))
 def test_a_good_history_seen_with_any_lag_has_no_difference(seed: int) -> None:
-    good, at = Good(seed), desk(settle_s=1e9)
+    good, at = Good(seed), reconciler(settle_s=1e9)
     chance = random.Random(seed)
     for _ in range(12):
         story = good.run(chance.randrange(12))
@@ -149,7 +149,7 @@ def test_a_good_history_seen_with_any_lag_has_no_difference(seed: int) -> None:
 
 
 def test_a_decision_whose_pod_vanished_is_left_behind() -> None:
-    story, at = stage(), desk(settle_s=60)
+    story, at = stage(), reconciler(settle_s=60)
     story.place("a")
     story.bind("a")
     story.delete("pods", "a")
@@ -164,7 +164,7 @@ def test_a_decision_whose_pod_vanished_is_left_behind() -> None:
 
 
 def test_a_decision_that_nobody_carries_out() -> None:
-    story, at = stage(), desk(settle_s=60)
+    story, at = stage(), reconciler(settle_s=60)
     story.place("a")
     look(at, story)
     story.wait(61)
@@ -182,7 +182,7 @@ def gang(story: Story, *bound: str) -> None:
 
 
 def test_a_gang_that_stays_half_bound() -> None:
-    story, at = stage(), desk(settle_s=60)
+    story, at = stage(), reconciler(settle_s=60)
     look(at, story)
     gang(story, "g1")
     look(at, story)
@@ -192,7 +192,7 @@ def test_a_gang_that_stays_half_bound() -> None:
 
 @pytest.mark.parametrize("happens", ["deleted", "withdrawn", "before"])
 def test_a_gang_that_may_be_half_there(happens: str) -> None:
-    story, at = stage(), desk(settle_s=60)
+    story, at = stage(), reconciler(settle_s=60)
     if happens != "before":
         look(at, story)
     gang(story, *(("g1", "g2") if happens != "deleted" else ("g1", "g2", "g3")))
@@ -221,8 +221,8 @@ def report(node: str, *uses: tuple[str, int], at: str = JUNE) -> dict[str, objec
     return {"metadata": {"name": node}, "status": {"updateTime": at, "podsMetric": told_}}
 
 
-def two_on_gpus() -> tuple[Story, Desk]:
-    story, at = stage(), desk()
+def two_on_gpus() -> tuple[Story, Reconciler]:
+    story, at = stage(), reconciler()
     for name, minor in (("a", 0), ("b", 1)):
         story.change("pods", name, {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}})
         story.place(name, minors={minor: 100})
@@ -262,7 +262,7 @@ def test_reports_that_prove_nothing(told_: dict[str, object]) -> None:
 
 
 def test_differences_are_bounded_and_the_rest_is_counted() -> None:
-    story, at = stage(), desk()
+    story, at = stage(), reconciler()
     for number in range(1005):
         story.pod(f"p{number}", cpu="1m")
         story.change("pods", f"p{number}", {"spec": {"nodeName": "n1"}})
@@ -275,7 +275,7 @@ def test_differences_are_bounded_and_the_rest_is_counted() -> None:
 
 
 def test_limits_count_at_their_most_generous() -> None:
-    story, at = stage(), desk()
+    story, at = stage(), reconciler()
     story.quota("blue", "2")
     for name in ("a", "b"):
         story.place(name, quota="/blue")

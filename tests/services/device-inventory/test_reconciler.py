@@ -1,6 +1,6 @@
-"""The desk and its views: what is written, withdrawn, asked for and told, in every order of arrival."""
+"""The reconciler and its views: what is written, withdrawn, sent and announced, in every order of arrival."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -8,18 +8,31 @@ from hypothesis import strategies as st
 
 from berth.bus.port import Entry
 from berth.contracts import names
+from berth.contracts.base import Message
 from berth.contracts.codec import encode
 from berth.contracts.event import NodeChanged, ObjectRefused
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Device, DeviceInfo, Node, Synced
 from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.core.count import inventory_of
-from berth.device_inventory.handlers import Desk, Outcome, Rules
-from berth.device_inventory.views import Shelf, StateView
+from berth.device_inventory.reconciler import Reconciler, Rules
+from berth.device_inventory.views import InventoryView, StateView
+from berth.runtime import Moment
 
 GI = 1 << 30
 WHOLE = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 80 * GI}
-NOTHING = Outcome()
+
+
+class Decision(NamedTuple):
+    """What an outcome comes to for one node."""
+
+    inventory: Message | None = None
+    withdraw: bool = False
+    patch: Any = None
+    events: list[Message] = []
+
+
+NOTHING = Decision()
 
 
 def machine(name: str = "n", gpus: int = 2, *, version: int = 1, broken: int = 0) -> Device:
@@ -35,16 +48,29 @@ def node(name: str = "n", gpus: int = 0, **more: Any) -> Node:
 
 
 class Bench:
-    """A desk with its views, fed by hand."""
+    """A reconciler with its views, fed by hand."""
 
     def __init__(self, **rules: Any) -> None:
         self.marked: set[str] = set()
         self.view = StateView(self.marked.add, self.mark_all)
-        self.shelf = Shelf(self.marked.add)
-        self.desk = Desk(Rules(**rules), self.view, self.shelf)
+        self.published = InventoryView(self.marked.add)
+        self.reconciler = Reconciler(Rules(**rules), self.view, self.published)
 
     def mark_all(self) -> None:
-        self.marked |= self.desk.names()
+        self.marked |= set(self.reconciler.names())
+
+    def decide(self, name: str, now: float) -> Decision:
+        """Reconciled, and written as the harness does."""
+        outcome = self.reconciler.reconcile(name, Moment(now, now))
+        for write in outcome.writes:
+            self.published.wrote(write.key, write.message)
+        (written,) = [write.message for write in outcome.writes] or [None]
+        (patch,) = [command.message for command in outcome.commands] or [None]
+        events = [event.message for write in outcome.writes for event in write.events]
+        return Decision(written, bool(outcome.writes) and written is None, patch, events)
+
+    def overdue(self, now: float) -> list[str]:
+        return self.reconciler.due(Moment(now, now))
 
     def show(self, message: Device | Node) -> None:
         kind = "device" if isinstance(message, Device) else "node"
@@ -67,13 +93,13 @@ def test_a_device_is_published_and_its_node_patched_once() -> None:
     bench.show(node())
     bench.complete()
     assert "n" in bench.marked
-    outcome = bench.desk.decide("n", 0.0)
+    outcome = bench.decide("n", 0.0)
     assert outcome.inventory == inventory_of(machine())
     assert outcome.patch is not None
     assert outcome.patch.resources[names.GPU_CORE] == "200"
     assert outcome.patch.resources[names.GPU_SHARED] == "200"
     assert outcome.events == [NodeChanged(node="n", message="gpu 0, 1 appeared")]
-    assert bench.desk.decide("n", 1.0) == NOTHING
+    assert bench.decide("n", 1.0) == NOTHING
 
 
 def test_an_unanswered_patch_is_asked_again_after_a_while_and_not_once_it_shows() -> None:
@@ -81,13 +107,13 @@ def test_an_unanswered_patch_is_asked_again_after_a_while_and_not_once_it_shows(
     bench.show(machine())
     bench.show(node())
     bench.complete()
-    first = bench.desk.decide("n", 0.0).patch
-    assert bench.desk.overdue(29.0) == []
-    assert bench.desk.overdue(30.0) == ["n"]
-    assert bench.desk.decide("n", 30.0).patch == first
+    first = bench.decide("n", 0.0).patch
+    assert bench.overdue(29.0) == []
+    assert bench.overdue(30.0) == ["n"]
+    assert bench.decide("n", 30.0).patch == first
     bench.show(node(gpus=2))
-    assert bench.desk.decide("n", 31.0) == NOTHING
-    assert bench.desk.overdue(99.0) == []
+    assert bench.decide("n", 31.0) == NOTHING
+    assert bench.overdue(99.0) == []
 
 
 def test_a_changed_wish_is_asked_for_at_once() -> None:
@@ -95,9 +121,9 @@ def test_a_changed_wish_is_asked_for_at_once() -> None:
     bench.show(machine())
     bench.show(node())
     bench.complete()
-    bench.desk.decide("n", 0.0)
+    bench.decide("n", 0.0)
     bench.show(machine(version=2, broken=1))
-    outcome = bench.desk.decide("n", 0.1)
+    outcome = bench.decide("n", 0.1)
     assert outcome.patch is not None
     assert outcome.patch.resources[names.GPU_CORE] == "100"
     assert outcome.events == [NodeChanged(node="n", message="gpu 0 became unhealthy")]
@@ -108,19 +134,19 @@ def test_a_kubelet_that_drops_the_names_is_repaired() -> None:
     bench.show(machine())
     bench.show(node(gpus=2))
     bench.complete()
-    assert bench.desk.decide("n", 0.0).patch is None
+    assert bench.decide("n", 0.0).patch is None
     bench.show(node(version=2))
-    assert bench.desk.decide("n", 1.0).patch is not None
+    assert bench.decide("n", 1.0).patch is not None
 
 
 def test_a_new_version_with_the_same_devices_is_published_and_no_news() -> None:
     bench = Bench()
     bench.show(machine())
     bench.complete()
-    bench.desk.decide("n", 0.0)
+    bench.decide("n", 0.0)
     bench.show(machine(version=2))
-    assert bench.desk.decide("n", 1.0) == Outcome(inventory=inventory_of(machine(version=2)))
-    assert bench.desk.decide("n", 2.0) == NOTHING
+    assert bench.decide("n", 1.0) == Decision(inventory=inventory_of(machine(version=2)))
+    assert bench.decide("n", 2.0) == NOTHING
 
 
 def test_a_deleted_device_takes_inventory_and_resources_with_it() -> None:
@@ -128,32 +154,32 @@ def test_a_deleted_device_takes_inventory_and_resources_with_it() -> None:
     bench.show(machine())
     bench.show(node(gpus=2))
     bench.complete()
-    bench.desk.decide("n", 0.0)
+    bench.decide("n", 0.0)
     bench.drop("device", "n")
-    outcome = bench.desk.decide("n", 1.0)
+    outcome = bench.decide("n", 1.0)
     assert outcome.withdraw
     assert outcome.patch is not None
     assert set(outcome.patch.resources.values()) == {None}
     assert outcome.events == [NodeChanged(node="n", message="gpu 0, 1 vanished")]
     bench.show(node())
-    assert bench.desk.decide("n", 2.0) == NOTHING
+    assert bench.decide("n", 2.0) == NOTHING
 
 
 @pytest.mark.parametrize("step", ["nothing", "end only", "relist begun"])
 def test_nothing_is_withdrawn_without_proof(step: str) -> None:
     bench = Bench()
-    bench.entry(named_key("node", "n"), encode(inventory_of(machine())), bench.shelf)
+    bench.entry(named_key("node", "n"), encode(inventory_of(machine())), bench.published)
     bench.show(node(gpus=2))
     if step == "end only":
         bench.view.end(1)
     elif step == "relist begun":
         bench.complete()
         bench.complete(listed=False)
-    assert bench.desk.decide("n", 0.0) == NOTHING
+    assert bench.decide("n", 0.0) == NOTHING
     bench.marked.clear()
     bench.complete()
     assert "n" in bench.marked
-    assert bench.desk.decide("n", 1.0).withdraw
+    assert bench.decide("n", 1.0).withdraw
 
 
 def test_a_lost_state_withdraws_nothing() -> None:
@@ -161,12 +187,12 @@ def test_a_lost_state_withdraws_nothing() -> None:
     bench.show(machine())
     bench.show(node(gpus=2))
     bench.complete()
-    bench.desk.decide("n", 0.0)
+    bench.decide("n", 0.0)
     bench.view.reset()
-    assert bench.desk.decide("n", 1.0) == NOTHING
+    assert bench.decide("n", 1.0) == NOTHING
     bench.view.end(0)
     bench.show(node(gpus=2))
-    assert bench.desk.decide("n", 2.0) == NOTHING, "an empty bucket proves nothing"
+    assert bench.decide("n", 2.0) == NOTHING, "an empty bucket proves nothing"
 
 
 def test_problems_are_told_when_they_are_new() -> None:
@@ -174,17 +200,17 @@ def test_problems_are_told_when_they_are_new() -> None:
     bad = DeviceInfo(kind="gpu", minor=0, healthy=True, amounts={names.GPU_CORE: 500})
     bench.show(Device(name="n", uid="d", version=1, devices=[bad]))
     bench.complete()
-    refused = [event for event in bench.desk.decide("n", 0.0).events if isinstance(event, ObjectRefused)]
+    refused = [event for event in bench.decide("n", 0.0).events if isinstance(event, ObjectRefused)]
     assert [problem.field for problem in refused[0].problems] == [f"spec.devices[0].resources[{names.GPU_CORE}]"]
     bench.show(Device(name="n", uid="d", version=2, devices=[bad]))
-    assert bench.desk.decide("n", 1.0).events == []
+    assert bench.decide("n", 1.0).events == []
 
 
 def test_unreadable_messages_are_counted_and_leave_what_was_known() -> None:
     bench = Bench()
     bench.show(machine())
     bench.complete()
-    bench.desk.decide("n", 0.0)
+    bench.decide("n", 0.0)
     for key, value in (
         ("device.n", b"{"),
         ("device.n", b'{"type":"device.seen.v1","name":7}'),
@@ -195,7 +221,7 @@ def test_unreadable_messages_are_counted_and_leave_what_was_known() -> None:
     ):
         bench.entry(key, value)
     assert bench.view.unreadable == 6
-    assert bench.desk.decide("n", 1.0) == NOTHING
+    assert bench.decide("n", 1.0) == NOTHING
     bench.entry("something.else", b"{")
     assert bench.view.unreadable == 6
 
@@ -204,23 +230,23 @@ def test_an_unreadable_or_foreign_inventory_is_written_again() -> None:
     bench = Bench()
     bench.show(machine())
     bench.complete()
-    bench.desk.decide("n", 0.0)
+    bench.decide("n", 0.0)
     for value in (b"{", encode(NodeInventory(node="n", version=1)), b""):
         bench.marked.clear()
-        bench.entry(named_key("node", "n"), value, bench.shelf)
+        bench.entry(named_key("node", "n"), value, bench.published)
         assert bench.marked == {"n"}
-        assert bench.desk.decide("n", 1.0).inventory == inventory_of(machine())
+        assert bench.decide("n", 1.0).inventory == inventory_of(machine())
     bench.marked.clear()
-    bench.entry(named_key("node", "n"), encode(inventory_of(machine())), bench.shelf)
+    bench.entry(named_key("node", "n"), encode(inventory_of(machine())), bench.published)
     assert not bench.marked, "the echo of our own write is no news"
 
 
 def test_an_unreadable_inventory_without_a_device_is_withdrawn() -> None:
     bench = Bench()
-    bench.entry(named_key("node", "old"), b"{", bench.shelf)
+    bench.entry(named_key("node", "old"), b"{", bench.published)
     bench.complete()
-    assert bench.desk.decide("old", 0.0).withdraw
-    assert bench.desk.decide("old", 1.0) == NOTHING
+    assert bench.decide("old", 0.0).withdraw
+    assert bench.decide("old", 1.0) == NOTHING
 
 
 def test_nodes_can_be_left_to_another_manager() -> None:
@@ -228,7 +254,7 @@ def test_nodes_can_be_left_to_another_manager() -> None:
     bench.show(machine())
     bench.show(node())
     bench.complete()
-    assert bench.desk.decide("n", 0.0).patch is None
+    assert bench.decide("n", 0.0).patch is None
 
 
 def test_a_node_that_is_going_is_not_patched() -> None:
@@ -236,19 +262,19 @@ def test_a_node_that_is_going_is_not_patched() -> None:
     bench.show(machine())
     bench.show(node(deleting=True))
     bench.complete()
-    assert bench.desk.decide("n", 0.0).patch is None
+    assert bench.decide("n", 0.0).patch is None
 
 
-def test_counts_follow_the_shelf() -> None:
+def test_counts_follow_what_is_published() -> None:
     bench = Bench()
     bench.complete()
     for device in (machine("a"), machine("b", broken=1), machine("a", version=2, gpus=1)):
         bench.show(device)
-        bench.desk.decide(device.name, 0.0)
-    assert dict(bench.shelf.devices) == {("gpu", True): 2, ("gpu", False): 1}
+        bench.decide(device.name, 0.0)
+    assert dict(bench.published.devices) == {("gpu", True): 2, ("gpu", False): 1}
     bench.drop("device", "a")
-    bench.desk.decide("a", 1.0)
-    assert +bench.shelf.devices == {("gpu", True): 1, ("gpu", False): 1}
+    bench.decide("a", 1.0)
+    assert +bench.published.devices == {("gpu", True): 1, ("gpu", False): 1}
 
 
 steps = st.lists(
@@ -264,23 +290,23 @@ steps = st.lists(
 
 
 @given(steps)
-def test_whatever_came_before_the_shelf_ends_as_the_devices_are(history: list[Any]) -> None:
+def test_whatever_came_before_what_is_published_ends_as_the_devices_are(history: list[Any]) -> None:
     bench = Bench()
     bench.complete()
     for step in history:
         if isinstance(step, Device | Node):
             bench.show(step)
         elif step[0] == "decide":
-            bench.desk.decide(step[1], 0.0)
+            bench.decide(step[1], 0.0)
         else:
             bench.drop(*step)
     for name in bench.marked:
-        bench.desk.decide(name, 1.0)
+        bench.decide(name, 1.0)
     expected = {name: inventory_of(device) for name, device in bench.view.devices.items()}
-    assert {n: (i.devices, i.totals) for n, i in bench.shelf.inventories.items()} == {
+    assert {n: (i.devices, i.totals) for n, i in bench.published.messages.items()} == {
         n: (i.devices, i.totals) for n, i in expected.items()
     }
-    assert all(bench.desk.decide(name, 2.0) == NOTHING for name in bench.desk.names())
+    assert all(bench.decide(name, 2.0) == NOTHING for name in bench.reconciler.names())
 
 
 @given(
@@ -292,6 +318,6 @@ def test_no_bytes_on_the_bus_stop_the_views(key: str, value: bytes) -> None:
     bench = Bench()
     bench.complete()
     bench.entry(key, value)
-    bench.entry(key, value, bench.shelf)
-    for name in bench.desk.names():
-        bench.desk.decide(name, 0.0)
+    bench.entry(key, value, bench.published)
+    for name in bench.reconciler.names():
+        bench.decide(name, 0.0)

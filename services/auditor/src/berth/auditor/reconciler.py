@@ -1,37 +1,26 @@
-"""From what a look saw to what has to be told. Reads nothing, sends nothing, waits for nothing."""
+"""From what a look saw to what has to be announced. No I/O, no clock."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from berth.auditor.core.book import Book, Difference
 from berth.auditor.core.confirm import confirmed
 from berth.auditor.core.gangs import GangMemory
 from berth.auditor.core.leftovers import left_behind
 from berth.auditor.core.reports import holds_of
-from berth.auditor.lists import Lists
-from berth.contracts.codec import encode
+from berth.auditor.settings import SERVICE
+from berth.auditor.views import Lists
 from berth.contracts.event import AuditReported
 from berth.contracts.subjects import event_subject
 from berth.invariants import INVARIANTS, Finding, World
 from berth.invariants.facts import Facts
+from berth.runtime import Event
 
 TEXT_MAX = 2000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Announcement:
-    """An event on its way. The id is the same whoever tells it."""
-
-    subject: str
-    payload: bytes
-    id: str
-    verb: str
-    difference: Difference
-
-
-class Desk:
+class Reconciler:
     """Judges look after look."""
 
     def __init__(self, *, schedulers: frozenset[str], settle_s: float) -> None:
@@ -46,7 +35,7 @@ class Desk:
         """Something was seen once that a second look would make certain."""
         return self.book.doubts()
 
-    def look(self, lists: Lists, ledger: Mapping[str, tuple[int, bytes]], now_s: float) -> list[Announcement]:
+    def look(self, lists: Lists, ledger: Mapping[str, tuple[int, bytes]], now_s: float) -> list[Event]:
         """A complete look at everything; what it brings to light. `now_s` is unix time."""
         self._gangs.look(lists.pods, lists.pod_groups, self._schedulers)
         world = World.of(
@@ -67,8 +56,8 @@ class Desk:
         self._before = world if shown else None
         self.looks += 1
         news = self.book.settle(shown, certain, now_s)
-        told = [_announce("found", difference, now_s) for difference in news.found]
-        return told + [_announce("gone", difference, now_s) for difference in news.gone]
+        found = [_announce("found", difference, now_s) for difference in news.found]
+        return found + [_announce("gone", difference, now_s) for difference in news.gone]
 
 
 def _findings(world: World) -> Iterator[tuple[str, Finding]]:
@@ -80,7 +69,8 @@ def _findings(world: World) -> Iterator[tuple[str, Finding]]:
         yield "I4", finding
 
 
-def _announce(verb: str, difference: Difference, now_s: float) -> Announcement:
+def _announce(verb: str, difference: Difference, now_s: float) -> Event:
+    """The id is the same whoever announces it."""
     since_ms = int(difference.since_s * 1000)
     event = AuditReported(
         promise=difference.promise,
@@ -91,10 +81,15 @@ def _announce(verb: str, difference: Difference, now_s: float) -> Announcement:
         since_ms=since_ms,
         at_ms=int(now_s * 1000),
     )
-    return Announcement(
-        subject=event_subject("audit", "reported", verb, difference.promise, difference.id),
-        payload=encode(event),
-        id=f"auditor.{verb}.{difference.promise}.{difference.id}.{since_ms}",
-        verb=verb,
-        difference=difference,
+    return Event(
+        event_subject("audit", "reported", verb, difference.promise, difference.id),
+        event,
+        id=f"{SERVICE}.{verb}.{difference.promise}.{difference.id}.{since_ms}",
+        level="error" if event.lasts else "info",
+        text=f"difference {verb}",
+        fields={
+            "promise": f"{difference.promise} {difference.title}",
+            "subject": difference.subject[:500],
+            "evidence": difference.text[:2000],
+        },
     )

@@ -1,16 +1,20 @@
 """What the buckets show in, what has to be written and asked for out."""
 
 import json
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from berth.bus.port import Entry
 from berth.contracts.codec import encode
+from berth.contracts.command import ApplyObject
+from berth.contracts.event import ObjectRefused
 from berth.contracts.slo import NodeSLO
 from berth.contracts.state import ConfigMap, Node, Synced
 from berth.contracts.subjects import named_key, namespaced_key, synced_key
-from berth.slo_manager.handlers import API, Desk
-from berth.slo_manager.views import Shelf, StateView
+from berth.runtime import Moment, Outcome, PublishedView
+from berth.slo_manager.reconciler import API, Reconciler
+from berth.slo_manager.views import NODE, StateView
 
 MAP = ("berth-system", "slo-controller-config")
 CONFIG = namespaced_key("configmap", *MAP)
@@ -20,14 +24,26 @@ def entry(key: str, value: bytes = b"", *, deleted: bool = False) -> Entry:
     return Entry(key=key, value=value, deleted=deleted, sequence=1, pending=0, gap=False, traceparent=None)
 
 
+class Decision(NamedTuple):
+    """What an outcome comes to for one node."""
+
+    strategy: NodeSLO | None = None
+    withdraw: bool = False
+    apply: ApplyObject | None = None
+
+
 class Bench:
-    """A desk with its views, told what a test says."""
+    """A reconciler with its views, fed by hand."""
 
     def __init__(self, *, sync_objects: bool = True) -> None:
         self.marked: list[str] = []
+        self.refused: list[ObjectRefused] = []
         self.view = StateView(MAP, self.marked.append, lambda: self.marked.append("all"))
-        self.shelf = Shelf(self.marked.append)
-        self.desk = Desk(self.view, self.shelf, sync_objects=sync_objects)
+        self.published = PublishedView(NODE, NodeSLO, self.marked.append)
+        self.begin(sync_objects=sync_objects)
+
+    def begin(self, *, sync_objects: bool) -> None:
+        self.reconciler = Reconciler(self.view, self.published, config_map=MAP, sync_objects=sync_objects)
 
     def node(self, name="n", *, uid="u", **labels) -> None:
         node = Node(name=name, uid=uid, version=1, labels=labels)
@@ -39,16 +55,26 @@ class Bench:
 
     def texts(self, data) -> None:
         self.view.apply(entry(CONFIG, encode(ConfigMap(namespace=MAP[0], name=MAP[1], version=1, data=data))))
-        self.desk.refresh()
 
     def complete(self, *, nodes=True, config=True) -> None:
         for kind, complete in (("nodes", nodes), (CONFIG, config)):
             self.view.apply(entry(synced_key(kind), encode(Synced(kind=kind, version=1, complete=complete))))
         self.view.end(1)
-        self.desk.refresh()
 
-    def decide(self, name="n", now_ms=5):
-        return self.desk.decide(name, now_ms)
+    def reconcile(self, name="n", now_ms=5) -> Outcome:
+        outcome = self.reconciler.reconcile(name, Moment(now_ms / 1000, 0.0))
+        self.refused += [event.message for event in outcome.events]
+        for write in outcome.writes:  # as the harness does
+            self.published.wrote(write.key, write.message)
+        return outcome
+
+    def decide(self, name="n", now_ms=5) -> Decision:
+        if not self.reconciler.is_ready:
+            return Decision()
+        outcome = self.reconcile(name, now_ms)
+        (written,) = [write.message for write in outcome.writes] or [None]
+        (apply,) = [command.message for command in outcome.commands] or [None]
+        return Decision(written, bool(outcome.writes) and written is None, apply)
 
 
 def test_nothing_is_decided_before_all_is_known():
@@ -94,7 +120,7 @@ def test_a_later_request_has_the_higher_revision_though_the_clock_went_back():
     assert outcome.strategy.revision == outcome.apply.revision == 1_001
     bench.node(pool="other")
     assert bench.decide(now_ms=2_000).apply is None
-    assert bench.shelf.strategies["n"].revision == 1_001, "of the last request"
+    assert bench.published.messages["n"].revision == 1_001, "of the last request"
     bench.config(enable=True)
     assert bench.decide(now_ms=3_000).apply.revision == 3_000
 
@@ -144,7 +170,6 @@ def test_a_config_map_that_comes_and_goes_is_shown_and_taken_back():
     bench.config(enable=True)
     assert bench.decide().apply.spec != defaults
     bench.view.apply(entry(CONFIG, deleted=True))
-    bench.desk.refresh()
     assert bench.decide().apply.spec == defaults
     assert bench.decide().strategy is None
 
@@ -165,8 +190,7 @@ def test_objects_are_asked_for_once_they_are_ours_to_keep():
     bench.config(enable=True)
     bench.complete()
     assert bench.decide().apply is None
-    bench.desk = Desk(bench.view, bench.shelf, sync_objects=True)
-    bench.desk.refresh()
+    bench.begin(sync_objects=True)
     assert bench.decide().apply is not None
     assert bench.decide().apply is None
 
@@ -181,15 +205,20 @@ def test_a_deleted_node_loses_its_strategy():
     assert not bench.decide().withdraw
 
 
-def test_the_config_map_is_read_once_and_its_problems_are_told_once():
+def test_the_config_map_is_read_once_and_its_problems_are_announced_once():
     bench = Bench()
+    bench.node()
     bench.complete()
     bench.texts({"cpu-burst-config": "{"})
-    assert [problem.field for problem in bench.desk.config.problems] == ["data[cpu-burst-config]"]
-    assert bench.desk.refresh() == []
+    bench.reconcile()
+    (refused,) = bench.refused
+    assert [problem.field for problem in refused.problems] == ["data[cpu-burst-config]"]
+    bench.reconcile()
+    assert len(bench.refused) == 1
     bench.view.apply(entry(CONFIG, deleted=True))
-    assert bench.desk.refresh() == []
-    assert bench.desk.config.problems == ()
+    bench.reconcile()
+    assert len(bench.refused) == 1
+    assert bench.reconciler.config.problems == ()
 
 
 def test_a_lost_state_switches_nothing_off():
@@ -224,13 +253,13 @@ def test_what_the_bucket_shows_otherwise_is_put_right():
     bench.complete()
     ours = bench.decide().strategy
     bench.marked.clear()
-    bench.shelf.apply(entry("node.n", encode(ours)))
+    bench.published.apply(entry("node.n", encode(ours)))
     assert bench.marked == []
-    bench.shelf.apply(entry("node.n", encode(NodeSLO(node="n"))))
+    bench.published.apply(entry("node.n", encode(NodeSLO(node="n"))))
     assert bench.marked == ["n"]
     again = bench.decide()
     assert again.strategy == replace(ours, revision=again.apply.revision)
-    bench.shelf.apply(entry("node.n", b"{"))
+    bench.published.apply(entry("node.n", b"{"))
     assert bench.decide().strategy == ours
-    bench.shelf.apply(entry("node.gone", b"{"))
+    bench.published.apply(entry("node.gone", b"{"))
     assert bench.decide("gone").withdraw

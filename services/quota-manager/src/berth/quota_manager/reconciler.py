@@ -1,178 +1,32 @@
-"""From messages to figures, and from figures to what is written.
+"""From figures to what is written, patched and announced. No I/O, no clock."""
 
-`StateSink` and `ShelfSink` only record what the buckets show. `Desk` is asked, with the time as an argument, what
-should be written, patched and announced now; it waits for nothing and sends nothing.
-"""
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
-import msgspec
-
-from berth.bus.port import Entry
-from berth.contracts import state
 from berth.contracts.base import Problem as WireProblem
-from berth.contracts.codec import decode
 from berth.contracts.command import PatchObject
-from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import ObjectRefused, QuotaChanged
 from berth.contracts.quota import QuotaGroup
-from berth.contracts.subjects import event_subject, quota_key
+from berth.contracts.subjects import command_subject, event_subject, quota_key
 from berth.quota_manager.core.alarms import Alarms
 from berth.quota_manager.core.engine import Engine, Rules
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import Problem
 from berth.quota_manager.core.limits import Shelf, group_message
-from berth.quota_manager.core.objects import NodeView, PodView, read_pod, read_quota
-from berth.quota_manager.core.writeback import Pace, Shown, figures_of, patch, shown_by
+from berth.quota_manager.core.writeback import Pace, Shown, figures_of, patch
+from berth.quota_manager.settings import SERVICE
+from berth.quota_manager.views import EVERYTHING, LedgerView, PublishedView, StateView
 from berth.resources.amounts import format_amounts
 from berth.rules.quota_of_pod import DEFAULT_GROUP
+from berth.runtime import Command, Event, Moment, Outcome, Write
 
-REQUIRED_KINDS: Final = frozenset(("pods", "nodes", "elasticquotas"))
-"""Without a complete view of these, totals or demand would be too low, or groups would seem to be gone."""
 PROBLEMS_MAX: Final = 20
 """Problems carried in one message; the first ones are enough to begin repairing."""
 
 
-class StateSink:
-    """STATE as quotas see it: pods and nodes go straight into the engine's books, quotas also into `shown`."""
-
-    def __init__(self, engine: Engine, *, on_news: Callable[[], None], ignores_deleting: bool = False) -> None:
-        self.shown: dict[str, Shown] = {}
-        """What each ElasticQuota shows of itself, by STATE key."""
-        self.seen_again: set[str] = set()
-        """Names of quotas whose object was seen since the desk last looked."""
-        self.broken = 0
-        self._engine = engine
-        self._on_news = on_news
-        self._ignores_deleting = ignores_deleting
-        self._complete_kinds: set[str] = set()
-        self._is_at_end = False
-        self._readers: dict[str, Callable[[str, bytes], None]] = {
-            "pod": self._pod,
-            "node": self._node,
-            "elasticquota": self._quota,
-            "synced": self._synced,
-        }
-
-    @property
-    def is_complete(self) -> bool:
-        """All that counts was seen since the view was last empty."""
-        return self._is_at_end and self._complete_kinds >= REQUIRED_KINDS
-
-    @property
-    def missing(self) -> str:
-        """What a complete view still lacks, for people."""
-        if not self._is_at_end:
-            return "reading the state of the cluster"
-        lacking = sorted(REQUIRED_KINDS - self._complete_kinds)
-        return f"waiting for {', '.join(lacking)}" if lacking else "complete"
-
-    def reset(self) -> None:
-        """The bucket begins anew."""
-        self._engine.reset()
-        self.shown.clear()
-        self._complete_kinds.clear()
-        self._is_at_end = False
-
-    def apply(self, entry: Entry) -> None:
-        """Records one message. One that cannot be read is counted and leaves what was known before."""
-        kind = entry.key.partition(".")[0]
-        reader = self._readers.get(kind)
-        if reader is None:
-            return
-        if entry.deleted:
-            self._forget(kind, entry.key)
-        else:
-            try:
-                reader(entry.key, entry.value)
-            except InvalidMessage:
-                self.broken += 1
-        if self._is_at_end:
-            self._on_news()
-
-    def end(self, sequence: int) -> None:
-        """The end of the bucket; from then on every message is news of its own."""
-        if not self._is_at_end:
-            self._is_at_end = True
-            self._on_news()
-
-    def _pod(self, key: str, value: bytes) -> None:
-        booked = read_pod(decode(value, PodView), ignores_deleting=self._ignores_deleting)
-        if booked is None:
-            self._engine.book.remove(key)
-        else:
-            self._engine.book.put(key, *booked)
-
-    def _node(self, key: str, value: bytes) -> None:
-        self._engine.put_node(key, decode(value, NodeView).allocatable)
-
-    def _quota(self, key: str, value: bytes) -> None:
-        quota = decode(value, state.ElasticQuota)
-        spec, known = read_quota(quota), self._engine.spec_of(key)
-        if spec.problems and not spec.max and known is not None:
-            # Without a max a group limits nothing: an object that became unreadable keeps the limits it had.
-            spec = replace(known, problems=spec.problems)
-        self._engine.put_quota(key, spec)
-        self.shown[key] = shown_by(quota)
-        self.seen_again.add(quota.name)
-
-    def _synced(self, key: str, value: bytes) -> None:
-        marker = decode(value, state.Synced)
-        if marker.complete:
-            self._complete_kinds.add(marker.kind)
-
-    def _forget(self, kind: str, key: str) -> None:
-        if kind == "pod":
-            self._engine.book.remove(key)
-        elif kind == "node":
-            self._engine.remove_node(key)
-        elif kind == "elasticquota":
-            self._engine.remove_quota(key)
-            self.shown.pop(key, None)
-
-
-class ShelfSink:
-    """Our own bucket, as it really is: after a restart, beside another replica, after a loss."""
-
-    def __init__(self, shelf: Shelf, reconsider: Callable[[], None], renew: Callable[[], None]) -> None:
-        self._shelf = shelf
-        self._reconsider = reconsider
-        self._renew = renew
-
-    def reset(self) -> None:
-        """The bucket begins anew. Revisions do not."""
-        self._shelf.messages.clear()
-        self._renew()
-
-    def apply(self, entry: Entry) -> None:
-        """A group as published, by us or by the other replica. An unreadable one will be written again."""
-        message: QuotaGroup | None = None
-        if not entry.deleted:
-            try:
-                message = decode(entry.value, QuotaGroup)
-            except InvalidMessage:
-                message = None
-        if message is None and entry.key in self._shelf.messages:
-            # An echo of an older write may have hidden that the group, which is back, has to be written again.
-            self._reconsider()
-        self._shelf.saw(entry.key, message)
-
-    def end(self, sequence: int) -> None:
-        """Nothing to do at the end."""
-
-
-class Announcement(NamedTuple):
-    """An event on its way."""
-
-    subject: str
-    event: QuotaChanged | ObjectRefused
-    kind: str
-    text: str
-
-
-class Desk:
+class Reconciler:
     """What should be written now. All of it follows from the engine, the shelf and the time given."""
 
     def __init__(
@@ -184,11 +38,15 @@ class Desk:
         interval_s: float = 2.0,
         retry_s: float = 30.0,
         grace_s: float = 5.0,
+        writebacks_per_s: int = 100,
+        started: float = 0.0,
     ) -> None:
+        """`started`: the monotonic time from which write-backs are allowed."""
         self.engine = Engine(rules)
         self.shelf = Shelf()
-        self.state = StateSink(self.engine, on_news=on_news, ignores_deleting=ignores_deleting)
-        self.own = ShelfSink(self.shelf, self.reconsider, self.renew)
+        self.view = StateView(self.engine, on_news=on_news, ignores_deleting=ignores_deleting)
+        self.published = PublishedView(self.shelf, self.reconsider, self.renew)
+        self.ledger = LedgerView(self.shelf, on_news)
         self.pace = Pace(interval_s)
         self.alarms = Alarms(grace_s)
         self.problems: list[Problem] = []
@@ -203,6 +61,77 @@ class Desk:
         self._demand: set[str] = set()
         self._objects: dict[str, str] = {}  # group -> STATE key of its object
         self._served: dict[str, list[str]] = {}
+        self._writebacks_per_s = writebacks_per_s
+        self._writebacks_allowed = 0.0
+        self._last_writeback = started
+
+    @property
+    def is_ready(self) -> bool:
+        """All that counts was seen."""
+        return self.view.is_complete and self.ledger.is_at_end
+
+    @property
+    def missing(self) -> str:
+        """What a complete view still lacks, for people."""
+        return self.view.missing if self.ledger.is_at_end else "reading the revisions of the ledger"
+
+    @property
+    def facts(self) -> dict[str, str | int | float]:
+        """For the question for the status."""
+        return {
+            "groups": len(self.engine.forest.groups),
+            "trees": len(self.engine.forest.roots),
+            "pods": len(self.engine.book),
+            "nodes": self.engine.nodes,
+            "problems": len(self.problems),
+            "overused groups": self.alarms.over,
+            "write-backs waiting": len(self.pace),
+            "unreadable messages": self.unreadable,
+            "view": self.missing,
+        }
+
+    @property
+    def unreadable(self) -> int:
+        """Messages that could not be read since the start."""
+        return self.view.broken + self.ledger.unreadable
+
+    def names(self) -> list[str]:
+        """All groups hang together: they are looked at as one."""
+        return [EVERYTHING]
+
+    def due(self, at: Moment) -> list[str]:
+        """Write-backs and alarms may have become due."""
+        return [EVERYTHING]
+
+    def begin(self) -> None:
+        """Another replica was active meanwhile."""
+        self.renew()
+
+    def reconcile(self, name: str, at: Moment) -> Outcome:
+        """Bring QUOTA and the ElasticQuotas in line with groups, pods and nodes."""
+        self.settle(at.monotonic)
+        # Write-backs come first: they decide for which groups a changed demand is published as well.
+        commands = self._write_backs(at)
+        writes = [Write(key, message) for key, message in self.writes(at.ms, self.published.keys).items()]
+        return Outcome(writes, commands, self.announcements(at))
+
+    def _write_backs(self, at: Moment) -> list[Command]:
+        """Commands for the objects whose time has come; a bucket of tokens keeps their sum in bounds."""
+        elapsed_s = max(0.0, at.monotonic - self._last_writeback)
+        self._last_writeback = at.monotonic
+        most = float(self._writebacks_per_s)
+        self._writebacks_allowed = min(self._writebacks_allowed + elapsed_s * most, most)
+        patches = self.patches(at.monotonic, int(self._writebacks_allowed))
+        self._writebacks_allowed -= len(patches)
+        return [
+            Command(
+                command_subject("patch", "elasticquotas", patch.namespace, patch.name),
+                patch,
+                id=f"{SERVICE}.{patch.uid}.{at.ms}",
+                may_drop=True,
+            )
+            for patch in patches
+        ]
 
     def reconsider(self, key: str | None = None) -> None:
         """Compare everything with the shelf again: a take-over, a lost bucket, or (with its key) a refused write."""
@@ -230,7 +159,7 @@ class Desk:
         self.problems = self.engine.problems()
         groups = self.engine.forest.groups
         self._limits |= settled.limits
-        seen, self.state.seen_again = self.state.seen_again, set()
+        seen, self.view.seen_again = self.view.seen_again, set()
         for name in sorted((settled.limits | settled.figures | seen) & groups.keys()):
             self.pace.want(name, now)
             group = groups[name]
@@ -283,17 +212,17 @@ class Desk:
             if group is None:
                 continue
             self._demand.add(name)
-            shown = self.state.shown.get(self._objects.get(name, ""))
+            shown = self.view.shown.get(self._objects.get(name, ""))
             request = None if shown is None else self._patch(group, shown)
             if request is not None:
                 asked.append(request)
                 self.pace.again(name, now + self._retry_s)
         return asked
 
-    def announcements(self, now: float) -> list[Announcement]:
+    def announcements(self, at: Moment) -> list[Event]:
         """Events that are due."""
-        events = self._refusals()
-        for group, excess in self.alarms.overuse(now):
+        events = self._refusals(at)
+        for group, excess in self.alarms.overuse(at.monotonic):
             known = self.engine.forest.groups.get(group)
             tree = known.tree if known is not None else ""
             runtime = known.runtime if known is not None else {}
@@ -301,26 +230,26 @@ class Desk:
             event = QuotaChanged(tree=tree, group=group, runtime=runtime, message=text)
             verb = "exceeded" if excess else "recovered"
             events.append(
-                Announcement(event_subject("quota", "changed", verb, tree, group), event, f"quota.{verb}", text)
+                _event(event_subject("quota", "changed", verb, tree, group), event, f"quota.{verb}", text, at)
             )
         return events
 
-    def _refusals(self) -> list[Announcement]:
+    def _refusals(self, at: Moment) -> list[Event]:
         if self.problems is self._said:
             return []
         self._said = self.problems
-        events: list[Announcement] = []
+        events: list[Event] = []
         for owner, listed in self.alarms.refusals(self.problems).items():
             namespace, _, name = owner.rpartition("/")
             event = ObjectRefused(kind="ElasticQuota", namespace=namespace, name=name, problems=_on_wire(listed))
             subject = event_subject("object", "refused", "elasticquotas", namespace, name)
             text = "; ".join(f"{problem.field}: {problem.message}" for problem in listed[:PROBLEMS_MAX])
-            events.append(Announcement(subject, event, "quota.refused", text))
+            events.append(_event(subject, event, "quota.refused", text, at))
         return events
 
     def _map_objects(self) -> None:
         self._served = self.engine.map.namespaces_of()
-        by_place = {(shown.namespace, shown.name): key for key, shown in self.state.shown.items()}
+        by_place = {(shown.namespace, shown.name): key for key, shown in self.view.shown.items()}
         self._objects = {}
         for name, group in self.engine.forest.groups.items():
             key = by_place.get((group.spec.namespace, name))
@@ -348,12 +277,15 @@ def _place(group: Group) -> tuple[bool, int, str]:
     return group.name == DEFAULT_GROUP, group.depth, group.name
 
 
-def encode_group(message: QuotaGroup) -> bytes:
-    """The bytes of a group; equal messages give equal bytes."""
-    return _encoder.encode(message)
-
-
-_encoder = msgspec.json.Encoder()
+def _event(subject: str, message: QuotaChanged | ObjectRefused, kind: str, text: str, at: Moment) -> Event:
+    return Event(
+        subject,
+        message,
+        id=f"{SERVICE}.{subject}.{at.ms}",
+        level="warning",
+        text=kind,
+        fields={"subject": subject, "text": text[:500]},
+    )
 
 
 def _overuse(excess: dict[str, int]) -> str:

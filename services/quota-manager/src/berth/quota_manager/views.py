@@ -1,0 +1,204 @@
+"""What the buckets show: STATE as quotas see it, QUOTA as published, the revisions that LEDGER names.
+
+Sinks only record and mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from berth.bus.port import Entry
+from berth.contracts import state
+from berth.contracts.codec import decode
+from berth.contracts.errors import InvalidMessage
+from berth.contracts.ledger import AccountStamp
+from berth.contracts.quota import QuotaGroup
+from berth.quota_manager.core.engine import Engine
+from berth.quota_manager.core.limits import Shelf
+from berth.quota_manager.core.objects import NodeView, PodView, read_pod, read_quota
+from berth.quota_manager.core.writeback import Shown, shown_by
+
+REQUIRED_KINDS: Final = frozenset(("pods", "nodes", "elasticquotas"))
+"""Without a complete view of these, totals or demand would be too low, or groups would seem to be gone."""
+STAMPS: Final = "*.account.quota.>"
+"""What of LEDGER is read: the stamps of groups, of every epoch."""
+EVERYTHING: Final = "everything"
+"""The only name: all groups hang together."""
+
+
+class StateView:
+    """STATE as quotas see it: pods and nodes go straight into the engine's books, quotas also into `shown`."""
+
+    def __init__(self, engine: Engine, *, on_news: Callable[[], None], ignores_deleting: bool = False) -> None:
+        self.shown: dict[str, Shown] = {}
+        """What each ElasticQuota shows of itself, by STATE key."""
+        self.seen_again: set[str] = set()
+        """Names of quotas whose object was seen since they were last looked at."""
+        self.broken = 0
+        self._engine = engine
+        self._on_news = on_news
+        self._ignores_deleting = ignores_deleting
+        self._complete_kinds: set[str] = set()
+        self._is_at_end = False
+        self._readers: dict[str, Callable[[str, bytes], None]] = {
+            "pod": self._pod,
+            "node": self._node,
+            "elasticquota": self._quota,
+            "synced": self._synced,
+        }
+
+    @property
+    def is_complete(self) -> bool:
+        """All that counts was seen since the view was last empty."""
+        return self._is_at_end and self._complete_kinds >= REQUIRED_KINDS
+
+    @property
+    def missing(self) -> str:
+        """What a complete view still lacks, for people."""
+        if not self._is_at_end:
+            return "reading the state of the cluster"
+        lacking = sorted(REQUIRED_KINDS - self._complete_kinds)
+        return f"waiting for {', '.join(lacking)}" if lacking else "complete"
+
+    def reset(self) -> None:
+        """The bucket begins anew."""
+        self._engine.reset()
+        self.shown.clear()
+        self._complete_kinds.clear()
+        self._is_at_end = False
+
+    def apply(self, entry: Entry) -> None:
+        """Records one message. One that cannot be read is counted and leaves what was known before."""
+        kind = entry.key.partition(".")[0]
+        reader = self._readers.get(kind)
+        if reader is None:
+            return
+        if entry.deleted:
+            self._forget(kind, entry.key)
+        else:
+            try:
+                reader(entry.key, entry.value)
+            except InvalidMessage:
+                self.broken += 1
+        if self._is_at_end:
+            self._on_news()
+
+    def end(self, sequence: int) -> None:
+        """The end of the bucket; from then on every message is news of its own."""
+        if not self._is_at_end:
+            self._is_at_end = True
+            self._on_news()
+
+    def _pod(self, key: str, value: bytes) -> None:
+        booked = read_pod(decode(value, PodView), ignores_deleting=self._ignores_deleting)
+        if booked is None:
+            self._engine.book.remove(key)
+        else:
+            self._engine.book.put(key, *booked)
+
+    def _node(self, key: str, value: bytes) -> None:
+        self._engine.put_node(key, decode(value, NodeView).allocatable)
+
+    def _quota(self, key: str, value: bytes) -> None:
+        quota = decode(value, state.ElasticQuota)
+        spec, known = read_quota(quota), self._engine.spec_of(key)
+        if spec.problems and not spec.max and known is not None:
+            # Without a max a group limits nothing: an object that became unreadable keeps the limits it had.
+            spec = replace(known, problems=spec.problems)
+        self._engine.put_quota(key, spec)
+        self.shown[key] = shown_by(quota)
+        self.seen_again.add(quota.name)
+
+    def _synced(self, key: str, value: bytes) -> None:
+        marker = decode(value, state.Synced)
+        if marker.complete:
+            self._complete_kinds.add(marker.kind)
+
+    def _forget(self, kind: str, key: str) -> None:
+        if kind == "pod":
+            self._engine.book.remove(key)
+        elif kind == "node":
+            self._engine.remove_node(key)
+        elif kind == "elasticquota":
+            self._engine.remove_quota(key)
+            self.shown.pop(key, None)
+
+
+class PublishedView:
+    """Our own bucket, as it really is: after a restart, beside another replica, after a loss."""
+
+    def __init__(self, shelf: Shelf, reconsider: Callable[[str | None], None], renew: Callable[[], None]) -> None:
+        self.keys: set[str] = set()
+        """Keys that are there, counting our writes on their way."""
+        self._shelf = shelf
+        self._reconsider = reconsider
+        self._renew = renew
+
+    def reset(self) -> None:
+        """The bucket begins anew. Revisions do not."""
+        self.keys.clear()
+        self._shelf.messages.clear()
+        self._renew()
+
+    def apply(self, entry: Entry) -> None:
+        """A group as published, by us or by the other replica. An unreadable one will be written again."""
+        self.wrote(entry.key, None if entry.deleted else entry)
+        message: QuotaGroup | None = None
+        if not entry.deleted:
+            try:
+                message = decode(entry.value, QuotaGroup)
+            except InvalidMessage:
+                message = None
+        if message is None and entry.key in self._shelf.messages:
+            # An echo of an older write may have hidden that the group, which is back, has to be written again.
+            self._reconsider(None)
+        self._shelf.saw(entry.key, message)
+
+    def wrote(self, key: str, message: object) -> None:
+        """A write that is on its way (None: a deletion); what it says was noted when it was decided."""
+        (self.keys.discard if message is None else self.keys.add)(key)
+
+    def get(self, key: str) -> QuotaGroup | None:
+        """What a key shows."""
+        return self._shelf.messages.get(key)
+
+    def name_of(self, key: str) -> str:
+        """A write of this key was refused: it is compared with the bucket again."""
+        self._reconsider(key)
+        return EVERYTHING
+
+    def end(self, sequence: int) -> None:
+        """Nothing to do at the end."""
+
+
+class LedgerView:
+    """The revisions that LEDGER names: solvers plan on no less (R14), whatever QUOTA lost and the clock says."""
+
+    def __init__(self, shelf: Shelf, on_news: Callable[[], None]) -> None:
+        self.is_at_end = False
+        """The stamps were read once. What a LEDGER that begins anew shows is not above what was seen."""
+        self.unreadable = 0
+        self._shelf = shelf
+        self._on_news = on_news
+
+    def reset(self) -> None:
+        """The bucket begins anew. Revisions do not."""
+
+    def apply(self, entry: Entry) -> None:
+        """The stamp of a group; one that cannot be read is counted."""
+        if entry.deleted:
+            return
+        try:
+            revision = decode(entry.value, AccountStamp).revision
+        except InvalidMessage:
+            self.unreadable += 1
+            return
+        self._shelf.revision = max(self._shelf.revision, revision)
+
+    def end(self, sequence: int) -> None:
+        """The end of the bucket."""
+        if not self.is_at_end:
+            self.is_at_end = True
+            self._on_news()

@@ -1,0 +1,150 @@
+"""From Reservations, their users and nodes to what is held, patched and announced. No I/O, no clock."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from berth.contracts.base import Problem
+from berth.contracts.command import PatchObject
+from berth.contracts.event import ObjectRefused, ReservationChanged
+from berth.contracts.reservation import ReservedCapacity
+from berth.contracts.state import Reservation
+from berth.contracts.subjects import command_subject, event_subject, named_key
+from berth.reservation_manager.core.life import FINAL, Life, live
+from berth.reservation_manager.core.reserved_capacity import problems_of, room_of
+from berth.reservation_manager.core.status import status_of
+from berth.reservation_manager.settings import SERVICE
+from berth.reservation_manager.views import StateView
+from berth.runtime import Command, Event, Moment, Outcome, PublishedView, Write
+
+RESERVATION: Final = "reservation"
+API: Final = "scheduling.koordinator.sh/v1alpha1/reservations"
+
+
+class _Asked(NamedTuple):
+    """The status that was asked for, and when (monotonic seconds)."""
+
+    status: str
+    at: float
+
+
+class Reconciler:
+    """Decides about one Reservation at a time."""
+
+    def __init__(
+        self, view: StateView, published: PublishedView[ReservedCapacity], *, schedulers: Container[str], retry_s: float
+    ) -> None:
+        self.view = view
+        self.published = published
+        self._schedulers = schedulers
+        self._retry_s = retry_s
+        self._ends: dict[str, tuple[float, bool]] = {}  # when a reservation ends, and whether it was taken for over
+        self._phases: dict[str, str] = {}
+        self._announced: dict[str, tuple[str, list[Problem]]] = {}  # by name: uid, and problems
+        self._asked: dict[str, _Asked] = {}
+
+    @property
+    def is_ready(self) -> bool:
+        """From half a view nothing is decided."""
+        return self.view.is_complete
+
+    @property
+    def missing(self) -> str:
+        """What the view still lacks, for people."""
+        if not self.view.is_at_end:
+            return "reading the state of the cluster"
+        return "complete" if self.view.is_complete else "waiting for complete lists of pods, nodes and reservations"
+
+    @property
+    def facts(self) -> dict[str, str | int | float]:
+        """For the question for the status."""
+        return {
+            "reservations": len(self.view.reservations),
+            "unreadable messages": self.view.unreadable,
+            "view": self.missing,
+        }
+
+    @property
+    def phases(self) -> Counter[str]:
+        """How many Reservations are in each phase."""
+        return Counter(self._phases.values())
+
+    def names(self) -> list[str]:
+        """Every Reservation that may need something."""
+        return [*self.view.reservations, *sorted(self.published.keys.values())]
+
+    def due(self, at: Moment) -> list[str]:
+        """Reservations that end, and those that still do not show the status that was asked for."""
+        ends = [name for name, (end, is_over) in self._ends.items() if (at.now > end) is not is_over]
+        return ends + [name for name, asked in self._asked.items() if at.monotonic - asked.at >= self._retry_s]
+
+    def begin(self) -> None:
+        """Who is replaced may be so before its command is on its way."""
+        self._asked.clear()
+
+    def reconcile(self, name: str, at: Moment) -> Outcome:
+        """Bring RESERVATION and the object's status in line with its users, its node and the time."""
+        key = named_key(RESERVATION, name)
+        reservation = self.view.reservations.get(name)
+        if reservation is None:
+            for book in (self._ends, self._phases, self._announced, self._asked):
+                book.pop(name, None)
+            return Outcome([Write(key, None)])
+        gone = bool(reservation.node) and self.view.node_is_gone(reservation.node)
+        life = live(reservation, self.view.users_of(reservation), node_is_gone=gone, now=at.now)
+        if life.ends_at and reservation.phase not in FINAL:
+            # A clock that was wrong is put right: until the object says that it is over, it may turn out not to be.
+            self._ends[name] = (life.ends_at, at.now > life.ends_at)
+        else:
+            self._ends.pop(name, None)
+        events = [*self._changes(reservation, life), *self._refusals(reservation)]
+        return Outcome([Write(key, room_of(reservation, life))], self._patches(reservation, life, at), events)
+
+    def _patches(self, reservation: Reservation, life: Life, at: Moment) -> list[Command]:
+        """Ask cluster-writer for the status, guarded by the version that was judged.
+
+        Another scheduler's reservation counts like any other, but its status is that scheduler's to write.
+        """
+        scheduler, name = reservation.template.scheduler, reservation.name
+        if not life.changed or (scheduler and scheduler not in self._schedulers):
+            self._asked.pop(name, None)
+            return []
+        status = f"{reservation.version}/{life.phase}/{sorted(life.allocated.items())}/{[o.uid for o in life.owners]}"
+        asked = self._asked.get(name)
+        if asked is not None and asked.status == status and at.monotonic - asked.at < self._retry_s:
+            return []
+        self._asked[name] = _Asked(status, at.monotonic)
+        time = datetime.fromtimestamp(at.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        patch = PatchObject(
+            api=API,
+            name=name,
+            uid=reservation.uid,
+            version=str(reservation.version),
+            status=status_of(reservation, life, time),
+        )
+        return [
+            Command(command_subject("patch", "reservations", name), patch, id=f"{SERVICE}.{reservation.uid}.{at.ms}")
+        ]
+
+    def _changes(self, reservation: Reservation, life: Life) -> list[Event]:
+        """A new phase. One that the object shows at first sight is no news."""
+        name, phase = reservation.name, life.phase.value
+        before, self._phases[name] = self._phases.get(name), phase
+        if before == phase or (before is None and reservation.phase == life.phase):
+            return []
+        message = ReservationChanged(name=name, phase=phase, node=reservation.node, message=life.reason)
+        subject = event_subject("reservation", "changed", phase.lower(), name)
+        return [Event(subject, message, id=f"{SERVICE}.{reservation.uid}.{phase}")]
+
+    def _refusals(self, reservation: Reservation) -> list[Event]:
+        """Problems that are new."""
+        name, uid, problems = reservation.name, reservation.uid, problems_of(reservation)
+        before, self._announced[name] = self._announced.get(name), (uid, problems)
+        if not problems or before == (uid, problems):
+            return []
+        message = ObjectRefused(kind="Reservation", name=name, problems=problems)
+        subject = event_subject("object", "refused", "reservations", name)
+        return [Event(subject, message, id=f"{SERVICE}.{uid}.refused.{reservation.version}")]

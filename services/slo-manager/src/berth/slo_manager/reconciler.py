@@ -1,0 +1,145 @@
+"""From what the buckets show to what has to be published, sent and announced. No I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from berth.contracts.base import Problem
+from berth.contracts.command import ApplyObject
+from berth.contracts.event import ObjectRefused
+from berth.contracts.kube import OwnerReference
+from berth.contracts.slo import NodeSLO
+from berth.contracts.state import Node
+from berth.contracts.subjects import command_subject, event_subject, named_key
+from berth.runtime import Command, Event, Moment, Outcome, PublishedView, Write
+from berth.slo_manager.core.config import Config, read_config
+from berth.slo_manager.core.render import render
+from berth.slo_manager.settings import SERVICE
+from berth.slo_manager.views import NODE, StateView
+
+API: Final = "slo.koordinator.sh/v1alpha1/nodeslos"
+
+
+class Reconciler:
+    """Decides about one node at a time."""
+
+    def __init__(
+        self, view: StateView, published: PublishedView[NodeSLO], *, config_map: tuple[str, str], sync_objects: bool
+    ) -> None:
+        self.view = view
+        self.published = published
+        self.config = Config({})
+        self._config_map = config_map
+        self._sync_objects = sync_objects
+        self._read: dict[str, str] | None = None
+        self._announced: Sequence[Problem] = ()
+
+    @property
+    def is_ready(self) -> bool:
+        """Nothing is decided before the view proves what is not there."""
+        return self.view.is_complete
+
+    @property
+    def missing(self) -> str:
+        """What the view still lacks, for people."""
+        return self.view.missing
+
+    @property
+    def facts(self) -> dict[str, str | int | float]:
+        """For the question for the status."""
+        strategies = self.published.messages.values()
+        return {
+            "nodes": len(strategies),
+            "nodes that hold best-effort pods": sum(each.cpu_suppress.enabled for each in strategies),
+            "config map": "/".join(self._config_map) + ("" if self.view.texts is not None else " (none)"),
+            "problems": len(self.config.problems),
+            "unusable keys": ", ".join(self.config.broken) or "none",
+            "unreadable messages": self.view.unreadable,
+            "view": self.view.missing,
+        }
+
+    def names(self) -> list[str]:
+        """Every node that may need something."""
+        return sorted(self.view.nodes.keys() | set(self.published.keys.values()))
+
+    def due(self, at: Moment) -> list[str]:
+        """Time alone changes nothing."""
+        return []
+
+    def begin(self) -> None:
+        """Another replica was active meanwhile: what it read of keys that cannot be used now is in SLO alone."""
+        self.config, self._read = Config({}), None
+
+    def reconcile(self, name: str, at: Moment) -> Outcome:
+        """Bring SLO and the NodeSLO object in line with the strategies.
+
+        The object is asked for first: who dies in between asks again, since nothing was published yet. A request is
+        numbered by the clock, but above the one before it as long as SLO shows which that was, whatever clocks do.
+        """
+        events = self._refusals(at)
+        key, published = named_key(NODE, name), self.published.messages.get(name)
+        node = self.view.nodes.get(name)
+        if node is None:
+            return Outcome([Write(key, None)] if key in self.published.keys else (), events=events)
+        before = published.revision if published is not None else 0
+        wanted = replace(render(node, self.config, published), configured=self.view.texts is not None, revision=before)
+        commands = []
+        if self._sync_objects and _shows_otherwise(published, wanted):
+            wanted = replace(wanted, revision=max(at.ms, before + 1))
+            commands = [_object(node, wanted)]
+        elif wanted == published:
+            return Outcome(events=events)
+        return Outcome([Write(key, wanted)], commands, events, commands_first=True)
+
+    def _refusals(self, at: Moment) -> list[Event]:
+        """Read the ConfigMap if it changed. What is wrong with it is announced when that is news."""
+        texts = self.view.texts or {}
+        if texts != self._read:
+            self._read = texts
+            self.config = read_config(texts, self.config.sections)
+        problems = list(self.config.problems)
+        if problems == list(self._announced):
+            return []
+        self._announced = problems
+        if not problems:
+            return []
+        namespace, name = self._config_map
+        return [
+            Event(
+                event_subject("object", "refused", "configmaps", namespace, name),
+                ObjectRefused(kind="ConfigMap", namespace=namespace, name=name, problems=problems[:100]),
+                id=f"{SERVICE}.{name}.{at.ms}",
+                level="warning",
+                text="ConfigMap of strategies has problems",
+                fields={
+                    "namespace": namespace,
+                    "name": name,
+                    "problems": [f"{problem.field}: {problem.message}" for problem in problems[:5]],
+                },
+            )
+        ]
+
+
+def _shows_otherwise(published: NodeSLO | None, wanted: NodeSLO) -> bool:
+    """Whether the node's object has to be written.
+
+    Where nobody has configured us an object may be that of another manager, and ours would only repeat the defaults.
+    What we showed under a ConfigMap that is gone is brought to the defaults once. What was published while objects were
+    not ours to keep has no revision, and its object is still to be written.
+    """
+    if published is None:
+        return wanted.configured
+    shown, due = ((each.uid, each.configured, each.spec) for each in (published, wanted))
+    was_asked = bool(published.revision) or not wanted.configured
+    return (published.configured or wanted.configured) and (shown != due or not was_asked)
+
+
+def _object(node: Node, strategy: NodeSLO) -> Command:
+    """Ask for the node's object; it goes with its node."""
+    owner = OwnerReference(api_version="v1", kind="Node", name=node.name, uid=node.uid)
+    apply = ApplyObject(api=API, name=node.name, spec=strategy.spec, owner=owner, revision=strategy.revision)
+    subject = command_subject("apply", "nodeslos", node.name)
+    return Command(subject, apply, id=f"{SERVICE}.{node.name}.{apply.revision}")
