@@ -85,6 +85,17 @@ def test_nobody_brings_allocations_along(api: KubeServer, key: str) -> None:
 @pytest.mark.parametrize("account", ["koord-scheduler", "koordlet"])
 def test_koordinators_own_note_allocations_and_nothing_of_berths(api: KubeServer, noted: str, account: str) -> None:
     theirs = f"koordinator-system/{account}"
+    may_all = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": "koordinator-system"}
+    for path, body in (
+        ("/api/v1/namespaces", {"metadata": {"name": "koordinator-system"}}),
+        ("/api/v1/namespaces/koordinator-system/serviceaccounts", {"metadata": {"name": account}}),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+            {"metadata": {"name": account}, "roleRef": may_all, "subjects": [subject]},
+        ),
+    ):
+        assert call(api, "POST", path, body).status in (201, 409)
     given = {"metadata": {"annotations": {names.ANNOTATION_DEVICE_ALLOCATED: "{}"}}}
     assert call(api, "PATCH", f"{PODS}/{noted}", given, account=theirs).status == 200
     removed = {"metadata": {"annotations": {names.ANNOTATION_DEVICE_ALLOCATED: None}}}

@@ -93,7 +93,7 @@ def of_pod(
         devices, reservation = tuple(decision.allocation.devices), decision.reservation_uid
     else:
         text = notes.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
-        devices = counted_devices(noted_devices(text) or (), requests) if text and wants_devices else ()
+        devices = counted_devices(noted_devices(text) or (), requests) if text else ()
         reservation = noted_reservation(notes.get(names.ANNOTATION_RESERVATION_ALLOCATED, ""))
         reservation = reservation if reservation and accepts(reservation) else ""
     return Claim(
