@@ -29,6 +29,7 @@ from berth.kube.lease import KubeLease, Outcome
 from berth.kube.lease_record import LeaseRecord
 from berth.kube.listing import Listing, list_all
 from berth.kube.resources import Resource
+from berth.rules.pod_reading import PodItem, whole_pod
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
 
@@ -72,7 +73,7 @@ class Epochs:
         log.warning("raising the epoch", epoch=epoch, reason=reason)
         await self._record(record, epoch)
         await self._fence_all()
-        pods = await self._list(resources.PODS, kube.Pod)
+        pods = await self._list(resources.PODS, PodItem)
         reservations = await self._list(resources.RESERVATIONS, kube.Reservation)
         entry = Epoch(epoch=epoch, pods_version=_newest(pods), reservations_version=_newest(reservations))
         await self._write(entry)
@@ -100,12 +101,12 @@ class Epochs:
             async with limit:
                 await self._fence(resource, obj)
 
-        pods = await self._list(resources.PODS, kube.Pod)
+        pods = await self._list(resources.PODS, PodItem)
         reservations = await self._list(resources.RESERVATIONS, kube.Reservation)
         is_lost = False
         try:
             async with asyncio.TaskGroup() as group:
-                for pod in pods.items:
+                for pod in map(whole_pod, pods.items):
                     if self._needs_fence(pod):
                         group.create_task(fence(resources.PODS, pod))
                 for reservation in reservations.items:
@@ -128,7 +129,6 @@ class Epochs:
     async def _fence(self, resource: Resource, obj: kube.Pod | kube.Reservation) -> None:
         """Raise the attempt of one object, guarded; whatever changed meanwhile is looked at again."""
         backoff = Backoff(self._random)
-        kind: type[kube.Pod] | type[kube.Reservation] = type(obj)
         uid = obj.metadata.uid
         current: kube.Pod | kube.Reservation = obj
         while self._needs_fence(current) and current.metadata.uid == uid:
@@ -154,7 +154,10 @@ class Epochs:
                 return
             if answer.ok:
                 with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a proxy's page: again
-                    current = msgspec.json.decode(answer.body, type=kind)
+                    if resource is resources.PODS:
+                        current = whole_pod(msgspec.json.decode(answer.body, type=PodItem))
+                    else:
+                        current = msgspec.json.decode(answer.body, type=kube.Reservation)
 
     async def _list(self, resource: Resource, kind: type[Any]) -> Listing[Any]:
         """A consistent list, for as long as it takes. A kind that is not installed has no objects."""
