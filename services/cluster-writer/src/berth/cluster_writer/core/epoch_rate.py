@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-BURST = 10
-"""So many are raised at once: a bus that is being repaired may lose something a few times."""
+BURST = 30
+"""So many are raised without a pause: a bus that is being repaired may lose something every few seconds."""
 WINDOW_S = 120.0
 
 
