@@ -18,12 +18,12 @@ import numpy as np
 
 from berth.contracts import names
 from berth.contracts.inventory import DeviceSlot
+from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.cost import Costs, Floats
 from berth.placement_solver.core.plan import Solution
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
-from berth.placement_solver.picture import Picture
 from berth.simcluster.generate.shares import NODE_CLASSES, POD_CLASSES
 from berth.testing.builders import GI, PodBuilder, gpu_slots, pod
 from berth.testing.feed import Feed
@@ -75,14 +75,14 @@ class Driven(Feed):
     """A picture and its verifier, fed by hand."""
 
     def __init__(self) -> None:
-        self.picture = Picture([names.SCHEDULER_NAME], "s1")
-        self.verifier = Verifier(self.picture)
-        super().__init__(self.picture)
+        self.cluster = ClusterView([names.SCHEDULER_NAME], "s1")
+        self.verifier = Verifier(self.cluster)
+        super().__init__(self.cluster)
 
     def batch(self) -> Solution:
         """Solve one batch; its claims stay charged."""
-        units, _ = self.picture.batch(BATCH)
-        return self.picture.solver.solve(units, Trial(self.picture.room), "plan")
+        units, _ = self.cluster.batch(BATCH)
+        return self.cluster.solver.solve(units, Trial(self.cluster.capacity), "plan")
 
 
 def measure(nodes: int, kind: str, count: int, *, forgets: bool) -> tuple[float, float, int]:
@@ -90,12 +90,12 @@ def measure(nodes: int, kind: str, count: int, *, forgets: bool) -> tuple[float,
     rng = random.Random(nodes)
     driven = Driven()
     if forgets:
-        driven.picture.solver.costs = Forgetful(driven.picture.nodes, driven.picture.solver.policy)
+        driven.cluster.solver.costs = Forgetful(driven.cluster.nodes, driven.cluster.solver.policy)
     cluster(driven, nodes, rng)
     driven.pods(workload(kind, count, rng))
     solving = verifying = 0.0
     placed = 0
-    while driven.picture.queue.has_ready(driven.picture.now):
+    while driven.cluster.queue.has_ready(driven.cluster.now):
         began = time.perf_counter()
         solution = driven.batch()
         middle = time.perf_counter()

@@ -27,7 +27,7 @@ from berth.cli.load.creator import create_all
 from berth.cli.stack.process import Process
 from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
-from berth.contracts.event import AuditDifference
+from berth.contracts.event import AuditReported
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.subjects import PREFIX, question_subject
 from berth.testing.nats_cluster import NatsCluster
@@ -118,7 +118,7 @@ class Field:
 
     async def hear(self, message: Message) -> None:
         """An event of the auditor."""
-        found = decode(message.data, AuditDifference)
+        found = decode(message.data, AuditReported)
         if found.promise not in IN_TIME:
             self.audit.append(f"the auditor says {found.promise} of {found.subject}: {found.evidence}")
 
@@ -190,7 +190,7 @@ async def open_field(
         await eyes.seen.wait()
         load = await stack.enter_async_context(Load(api, eyes, seed))
         field = Field(whole, api, eyes, load, log, bus, ways)
-        await whole.bus.subscribe(f"{PREFIX}.evt.audit.found.>", field.hear)
+        await whole.bus.subscribe(f"{PREFIX}.evt.audit.reported.found.>", field.hear)
         yield field
 
 

@@ -180,12 +180,12 @@ async def test_a_reader_asks_and_listens(server: NatsServer, tmp_path: Path, top
     [
         ("quota-manager", "$KV.berth_state.pod.a.b"),
         ("quota-manager", "$KV.berth_ledger.epoch"),
-        ("device-inventory", "berth.v1.cmd.evict.ns.pod"),
+        ("device-inventory", "berth.v1.cmd.evict.pods.ns.pod"),
         ("node-qos-enforcer", "$KV.berth_metrics.other.n1"),
         ("node-qos-enforcer", "berth.v1.evt.placement.bound.ns.pod"),
         ("placement-solver", "$JS.API.STREAM.DELETE.KV_berth_ledger"),
         ("cluster-watcher", "$JS.API.STREAM.PURGE.KV_berth_state"),
-        ("reader", "berth.v1.cmd.evict.ns.pod"),
+        ("reader", "berth.v1.cmd.evict.pods.ns.pod"),
         ("reader", "$KV.berth_state.pod.a.b"),
     ],
 )

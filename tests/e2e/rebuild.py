@@ -57,14 +57,14 @@ class OnServer(Simulated):
         return {"nats": {"BERTH_NATS_URL": self._server.url}}
 
 
-class Picture(NamedTuple):
+class Snapshot(NamedTuple):
     """What is known, by key; and which pods have a decision that is open."""
 
     buckets: dict[str, Any]
     placements: dict[str, Any]
     open: set[str]
 
-    def differences(self, other: Picture) -> list[str]:
+    def differences(self, other: Snapshot) -> list[str]:
         """In words, at most a few per part."""
         found = []
         for part in ("buckets", "placements"):
@@ -86,7 +86,7 @@ def _plain(value: Json) -> Json:
     return kept | {"template": template | {"annotations": notes}}
 
 
-async def read_picture(whole: Whole) -> Picture:
+async def read_picture(whole: Whole) -> Snapshot:
     """As it is now."""
     found = {
         f"{bucket} {key}": _plain(msgspec.json.decode(value))
@@ -96,7 +96,7 @@ async def read_picture(whole: Whole) -> Picture:
     }
     pods = await whole.items("/api/v1/pods")
     placed = {pod["metadata"]["name"]: _given(pod) for pod in pods if pod["spec"].get("nodeName")}
-    return Picture(found, placed, await _open(whole, set(placed)))
+    return Snapshot(found, placed, await _open(whole, set(placed)))
 
 
 def _given(pod: Json) -> list[Any]:
@@ -158,7 +158,7 @@ async def release(whole: Whole, *, within_s: float) -> None:
     await until(look, "the binds that were held", timeout_s=within_s)
 
 
-async def still(whole: Whole, *, within_s: float) -> Picture:
+async def still(whole: Whole, *, within_s: float) -> Snapshot:
     """The picture, once it stays the same."""
     deadline = time.monotonic() + within_s
     before = await read_picture(whole)
@@ -172,7 +172,7 @@ async def still(whole: Whole, *, within_s: float) -> Picture:
         before = after
 
 
-async def lose_everything(whole: Whole, server: NatsServer, before: Picture, *, within_s: float) -> Rebuilt:
+async def lose_everything(whole: Whole, server: NatsServer, before: Snapshot, *, within_s: float) -> Rebuilt:
     """kill -9 of the bus, an empty store; returns once everything is as before, and fails when it is not in time."""
     await asyncio.to_thread(server.kill)
     await asyncio.to_thread(shutil.rmtree, server.store)
@@ -188,7 +188,7 @@ async def lose_everything(whole: Whole, server: NatsServer, before: Picture, *, 
         await asyncio.sleep(POLL_S)
 
 
-async def _filled(server: NatsServer, before: Picture, *, within_s: float) -> None:
+async def _filled(server: NatsServer, before: Snapshot, *, within_s: float) -> None:
     """The buckets hold as much as before: only then a whole look, which costs the machine seconds, is worth it."""
     wanted = Counter(key.split()[0] for key in before.buckets)
     client = Client()

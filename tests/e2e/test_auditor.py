@@ -17,7 +17,7 @@ from berth.bus import Message
 from berth.cli.commands.status import ask_status
 from berth.contracts import names
 from berth.contracts.codec import decode
-from berth.contracts.event import AuditDifference
+from berth.contracts.event import AuditReported
 
 pytestmark = pytest.mark.e2e
 
@@ -38,10 +38,10 @@ def pod(name: str, *, notes: dict[str, str] | None = None, **spec: Any) -> dict[
 
 
 async def test_a_foreign_bind_onto_a_taken_device_is_told(whole: Whole) -> None:
-    told: list[tuple[str, AuditDifference]] = []
+    told: list[tuple[str, AuditReported]] = []
 
     async def hear(message: Message) -> None:
-        told.append((message.subject.split(".")[4], decode(message.data, AuditDifference)))
+        told.append((message.subject.split(".")[4], decode(message.data, AuditReported)))
 
     await whole.bus.subscribe("berth.v1.evt.audit.>", hear)
     async with whole.corner() as corner:

@@ -186,7 +186,7 @@ async def quotas_refused(whole: Whole) -> AsyncIterator[set[str]]:
     async def hear(message: Message) -> None:
         found.add(decode(message.data, ObjectRefused).name)
 
-    subscription = await whole.bus.subscribe("berth.v1.evt.quota.refused.>", hear)
+    subscription = await whole.bus.subscribe("berth.v1.evt.object.refused.elasticquotas.>", hear)
     try:
         yield found
     finally:
@@ -213,8 +213,8 @@ async def test_a_quota_with_a_minimum_below_zero(whole: Whole, corner: Corner) -
         quota = await corner.quota("q", {"cpu": "-4"}, {"cpu": "2"})
         await eventually(lambda: quota in refused, what="the minimum to be told", deadline_s=WAIT_S)
     await corner.bound(await corner.pod("fine", labels={names.LABEL_QUOTA_NAME: quota}))
-    firm = {names.LABEL_QUOTA_NAME: quota, names.LABEL_QUOTA_PREEMPTIBLE: "false"}
-    await corner.pod("firm", labels=firm)
+    non_preemptible = {names.LABEL_QUOTA_NAME: quota, names.LABEL_QUOTA_PREEMPTIBLE: "false"}
+    await corner.pod("firm", labels=non_preemptible)
     await corner.refused("firm", f"quota {quota}")
     await corner.placed_now()
 
@@ -288,7 +288,7 @@ async def test_commands_that_nobody_can_read_are_dead_letters(whole: Whole, corn
     commands = whole.bus.commands()
     for number, payload in enumerate((b"", b"\x00\xff garbage", b'{"type":"pod.refuse.v99","name":"x"}', b"[" * 5000)):
         await commands.publish(
-            subjects.command_subject("refuse", corner.namespace, f"bad{number}"),
+            subjects.command_subject("refuse", "pods", corner.namespace, f"bad{number}"),
             payload,
             id=f"bad-{corner.namespace}-{number}",
             type="pod.refuse.v99",
@@ -369,7 +369,12 @@ async def write_over(whole: Whole, bucket: str, key: str, payload: bytes) -> Non
 
 
 async def test_questions_that_make_no_sense_are_answered_with_an_error(whole: Whole, corner: Corner) -> None:
-    for payload in (b"", b"garbage", b'{"type":"why.asked.v9"}', b'{"type":"why.asked.v1","namespace":7,"name":"x"}'):
+    for payload in (
+        b"",
+        b"garbage",
+        b'{"type":"why.question.v9"}',
+        b'{"type":"why.question.v1","namespace":7,"name":"x"}',
+    ):
         with pytest.raises(BusError) as caught:
             await whole.bus.ask(subjects.question_subject(SOLVER, "why"), payload)
         assert str(caught.value)

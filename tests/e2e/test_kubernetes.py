@@ -153,7 +153,7 @@ async def evict(corner: Corner, name: str) -> None:
     """The command to evict, as a service would send it."""
     uid = (await corner.see(name))["metadata"]["uid"]
     command = EvictPod(namespace=corner.namespace, name=name, uid=uid, reason="test")
-    subject = subjects.command_subject("evict", corner.namespace, name)
+    subject = subjects.command_subject("evict", "pods", corner.namespace, name)
     await corner.whole.bus.commands().publish(subject, encode(command), id=f"evict-{uid}", type="pod.evict.v1")
 
 

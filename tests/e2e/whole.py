@@ -30,7 +30,7 @@ from berth.cli.stack.stack import Stack
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode
 from berth.contracts.question import WhyAnswer
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.testing.views import View, eventually
 
 KEEP = os.environ.get("BERTH_TEST_KEEP", "") == "1"
@@ -104,7 +104,7 @@ class Whole:
         async with self._viewed(buckets.RESERVATION, key) as view:
 
             def is_there() -> bool:
-                return key in view.values and bool(decode(view.values[key], ReservedRoom).node)
+                return key in view.values and bool(decode(view.values[key], ReservedCapacity).node)
 
             await eventually(is_there, what=f"the room of {reservation}")
 

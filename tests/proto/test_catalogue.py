@@ -44,11 +44,11 @@ BUILT = {
     "pod.<namespace>.<name>": subjects.pod_key("NAMESPACE", "NAME"),
     **{
         f"{kind}.<namespace>.<name>": subjects.namespaced_key(kind, "NAMESPACE", "NAME")
-        for kind in ("configmap", "pdb", "podgroup", "elasticquota")
+        for kind in ("configmap", "poddisruptionbudget", "podgroup", "elasticquota")
     },
     **{
         f"{kind}.<name>": subjects.named_key(kind, "NAME")
-        for kind in ("node", "namespace", "priorityclass", "reservation", "nodetopology", "nodemetric")
+        for kind in ("node", "namespace", "priorityclass", "reservation", "noderesourcetopology", "nodemetric")
     },
     "device.<node>": subjects.named_key("device", "NODE"),
     "synced.<kind>": subjects.synced_key("KIND"),

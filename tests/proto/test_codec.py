@@ -1,4 +1,4 @@
-"""Every message of the catalogue survives the wire; whatever else arrives is `Broken` and names the field."""
+"""Every message of the catalogue survives the wire; whatever else arrives is `InvalidMessage` and names the field."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from msgspec import inspect
 from berth.contracts import command, event, ledger, question, state
 from berth.contracts.catalogue import CHANNELS
 from berth.contracts.codec import MESSAGE_BYTES_MAX, decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 
 MESSAGES: dict[str, type[msgspec.Struct]] = {channel.tag: channel.message for channel in CHANNELS}
 UNIONS = (command.Command, event.Event, ledger.LedgerEntry)
@@ -73,8 +73,8 @@ def smallest(kind: type[msgspec.Struct]) -> msgspec.Struct:
     return kind(**fields)
 
 
-def broken(data: bytes, kind: Any = state.Pod) -> Broken:
-    with pytest.raises(Broken) as caught:
+def broken(data: bytes, kind: Any = state.Pod) -> InvalidMessage:
+    with pytest.raises(InvalidMessage) as caught:
         decode(data, kind)
     return caught.value
 
@@ -215,7 +215,7 @@ def test_damaged_messages_are_read_or_refused(data: st.DataObject) -> None:
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     try:
         message = decode(bytes(whole), state.Pod)
-    except Broken:
+    except InvalidMessage:
         return
     assert decode(encode(message), state.Pod) == message
 
@@ -242,7 +242,7 @@ def test_a_message_that_is_too_large_is_refused() -> None:
     message = decode(data, state.Pod)
     assert len(encode(message)) <= MESSAGE_BYTES_MAX
     assert "larger than" in broken(pod(plan="x" * (largest + 1))).problem
-    with pytest.raises(Broken, match="larger than"):
+    with pytest.raises(InvalidMessage, match="larger than"):
         encode(msgspec.structs.replace(message, plan="x" * MESSAGE_BYTES_MAX))
 
 
@@ -252,7 +252,7 @@ def test_what_json_has_no_number_for_is_not_sent(number: float) -> None:
     answer = question.StatusAnswer(service="s", instance="i", active=True, ready=True, facts={"a": 1, "b": number})
     zones = state.NodeResourceTopology(name="n", version=1, zones=[{"costs": [{"value": number}]}])
     for message, field in ((reservation, "ttl_s"), (answer, "facts['b']"), (zones, "zones[0]['costs'][0]['value']")):
-        with pytest.raises(Broken, match="is not a finite number") as caught:
+        with pytest.raises(InvalidMessage, match="is not a finite number") as caught:
             encode(message)
         assert caught.value.field == field
 
@@ -268,7 +268,7 @@ def test_half_a_surrogate_pair_is_not_sent() -> None:
         (state.Namespace(name="a", version=1, labels={"x": "\udfff"}), "labels['x']"),
         (state.Namespace(name="a", version=1, labels={"\ud800": "x"}), r"labels['\ud800']"),
     ):
-        with pytest.raises(Broken, match="is not Unicode text") as caught:
+        with pytest.raises(InvalidMessage, match="is not Unicode text") as caught:
             encode(message)
         assert caught.value.field == field
 
@@ -278,7 +278,7 @@ def test_nesting_without_end_is_not_sent() -> None:
     inner = status
     for _ in range(100_000):
         inner["a"] = inner = {}
-    with pytest.raises(Broken, match="nested too deeply"):
+    with pytest.raises(InvalidMessage, match="nested too deeply"):
         encode(state.NodeMetric(name="n", version=1, status=status))
     while status:  # taken apart from outside, since a destructor of such depth is a test of the interpreter
         status = status.pop("a")

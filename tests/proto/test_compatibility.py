@@ -19,7 +19,7 @@ from msgspec import inspect
 from berth.contracts.base import Message
 from berth.contracts.catalogue import CHANNELS
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 
 FOLDER = Path(__file__).parent / "recorded"
 MESSAGES: dict[str, type[msgspec.Struct]] = {channel.tag: channel.message for channel in CHANNELS}
@@ -45,7 +45,7 @@ def losses(recorded: dict[str, Any], kind: type[msgspec.Struct]) -> list[str]:
     """What a reader of this type no longer understands of a recorded message."""
     try:
         message = decode(json.dumps(recorded).encode(), kind)
-    except Broken as error:
+    except InvalidMessage as error:
         return [str(error)]
     return list(_differences(recorded, json.loads(encode(message)), ""))
 
@@ -184,7 +184,7 @@ def changed(tag: str, **types: Any) -> type[msgspec.Struct]:
         ("placement.bound.v1", {"latency_ms": str}, "latency_ms: Expected `str`, got `float`"),
         ("placement.bound.v1", {"cluster": (str,)}, "cluster: is missing"),
         ("epoch.raised.v1", {"pods_version": float}, ".pods_version: was 48211, is 48211.0"),
-        ("quota.set.v1", {"runtime": dict[str, str]}, "runtime[...]: Expected `str`, got `int`"),
+        ("quotagroup.set.v1", {"runtime": dict[str, str]}, "runtime[...]: Expected `str`, got `int`"),
     ],
 )
 def test_a_breaking_change_is_noticed(tag: str, types: dict[str, Any], loss: str | None) -> None:

@@ -153,7 +153,7 @@ def test_builders_put_names_where_parts_finds_them(namespace: str, name: str) ->
     assert parts(subjects.account_key(7, account)) == ("e7", "account", "quota", namespace, name)
     tail = subjects.event_subject("placement", "bound", namespace, name).removeprefix("berth.v1.")
     assert parts(tail) == ("evt", "placement", "bound", namespace, name)
-    tail = subjects.command_subject("refuse", namespace, name).removeprefix("berth.v1.")
+    tail = subjects.command_subject("refuse", "pods", namespace, name).removeprefix("berth.v1.")
     assert parts(tail) == ("cmd", "refuse", namespace, name)
 
 

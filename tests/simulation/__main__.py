@@ -2,7 +2,7 @@
 
     python -m tests.simulation [--seeds 100] [--jobs N]     the next seeds that this code has not been run with
     python -m tests.simulation --seed 17 [--verbose]        one seed again, with its faults and the trace of what broke
-    python -m tests.simulation --planted NAME [--seeds 100] with a bug planted, in its temper; --planted list names them
+    python -m tests.simulation --planted NAME [--seeds 100] with a bug planted, in its profile; --planted list names them
     python -m tests.simulation --record                     keep in record.json what was counted, for other checkouts
 
 May be stopped at any time: each seed is counted when it has ended, and the next call goes on. It first tries again what

@@ -14,7 +14,7 @@ REJECTED: Final = "the verifier rejected a plan"
 EXPLAINED: Final = re.compile(
     "|".join(
         (
-            r"dead letter: .*(delivered \d+ times|NotNowError after \d+ deliveries)",  # delivered again at once, often
+            r"dead letter: .*(delivered \d+ times|RetryLaterError after \d+ deliveries)",  # delivered again at once, often
             r"dead letter not stored",
             r"the API server does not carry out a request",
             r"cannot connect to Kubernetes",

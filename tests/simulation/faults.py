@@ -1,6 +1,6 @@
 """What goes wrong in one run, drawn from its seed: a list of timed faults, plain data.
 
-Each run has its own temper: which kinds of faults occur in it and how often, so that some runs are one long storm of
+Each run has its own profile: which kinds of faults occur in it and how often, so that some runs are one long storm of
 one kind, and others a mix. After `end_s` nothing new goes wrong, and what is under way ends.
 """
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from tests.simulation.harness import Harness
 from tests.simulation.settled.held import SCHEDULING, objects
-from tests.simulation.stand import Stand
 
 from berth.contracts import names
 from berth.invariants.facts import ENDED
@@ -44,35 +44,35 @@ class Waiter(NamedTuple):
 class Forgotten:
     """Made before anything happens; `look` at the end."""
 
-    def __init__(self, stand: Stand) -> None:
-        self._stand = stand
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
         self._changed_s = 0.0
         self._first_s: float | None = None
         """The first change since the solvers started anew."""
         self._placed_s: dict[str, float] = {}
         self.asked = 0
         """How many were waiting when the solvers were started anew."""
-        stand.kube.store.listen(self._see)
+        harness.kube.store.listen(self._see)
 
     def look(self, last_change: Callable[[], object] = lambda: None) -> list[str]:
         """Who was forgotten. Lets virtual time go by when anybody waits; `last_change` is made when all is quiet."""
-        stand = self._stand
-        if not self._waiting() or not stand.world.run_until(self._is_quiet, PATIENCE_S, every_s=EVERY_S):
+        harness = self._harness
+        if not self._waiting() or not harness.world.run_until(self._is_quiet, PATIENCE_S, every_s=EVERY_S):
             return []
         last_change()
-        if not stand.world.run_until(self._is_quiet, PATIENCE_S, every_s=EVERY_S):
+        if not harness.world.run_until(self._is_quiet, PATIENCE_S, every_s=EVERY_S):
             return []
         waiting = self._waiting()
         if not waiting:
             return []
-        self.asked, begin_s, self._first_s = len(waiting), stand.world.now, None
-        solvers = [each for each in stand.host.of(SOLVER) if each.wanted]
+        self.asked, begin_s, self._first_s = len(waiting), harness.world.now, None
+        solvers = [each for each in harness.host.of(SOLVER) if each.wanted]
         for replica in solvers:
             replica.kill()
-        if not stand.world.run_until(lambda: all(each.ready for each in solvers), START_S, every_s=EVERY_S):
+        if not harness.world.run_until(lambda: all(each.ready for each in solvers), START_S, every_s=EVERY_S):
             return []
-        stand.world.run(stand.world.now + LOOK_S)
-        until_s = stand.world.now if self._first_s is None else self._first_s
+        harness.world.run(harness.world.now + LOOK_S)
+        until_s = harness.world.now if self._first_s is None else self._first_s
         return [
             f"{waiter.text} was placed at {placed_s:.3f} s, when the solvers had started anew at {begin_s:.3f} s"
             for waiter in waiting
@@ -81,23 +81,23 @@ class Forgotten:
 
     def _is_quiet(self) -> bool:
         last_s = max(self._changed_s, *self._placed_s.values()) if self._placed_s else self._changed_s
-        return self._stand.world.now - last_s >= QUIET_S
+        return self._harness.world.now - last_s >= QUIET_S
 
     def _waiting(self) -> list[Waiter]:
         found = []
-        for key, obj in objects(self._stand, "", "pods").items():
+        for key, obj in objects(self._harness, "", "pods").items():
             spec, meta = obj.data["spec"], obj.meta
             gang = gang_name_of_pod(meta.get("labels") or {}, meta.get("annotations") or {})
             if spec.get("schedulerName") == names.SCHEDULER_NAME and not gang and not _is_over(obj):
                 found.append(Waiter(f"pod {key}", obj.uid))
-        for name, obj in objects(self._stand, SCHEDULING, "reservations").items():
+        for name, obj in objects(self._harness, SCHEDULING, "reservations").items():
             if not _is_over(obj):
                 found.append(Waiter(f"reservation {name}", obj.uid))
         return found
 
     def _see(self, event: Event) -> None:
         """What may make room, or take it, is a change; that something waiting has got its place is none."""
-        now_s, before = self._stand.world.now, event.prev
+        now_s, before = self._harness.world.now, event.prev
         plural = event.resource.plural
         if plural not in _MATTERS:
             return

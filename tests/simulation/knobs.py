@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.faults import WATCH_LIFE_S, Fault
-from tests.simulation.stand import QUIET, Stand, no_faults
+from tests.simulation.harness import QUIET, Harness, no_faults
 
 from berth.testing.simulation.services import Replica
 
@@ -22,10 +22,10 @@ consistent list to raise an epoch: with a stale one there is no promise to keep.
 class Knobs:
     """What is turned at present; several faults may turn different knobs at once."""
 
-    def __init__(self, stand: Stand) -> None:
-        self._stand = stand
-        self._rng = stand.world.chance("strikes")
-        self._delays = stand.world.chance("delays under faults")
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+        self._rng = harness.world.chance("strikes")
+        self._delays = harness.world.chance("delays under faults")
         self._api: dict[int, dict[str, Any]] = {}
         self._bus: dict[int, dict[str, Any]] = {}
         self._numbers = 0
@@ -40,10 +40,10 @@ class Knobs:
         self._set_bus()
 
     def _replica(self, fault: Fault) -> Replica:
-        return self._rng.choice([each for each in self._stand.host.of(fault.target) if each.wanted])
+        return self._rng.choice([each for each in self._harness.host.of(fault.target) if each.wanted])
 
     def _later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> None:
-        self._stand.world.later(delay_s, None, callback, *args)
+        self._harness.world.later(delay_s, None, callback, *args)
 
     # --- the bus ------------------------------------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class Knobs:
         faults = no_faults(self._delays)
         for knobs in self._bus.values():
             faults = dataclasses.replace(faults, **knobs)
-        self._stand.nats.faults = faults
+        self._harness.nats.faults = faults
 
     # --- the API server -----------------------------------------------------------------------------------------------
 
@@ -92,31 +92,31 @@ class Knobs:
         self._on_api(fault, slow=0.5, slow_s=(fault.amount / 2, fault.amount * 1.5))
 
     def _api_away(self, fault: Fault) -> None:
-        self._stand.kube.go_away(fault.for_s, self._rng.choice(("refused", "silent", "answers")))
+        self._harness.kube.go_away(fault.for_s, self._rng.choice(("refused", "silent", "answers")))
 
     def _api_cut(self, fault: Fault) -> None:
         process = self._replica(fault).process
         if process is not None:
-            self._stand.kube.go_away(fault.for_s, self._rng.choice(("refused", "silent", "answers")), process.name)
+            self._harness.kube.go_away(fault.for_s, self._rng.choice(("refused", "silent", "answers")), process.name)
 
     def _watches_fail(self, fault: Fault) -> None:
         life_s = (0.0, WATCH_LIFE_S if fault.target == "silent" else 2.0)
         self._on_api(fault, **{f"watches_{fault.target}": fault.amount}, watch_life_s=life_s)
-        self._stand.kube.cut_watches()
+        self._harness.kube.cut_watches()
         if fault.target == "late":
-            self._later(fault.for_s, self._stand.kube.cut_watches)
+            self._later(fault.for_s, self._harness.kube.cut_watches)
 
     def _pages_expired(self, fault: Fault) -> None:
         # Lists are made where watches are refused.
         self._on_api(fault, tokens_expired=fault.amount, watches_gone=0.5)
-        self._stand.kube.cut_watches()
+        self._harness.kube.cut_watches()
 
     def _watches_closed(self, fault: Fault) -> None:
-        self._stand.kube.cut_watches()
+        self._harness.kube.cut_watches()
 
     def _history_gone(self, fault: Fault) -> None:
-        self._stand.kube.forget_history()
-        self._stand.kube.cut_watches()
+        self._harness.kube.forget_history()
+        self._harness.kube.cut_watches()
 
     def _stale_lists(self, fault: Fault) -> None:
         # Our lists ask for a consistent read, which Kubernetes keeps. The watcher has to come through even so; the
@@ -130,7 +130,7 @@ class Knobs:
             resources=WATCHED_ONLY,
             watches_gone=0.3,
         )
-        self._stand.kube.cut_watches()
+        self._harness.kube.cut_watches()
 
     def _conflicts(self, fault: Fault) -> None:
         self._on_api(fault, conflicts=fault.amount)
@@ -142,7 +142,7 @@ class Knobs:
         faults = QUIET
         for knobs in self._api.values():
             faults = dataclasses.replace(faults, **knobs)
-        self._stand.kube.faults = faults
+        self._harness.kube.faults = faults
 
     def _for_a_while(
         self, active: dict[int, dict[str, Any]], knobs: dict[str, Any], for_s: float, settle: Callable[[], None]

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 from tests.simulation.faults import Fault
-from tests.simulation.stand import Stand
+from tests.simulation.harness import Harness
 from tests.simulation.workload import CPU_MILLI, STRATEGY
 
 from berth.contracts import buckets
@@ -98,14 +98,14 @@ class Machine:
         }
         return ServiceSpec(name=NODE_AGENT, settings_type=Settings, halves=halves, environ=environ)
 
-    def live(self, stand: Stand) -> None:
+    def live(self, harness: Harness) -> None:
         """Count on, second after second."""
         self._used_s += self.busy_cores * TICK_S
-        now_s = stand.world.now
+        now_s = harness.world.now
         while self._busy and self._busy[0][0] <= now_s:
             self.busy_cores = self._busy.pop(0)[1]
         self._count()
-        stand.world.later(TICK_S, None, self.live, stand)
+        harness.world.later(TICK_S, None, self.live, harness)
 
     def lose_group(self) -> None:
         """Somebody takes the best-effort group away."""
@@ -161,26 +161,26 @@ def faults(rng: random.Random, end_s: float) -> list[Fault]:
     return sorted(found)
 
 
-def unsettled(stand: Stand) -> Iterator[str]:
+def unsettled(harness: Harness) -> Iterator[str]:
     """What the node does not do that it should: hold best-effort pods to the strategy, and tell how it is."""
-    machine = stand.machine
+    machine = harness.machine
     if machine is None:
         return
-    held_us, wanted_us = machine.quota_us(), _wanted_us(stand, machine)
+    held_us, wanted_us = machine.quota_us(), _wanted_us(harness, machine)
     if (held_us is None) != (wanted_us is None) or abs((held_us or 0) - (wanted_us or 0)) > CLOSE_US:
         yield f"best-effort pods of {NODE} are held to {held_us} us, not to {wanted_us}"
-    stream = stand.nats.streams.get(f"KV_{buckets.METRICS}")
+    stream = harness.nats.streams.get(f"KV_{buckets.METRICS}")
     subject = f"$KV.{buckets.METRICS}.{named_key('node', NODE)}"
     told = [each for each in stream.messages.values() if each.subject == subject] if stream is not None else []
-    if not told or told[-1].time / NANO - EPOCH_S < stand.world.now - LATE_S:
+    if not told or told[-1].time / NANO - EPOCH_S < harness.world.now - LATE_S:
         yield f"the agent of {NODE} has not told its figures"
     elif decode(told[-1].data, NodeMetrics).problems:
         yield f"the agent of {NODE} tells of {decode(told[-1].data, NodeMetrics).problems}"
 
 
-def _wanted_us(stand: Stand, machine: Machine) -> int | None:
+def _wanted_us(harness: Harness, machine: Machine) -> int | None:
     """By the strategy's own words: what services leave of the node below its threshold."""
-    objects = stand.kube.store.state
+    objects = harness.kube.store.state
     if CONFIG_MAP not in objects.of(CONFIGMAPS).items or NODE not in objects.of(NODES).items:
         return None
     text = objects.of(CONFIGMAPS).items[CONFIG_MAP].data["data"][STRATEGY]

@@ -84,7 +84,7 @@ class _Left:
         self._problem = problem
         self._free = [list(row) for row in problem.free]
         self._whole, self._gpu = list(problem.whole), list(problem.gpu)
-        self._quotas = [list(room) for room in problem.quota_room]
+        self._quotas = [list(room) for room in problem.quota_capacity]
 
     def copy(self) -> _Left:
         """As it is now."""

@@ -1,6 +1,6 @@
 """One seed from its first moment to its verdict.
 
-Users and faults act until the temper's end; then nothing goes wrong any more, and all has to come to rest within its
+Users and faults act until the profile's end; then nothing goes wrong any more, and all has to come to rest within its
 time to settle (`settled`). Then the solvers are started anew, and nobody may have been forgotten (`forgotten`). The
 observer judges every moment on the way.
 """
@@ -20,18 +20,18 @@ from typing import Final
 import msgspec
 from tests.simulation import last
 from tests.simulation.errors import odd_errors
+from tests.simulation.fault_injection import FaultInjector
 from tests.simulation.forgotten import Forgotten
 from tests.simulation.given import Given
-from tests.simulation.kinds import kind_of
+from tests.simulation.harness import Harness, build
 from tests.simulation.node_agent import NODE_AGENT, Machine
 from tests.simulation.node_agent import faults as agent_faults
 from tests.simulation.planted import PLANTED
+from tests.simulation.profiles import kind_of
+from tests.simulation.run_profile import RunProfile
 from tests.simulation.services import SPECS
 from tests.simulation.settled import unsettled
 from tests.simulation.settled.alarms import Alarms
-from tests.simulation.stand import Stand, build
-from tests.simulation.striking import Striker
-from tests.simulation.temper import Temper
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 
@@ -70,19 +70,19 @@ class Outcome(msgspec.Struct, kw_only=True):
         return f"seed {self.seed}{kind}: {verdict}; {self.simulated_s:.0f} s at {speed:.0f}x; {told}; {self.digest}"
 
 
-def run_seed(seed: int, *, planted: str = "", verbose: bool = False, temper: Temper | None = None) -> Outcome:
-    """Run it. With a bug planted it has that bug's temper, and ends when a promise is broken.
+def run_seed(seed: int, *, planted: str = "", verbose: bool = False, profile: RunProfile | None = None) -> Outcome:
+    """Run it. With a bug planted it has that bug's profile, and ends when a promise is broken.
 
     Raises KeyError for an unknown bug to plant.
     """
     began = time.process_time()
     with ExitStack() as stack:
         if not planted:
-            kind, drawn = kind_of(seed) if temper is None else ("", temper)
+            kind, drawn = kind_of(seed) if profile is None else ("", profile)
             return msgspec.structs.replace(_run(stack, seed, began, verbose, drawn), kind=kind)
         bug = PLANTED[planted]
         stack.enter_context(bug.plant())
-        return _run(stack, seed, began, verbose, temper or bug.temper, in_haste=True)
+        return _run(stack, seed, began, verbose, profile or bug.profile, in_haste=True)
 
 
 def run_task(task: tuple[int, str]) -> Outcome:
@@ -93,86 +93,86 @@ def run_task(task: tuple[int, str]) -> Outcome:
 
 
 def _run(
-    stack: ExitStack, seed: int, began: float, verbose: bool, temper: Temper, *, in_haste: bool = False
+    stack: ExitStack, seed: int, began: float, verbose: bool, profile: RunProfile, *, in_haste: bool = False
 ) -> Outcome:
-    stack.enter_context(temper.in_force())
+    stack.enter_context(profile.in_force())
     plan_rng = _chance(seed, "plan")
-    size = temper.size._replace(end_s=temper.end_s)
-    manifests = temper.cluster(plan_rng, size)
-    actions = temper.actions(plan_rng, size)
-    strikes = temper.faults(_chance(seed, "faults"), temper.end_s)
-    replicas = temper.replicas(_chance(seed, "replicas"))
-    strikes = sorted([*strikes, *temper.departures(_chance(seed, "departures"), replicas, temper.end_s)])
+    size = profile.size._replace(end_s=profile.end_s)
+    manifests = profile.cluster(plan_rng, size)
+    actions = profile.actions(plan_rng, size)
+    strikes = profile.faults(_chance(seed, "faults"), profile.end_s)
+    replicas = profile.replicas(_chance(seed, "replicas"))
+    strikes = sorted([*strikes, *profile.departures(_chance(seed, "departures"), replicas, profile.end_s)])
     level: Level = "debug" if verbose else "info"
     machine: Machine | None = None
     if replicas.get(NODE_AGENT):
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-node-")))
-        machine = Machine(folder, _chance(seed, "machine"), temper.end_s)
+        machine = Machine(folder, _chance(seed, "machine"), profile.end_s)
         stack.callback(machine.close)
-        strikes = sorted([*strikes, *agent_faults(_chance(seed, "faults of the agent"), temper.end_s)])
-    stand = build(seed, manifests, replicas, log_level=level, specs=temper.specs(SPECS), machine=machine)
-    stack.callback(stand.world.close)
-    stack.enter_context(stand.journal)
+        strikes = sorted([*strikes, *agent_faults(_chance(seed, "faults of the agent"), profile.end_s)])
+    harness = build(seed, manifests, replicas, log_level=level, specs=profile.specs(SPECS), machine=machine)
+    stack.callback(harness.world.close)
+    stack.enter_context(harness.journal)
     stack.enter_context(unmetered())
     stack.enter_context(uncollected())
-    given, forgotten, alarms = Given(stand.kube), Forgotten(stand), Alarms(stand)
-    users, striker = Users(stand.world, stand.kube), temper.striker(stand)
+    given, forgotten, alarms = Given(harness.kube), Forgotten(harness), Alarms(harness)
+    users, injector = Users(harness.world, harness.kube), profile.injector(harness)
     users.plan(actions)
-    striker.plan(strikes)
-    stand.world.later(temper.end_s, None, striker.calm)
+    injector.plan(strikes)
+    harness.world.later(profile.end_s, None, injector.calm)
     is_over = False
     if in_haste:
-        is_over = stand.world.run_until(lambda: not stand.observer.ok, temper.whole_s, every_s=1.0)
+        is_over = harness.world.run_until(lambda: not harness.observer.ok, profile.whole_s, every_s=1.0)
     else:
-        stand.world.run(temper.whole_s)
+        harness.world.run(profile.whole_s)
     left: list[str] = []
     waited_in_vain: list[str] = []
-    if not is_over and not (left := _settle(stand, temper)):
-        waited_in_vain = forgotten.look(lambda: users.act(last.changes(_chance(seed, "last"), stand)))
-        left = _settle(stand, temper) if forgotten.asked else []
-    stand.world.collect()
-    report = stand.observer.finish(quiet=not left and not is_over, holds=given.holds())
+    if not is_over and not (left := _settle(harness, profile)):
+        waited_in_vain = forgotten.look(lambda: users.act(last.changes(_chance(seed, "last"), harness)))
+        left = _settle(harness, profile) if forgotten.asked else []
+    harness.world.collect()
+    report = harness.observer.finish(quiet=not left and not is_over, holds=given.holds())
     violations = [f"{result.name} {result.title}: {text}" for result in report.broken for text in result.evidence]
     violations += left
-    violations += _raised_for_nothing(stand)
+    violations += _raised_for_nothing(harness)
     violations += [f"L2 waits for nothing: {text}" for text in waited_in_vain]
     violations += [f"I1d device-used-as-given: {text}" for text in given.rewritten()[:EVIDENCE_MAX]]
     violations += [
-        f"failed: {each.process} at {each.at_s:.3f} s: {each.error!r}" for each in stand.host.failures[:EVIDENCE_MAX]
+        f"failed: {each.process} at {each.at_s:.3f} s: {each.error!r}" for each in harness.host.failures[:EVIDENCE_MAX]
     ]
-    violations += [f"complaint: {text}" for text in stand.host.complaints()]
-    violations += odd_errors(stand.journal.errors)
-    violations += [f"false alarm: {text}" for text in alarms.untrue(striker.troubles)] if not violations else []
+    violations += [f"complaint: {text}" for text in harness.host.complaints()]
+    violations += odd_errors(harness.journal.errors)
+    violations += [f"false alarm: {text}" for text in alarms.untrue(injector.troubles)] if not violations else []
     return Outcome(
         seed=seed,
-        digest=_digest(stand),
-        trail=stand.world.trail,
-        simulated_s=stand.world.now,
+        digest=_digest(harness),
+        trail=harness.world.trail,
+        simulated_s=harness.world.now,
         real_s=time.process_time() - began,
-        callbacks=stand.world.callbacks,
+        callbacks=harness.world.callbacks,
         violations=violations,
-        facts=_facts(stand, users, striker) | {"waited at the end": forgotten.asked},
-        trace=_trace(stand, violations) if violations else [],
-        story=[str(each) for each in strikes] + stand.journal.about() if verbose else [],
+        facts=_facts(harness, users, injector) | {"waited at the end": forgotten.asked},
+        trace=_trace(harness, violations) if violations else [],
+        story=[str(each) for each in strikes] + harness.journal.about() if verbose else [],
     )
 
 
-def _raised_for_nothing(stand: Stand) -> list[str]:
+def _raised_for_nothing(harness: Harness) -> list[str]:
     """An epoch holds up everybody: none is raised while LEDGER loses nothing."""
-    first, newest = stand.nats.first_epoch, stand.observer.view.epoch.epoch
-    is_needless = newest > first and not stand.nats.ledger_losses
+    first, newest = harness.nats.first_epoch, harness.observer.view.epoch.epoch
+    is_needless = newest > first and not harness.nats.ledger_losses
     return [f"L1 an epoch for nothing: from {first} to {newest}, and LEDGER has lost nothing"] if is_needless else []
 
 
-def _settle(stand: Stand, temper: Temper) -> list[str]:
+def _settle(harness: Harness, profile: RunProfile) -> list[str]:
     """Let time go by until all is settled; what is not when the time for it is over."""
     left: list[str] = []
 
     def is_settled() -> bool:
-        left[:] = unsettled(stand)
+        left[:] = unsettled(harness)
         return not left
 
-    stand.world.run_until(is_settled, temper.settle_s, every_s=2.0)
+    harness.world.run_until(is_settled, profile.settle_s, every_s=2.0)
     return left
 
 
@@ -180,31 +180,31 @@ def _chance(seed: int, what: str) -> random.Random:
     return random.Random(f"{seed}/{what}")
 
 
-def _facts(stand: Stand, users: Users, striker: Striker) -> dict[str, int]:
-    view = stand.observer.view
-    pods = list(stand.observer.pods.values())
-    binds = sum(count for (verb, _, status), count in stand.kube.requests.items() if verb == "bind" and status == 201)
+def _facts(harness: Harness, users: Users, injector: FaultInjector) -> dict[str, int]:
+    view = harness.observer.view
+    pods = list(harness.observer.pods.values())
+    binds = sum(count for (verb, _, status), count in harness.kube.requests.items() if verb == "bind" and status == 201)
     return {
         "actions": users.done,
-        "faults": striker.struck,
+        "faults": injector.struck,
         "binds": binds,
         "pods at the end": len(pods),
         "of them bound": sum(bool(pod.node) for pod in pods),
         "epochs": view.epoch.epoch,
-        "restarts": sum(replica.starts - 1 for replica in stand.host.replicas),
+        "restarts": sum(replica.starts - 1 for replica in harness.host.replicas),
     }
 
 
-def _digest(stand: Stand) -> str:
+def _digest(harness: Harness) -> str:
     """The world's running hash of the ledger, with all objects as they are now."""
-    found = hashlib.blake2b(stand.world.digest.encode(), digest_size=16)
-    for collection in stand.kube.store.state.collections.values():
+    found = hashlib.blake2b(harness.world.digest.encode(), digest_size=16)
+    for collection in harness.kube.store.state.collections.values():
         for key in sorted(collection.items):
             found.update(msgspec.json.encode(collection.items[key].data, order="deterministic"))
     return found.hexdigest()
 
 
-def _trace(stand: Stand, violations: list[str]) -> list[str]:
+def _trace(harness: Harness, violations: list[str]) -> list[str]:
     words = set(_NAMES.findall("\n".join(violations[:3])))
-    lines = stand.journal.about(*sorted(words), "fault", "epoch") if words else stand.journal.about()
+    lines = harness.journal.about(*sorted(words), "fault", "epoch") if words else harness.journal.about()
     return lines[-TRACE_LINES:]

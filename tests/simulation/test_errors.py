@@ -7,9 +7,9 @@ from contextlib import closing
 from unittest.mock import patch
 
 from tests.simulation.errors import odd_errors
-from tests.simulation.planted import tempers
+from tests.simulation.harness import build
+from tests.simulation.planted import run_profiles
 from tests.simulation.run import run_seed
-from tests.simulation.stand import build
 
 from berth.bus.port import Message
 from berth.cluster_writer.commands import Commands
@@ -24,7 +24,7 @@ def told(message: str) -> Entry:
 
 def test_what_can_never_be_handled_is_told_and_what_cannot_be_now_is_not() -> None:
     logged = [
-        told("writer: dead letter: cmd.refuse: NotNowError after 8 deliveries"),
+        told("writer: dead letter: cmd.refuse: RetryLaterError after 8 deliveries"),
         told("writer: dead letter: cmd.refuse: delivered 9 times"),
         told("writer: dead letter: cmd.refuse: reasons: too large"),
     ]
@@ -43,11 +43,11 @@ def test_a_handler_that_fails_by_itself_is_told() -> None:
 
 
 def test_what_faults_explain_takes_no_place_of_what_they_do_not() -> None:
-    stand = build(1, (), {}, log_level="error", specs=())
-    with closing(stand.world), stand.journal as journal:
+    harness = build(1, (), {}, log_level="error", specs=())
+    with closing(harness.world), harness.journal as journal:
         log = logging.getLogger("berth.any")
         for number in range(ERRORS_MAX + 1):
-            log.error("writer: dead letter: cmd.%d: NotNowError after 8 deliveries", number)
+            log.error("writer: dead letter: cmd.%d: RetryLaterError after 8 deliveries", number)
         log.error("writer: cannot handle cmd.refuse (delivery 1)")
     assert len(odd_errors(journal.errors)) == 1
 
@@ -61,7 +61,7 @@ def test_a_bug_of_a_handler_is_found() -> None:
         await real(self, message)
 
     with patch.object(Commands, "handle", handle):
-        found = run_seed(0, temper=tempers.BOOKINGS)
+        found = run_seed(0, profile=run_profiles.BOOKINGS)
     assert any(text.startswith("complaint: ") and "cannot handle" in text for text in found.violations)
 
 

@@ -12,9 +12,9 @@ import pytest
 from tests.simulation import last
 from tests.simulation.faults import departures
 from tests.simulation.forgotten import LOOK_S, QUIET_S, Forgotten
+from tests.simulation.harness import Harness, build
 from tests.simulation.planted.in_solver import never_retried
 from tests.simulation.settled import unsettled
-from tests.simulation.stand import Stand, build
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import PATHS, Users
 from tests.simulation.workload import GANG_LABEL, NAMESPACE, Change, Create, Delete, Scale, Timed, node
@@ -30,18 +30,18 @@ def make(name: str, at_s: float, *, end_s: float = 0.0, **more: Any) -> list[Tim
     return made + ([Timed(end_s, Delete("Pod", name, 0))] if end_s else [])
 
 
-def looked(stack: ExitStack, actions: list[Timed]) -> tuple[Stand, Forgotten]:
+def looked(stack: ExitStack, actions: list[Timed]) -> tuple[Harness, Forgotten]:
     """A node of one card, and what came of it after 30 s."""
     home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    stand = build(1, [home, *node("node-0", 1)], {}, log_level="error")
-    stack.callback(stand.world.close)
-    stack.enter_context(stand.journal)
+    harness = build(1, [home, *node("node-0", 1)], {}, log_level="error")
+    stack.callback(harness.world.close)
+    stack.enter_context(harness.journal)
     stack.enter_context(unmetered())
-    forgotten = Forgotten(stand)
-    Users(stand.world, stand.kube).plan(actions)
-    stand.world.run(30.0)
-    assert unsettled(stand) == []
-    return stand, forgotten
+    forgotten = Forgotten(harness)
+    Users(harness.world, harness.kube).plan(actions)
+    harness.world.run(30.0)
+    assert unsettled(harness) == []
+    return harness, forgotten
 
 
 def test_a_pod_that_was_never_tried_again_was_forgotten() -> None:
@@ -57,18 +57,18 @@ def test_a_pod_that_was_never_tried_again_was_forgotten() -> None:
 def test_room_that_is_made_when_all_is_quiet_has_to_be_noticed(bug: Callable[[], Any], told: int) -> None:
     with ExitStack() as stack:
         stack.enter_context(bug())
-        stand, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
-        users = Users(stand.world, stand.kube)
+        harness, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
+        users = Users(harness.world, harness.kube)
         assert len(forgotten.look(lambda: users.act([Delete("Pod", "first", 0)]))) == told
 
 
 def test_the_last_change_makes_room() -> None:
     with ExitStack() as stack:
-        stand, _ = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
-        kinds = {type(each) for seed in range(20) for each in last.changes(random.Random(seed), stand)}
+        harness, _ = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
+        kinds = {type(each) for seed in range(20) for each in last.changes(random.Random(seed), harness)}
         assert kinds == {Create, Delete, Scale}
-        Users(stand.world, stand.kube).act([Change("Node", "node-0", {"spec": {"unschedulable": True}})])
-        assert Change in {type(each) for seed in range(20) for each in last.changes(random.Random(seed), stand)}
+        Users(harness.world, harness.kube).act([Change("Node", "node-0", {"spec": {"unschedulable": True}})])
+        assert Change in {type(each) for seed in range(20) for each in last.changes(random.Random(seed), harness)}
 
 
 def test_only_of_those_that_are_two_one_goes_for_good() -> None:
@@ -80,15 +80,15 @@ def test_only_of_those_that_are_two_one_goes_for_good() -> None:
 def test_nobody_is_forgotten_when_room_goes_to_whoever_waits() -> None:
     with ExitStack() as stack:
         actions = [*make("first", 5.0, end_s=20.0), *make("second", 10.0), *make("third", 11.0)]
-        stand, forgotten = looked(stack, actions)
+        harness, forgotten = looked(stack, actions)
         assert (forgotten.look(), forgotten.asked) == ([], 1)
-        assert stand.host.of("placement-solver")[0].starts == 2
+        assert harness.host.of("placement-solver")[0].starts == 2
 
 
 def test_nothing_is_done_where_nobody_waits() -> None:
     with ExitStack() as stack:
-        stand, forgotten = looked(stack, make("first", 5.0))
-        assert (forgotten.look(), forgotten.asked, stand.world.now) == ([], 0, 30.0)
+        harness, forgotten = looked(stack, make("first", 5.0))
+        assert (forgotten.look(), forgotten.asked, harness.world.now) == ([], 0, 30.0)
 
 
 def test_members_of_gangs_are_not_judged() -> None:
@@ -103,10 +103,10 @@ def test_members_of_gangs_are_not_judged() -> None:
 def test_what_has_got_room_meanwhile_was_not_forgotten(later_s: float) -> None:
     """Room comes back while it is waited for quiet, or when the solvers start anew: nobody could have known."""
     with ExitStack() as stack:
-        stand, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
+        harness, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
         path = PATHS["Pod"]._replace(name="first")
-        stand.world.later(later_s, None, lambda: stand.kube.perform("delete", path, gracePeriodSeconds="0"))
+        harness.world.later(later_s, None, lambda: harness.kube.perform("delete", path, gracePeriodSeconds="0"))
         assert forgotten.look() == []
-        stand.world.run(stand.world.now + LOOK_S)
-        pod = stand.kube.perform("get", PATHS["Pod"]._replace(name="second"))
+        harness.world.run(harness.world.now + LOOK_S)
+        pod = harness.kube.perform("get", PATHS["Pod"]._replace(name="second"))
         assert msgspec.json.decode(pod.body)["spec"]["nodeName"] == "node-0"

@@ -79,7 +79,7 @@ def test_every_bug_has_a_seed() -> None:
 @pytest.mark.parametrize("name", ["terminating", "timer"])
 def test_nothing_is_found_where_nothing_is_planted(name: str) -> None:
     seed, _ = FOUND_BY[name]
-    assert not run_seed(seed, temper=PLANTED[name].temper).violations
+    assert not run_seed(seed, profile=PLANTED[name].profile).violations
 
 
 def test_the_table_counts_seeds_from_every_one_of_them_to_the_next_that_finds_it() -> None:

@@ -10,7 +10,7 @@ import sys
 import pytest
 from tests.simulation import tally as tallies
 from tests.simulation.__main__ import again
-from tests.simulation.kinds import kind_of
+from tests.simulation.profiles import kind_of
 
 SAMPLE = 3
 """Ordinary runs, and as many of those that dwell on something."""

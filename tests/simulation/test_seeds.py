@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 import pytest
 from tests.simulation import tally as tallies
-from tests.simulation.kinds import SPECIAL, kind_of
-from tests.simulation.planted import tempers
+from tests.simulation.planted import run_profiles
+from tests.simulation.profiles import SPECIAL, kind_of
 from tests.simulation.run import run_seed
 
 from berth.placement_solver.core.verify.verifier import Verifier
@@ -39,7 +39,7 @@ def test_every_promise_is_kept(seed: int) -> None:
 
 def test_a_plan_that_the_verifier_rejects_is_a_broken_promise() -> None:
     with patch.object(Verifier, "check", lambda self, claims: ["a mistake"] if len(claims) > 1 else []):
-        found = run_seed(1, temper=tempers.SHORT)
+        found = run_seed(1, profile=run_profiles.SHORT)
     assert {text.split(":")[0] for text in found.violations} == {"I14 rejected by the verifier"}
 
 
@@ -47,7 +47,7 @@ def test_every_fourth_seed_dwells_on_something_for_as_long_as_the_others() -> No
     kinds = [kind_of(seed) for seed in range(4 * len(SPECIAL))]
     assert sum(1 for name, _ in kinds if not name) == 3 * len(SPECIAL)
     assert {name for name, _ in kinds} == {"", *SPECIAL}
-    assert all(temper.whole_s >= 300.0 for _, temper in kinds)
+    assert all(profile.whole_s >= 300.0 for _, profile in kinds)
 
 
 def test_the_same_seed_gives_the_same_run_in_any_order_and_interpreter() -> None:

@@ -12,18 +12,18 @@ from unittest.mock import patch
 import msgspec
 import pytest
 from tests.simulation import workload
+from tests.simulation.harness import Harness, build
 from tests.simulation.planted.bookings import bookings
 from tests.simulation.settled import unsettled
 from tests.simulation.settled.alarms import Alarms
 from tests.simulation.settled.held import GROUPS, SCHEDULING, objects
-from tests.simulation.stand import Stand, build
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 from tests.simulation.workload import Create, Size, Timed
 
 from berth.contracts import buckets, names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.event import AuditDifference
+from berth.contracts.event import AuditReported
 from berth.contracts.ledger import Allocation, Decision
 from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.testing.simulation.nats.message import Stored
@@ -56,22 +56,22 @@ def users() -> list[Timed]:
 
 
 @pytest.fixture(scope="module")
-def stand() -> Iterator[Stand]:
+def harness() -> Iterator[Harness]:
     with ExitStack() as stack:
-        stand = build(1, workload.cluster(random.Random(1), Size(nodes=2)), {}, log_level="error")
-        stack.callback(stand.world.close)
-        stack.enter_context(stand.journal)
+        harness = build(1, workload.cluster(random.Random(1), Size(nodes=2)), {}, log_level="error")
+        stack.callback(harness.world.close)
+        stack.enter_context(harness.journal)
         stack.enter_context(unmetered())
-        Users(stand.world, stand.kube).plan(users())
-        stand.world.run(20.0)
-        assert stand.world.run_until(lambda: not unsettled(stand), 60.0, every_s=1.0), unsettled(stand)
-        yield stand
+        Users(harness.world, harness.kube).plan(users())
+        harness.world.run(20.0)
+        assert harness.world.run_until(lambda: not unsettled(harness), 60.0, every_s=1.0), unsettled(harness)
+        yield harness
 
 
 @contextmanager
-def changed(stand: Stand, what: Object, change: Callable[[Json], object]) -> Iterator[None]:
+def changed(harness: Harness, what: Object, change: Callable[[Json], object]) -> Iterator[None]:
     """An object is otherwise, and nobody was told."""
-    data = objects(stand, what[0], what[1])[what[2]].data
+    data = objects(harness, what[0], what[1])[what[2]].data
     before = copy.deepcopy(data)
     change(data)
     try:
@@ -82,9 +82,9 @@ def changed(stand: Stand, what: Object, change: Callable[[Json], object]) -> Ite
 
 
 @contextmanager
-def rewritten(stand: Stand, bucket: str, key: str, change: Callable[[Json], object] | None) -> Iterator[None]:
+def rewritten(harness: Harness, bucket: str, key: str, change: Callable[[Json], object] | None) -> Iterator[None]:
     """A bucket holds another message under a key, or (None) nothing."""
-    messages = stand.nats.streams[f"KV_{bucket}"].messages
+    messages = harness.nats.streams[f"KV_{bucket}"].messages
     number = next(number for number, each in messages.items() if each.subject == f"$KV.{bucket}.{key}")
     held = messages.pop(number)
     before = held.data
@@ -101,9 +101,9 @@ def rewritten(stand: Stand, bucket: str, key: str, change: Callable[[Json], obje
 
 
 @contextmanager
-def misses(stand: Stand, what: Object) -> Iterator[None]:
+def misses(harness: Harness, what: Object) -> Iterator[None]:
     """An object is not there, and nobody was told."""
-    items = objects(stand, what[0], what[1])
+    items = objects(harness, what[0], what[1])
     gone = items.pop(what[2])
     try:
         yield
@@ -153,10 +153,10 @@ def refused(pod: Json) -> None:
         (KEPT, setting("spec", "allocateOnce", to=True), "reservation kept-0 serves one pod"),
     ],
 )
-def test_an_object_that_is_otherwise_is_found(stand: Stand, what: Object, change: Any, told: str) -> None:
-    with changed(stand, what, change):
-        assert any(told in text for text in unsettled(stand)), unsettled(stand)
-    assert unsettled(stand) == []
+def test_an_object_that_is_otherwise_is_found(harness: Harness, what: Object, change: Any, told: str) -> None:
+    with changed(harness, what, change):
+        assert any(told in text for text in unsettled(harness)), unsettled(harness)
+    assert unsettled(harness) == []
 
 
 @pytest.mark.parametrize(
@@ -183,10 +183,10 @@ def test_an_object_that_is_otherwise_is_found(stand: Stand, what: Object, change
         (buckets.RESERVATION, "reservation.kept-0", setting("amounts", to={}), "RESERVATION, kept-0: room is"),
     ],
 )
-def test_a_message_that_is_otherwise_is_found(stand: Stand, bucket: str, key: str, change: Any, told: str) -> None:
-    with rewritten(stand, bucket, key, change):
-        assert any(told in text for text in unsettled(stand)), unsettled(stand)
-    assert unsettled(stand) == []
+def test_a_message_that_is_otherwise_is_found(harness: Harness, bucket: str, key: str, change: Any, told: str) -> None:
+    with rewritten(harness, bucket, key, change):
+        assert any(told in text for text in unsettled(harness)), unsettled(harness)
+    assert unsettled(harness) == []
 
 
 @pytest.mark.parametrize(
@@ -199,38 +199,38 @@ def test_a_message_that_is_otherwise_is_found(stand: Stand, bucket: str, key: st
         (NODE, "which is not there"),
     ],
 )
-def test_what_is_not_there_any_more_is_found(stand: Stand, what: Object, told: str) -> None:
-    with misses(stand, what):
-        assert any(told in text for text in unsettled(stand)), unsettled(stand)
+def test_what_is_not_there_any_more_is_found(harness: Harness, what: Object, told: str) -> None:
+    with misses(harness, what):
+        assert any(told in text for text in unsettled(harness)), unsettled(harness)
 
 
-def test_each_finding_names_its_promise(stand: Stand) -> None:
-    with changed(stand, KEPT, setting("spec", "ttl", to="1s")):
-        assert [text.split(":")[0] for text in unsettled(stand)] == ["L1 settles"]
-    with rewritten(stand, buckets.STATE, "pod.team.pod-1", None):
-        assert [text.split(":")[0] for text in unsettled(stand)] == ["I8 rebuilt-equals"]
+def test_each_finding_names_its_promise(harness: Harness) -> None:
+    with changed(harness, KEPT, setting("spec", "ttl", to="1s")):
+        assert [text.split(":")[0] for text in unsettled(harness)] == ["L1 settles"]
+    with rewritten(harness, buckets.STATE, "pod.team.pod-1", None):
+        assert [text.split(":")[0] for text in unsettled(harness)] == ["I8 rebuilt-equals"]
 
 
-def test_an_alarm_is_untrue_only_when_nothing_is_wrong(stand: Stand) -> None:
-    alarms = Alarms(stand)
-    node = objects(stand, "", "pods")["team/pod-0"].data["spec"]["nodeName"]
-    said = AuditDifference(promise="I1b", title="", subject=f"node {node}, cpu")
-    with changed(stand, ("", "nodes", node), setting("status", "allocatable", "cpu", to="1m")):
+def test_an_alarm_is_untrue_only_when_nothing_is_wrong(harness: Harness) -> None:
+    alarms = Alarms(harness)
+    node = objects(harness, "", "pods")["team/pod-0"].data["spec"]["nodeName"]
+    said = AuditReported(promise="I1b", title="", subject=f"node {node}, cpu")
+    with changed(harness, ("", "nodes", node), setting("status", "allocatable", "cpu", to="1m")):
         alarms.hear(said)
     assert alarms.untrue([]) == []
     alarms.hear(said)
     assert [text.split(" at ")[0] for text in alarms.untrue([])] == [f"I1b node {node}, cpu"]
 
 
-def test_a_difference_that_is_over_when_it_is_told_was_one(stand: Stand) -> None:
-    node = objects(stand, "", "pods")["team/pod-0"].data["spec"]["nodeName"]
+def test_a_difference_that_is_over_when_it_is_told_was_one(harness: Harness) -> None:
+    node = objects(harness, "", "pods")["team/pod-0"].data["spec"]["nodeName"]
     small = (("", "nodes", node), setting("status", "allocatable", "cpu", to="1m"))
 
-    def said(at_ms: int) -> AuditDifference:
-        return AuditDifference(promise="I1b", title="", subject=f"node {node}, cpu", at_ms=at_ms)
+    def said(at_ms: int) -> AuditReported:
+        return AuditReported(promise="I1b", title="", subject=f"node {node}, cpu", at_ms=at_ms)
 
-    alarms = Alarms(stand)
-    with changed(stand, *small):
+    alarms = Alarms(harness)
+    with changed(harness, *small):
         alarms.begins(5_000)
     alarms.hear(said(at_ms=5_200))
     alarms.begins(15_000)
@@ -240,9 +240,9 @@ def test_a_difference_that_is_over_when_it_is_told_was_one(stand: Stand) -> None
     assert len(alarms.untrue([])) == 1, "it was over before that look began"
 
 
-def test_what_was_decided_when_a_look_began_is_kept_with_it(stand: Stand) -> None:
-    alarms = Alarms(stand)
-    uid = objects(stand, "", "pods")["team/pod-1"].uid
+def test_what_was_decided_when_a_look_began_is_kept_with_it(harness: Harness) -> None:
+    alarms = Alarms(harness)
+    uid = objects(harness, "", "pods")["team/pod-1"].uid
     decision = Decision(
         plan="p",
         namespace="team",
@@ -254,9 +254,9 @@ def test_what_was_decided_when_a_look_began_is_kept_with_it(stand: Stand) -> Non
         basis=1,
         allocation=Allocation(amounts={"cpu": 500_000}),
     )
-    with patch.dict(stand.observer.view.decisions, {("team", "pod-1"): Held(1, decision)}):
+    with patch.dict(harness.observer.view.decisions, {("team", "pod-1"): Held(1, decision)}):
         alarms.begins(5_000)
-    alarms.hear(AuditDifference(promise="I1b", title="", subject="node node-0, cpu", at_ms=5_200))
+    alarms.hear(AuditReported(promise="I1b", title="", subject="node node-0, cpu", at_ms=5_200))
     assert alarms.untrue([]) == []
 
 
@@ -264,33 +264,33 @@ def test_what_was_decided_when_a_look_began_is_kept_with_it(stand: Stand) -> Non
 def test_every_look_of_the_auditor_is_noticed_and_nobody_elses(auditors: int, least: int, most: int) -> None:
     began: list[int] = []
     with ExitStack() as stack:
-        stand = build(1, workload.cluster(random.Random(1), Size(nodes=2)), {"auditor": auditors}, log_level="error")
-        stack.callback(stand.world.close)
-        stack.enter_context(stand.journal)
+        harness = build(1, workload.cluster(random.Random(1), Size(nodes=2)), {"auditor": auditors}, log_level="error")
+        stack.callback(harness.world.close)
+        stack.enter_context(harness.journal)
         stack.enter_context(unmetered())
-        stack.enter_context(patch.object(Alarms(stand), "begins", began.append))
-        stand.world.run(20.0)
+        stack.enter_context(patch.object(Alarms(harness), "begins", began.append))
+        harness.world.run(20.0)
     assert least <= len(began) <= most
 
 
-def test_undone_decisions_are_excused_by_trouble(stand: Stand) -> None:
-    alarms = Alarms(stand)
-    alarms.hear(AuditDifference(promise="I4", title="", subject="pod team/pod-0"))
+def test_undone_decisions_are_excused_by_trouble(harness: Harness) -> None:
+    alarms = Alarms(harness)
+    alarms.hear(AuditReported(promise="I4", title="", subject="pod team/pod-0"))
     assert len(alarms.untrue([])) == 1
-    assert alarms.untrue([(stand.world.now - 1.0, stand.world.now)]) == []
+    assert alarms.untrue([(harness.world.now - 1.0, harness.world.now)]) == []
 
 
-def test_a_gang_that_is_not_half_there_is_no_difference_in_trouble_either(stand: Stand) -> None:
-    alarms = Alarms(stand)
-    alarms.hear(AuditDifference(promise="I3", title="", subject="gang team/g"))
-    assert len(alarms.untrue([(stand.world.now - 1.0, stand.world.now)])) == 1
+def test_a_gang_that_is_not_half_there_is_no_difference_in_trouble_either(harness: Harness) -> None:
+    alarms = Alarms(harness)
+    alarms.hear(AuditReported(promise="I3", title="", subject="gang team/g"))
+    assert len(alarms.untrue([(harness.world.now - 1.0, harness.world.now)])) == 1
 
 
-def test_every_event_of_the_auditor_is_heard(stand: Stand) -> None:
-    alarms = Alarms(stand)
-    stream = Stream(stand.nats, {"name": buckets.EVENTS, "subjects": []})
+def test_every_event_of_the_auditor_is_heard(harness: Harness) -> None:
+    alarms = Alarms(harness)
+    stream = Stream(harness.nats, {"name": buckets.EVENTS, "subjects": []})
     alarms.watch(stream)
-    event = encode(AuditDifference(promise="I1", title="", subject="node n1, gpu 0"))
-    for subject in ("berth.v1.evt.audit.found.I1.a", "berth.v1.evt.audit.gone.I1.a"):
+    event = encode(AuditReported(promise="I1", title="", subject="node n1, gpu 0"))
+    for subject in ("berth.v1.evt.audit.reported.found.I1.a", "berth.v1.evt.audit.reported.gone.I1.a"):
         stream.tell([Stored(1, subject, b"", event, 0, 0, "")])
     assert len(alarms.untrue([])) == 1

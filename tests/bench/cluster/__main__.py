@@ -56,7 +56,7 @@ async def race(options: argparse.Namespace) -> Race:
     order = [options.only] if options.only else options.order.split(",")
     if unknown := set(order) - set(CONTENDERS):
         raise SystemExit(f"--order: {', '.join(sorted(unknown))}: not among {', '.join(CONTENDERS)}")
-    wish = course.Wish(
+    wish = course.ReservationRequest(
         nodes=options.nodes,
         pods=options.pods,
         rate=options.rate,

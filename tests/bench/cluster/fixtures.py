@@ -73,19 +73,19 @@ def pods(prefix: str, count: int, scheduler: str) -> Iterator[Item]:
 
 def overfull(nodes_list: Any, pods_list: Any) -> list[str]:
     """Nodes that were given more than they have, and pods on nodes that do not exist; from two decoded lists."""
-    room = {node["metadata"]["name"]: [32_000, 256 * 1024, 110] for node in nodes_list["items"]}
+    capacity = {node["metadata"]["name"]: [32_000, 256 * 1024, 110] for node in nodes_list["items"]}
     wrong = []
     for pod in pods_list["items"]:
         node = pod["spec"].get("nodeName")
-        if node and node not in room:
+        if node and node not in capacity:
             wrong.append(f"{pod['metadata']['name']} is on {node}, which does not exist")
         elif node:
             requests = pod["spec"]["containers"][0]["resources"]["requests"]
-            left = room[node]
+            left = capacity[node]
             left[0] -= int(requests["cpu"].removesuffix("m"))
             left[1] -= int(requests["memory"].removesuffix("Mi"))
             left[2] -= 1
-    return wrong + [f"{node} is overfull: {left}" for node, left in room.items() if min(left) < 0]
+    return wrong + [f"{node} is overfull: {left}" for node, left in capacity.items() if min(left) < 0]
 
 
 def _json(value: Any) -> bytes:

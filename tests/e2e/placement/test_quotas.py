@@ -32,9 +32,9 @@ async def test_a_quota_stops_at_its_max_and_goes_on_when_room_comes_back(corner:
 async def test_what_may_not_be_preempted_stays_below_the_minimum(corner: Corner) -> None:
     await corner.node("n", cpu="8")
     quota = await corner.quota("q", {"cpu": "2"}, {"cpu": "6"})
-    firm = {names.LABEL_QUOTA_NAME: quota, names.LABEL_QUOTA_PREEMPTIBLE: "false"}
-    await corner.bound(await corner.pod("firm", {"cpu": "2"}, labels=firm))
-    await corner.pod("firm-too", {"cpu": "1"}, labels=firm)
+    non_preemptible = {names.LABEL_QUOTA_NAME: quota, names.LABEL_QUOTA_PREEMPTIBLE: "false"}
+    await corner.bound(await corner.pod("firm", {"cpu": "2"}, labels=non_preemptible))
+    await corner.pod("firm-too", {"cpu": "1"}, labels=non_preemptible)
     await corner.refused("firm-too", "non-preemptible use of cpu", "exceeds its min 2")
     await corner.bound(await corner.pod("soft", {"cpu": "3"}, labels={names.LABEL_QUOTA_NAME: quota}))
 

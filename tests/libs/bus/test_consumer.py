@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from tests.libs.bus.queued import SUBJECTS, emptied, hand_back, left, send
 
-from berth.bus import Broken, Bus, Message, jetstream
+from berth.bus import Bus, InvalidMessage, Message, jetstream
 from berth.bus import consumer as consuming
 from berth.bus import headers as h
 from berth.testing.nats_server import NatsServer
@@ -48,7 +48,7 @@ async def test_a_failure_is_tried_again_after_a_pause(bus: Bus, spawn) -> None:
 async def test_broken_messages_and_hopeless_ones_become_dead_letters(bus: Bus, spawn) -> None:
     async def handle(message: Message) -> None:
         if message.data == b"0":
-            raise Broken("pod.uid", "is not\n  a text")
+            raise InvalidMessage("pod.uid", "is not\n  a text")
         if message.data == b"1":
             raise RuntimeError("secret detail")
 
@@ -217,7 +217,7 @@ async def test_what_is_held_at_the_end_goes_to_the_next_at_once(bus: Bus, connec
 
 async def test_a_dead_letter_that_cannot_be_stored_is_not_lost(bus: Bus, spawn) -> None:
     async def handle(message: Message) -> None:
-        raise Broken("", "never")
+        raise InvalidMessage("", "never")
 
     await jetstream.call(bus._link, "STREAM.DELETE.BERTH_DEAD")
     await send(bus, 1)

@@ -8,7 +8,7 @@ import base64
 import pytest
 from tests.libs.bus.queued import SUBJECTS, emptied, hand_back, left, send
 
-from berth.bus import Bus, Message, NotNow, jetstream
+from berth.bus import Bus, Message, RetryLater, jetstream
 from berth.bus import consumer as consuming
 from berth.bus import headers as h
 from berth.testing.views import eventually
@@ -23,7 +23,7 @@ async def test_an_outage_does_not_end_a_message_that_nobody_sends_again(bus: Bus
     async def handle(message: Message) -> None:
         tries.append(message.deliveries)
         if message.deliveries < 9:
-            raise NotNow("the API server is away")
+            raise RetryLater("the API server is away")
 
     await send(bus, 1)
     spawn(bus.consume("writer", handle, subjects=SUBJECTS, backoff_s=[0.02], max_deliver=3, patience_s=PATIENT).run())
@@ -38,7 +38,7 @@ async def test_an_outage_ends_what_is_sent_again(bus: Bus, spawn, patience_s: di
 
     async def handle(message: Message) -> None:
         tries.append(message.deliveries)
-        raise NotNow("the API server is away")
+        raise RetryLater("the API server is away")
 
     await send(bus, 1)
     spawn(
@@ -55,7 +55,7 @@ async def test_patience_ends_some_time_after_the_message_was_stored(bus: Bus, sp
 
     async def handle(message: Message) -> None:
         tries.append(message.deliveries)
-        raise NotNow("the API server is away")
+        raise RetryLater("the API server is away")
 
     await send(bus, 1)
     spawn(
@@ -74,7 +74,7 @@ async def test_failures_of_its_own_end_a_patient_message_as_any_other(bus: Bus, 
 
     async def handle(message: Message) -> None:
         tries.append(message.deliveries)
-        raise NotNow("the API server is away") if message.deliveries in (1, 2, 4, 6) else RuntimeError("a defect")
+        raise RetryLater("the API server is away") if message.deliveries in (1, 2, 4, 6) else RuntimeError("a defect")
 
     await send(bus, 1)
     spawn(bus.consume("writer", handle, subjects=SUBJECTS, backoff_s=[0.02], max_deliver=3, patience_s=PATIENT).run())
@@ -118,7 +118,7 @@ async def test_patient_messages_that_hang_leave_room_for_others(bus: Bus, spawn,
             most = max(most, hanging)
             await asyncio.sleep(1.0)
             hanging -= 1
-        raise NotNow("the API server is away")
+        raise RetryLater("the API server is away")
 
     await send(bus, 30)
     spawn(
@@ -141,7 +141,7 @@ async def test_a_thousand_messages_that_wait_hold_up_no_other(bus: Bus, spawn) -
         if message.data == b"1100":
             return seen.set()
         failed.add(message.data)
-        raise NotNow("the API server is away")
+        raise RetryLater("the API server is away")
 
     await send(bus, 1101)
     spawn(bus.consume("writer", handle, subjects=SUBJECTS, concurrency=8, backoff_s=[60.0], patience_s=PATIENT).run())

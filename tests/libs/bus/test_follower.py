@@ -317,7 +317,7 @@ async def test_twenty_thousand_entries_come_through_in_order(bus: Bus, spawn) ->
     for number in range(20_000):
         owned.put(f"pod.ns.p{number}", b"x" * 200)
         if number % 500 == 0:
-            await owned.room()
+            await owned.wait_while_full()
     await owned.drain()
     await owned.close()
     view = View()

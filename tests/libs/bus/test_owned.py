@@ -152,9 +152,9 @@ async def test_room_holds_back_a_writer_that_is_too_fast(bus: Bus, nats_server: 
     for number in range(10):
         owned.put(f"k{number}", b"1")
     with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(owned.room(), 0.3)
+        await asyncio.wait_for(owned.wait_while_full(), 0.3)
     nats_server.start()
-    await asyncio.wait_for(owned.room(), 20)
+    await asyncio.wait_for(owned.wait_while_full(), 20)
     await owned.drain()
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from berth.bus import Broken, Bus, NoAnswer, RemoteError, TimedOut, questions
+from berth.bus import Bus, InvalidMessage, NoAnswer, RemoteError, TimedOut, questions
 from berth.contracts.subjects import question_subject
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import eventually, eventually_async
@@ -48,7 +48,7 @@ async def test_failures_become_clean_answers(bus: Bus, connect) -> None:
         raise RuntimeError("password=hunter2")
 
     async def refuse(question: bytes) -> bytes:
-        raise Broken("namespace", "is missing\r\nX-Evil: ü")
+        raise InvalidMessage("namespace", "is missing\r\nX-Evil: ü")
 
     async def slow(question: bytes) -> bytes:
         await asyncio.sleep(30)

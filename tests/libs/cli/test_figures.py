@@ -14,7 +14,7 @@ from berth.cli.load.pods import Fate
 from berth.cli.replay import load
 from berth.cli.replay.figures import figures_of, gpu_percent, laws_of, percentile, sustained_rate
 from berth.cli.replay.report import report
-from berth.cli.replay.settings import Wish, trace_folder
+from berth.cli.replay.settings import ReplayOptions, trace_folder
 from berth.contracts import names
 from berth.invariants import World, check
 
@@ -103,16 +103,16 @@ PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\npod-0,1000,1024,1,500\n"
 def test_a_trace_is_read_and_a_list_without_times_cannot_be_timed(tmp_path: Path) -> None:
     (tmp_path / "openb_node_list_gpu_node.csv").write_text(NODES)
     (tmp_path / "openb_pod_list_default.csv").write_text(PODS)
-    trace = load.read(Wish(folder=tmp_path))
+    trace = load.read(ReplayOptions(folder=tmp_path))
     assert (trace.nodes, trace.gpus, len(trace.pods)) == (1, 2, 1)
     with pytest.raises(CliError, match="no times"):
-        load.read(Wish(folder=tmp_path, timed=10))
+        load.read(ReplayOptions(folder=tmp_path, timed=10))
 
 
 def test_a_problem_of_a_trace_names_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "openb_node_list_gpu_node.csv").write_text(NODES.replace("64000", "many"))
     with pytest.raises(CliError, match=r"openb_node_list_gpu_node.csv:2.*cpu_milli"):
-        load.read(Wish(folder=tmp_path))
+        load.read(ReplayOptions(folder=tmp_path))
 
 
 def test_the_trace_folder_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

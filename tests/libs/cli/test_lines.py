@@ -61,11 +61,11 @@ def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> No
         ),
         (event.NodeChanged(node="n", message="lost a GPU"), ("node", "n", "lost a GPU")),
         (
-            event.AuditDifference(promise="I1", title="device-given-once", subject="node n", evidence="160 of 100"),
+            event.AuditReported(promise="I1", title="device-given-once", subject="node n", evidence="160 of 100"),
             ("difference", "I1 device-given-once", "160 of 100"),
         ),
         (
-            event.AuditDifference(promise="I1", title="device-given-once", subject="node n", lasts=False),
+            event.AuditReported(promise="I1", title="device-given-once", subject="node n", lasts=False),
             ("no longer", "I1 device-given-once", "node n"),
         ),
     ],

@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from berth.cli.errors import EXIT_NO_ROOM, EXIT_USAGE, CliError
+from berth.cli.errors import EXIT_DISK_FULL, EXIT_USAGE, CliError
 from berth.cli.stack import nats
+from berth.cli.stack.disk_space import lack_of
 from berth.cli.stack.process import Process, StartError, inherited
-from berth.cli.stack.room import lack_of
 from berth.cli.stack.services import SERVICES, SIMULATED_API
 from berth.cli.stack.stack import NATS_SERVER, Stack
 
@@ -114,7 +114,7 @@ async def test_a_bus_without_room_is_told_in_one_line(monkeypatch: pytest.Monkey
     with pytest.raises((StartError, CliError)) as raised:
         async with stack:  # the solver may count as ready for the moment before it asks for the streams
             await stack.unless_broken(asyncio.sleep(DEADLINE_S))
-    assert raised.value.code == EXIT_NO_ROOM
+    assert raised.value.code == EXIT_DISK_FULL
     told = str(raised.value)
     assert "placement-solver: nats-server has no room on its disk" in told
     assert "TMPDIR" in told
@@ -122,7 +122,7 @@ async def test_a_bus_without_room_is_told_in_one_line(monkeypatch: pytest.Monkey
     assert not stack.home.exists()
 
 
-@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, EXIT_NO_ROOM), (errno.EACCES, EXIT_USAGE)])
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, EXIT_DISK_FULL), (errno.EACCES, EXIT_USAGE)])
 async def test_a_folder_that_cannot_be_written_is_told_in_one_line(
     number: int, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,7 @@ def charged_to_the_default_group(story: Story) -> None:
     story.place("p", quota=f"/{DEFAULT_GROUP}")
 
 
-def firm_above_min(story: Story) -> None:
+def non_preemptible_above_min(story: Story) -> None:
     story.place("a", quota="/blue", non_preemptible=True)
     story.place("b", quota="/blue", non_preemptible=True)
 
@@ -261,7 +261,7 @@ FAULTS: list[tuple[str, Callable[[Story], None]]] = [
     ("I2", ancestor_above_max),
     ("I2", charged_to_nobody),
     ("I2", charged_to_the_default_group),
-    ("I2b", firm_above_min),
+    ("I2b", non_preemptible_above_min),
     ("I3", half_decided_gang),
     ("I3", gang_left_half_bound),
     ("I3", gang_begun_after_a_member_left),

@@ -53,9 +53,13 @@ def bound(story: Story, made: Decision, **differently: Any) -> None:
         names.ANNOTATION_DEVICE_ALLOCATED: msgspec.json.encode({"gpu": cards}).decode(),
     }
     amounts = made.allocation.amounts
-    room = {"cpu": f"{amounts['cpu']}m", "memory": str(amounts["memory"]), names.GPU_CORE: str(amounts[names.GPU_CORE])}
+    capacity = {
+        "cpu": f"{amounts['cpu']}m",
+        "memory": str(amounts["memory"]),
+        names.GPU_CORE: str(amounts[names.GPU_CORE]),
+    }
     story.change("reservations", "r", {"metadata": {"annotations": notes}})
-    status = {"phase": "Available", "nodeName": made.node, "allocatable": room}
+    status = {"phase": "Available", "nodeName": made.node, "allocatable": capacity}
     story.change("reservations", "r", {"status": status})
 
 

@@ -9,7 +9,7 @@ from berth.contracts.codec import encode
 from berth.contracts.ledger import DeviceGrant
 from berth.invariants import World
 from berth.invariants.facts import Facts
-from berth.invariants.pictures import differences, picture_of_facts
+from berth.invariants.snapshots import differences, snapshot_of_facts
 from berth.testing.builders import pod as state_pod
 
 
@@ -41,9 +41,9 @@ def test_state_shows_what_the_cluster_shows() -> None:
 
 def test_two_pictures_differ_in_what_they_differ_in() -> None:
     world = World.of(pods=[user("a")], reservations=[reservation()])
-    picture = picture_of_facts(Facts(world))
-    assert differences(picture, picture) == []
-    without = picture._replace(reservations={})
-    (found,) = differences(picture, without)
+    snapshot = snapshot_of_facts(Facts(world))
+    assert differences(snapshot, snapshot) == []
+    without = snapshot._replace(reservations={})
+    (found,) = differences(snapshot, without)
     assert found.subject == "reservation uid-r1"
     assert "before ('r1', 'n1', ('uid-a',)), after nothing" in found.text

@@ -10,8 +10,8 @@ from berth.contracts import names
 from berth.invariants import World, check
 
 
-def of_quota(name: str, group: str, cpu: str, *, firm: bool = False) -> dict[str, Any]:
-    labels = {names.LABEL_QUOTA_NAME: group} | ({names.LABEL_QUOTA_PREEMPTIBLE: "false"} if firm else {})
+def of_quota(name: str, group: str, cpu: str, *, non_preemptible: bool = False) -> dict[str, Any]:
+    labels = {names.LABEL_QUOTA_NAME: group} | ({names.LABEL_QUOTA_PREEMPTIBLE: "false"} if non_preemptible else {})
     return pod(name, "n1", {"cpu": cpu}, labels=labels)
 
 
@@ -45,8 +45,8 @@ def test_what_was_charged_counts_rather_than_the_label() -> None:
 
 
 def test_non_preemptible_pods_stay_within_the_min() -> None:
-    assert check_of(pods=[of_quota("a", "blue", "2", firm=True)], quotas=TREE) == []
-    assert check_of(pods=[of_quota("a", "blue", "3", firm=True)], quotas=TREE) == ["I2b"]
+    assert check_of(pods=[of_quota("a", "blue", "2", non_preemptible=True)], quotas=TREE) == []
+    assert check_of(pods=[of_quota("a", "blue", "3", non_preemptible=True)], quotas=TREE) == ["I2b"]
 
 
 def test_a_circle_of_groups_ends() -> None:

@@ -29,11 +29,11 @@ def test_several_users_where_that_is_meant() -> None:
 
 
 def test_reserved_amounts_given_to_a_stranger() -> None:
-    room = [reservation()]  # 4 of 8 cores
-    assert check_of(pods=[pod("a", "n1", {"cpu": "4"})], reservations=room, nodes=[node()]) == []
-    assert check_of(pods=[pod("a", "n1", {"cpu": "5"})], reservations=room, nodes=[node()]) == ["I10b"]
+    capacity = [reservation()]  # 4 of 8 cores
+    assert check_of(pods=[pod("a", "n1", {"cpu": "4"})], reservations=capacity, nodes=[node()]) == []
+    assert check_of(pods=[pod("a", "n1", {"cpu": "5"})], reservations=capacity, nodes=[node()]) == ["I10b"]
     used = [pod("a", "n1", {"cpu": "4"}), user("b", cpu="4")]
-    assert check_of(pods=used, reservations=room, nodes=[node()]) == []
+    assert check_of(pods=used, reservations=capacity, nodes=[node()]) == []
     ended = {**reservation(), "status": {"phase": "Failed", "nodeName": "n1", "allocatable": {"cpu": "4"}}}
     assert check_of(pods=[pod("a", "n1", {"cpu": "5"})], reservations=[ended], nodes=[node()]) == []
 
@@ -44,8 +44,8 @@ def test_a_node_that_is_gone_offers_nothing_to_be_given_away() -> None:
 
 def test_reserved_devices_given_to_a_stranger() -> None:
     note = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}'
-    room = [reservation(amounts={names.GPU_CORE: "50"}, notes={names.ANNOTATION_DEVICE_ALLOCATED: note})]
-    assert check_of(pods=[on_gpu("a", 0, 50)], reservations=room, nodes=[node()]) == []
-    report = check(World.of(pods=[on_gpu("a", 0, 51)], reservations=room))
+    capacity = [reservation(amounts={names.GPU_CORE: "50"}, notes={names.ANNOTATION_DEVICE_ALLOCATED: note})]
+    assert check_of(pods=[on_gpu("a", 0, 50)], reservations=capacity, nodes=[node()]) == []
+    report = check(World.of(pods=[on_gpu("a", 0, 51)], reservations=capacity))
     assert broken(report) == ["I10b"]
-    assert check_of(pods=[on_gpu("a", 1, 51)], reservations=room) == []
+    assert check_of(pods=[on_gpu("a", 1, 51)], reservations=capacity) == []

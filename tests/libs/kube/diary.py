@@ -54,7 +54,7 @@ class Diary(Handler[Pod]):
     def refused(self, answer: Answer, wait_s: float) -> None:
         self.lines.append(("refused", answer.status, answer.reason))
 
-    async def room(self) -> None:
+    async def wait_while_full(self) -> None:
         self.rooms += 1
 
     def without_refusals(self) -> list[tuple[Any, ...]]:

@@ -11,8 +11,8 @@ import pytest
 
 from berth.contracts.kube import Pod
 from berth.kube import Answer, KubeApi, Selection, WatchSettings
-from berth.kube.happenings import Bookmark, Finished, Happening, Refused
 from berth.kube.resources import PODS
+from berth.kube.watch_events import Bookmark, Finished, Refused, WatchEvent
 from berth.kube.watching import MUTE, Watching
 
 IDLE_S = 150.0
@@ -76,7 +76,7 @@ REFUSED = Answer(500, b"", "InternalError")
 
 async def told(
     streams: list[tuple[bytes | float | Answer, ...]], versions: tuple[int, ...] = (10, 8)
-) -> tuple[Server, list[Happening[Pod]]]:
+) -> tuple[Server, list[WatchEvent[Pod]]]:
     """What one reads until the script has come to its end."""
     clock = Clock()
     server = Server(clock, list(versions), streams)
@@ -84,41 +84,41 @@ async def told(
     watching = Watching(
         cast(KubeApi, server), Selection(PODS), Pod, clock=clock, rng=random.Random(1), settings=settings
     )
-    happenings: list[Happening[Pod]] = []
+    watch_events: list[WatchEvent[Pod]] = []
     async with aclosing(watching.forever()) as read:
-        async for happening in read:
-            happenings.append(happening)
-            if len(server.asked) == len(streams) and isinstance(happening, Bookmark):
+        async for watch_event in read:
+            watch_events.append(watch_event)
+            if len(server.asked) == len(streams) and isinstance(watch_event, Bookmark):
                 break
-    return server, happenings
+    return server, watch_events
 
 
-def refusals(happenings: list[Happening[Pod]]) -> list[str]:
-    return [each.answer.reason for each in happenings if isinstance(each, Refused)]
+def refusals(watch_events: list[WatchEvent[Pod]]) -> list[str]:
+    return [each.answer.reason for each in watch_events if isinstance(each, Refused)]
 
 
 async def test_one_after_the_other_they_lead_to_a_list() -> None:
     """A server that was set back to an older state takes a version that it has yet to reach, and is silent."""
-    server, happenings = await told([(SILENCE,), (SILENCE,), (bookmark(9),)])
+    server, watch_events = await told([(SILENCE,), (SILENCE,), (bookmark(9),)])
     assert server.asked == [10, 10, 8]
-    assert [each.version for each in happenings if isinstance(each, Finished)] == [10, 8]
-    assert refusals(happenings) == ["Timeout", MUTE]
+    assert [each.version for each in watch_events if isinstance(each, Finished)] == [10, 8]
+    assert refusals(watch_events) == ["Timeout", MUTE]
 
 
 async def test_a_bookmark_in_between_begins_the_count_again() -> None:
-    server, happenings = await told([(SILENCE,), (bookmark(10), SILENCE), (SILENCE,), (bookmark(11),)])
+    server, watch_events = await told([(SILENCE,), (bookmark(10), SILENCE), (SILENCE,), (bookmark(11),)])
     assert server.asked == [10, 10, 10, 10]
-    assert MUTE not in refusals(happenings)
+    assert MUTE not in refusals(watch_events)
 
 
 @pytest.mark.parametrize("end", [CUT, DONE])
 async def test_streams_that_something_between_ends_after_a_minute_count_together(end: Answer) -> None:
-    server, happenings = await told([(60.0, end)] * 5 + [(bookmark(9),)])
+    server, watch_events = await told([(60.0, end)] * 5 + [(bookmark(9),)])
     assert server.asked == [10] * 5 + [8]
-    assert refusals(happenings)[-1] == MUTE
+    assert refusals(watch_events)[-1] == MUTE
 
 
 async def test_streams_that_are_cut_or_refused_early_are_not_silence() -> None:
-    server, happenings = await told([(CUT,), (REFUSED,), (CUT,), (SILENCE,), (CUT,), (bookmark(11),)])
+    server, watch_events = await told([(CUT,), (REFUSED,), (CUT,), (SILENCE,), (CUT,), (bookmark(11),)])
     assert server.asked == [10] * 6
-    assert MUTE not in refusals(happenings)
+    assert MUTE not in refusals(watch_events)

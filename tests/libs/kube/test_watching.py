@@ -9,7 +9,7 @@ from tests.libs.kube.diary import PATH, Diary, bookmark, event, expired
 
 from berth.contracts.kube import Pod
 from berth.kube import PODS, Reflector, Selection, Watching, WatchSettings
-from berth.kube.happenings import Bookmark, Changed, Deleted, Ended, Finished, Refused
+from berth.kube.watch_events import Bookmark, Changed, Deleted, Ended, Finished, Refused
 
 
 async def test_a_list_then_its_changes_in_order(
@@ -172,10 +172,10 @@ async def test_the_generators_serve_alone(server: Any, replies: Any, make_pod: A
     server.on("WATCH", PATH, replies.watch(*lines))
     watching = Watching(await connect(), Selection(PODS), Pod, clock=clock, rng=random.Random(1))
     async with aclosing(watching.stream(10)) as stream:
-        one_stream = [type(happening) async for happening in stream]
+        one_stream = [type(watch_event) async for watch_event in stream]
     assert one_stream == [Changed, Deleted, Bookmark, Ended]
-    async with aclosing(watching.until_expired()) as happenings:
-        one_list = [happening async for happening in happenings]
+    async with aclosing(watching.until_expired()) as watch_events:
+        one_list = [watch_event async for watch_event in watch_events]
     assert isinstance(one_list[1], Finished)
     assert isinstance(one_list[-1], Refused)
     assert one_list[-1].answer.expired

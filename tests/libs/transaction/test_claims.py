@@ -71,13 +71,13 @@ def test_devices_that_cannot_be_read_block_the_node(text: str) -> None:
     read = claims.of_pod(
         pod("a").share(50).annotation(names.ANNOTATION_DEVICE_ALLOCATED, text).on("n").build(1), DEVICES
     )
-    assert read.unread
+    assert read.unreadable
     assert read.devices == ()
 
 
 def test_devices_that_nobody_recorded_block_the_node() -> None:
-    assert claims.of_pod(pod("a").gpus(1).on("n").build(1), DEVICES).unread
-    assert not claims.of_pod(pod("a").requests(cpu=1).on("n").build(1), DEVICES).unread
+    assert claims.of_pod(pod("a").gpus(1).on("n").build(1), DEVICES).unreadable
+    assert not claims.of_pod(pod("a").requests(cpu=1).on("n").build(1), DEVICES).unreadable
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_decision_that_stands_outweighs_the_notes() -> None:
 def test_a_pod_that_asks_for_no_device_holds_none() -> None:
     for text in (note((0, 100)), "{broken"):
         claim = the_claim(book_with(liar := forged(pod("liar").requests(cpu=1), text)), liar)
-        assert (claim.devices, claim.unread) == ((), False)
+        assert (claim.devices, claim.unreadable) == ((), False)
 
 
 def test_a_note_counts_up_to_what_the_pod_asks_for() -> None:
@@ -140,7 +140,7 @@ def test_no_note_takes_more_of_cards_than_the_request(text: str, percent: int, d
         assert the_claim(book, liar).devices == (gpu_grant(0, 50),)
         return
     claim = the_claim(book, liar)
-    assert claim.unread == (percent > 0 and not claim.devices)
+    assert claim.unreadable == (percent > 0 and not claim.devices)
     assert len({(each.kind, each.minor) for each in claim.devices}) == len(claim.devices) <= max(1, percent // 100)
     assert all(each.kind == "gpu" for each in claim.devices)
     for name in (names.GPU_CORE, names.GPU_MEMORY_RATIO):

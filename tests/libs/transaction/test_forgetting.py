@@ -68,8 +68,8 @@ class Server:
 
 
 def follow(view: LedgerView, server: Server, most: int | None = None) -> None:
-    unread = [message for message in server.log if message[3] > view.sequence]
-    for message in unread[:most]:
+    unreadable = [message for message in server.log if message[3] > view.sequence]
+    for message in unreadable[:most]:
         view.apply(*message)
 
 

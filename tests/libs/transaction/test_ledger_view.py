@@ -10,7 +10,7 @@ import pytest
 from berth.contracts import subjects
 from berth.contracts.base import Message
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import AccountStamp, Decision, Epoch, Plan, PlanStatus
 from berth.transaction.ledger_view import NOTHING, Change, LedgerView
 
@@ -142,7 +142,7 @@ def test_nothing_is_left_of_a_key_that_is_gone(view: LedgerView, key: str) -> No
 
     before = known()
     for number in range(10):
-        with contextlib.suppress(Broken):
+        with contextlib.suppress(InvalidMessage):
             view.apply(f"{key}{number}", b"", True, 2 + number)
         view.learn_absent(f"{key}absent{number}", 0)
     view.forget_markers(1.0, 60.0)
@@ -214,7 +214,7 @@ def test_a_reservation_has_the_empty_namespace(view: LedgerView) -> None:
 
 @pytest.mark.parametrize("key", [KEY, "e1.decision.only-one", "e1.unknown.x", subjects.plan_key(1, "p")])
 def test_a_malformed_message_is_broken_and_its_sequence_counts(view: LedgerView, key: str) -> None:
-    with pytest.raises((Broken, ValueError)):
+    with pytest.raises((InvalidMessage, ValueError)):
         view.apply(key, b"{", False, 6)
     assert view.sequence == 6
     assert view.expected(key) == 6
@@ -222,7 +222,7 @@ def test_a_malformed_message_is_broken_and_its_sequence_counts(view: LedgerView,
 
 def test_a_malformed_decision_does_not_leave_the_old_one_behind(view: LedgerView) -> None:
     put(view, KEY, decision(), 2)
-    with pytest.raises(Broken):
+    with pytest.raises(InvalidMessage):
         view.apply(KEY, b"{}", False, 3)
     assert view.expected(KEY) == 3
 

@@ -12,7 +12,7 @@ from berth.auditor.handlers import Announcement, Desk
 from berth.auditor.lists import Lists
 from berth.contracts import kube, names
 from berth.contracts.codec import decode
-from berth.contracts.event import AuditDifference
+from berth.contracts.event import AuditReported
 
 
 def lists_of(story: Story, metrics: list[dict[str, Any]] | None = None) -> Lists:
@@ -54,5 +54,5 @@ def told(announcements: list[Announcement]) -> list[str]:
     return sorted(f"{each.verb} {each.difference.promise}" for each in announcements)
 
 
-def event_of(announcement: Announcement) -> AuditDifference:
-    return decode(announcement.payload, AuditDifference)
+def event_of(announcement: Announcement) -> AuditReported:
+    return decode(announcement.payload, AuditReported)

@@ -106,10 +106,10 @@ def test_the_event_says_what_and_since_when() -> None:
     assert (event.since_ms, event.at_ms) == (100_000, 103_000)
     assert event.subject == "node n1, gpu 0"
     assert "default/a 100, default/theirs 100" in event.evidence
-    assert found.subject == f"{PREFIX}.evt.audit.found.I1.{found.difference.id}"
+    assert found.subject == f"{PREFIX}.evt.audit.reported.found.I1.{found.difference.id}"
     story.delete("pods", "theirs")
     (gone,) = at.look(lists_of(story), ledger_of(story), story.now_s)
-    assert gone.subject == f"{PREFIX}.evt.audit.gone.I1.{found.difference.id}"
+    assert gone.subject == f"{PREFIX}.evt.audit.reported.gone.I1.{found.difference.id}"
     assert not event_of(gone).lasts
     assert gone.id != found.id
 

@@ -15,7 +15,7 @@ from berth.bus import Bus, BusSettings, Write
 from berth.bus.port import Committed, Message
 from berth.contracts import names, subjects
 from berth.contracts.codec import decode, encode
-from berth.contracts.event import AuditDifference
+from berth.contracts.event import AuditReported
 from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Epoch, Plan, PlanStatus
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.kube import DEVICES, NODES, PODS, Kube, KubeSettings, resources
@@ -44,7 +44,7 @@ class World:
         self.sim = sim
         self.kube = kube
         self.bus = bus
-        self.events: list[tuple[str, AuditDifference]] = []
+        self.events: list[tuple[str, AuditReported]] = []
         self.shells: list[Shell] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._open: list[Bus | Kube] = [bus, kube]
@@ -76,7 +76,7 @@ class World:
 
     async def listen(self) -> None:
         async def hear(message: Message) -> None:
-            self.events.append((message.subject.split(".")[4], decode(message.data, AuditDifference)))
+            self.events.append((message.subject.split(".")[4], decode(message.data, AuditReported)))
 
         await self.bus.subscribe("berth.v1.evt.audit.>", hear)
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from berth.cluster_watcher.core.shelf import Shelf
+from berth.cluster_watcher.core.published_view import PublishedView
 from berth.cluster_watcher.handlers import ABSENT_AFTER_S, Intake
 from berth.cluster_watcher.kinds import CONFIG_MAPS, Kind, scopes
 from berth.cluster_watcher.outbox import WAITING_MAX, Absent, Gone, Nothing, Outbox, Put
@@ -28,13 +28,13 @@ class Bench:
     def __init__(self, name: str, config_maps: tuple[str, ...] = ()) -> None:
         self.source = Source(next(scope for scope in scopes(list(config_maps)) if scope.name == name))
         self.kind: Kind = self.source.scope.kind
-        self.shelf = Shelf()
+        self.published = PublishedView()
         self.outbox = Outbox(SystemClock())
         self.complaints: list[str] = []
         self.intake = Intake(
             self.source,
             self.outbox,
-            self.shelf,
+            self.published,
             clock=SystemClock(),
             complain=lambda kind, key, problem: self.complaints.append(f"{kind} {key} {problem.field}"),
         )
@@ -67,7 +67,7 @@ def test_a_pod_that_cannot_be_read_does_not_replace_what_is_known_of_it() -> Non
     step = bench.step()
     assert isinstance(step, Put)
     assert [problem.field for problem in decode(step.value, state.Pod).problems] == ["metadata.labels"]
-    bench.shelf.put("pod.ns.a", 7, 1)
+    bench.published.put("pod.ns.a", 7, 1)
     bench.intake.malformed("ns/a", "u", 9, "metadata.labels", "no")
     assert bench.step() == Nothing(bench.source, 9)
     bench.intake.malformed("", "", 9, "", "no")
@@ -77,7 +77,7 @@ def test_a_pod_that_cannot_be_read_does_not_replace_what_is_known_of_it() -> Non
 
 def test_a_node_that_cannot_be_read_offers_nothing() -> None:
     bench = Bench("nodes")
-    bench.shelf.put("node.a", 7, 1)
+    bench.published.put("node.a", 7, 1)
     bench.intake.malformed("a", "u", 8, "status", "no")
     node = decode(bench.step().value, state.Node)
     assert (node.name, node.allocatable, len(node.problems)) == ("a", {}, 1)
@@ -108,7 +108,7 @@ async def test_reading_stops_while_the_bus_is_behind() -> None:
     item = bench.item()
     for _ in range(WAITING_MAX):
         bench.intake.changed("MODIFIED", item)
-    waiting = asyncio.create_task(bench.intake.room())
+    waiting = asyncio.create_task(bench.intake.wait_while_full())
     await asyncio.sleep(0)
     assert not waiting.done()
     while len(bench.outbox) >= WAITING_MAX // 2:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from unittest.mock import MagicMock
 
 from berth.bus.port import Entry
-from berth.cluster_watcher.core.shelf import Shelf
+from berth.cluster_watcher.core.published_view import PublishedView
 from berth.cluster_watcher.kinds import scopes
 from berth.cluster_watcher.outbox import Began, Finished, Nothing, Outbox, Put, Reached
 from berth.cluster_watcher.publisher import Publisher
@@ -56,13 +56,13 @@ class Bench:
     def __init__(self, *shown: tuple[str, bytes]) -> None:
         clock = LoopClock()
         self.source = Source(next(scope for scope in scopes([]) if scope.name == "pods"))
-        self.shelf, self.outbox, self.owned = Shelf(), Outbox(clock), Owned()
+        self.published, self.outbox, self.owned = PublishedView(), Outbox(clock), Owned()
         self.publisher = Publisher(
-            [self.source], self.outbox, self.shelf, clock=clock, log=MagicMock(), halt=lambda: None
+            [self.source], self.outbox, self.published, clock=clock, log=MagicMock(), halt=lambda: None
         )
         for key, value in shown:
             self.see(key, value)
-        self.shelf.adopt_markers()
+        self.published.adopt_markers()
         self.task = asyncio.create_task(self.publisher.run(self.owned))  # type: ignore[arg-type]
 
     def see(self, key: str, value: bytes, *, deleted: bool = False) -> None:

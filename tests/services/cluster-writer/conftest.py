@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests.services.writer_world.bind_desk import BindDesk
-from tests.services.writer_world.decisions import make_decision
-from tests.services.writer_world.store_api import StoreApi
-from tests.services.writer_world.world import World
+from tests.services.worlds.writer.bind_bench import BindBench
+from tests.services.worlds.writer.decisions import make_decision
+from tests.services.worlds.writer.store_api import StoreApi
+from tests.services.worlds.writer.world import World
 
 from berth.contracts.ledger import Decision
 from berth.simcluster import SimCluster, SimSettings, serve
@@ -43,9 +43,9 @@ def decide() -> Callable[..., Decision]:
 
 
 @pytest.fixture
-async def desk(api: StoreApi) -> AsyncIterator[BindDesk]:
+async def desk(api: StoreApi) -> AsyncIterator[BindBench]:
     """Binds at work."""
-    desk = BindDesk(api)
+    desk = BindBench(api)
     task = asyncio.create_task(desk.binds.run())
     yield desk
     assert not task.done(), "no answer ends the workers"

@@ -8,12 +8,12 @@ import json
 import pytest
 
 from berth.bus.port import Message
-from berth.cluster_writer.commands import Commands, NotNowError
-from berth.cluster_writer.picture import Picture
+from berth.cluster_writer.cluster_view import ClusterView
+from berth.cluster_writer.commands import Commands, RetryLaterError
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.command import ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import OwnerReference
 from berth.kube.answer import Answer
 from berth.runtime.clock import SystemClock
@@ -33,15 +33,15 @@ class FakeOutbox:
 class Desk:
     def __init__(self, api):
         self.api, self.outbox = api, FakeOutbox()
-        self.picture = Picture(lambda *args: None)
-        self.commands = Commands(self.picture, api, self.outbox, SystemClock())
+        self.cluster = ClusterView(lambda *args: None)
+        self.commands = Commands(self.cluster, api, self.outbox, SystemClock())
 
     async def send(self, command):
         await self.commands.handle(Message(subject="berth.v1.cmd.x", data=encode(command)))
 
     def show(self, name):
         pod = self.api.seen(name)
-        self.picture.read_state(subjects.pod_key("default", name), encode(pod), deleted=False, gap=False)
+        self.cluster.read_state(subjects.pod_key("default", name), encode(pod), deleted=False, gap=False)
         return pod
 
 
@@ -89,7 +89,7 @@ async def test_a_pod_bound_meanwhile_is_not_refused(desk, api):
     desk.show("a")
     body = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}}
     api.on("patch status", lambda name, body_: api.store.bind("default", "a", body) and None)
-    with pytest.raises(NotNowError):
+    with pytest.raises(RetryLaterError):
         await desk.send(refusal(pod))
     await desk.send(refusal(pod))
     assert api.seen("a").unschedulable == ""
@@ -113,7 +113,7 @@ async def test_what_may_work_later_comes_again(desk, api, status):
     pod = api.pod("a")
     api.on("evict", lambda name: Answer(status))
     command = EvictPod(namespace="default", name="a", uid=pod.uid, reason="r")
-    with pytest.raises(NotNowError):
+    with pytest.raises(RetryLaterError):
         await desk.send(command)
     await desk.send(command)
 
@@ -171,7 +171,7 @@ async def test_a_status_without_a_version_is_written_to_the_object_that_is_meant
     path = Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", "r")
     command = PatchObject(api=RESERVATION_API, name="r", uid=seen.uid, status={"phase": "Failed"})
     api.on("patch status", lambda name, body: api.store.patch(path, {"metadata": {"labels": {"a": "b"}}}) and None)
-    with pytest.raises(NotNowError):
+    with pytest.raises(RetryLaterError):
         await desk.send(command)
     assert api.seen_reservation("r").phase != "Failed"
     await desk.send(command)
@@ -190,19 +190,19 @@ async def test_another_objects_uid_is_overtaken(desk, api):
     [b"", b"{}", b'{"type":"pod.burn.v1"}', b'{"type":"pod.refuse.v1","namespace":3}', b"\xff"],
 )
 async def test_broken_commands(desk, data):
-    with pytest.raises(Broken):
+    with pytest.raises(InvalidMessage):
         await desk.commands.handle(Message(subject="berth.v1.cmd.x", data=data))
 
 
 async def test_other_kinds_may_not_be_patched(desk):
-    with pytest.raises(Broken, match="v1/secrets"):
+    with pytest.raises(InvalidMessage, match="v1/secrets"):
         await desk.send(PatchObject(api="v1/secrets", name="s", uid="u", status={}))
 
 
 async def test_what_the_api_refuses_for_good_is_broken(desk, api):
     seen = api.reservation("r")
     api.on("patch status", lambda name, body: Answer(422, reason="Invalid"))
-    with pytest.raises(Broken, match="422"):
+    with pytest.raises(InvalidMessage, match="422"):
         await desk.send(PatchObject(api=RESERVATION_API, name="r", uid=seen.uid, status={"phase": "x"}))
 
 
@@ -293,7 +293,7 @@ async def test_an_object_of_a_former_node_is_not_made(desk, api, uid):
 
 async def test_an_object_of_a_new_node_is_made_under_a_view_that_shows_the_former_one(desk, api):
     former = api.node("n")
-    desk.picture.read_state("node.n", encode(former), deleted=False, gap=False)
+    desk.cluster.read_state("node.n", encode(former), deleted=False, gap=False)
     await desk.send(strategy(60, uid=register_again(api), revision=2))
     assert percent(api) == 60
 
@@ -319,7 +319,7 @@ async def test_a_node_that_registers_again_while_its_object_is_written_wins(desk
         return await patch(*args, **options)
 
     api.patch = late
-    with pytest.raises(NotNowError):
+    with pytest.raises(RetryLaterError):
         await desk.send(strategy(40, uid=uid, revision=2))
     await desk.send(strategy(40, uid=uid, revision=2))
     assert percent(api) == 60
@@ -328,7 +328,7 @@ async def test_a_node_that_registers_again_while_its_object_is_written_wins(desk
 @pytest.mark.parametrize("status", [0, 401, 403, 429, 500])
 async def test_a_node_that_cannot_be_read_says_nothing(desk, api, uid, status):
     api.on("get", lambda name: None, lambda name: Answer(status))
-    with pytest.raises(NotNowError):
+    with pytest.raises(RetryLaterError):
         await desk.send(strategy(60, uid=uid))
     assert api.store.get(SLO).status == 404
     await desk.send(strategy(60, uid=uid))
@@ -337,7 +337,7 @@ async def test_a_node_that_cannot_be_read_says_nothing(desk, api, uid, status):
 
 async def test_an_object_that_could_not_be_made_comes_again(desk, api, uid):
     api.on("patch", lambda name, body: Answer(503))
-    with pytest.raises(NotNowError):
+    with pytest.raises(RetryLaterError):
         await desk.send(strategy(60, uid=uid, revision=2))
     await desk.send(strategy(60, uid=uid, revision=2))
     assert applied(api)["spec"]
@@ -364,7 +364,7 @@ async def test_of_two_requests_under_way_at_once_the_newer_one_stays(desk, api, 
         *(desk.send(strategy(percent, uid=uid, revision=revision[percent])) for percent in order),
         return_exceptions=True,
     )
-    assert sorted(type(each).__name__ for each in found) == ["NoneType", "NotNowError"]
+    assert sorted(type(each).__name__ for each in found) == ["NoneType", "RetryLaterError"]
     late = order[next(n for n, each in enumerate(found) if each is not None)]
     api.patch = patch
     await desk.send(strategy(late, uid=uid, revision=revision[late]))
@@ -372,10 +372,10 @@ async def test_of_two_requests_under_way_at_once_the_newer_one_stays(desk, api, 
 
 
 async def test_other_kinds_may_not_be_made(desk):
-    with pytest.raises(Broken, match="v1/secrets"):
+    with pytest.raises(InvalidMessage, match="v1/secrets"):
         await desk.send(ApplyObject(api="v1/secrets", name="s"))
 
 
 async def test_a_spec_that_the_schema_forbids_is_broken(desk, uid):
-    with pytest.raises(Broken, match="422"):
+    with pytest.raises(InvalidMessage, match="422"):
         await desk.send(strategy(500, uid=uid))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.services.writer_world.bind_desk import BindDesk
-from tests.services.writer_world.objects import pod_path
-from tests.services.writer_world.store_api import StoreApi
+from tests.services.worlds.writer.bind_bench import BindBench
+from tests.services.worlds.writer.objects import pod_path
+from tests.services.worlds.writer.store_api import StoreApi
 
 from berth.cluster_writer.outbox import BUSY_ABOVE
 from berth.contracts import names, state, subjects
@@ -33,7 +33,7 @@ def leaving(api: StoreApi, name: str) -> state.Pod:
     return api.seen(name)
 
 
-async def test_binds_that_are_refused_for_now_do_not_hold_up_the_others(desk: BindDesk, api: StoreApi) -> None:
+async def test_binds_that_are_refused_for_now_do_not_hold_up_the_others(desk: BindBench, api: StoreApi) -> None:
     """As in a namespace that is being terminated, or one with a webhook that is down."""
     answered = api.bind
 
@@ -51,7 +51,7 @@ async def test_binds_that_are_refused_for_now_do_not_hold_up_the_others(desk: Bi
     await eventually(lambda: desk.node_of("a"), what="the other pod is bound", deadline_s=SOON_S)
 
 
-async def test_withdrawals_that_are_refused_do_not_hold_up_the_others(desk: BindDesk, api: StoreApi) -> None:
+async def test_withdrawals_that_are_refused_do_not_hold_up_the_others(desk: BindBench, api: StoreApi) -> None:
     answered = api.patch
 
     async def patch(resource: Any, namespace: str, name: str, body: Any, **more: Any) -> Answer:
@@ -70,7 +70,7 @@ async def test_withdrawals_that_are_refused_do_not_hold_up_the_others(desk: Bind
     await eventually(lambda: desk.node_of("a"), what="the other pod is bound", deadline_s=SOON_S)
 
 
-async def test_decisions_that_wait_for_the_view_do_not_hold_back_events(desk: BindDesk, api: StoreApi) -> None:
+async def test_decisions_that_wait_for_the_view_do_not_hold_back_events(desk: BindBench, api: StoreApi) -> None:
     for index in range(BUSY_ABOVE + 1):
         pod = leaving(api, f"p{index}")
         desk.put(subjects.pod_key("default", pod.name), pod, end=False)
@@ -80,7 +80,7 @@ async def test_decisions_that_wait_for_the_view_do_not_hold_back_events(desk: Bi
     assert len(desk.binds) == BUSY_ABOVE + 1
 
 
-async def test_each_doubt_waits_for_an_end_of_its_own(desk: BindDesk, api: StoreApi) -> None:
+async def test_each_doubt_waits_for_an_end_of_its_own(desk: BindBench, api: StoreApi) -> None:
     """First its node is not seen; later, after a conflict, a former holder is still seen beside its successor."""
     pod = api.pod("a", cpu="6")
     desk.show("a")
@@ -104,7 +104,7 @@ async def test_each_doubt_waits_for_an_end_of_its_own(desk: BindDesk, api: Store
     assert (desk.lost, desk.node_of("a")) == ([], "late")
 
 
-async def test_a_withdrawal_whose_answer_was_lost_is_told(desk: BindDesk, api: StoreApi) -> None:
+async def test_a_withdrawal_whose_answer_was_lost_is_told(desk: BindBench, api: StoreApi) -> None:
     def land(name: str, body: Any) -> Answer:
         assert api.store.patch(pod_path(name), body).status == 200
         return Answer(0)

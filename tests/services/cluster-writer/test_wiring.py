@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.services.writer_world.world import World
+from tests.services.worlds.writer.world import World
 
 from berth.bus import Bus
 from berth.cluster_writer import shell
@@ -27,17 +27,17 @@ async def parts(world: World, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespac
 
         return make_and_note
 
-    for name in ("Outbox", "KubeLease", "Binds", "Acting"):
+    for name in ("Outbox", "KubeLease", "BindExecutor", "WaveRunner"):
         monkeypatch.setattr(shell, name, noted(name.lower(), getattr(shell, name)))
     await world.writer()
-    await eventually(lambda: "acting" in made and made["acting"].is_acting, what="it acts")
+    await eventually(lambda: "waverunner" in made and made["waverunner"].is_acting, what="it acts")
     return SimpleNamespace(**made)
 
 
 async def test_events_give_way_to_binds_that_are_under_way(parts: SimpleNamespace) -> None:
     """Not to those that only wait: they may wait for hours."""
     is_busy, under_way = parts.outbox_with["is_busy"], 0
-    parts.binds.under_way = lambda: under_way
+    parts.bindexecutor.under_way = lambda: under_way
     assert not is_busy()
     under_way = BUSY_ABOVE
     assert not is_busy()
@@ -47,10 +47,10 @@ async def test_events_give_way_to_binds_that_are_under_way(parts: SimpleNamespac
 
 @pytest.mark.parametrize("is_held", [True, False])
 async def test_what_was_suspected_ends_with_the_lease_under_which_it_was(parts: SimpleNamespace, is_held: bool) -> None:
-    parts.acting.suspected_loss = "minor 0 is claimed twice"
+    parts.waverunner.suspected_loss = "minor 0 is claimed twice"
     parts.kubelease_with["on_change"](is_held)
-    assert parts.acting.suspected_loss == ""
-    assert not parts.acting.is_acting, "the ledger is compared with the Lease before anything begins"
+    assert parts.waverunner.suspected_loss == ""
+    assert not parts.waverunner.is_acting, "the ledger is compared with the Lease before anything begins"
 
 
 async def test_a_command_that_nobody_asks_for_again_is_tried_for_days(

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.services.shell_world import ShellWorld
 from tests.services.turns import Stuck, Turns
+from tests.services.worlds.shell import ShellWorld
 
 from berth.contracts import buckets, names
 from berth.contracts.codec import decode

@@ -8,7 +8,7 @@ from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.enforcing import Enforcer
 from berth.node_qos_enforcer.files import DiskTree
-from berth.node_qos_enforcer.handlers import Picture
+from berth.node_qos_enforcer.handlers import KnownNode
 from berth.node_qos_enforcer.sampler import take_sample
 
 HOLD = Strategy(enabled=True, policy="cfsQuota", threshold_percent=50)
@@ -21,9 +21,9 @@ class Bench:
         self.machine = machine
         machine.kubelet()
         self.services_s = 0.0
-        self.picture = Picture("n")
+        self.known = KnownNode("n")
         self.control = Control(DiskTree(machine.root / "sys/fs/cgroup"))
-        self.enforcer = Enforcer(self.control, Meter("n", max_gap_s=5), self.picture)
+        self.enforcer = Enforcer(self.control, Meter("n", max_gap_s=5), self.known)
 
     def round(self, *, service_cores: float = 0.0):
         """A second passes in which the service uses so much."""
@@ -52,7 +52,7 @@ def test_nothing_is_written_before_a_strategy_is_told(bench):
 
 
 def test_best_effort_gives_way_at_once_and_comes_back_slowly(bench):
-    bench.picture.strategies.strategy = HOLD
+    bench.known.strategies.strategy = HOLD
     assert "not known yet" in bench.round().reason
     bench.round(service_cores=1.0)
     assert bench.quota_us == 300_000, "8 cores * 50 % - 1"
@@ -68,18 +68,18 @@ def test_best_effort_gives_way_at_once_and_comes_back_slowly(bench):
 
 
 def test_a_strategy_that_is_switched_off_lets_go_and_leaves_alone(bench):
-    bench.picture.strategies.strategy = HOLD
+    bench.known.strategies.strategy = HOLD
     bench.round()
     bench.round()
     assert bench.quota_us == 400_000
-    bench.picture.strategies.strategy = Strategy()
+    bench.known.strategies.strategy = Strategy()
     bench.round()
     assert bench.quota_us == -1
     assert bench.round().is_empty
 
 
 def test_what_somebody_else_writes_is_put_right(bench):
-    bench.picture.strategies.strategy = HOLD
+    bench.known.strategies.strategy = HOLD
     bench.round()
     bench.round()
     group = qos_dir(bench.machine.driver, "BestEffort")
@@ -89,7 +89,7 @@ def test_what_somebody_else_writes_is_put_right(bench):
 
 
 def test_a_round_that_is_late_writes_nothing_after_the_end(bench):
-    bench.picture.strategies.strategy = HOLD
+    bench.known.strategies.strategy = HOLD
     bench.round()
     bench.round()
     assert bench.enforcer.end() == ()

@@ -12,7 +12,7 @@ from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN
 from berth.node_qos_enforcer.core.strategy import Strategy
-from berth.node_qos_enforcer.handlers import NodeView, Picture, Reporter, StrategyView, node_key
+from berth.node_qos_enforcer.handlers import KnownNode, NodeView, Reporter, StrategyView, node_key
 from berth.node_qos_enforcer.sampler import take_sample
 
 KEY = node_key("n-1.example")
@@ -38,9 +38,9 @@ class Bucket:
 
 
 def reporter(strategy: Strategy | None = None) -> Reporter:
-    picture = Picture("n-1.example")
-    picture.strategies.strategy = strategy
-    return Reporter(picture=picture, bucket=Bucket(), meter=Meter(picture.node, max_gap_s=20))
+    known = KnownNode("n-1.example")
+    known.strategies.strategy = strategy
+    return Reporter(known=known, bucket=Bucket(), meter=Meter(known.node, max_gap_s=20))
 
 
 def test_view_takes_its_own_node_only():
@@ -68,7 +68,7 @@ def test_view_keeps_the_node_while_state_begins_anew():
 
 def test_state_that_cannot_be_read_is_a_problem_of_the_next_message(modern_machine):
     one = reporter()
-    one.picture.view.apply(entry(b'{"type":"node.seen.v1","name":5}'))
+    one.known.view.apply(entry(b'{"type":"node.seen.v1","name":5}'))
     got = one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=5.0)
     assert f"state.{KEY}" in [problem.field for problem in got.metrics.problems]
 
@@ -148,7 +148,7 @@ def test_a_deletion_switches_off():
 )
 def test_a_strategy_of_no_use_leaves_the_last_one_and_is_named(value, words, modern_machine):
     one = reporter()
-    view = one.picture.strategies
+    view = one.known.strategies
     view.apply(entry(told()))
     view.apply(entry(value))
     assert view.strategy == Strategy(enabled=True, policy="cfsQuota")

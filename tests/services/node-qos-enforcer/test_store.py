@@ -3,7 +3,7 @@
 import pytest
 
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.node_qos_enforcer.store import BYTES_MAX, StrategyFile
 
@@ -56,13 +56,13 @@ def test_without_a_path_nothing_is_kept():
         (encode(TOLD)[:50], "not JSON"),
         (b"x" * (BYTES_MAX + 1), "larger than 4096"),
         (encode(NodeSLO(node="other")), "node: is of node 'other'"),
-        (b'{"type":"slo.set.v9","node":"n"}', "type"),
+        (b'{"type":"nodeslo.set.v9","node":"n"}', "type"),
     ],
 )
 def test_a_file_of_no_use_says_why(tmp_path, data, words):
     path = tmp_path / "strategy.json"
     path.write_bytes(data)
-    with pytest.raises(Broken, match=words):
+    with pytest.raises(InvalidMessage, match=words):
         StrategyFile(str(path), "n").load()
 
 

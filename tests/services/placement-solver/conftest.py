@@ -7,11 +7,11 @@ import pytest
 from berth.contracts import names
 from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.contracts.state import Pod
+from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.plan import Solution
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
-from berth.placement_solver.picture import Picture
 from berth.testing.builders import PodBuilder
 from berth.testing.feed import Feed
 from berth.transaction.batch import plan_batch
@@ -21,19 +21,19 @@ class Solving(Feed):
     """A picture with its feed. `now` is the picture's time in seconds."""
 
     def __init__(self) -> None:
-        self.picture = Picture([names.SCHEDULER_NAME], "s1")
-        self.verifier = Verifier(self.picture)
+        self.cluster = ClusterView([names.SCHEDULER_NAME], "s1")
+        self.verifier = Verifier(self.cluster)
         self.plans = 0
-        super().__init__(self.picture)
+        super().__init__(self.cluster)
 
     def solve(self, limit: int = 200) -> tuple[Solution, Trial]:
         """One batch, tried on the room and not taken back."""
-        units, held_back = self.picture.batch(limit)
+        units, held_back = self.cluster.batch(limit)
         for waiting, reason in held_back:
-            self.picture.queue.hold(waiting, (reason,), self.picture.now)
-        trial = Trial(self.picture.room)
+            self.cluster.queue.hold(waiting, (reason,), self.cluster.now)
+        trial = Trial(self.cluster.capacity)
         self.plans += 1
-        return self.picture.solver.solve(units, trial, f"plan-{self.plans}"), trial
+        return self.cluster.solver.solve(units, trial, f"plan-{self.plans}"), trial
 
     def round(self, limit: int = 200) -> Solution:
         """One batch, solved, verified, committed and read back."""
@@ -44,27 +44,27 @@ class Solving(Feed):
         if solution.placements:
             assert self.commit_solution(solution)
         for refusal in solution.refusals:
-            waiting = self.picture.queue.waiting.get(refusal.candidate.name)
+            waiting = self.cluster.queue.waiting.get(refusal.candidate.name)
             if waiting is not None:
-                self.picture.queue.refuse(waiting, refusal.reasons, self.picture.now)
+                self.cluster.queue.refuse(waiting, refusal.reasons, self.cluster.now)
         return solution
 
     def decide(self, solution: Solution) -> tuple[list[Decision], dict[str, int]]:
         """The decisions of a solution."""
         basis = Basis(self.version, self.version, 0)
         plan = solution.placements[0].claim.plan
-        return decisions_of(solution.placements, plan, basis, self.picture.nodes, self.picture.quotas, {})
+        return decisions_of(solution.placements, plan, basis, self.cluster.nodes, self.cluster.quotas, {})
 
     def commit_solution(self, solution: Solution) -> bool:
         """Write a solution into the ledger as one batch."""
         decisions, revisions = self.decide(solution)
         plan = Plan(id=solution.placements[0].claim.plan, status=PlanStatus.COMMITTED, decisions=len(decisions))
-        return self.commit(plan_batch(self.picture.book.ledger, plan, decisions, revisions))
+        return self.commit(plan_batch(self.cluster.book.ledger, plan, decisions, revisions))
 
     def bind(self, builder: PodBuilder) -> Pod:
         """Show a decided pod as bound, with the annotations of its decision."""
         pod = builder.build(0)
-        held = self.picture.book.ledger.decisions[pod.namespace, pod.name].decision
+        held = self.cluster.book.ledger.decisions[pod.namespace, pod.name].decision
         for key, value in held.annotations.items():
             builder.annotation(key, value)
         return self.pod(builder.set(node=held.node, phase="Running", plan=held.plan))

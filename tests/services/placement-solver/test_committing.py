@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
-from tests.services.solver_world.rounds import Rounds
+from tests.services.worlds.solver.rounds import Rounds
 
 from berth.bus import Bus, BusSettings
 from berth.bus.errors import Disconnected
@@ -314,7 +314,7 @@ async def test_markers_are_forgotten_also_while_nothing_may_be_planned(solving):
     run = solving()
     run.node("n0", cpu=4000)
     rounds = Rounds(run)
-    view = rounds.run.picture.book.ledger
+    view = rounds.run.cluster.book.ledger
     rounds.run.pod(pod("a").requests(cpu=1000))
     await rounds.until_idle()
     rounds.run.delete_pod("a")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.services.solver_world.rounds import Rounds
+from tests.services.worlds.solver.rounds import Rounds
 
 from berth.bus.port import Committed, Refused, Unknown
 from berth.contracts import buckets, names, subjects
@@ -14,7 +14,7 @@ from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.kube import ControllerReference, LabelSelector, OwnerReference, ReservationOwner
 from berth.contracts.ledger import AccountStamp, Epoch
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.queue import BACKOFF_MAX_S, FLUSH_S
 from berth.placement_solver.optimiser import Answer
@@ -53,9 +53,9 @@ def placed_kept(**fields: Any) -> Reservation:
     return kept(phase="Available", node="n0", allocatable=AMOUNTS, **fields)
 
 
-def room_of(owners: list[ReservationOwner]) -> ReservedRoom:
+def capacity_of(owners: list[ReservationOwner]) -> ReservedCapacity:
     fields: dict[str, Any] = {"name": "r", "uid": "r", "revision": 1, "phase": "Available", "node": "n0"}
-    return ReservedRoom(**fields, amounts=AMOUNTS, owners=owners, usable=True)
+    return ReservedCapacity(**fields, amounts=AMOUNTS, owners=owners, usable=True)
 
 
 # --- room that a plan gives back --------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ async def test_a_pod_that_is_deleted_while_its_plan_is_committed_leaves_its_room
     rounds.run.pods(pod(name).requests(cpu=4000) for name in "ab")
     rounds.ledger.before_commit.append(lambda: rounds.run.delete_pod("a"))
     await rounds.until_idle()
-    assert rounds.run.picture.nodes.free[0, 0] == 4000
+    assert rounds.run.cluster.nodes.free[0, 0] == 4000
     assert "b" in await soon(rounds)
 
 
@@ -86,7 +86,7 @@ async def test_a_batch_that_is_not_committed_gives_back_all_that_it_took(
     run.devices("n0", gpu_slots(1))
     run.quota(DEFAULT_GROUP)
     run.quota("team", max={names.CPU: 4000})
-    nodes, quotas = run.picture.nodes, run.picture.quotas
+    nodes, quotas = run.cluster.nodes, run.cluster.quotas
     before = (nodes.free[:, 0].tolist(), nodes.slots[0])
     run.pod(pod("p").requests(cpu=1000).share(50).quota("team").port(80))
 
@@ -139,10 +139,10 @@ async def test_a_pod_that_changes_while_a_gang_is_told_to_gather_is_tried_as_it_
 
 
 async def test_a_pod_group_that_comes_while_its_members_are_told_to_gather_is_not_missed(rounds: Rounds) -> None:
-    picture = rounds.run.picture
+    cluster = rounds.run.cluster
     rounds.handlers.tick()
     for name, ago_s in (("g1", 2.0), ("g0", 1.0)):
-        picture.now = rounds.clock.time - ago_s
+        cluster.now = rounds.clock.time - ago_s
         rounds.run.pod(pod(name).requests(cpu=100).gang("g"))
     before_the_next_message(rounds, lambda: rounds.run.pod_group("g", 2))
     assert await soon(rounds) == {"g0", "g1"}
@@ -228,7 +228,7 @@ async def test_a_gang_of_which_one_lacks_room_and_one_quota_is_woken_by_quota(ro
 
 
 async def test_room_that_is_published_before_its_reservation_is_seen_is_used(rounds: Rounds) -> None:
-    rounds.run.reader.read_reserved(subjects.named_key("reservation", "r"), encode(room_of(OWNERS)), False)
+    rounds.run.reader.read_reserved(subjects.named_key("reservation", "r"), encode(capacity_of(OWNERS)), False)
     affinity = (names.ANNOTATION_RESERVATION_AFFINITY, '{"name":"r"}')
     rounds.run.pod(pod("p").requests(cpu=1000).label("app", "a").annotation(*affinity))
     assert await soon(rounds, 3.0) == set()
@@ -268,7 +268,7 @@ async def test_a_reservation_that_is_corrected_is_tried(rounds: Rounds) -> None:
 
 async def test_a_pod_that_is_adopted_may_use_what_is_kept_for_its_controller(rounds: Rounds) -> None:
     owners = [ReservationOwner(controller=ControllerReference(kind="Job", name="j", uid="u"))]
-    rounds.run.reservation(placed_kept(owners=owners), room_of(owners))
+    rounds.run.reservation(placed_kept(owners=owners), capacity_of(owners))
     orphan = pod("p").requests(cpu=1000)
     rounds.run.pod(orphan)
     assert await soon(rounds, 3.0) == set()
@@ -312,7 +312,7 @@ async def test_a_batch_that_is_lost_though_it_was_acknowledged_is_not_waited_for
 async def test_only_who_would_be_charged_behind_a_newer_revision_waits(rounds: Rounds) -> None:
     run = rounds.run
     known = run.quota("team", max={"cpu": 4000}).revision
-    key = subjects.account_key(run.picture.book.ledger.epoch.epoch, subjects.quota_account("", "team"))
+    key = subjects.account_key(run.cluster.book.ledger.epoch.epoch, subjects.quota_account("", "team"))
     run.ledger.append(key, encode(AccountStamp(plan="of-another-solver", revision=known + 9)))
     run.deliver()
     run.pods([pod("theirs").requests(cpu=1000).quota("team"), pod("ours").requests(cpu=1000)])
@@ -343,7 +343,7 @@ async def test_a_gang_that_asks_for_more_while_another_is_told_is_tried_as_it_is
 async def test_nothing_is_refused_from_half_a_view(rounds: Rounds) -> None:
     run, handlers = rounds.run, rounds.handlers
     handlers.starts_over(buckets.STATE)
-    run.picture.reset_state()
+    run.cluster.reset_state()
     run.pod(pod("p").requests(cpu=1000))
     assert not await handlers.round()
     assert not rounds.commands.refusals()
@@ -354,8 +354,8 @@ async def test_nothing_is_refused_from_half_a_view(rounds: Rounds) -> None:
 
 
 def test_the_last_figures_of_a_gang_without_members_are_told_by_who_is_left(rounds: Rounds) -> None:
-    picture = rounds.run.picture
+    cluster = rounds.run.cluster
     rounds.run.pod_group("g", 2)
-    picture.changed_gangs.clear()
-    picture.resharded(("s1",))
-    assert picture.changed_gangs == {"default/g"}
+    cluster.changed_gangs.clear()
+    cluster.resharded(("s1",))
+    assert cluster.changed_gangs == {"default/g"}

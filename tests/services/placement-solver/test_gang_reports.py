@@ -34,7 +34,7 @@ class Commands:
 class Desk:
     def __init__(self, run):
         self.run, self.clock, self.commands = run, Clock(), Commands()
-        self.reports = GangReports(run.picture, self.commands, self.clock, retry_s=10.0)
+        self.reports = GangReports(run.cluster, self.commands, self.clock, retry_s=10.0)
 
 
 @pytest.fixture
@@ -67,29 +67,29 @@ async def test_a_gang_without_an_object_needs_no_report(desk):
     desk.run.pod(pod("m").requests(cpu=1000).gang("loose", 1))
     await desk.reports.tell()
     assert desk.commands.sent == []
-    assert desk.run.picture.changed_gangs == set()
+    assert desk.run.cluster.changed_gangs == set()
 
 
 async def test_only_the_gangs_own_solver_reports(desk):
     desk.run.pod_group("g", 2)
     desk.run.pod(pod("m0").requests(cpu=1000).gang("g"))
-    picture = desk.run.picture
-    others = next(s for s in (f"other{i}" for i in range(50)) if not _is_mine(picture, ("s1", s)))
-    picture.resharded(("s1", others))
+    cluster = desk.run.cluster
+    others = next(s for s in (f"other{i}" for i in range(50)) if not _is_mine(cluster, ("s1", s)))
+    cluster.resharded(("s1", others))
     await desk.reports.tell()
     assert desk.commands.sent == []
 
 
-def _is_mine(picture, solvers):
-    before, picture.solvers = picture.solvers, solvers
+def _is_mine(cluster, solvers):
+    before, cluster.solvers = cluster.solvers, solvers
     try:
-        return picture.is_mine("default/g")
+        return cluster.is_mine("default/g")
     finally:
-        picture.solvers = before
+        cluster.solvers = before
 
 
 def ask(run, name, namespace="default"):
-    return answer(run.picture, WhyQuestion(namespace=namespace, name=name))
+    return answer(run.cluster, WhyQuestion(namespace=namespace, name=name))
 
 
 def test_why(desk):
@@ -121,7 +121,7 @@ def test_only_the_solver_that_decides_a_pod_says_so(desk):
     run = desk.run
     run.pods(pod(f"p{index}").requests(cpu=10) for index in range(20))
     run.round()
-    run.picture.resharded(("s1", "s2"))
+    run.cluster.resharded(("s1", "s2"))
     mine = [ask(run, f"p{index}").mine for index in range(20)]
     assert any(mine)
     assert not all(mine)

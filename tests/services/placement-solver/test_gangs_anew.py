@@ -21,12 +21,12 @@ def member(index: int) -> PodBuilder:
 
 
 def begin_anew(run: Any) -> None:
-    run.picture.reset_state()
+    run.cluster.reset_state()
     run.node("n1")
 
 
 def held_back(run: Any) -> list[str]:
-    units, held = run.picture.batch(100)
+    units, held = run.cluster.batch(100)
     assert units == []
     return [reason.message for _, reason in held]
 

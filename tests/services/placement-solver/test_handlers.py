@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.services.solver_world.rounds import Rounds
+from tests.services.worlds.solver.rounds import Rounds
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.ledger import Epoch, Plan, PlanStatus
 from berth.contracts.state import ElasticQuota, Synced
-from berth.placement_solver.telling import TELL_AGAIN_S
+from berth.placement_solver.event_publisher import TELL_AGAIN_S
 from berth.placement_solver.tidying import ABANDONED_AFTER_S
 from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.telemetry import recorded_spans
@@ -37,13 +37,13 @@ async def test_a_round_commits_and_says_so(rounds: Rounds) -> None:
 async def test_a_committed_decision_goes_on_with_the_trace_of_its_pod(rounds: Rounds) -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     rounds.run.pods(pod(name).requests(cpu=1000) for name in ("seen", "untraced"))
-    rounds.run.picture.queue.waiting[("default", "seen")].trace = trace
+    rounds.run.cluster.queue.waiting[("default", "seen")].trace = trace
     with recorded_spans() as spans:
         await rounds.until_idle()
         (span,) = spans.get_finished_spans()
     assert f"{span.context.trace_id:032x}" in trace
     assert span.attributes["k8s.pod.name"] == "seen"
-    assert rounds.run.picture.book.ledger.decisions[("default", "seen")].decision.trace == trace
+    assert rounds.run.cluster.book.ledger.decisions[("default", "seen")].decision.trace == trace
 
 
 async def test_a_refusal_is_told_where_people_look_and_only_once(rounds: Rounds) -> None:
@@ -79,7 +79,7 @@ async def test_a_batch_that_collides_is_solved_again_on_what_is_left(rounds: Rou
         other = solving()
         other.ledger = rounds.run.ledger
         other._delivered = 0
-        other.picture.reset_ledger()
+        other.cluster.reset_ledger()
         other.node("n0", cpu=4000)
         other.deliver()
         other.version = 100  # newer than anything that this solver's view has seen
@@ -92,7 +92,7 @@ async def test_a_batch_that_collides_is_solved_again_on_what_is_left(rounds: Rou
     await rounds.until_idle()
     assert rounds.placed() == {"theirs": "n0"}
     assert "Insufficient cpu" in rounds.commands.refusals()["mine"]
-    assert rounds.run.picture.nodes.free[0, 0] == 1000
+    assert rounds.run.cluster.nodes.free[0, 0] == 1000
 
 
 @pytest.mark.parametrize("fault", ["lose", "drop"])
@@ -101,7 +101,7 @@ async def test_an_unknown_outcome_places_a_pod_once(rounds: Rounds, fault: str) 
     rounds.run.pod(pod("p").requests(cpu=3000))
     await rounds.until_idle()
     assert rounds.placed() == {"p": "n0"}
-    assert rounds.run.picture.nodes.free[0, 0] == 1000
+    assert rounds.run.cluster.nodes.free[0, 0] == 1000
     plans = {key for key, *_ in rounds.run.ledger.messages if ".plan." in key}
     assert len(plans) == 1
 
@@ -116,7 +116,7 @@ async def test_one_bad_unit_costs_only_itself(rounds: Rounds, monkeypatch: pytes
     )
     await rounds.handlers.round()
     assert set(rounds.placed()) == {"a", "c"}
-    assert rounds.run.picture.nodes.free[0, 0] == 2000
+    assert rounds.run.cluster.nodes.free[0, 0] == 2000
     assert "rejected by the verifier: wrong" in rounds.commands.refusals()["bad"]
 
 
@@ -139,14 +139,14 @@ async def test_nothing_is_planned_before_a_state_that_begins_anew_has_shown_ever
 ) -> None:
     run = solving()
     rounds = Rounds(run)
-    run.picture.reset_state()
+    run.cluster.reset_state()
     for kind in ("pods", "reservations", "elasticquotas"):
         if kind != missing:
             run.state(subjects.synced_key(kind), Synced(kind=kind, version=run.version, complete=True))
-    run.picture.end_of_state()
+    run.cluster.end_of_state()
     assert not rounds.handlers.may_plan()
     run.state(subjects.synced_key(missing), Synced(kind=missing, version=run.version, complete=True))
-    run.picture.end_of_state()
+    run.cluster.end_of_state()
     assert rounds.handlers.may_plan()
 
 
@@ -178,12 +178,12 @@ async def test_a_plan_that_nobody_finishes_is_given_up(rounds: Rounds) -> None:
     decisions, revisions = rounds.run.decide(solution)
     trial.undo()
     plan = Plan(id=decisions[0].plan, status=PlanStatus.OPEN, decisions=1)
-    assert rounds.run.commit(plan_batch(rounds.run.picture.book.ledger, plan, decisions, revisions))
+    assert rounds.run.commit(plan_batch(rounds.run.cluster.book.ledger, plan, decisions, revisions))
     await rounds.handlers.tidy()
     rounds.clock.time += ABANDONED_AFTER_S + 1
     await rounds.handlers.tidy()
-    assert rounds.run.picture.book.ledger.plan_status(plan.id) is PlanStatus.ABORTED
-    assert rounds.run.picture.nodes.free[0, 0] == 4000
+    assert rounds.run.cluster.book.ledger.plan_status(plan.id) is PlanStatus.ABORTED
+    assert rounds.run.cluster.nodes.free[0, 0] == 4000
     await rounds.until_idle()
     assert rounds.placed() == {"p": "n0"}
 
@@ -197,7 +197,7 @@ async def test_a_plan_committed_into_an_epoch_that_is_over_is_made_again(rounds:
     rounds.clock.time += 1.0
     await rounds.until_idle()
     assert rounds.placed() == {"p": "n0"}
-    assert run.picture.nodes.free[0, 0] == 1000
+    assert run.cluster.nodes.free[0, 0] == 1000
 
 
 async def test_what_a_lost_ledger_said_is_not_waited_for(rounds: Rounds) -> None:
@@ -207,7 +207,7 @@ async def test_what_a_lost_ledger_said_is_not_waited_for(rounds: Rounds) -> None
 
     async def late(*args):
         outcome = await commit(*args)
-        run.picture.ledger_starts += 1
+        run.cluster.ledger_starts += 1
         assert handlers.may_plan(), "tidying asks meanwhile"
         return outcome._replace(status="refused", sequence=5000)
 

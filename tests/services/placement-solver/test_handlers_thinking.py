@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.services.solver_world.rounds import Rounds
+from tests.services.worlds.solver.rounds import Rounds
 
 from berth.contracts import names, subjects
 from berth.contracts.kube import LabelSelector, ReservationOwner
@@ -40,7 +40,7 @@ async def test_who_pays_is_asked_again_when_the_optimiser_has_thought(solving: A
 
     def meanwhile() -> None:
         if change == "QUOTA begins anew":
-            run.picture.reset_quota()
+            run.cluster.reset_quota()
         else:
             run.quota("team", max={names.CPU: 50}, namespaces=["default"])
 
@@ -76,7 +76,7 @@ async def test_an_owner_waits_for_room_that_came_up_while_the_optimiser_thought(
     assert optimiser.asked == 1
     assert set(rounds.placed()) == {"b-other"}
     await rounds.handlers.round()
-    assert run.picture.queue.waiting["default", "a-owner"].held
+    assert run.cluster.queue.waiting["default", "a-owner"].held
 
 
 @pytest.mark.parametrize("change", ["delete", "touch"])
@@ -106,7 +106,7 @@ async def test_what_changes_while_the_optimiser_thinks_is_not_placed_as_it_was(s
         run.delete_pod(f"g{index}")
     rounds.clock.time += 100.0
     await rounds.until_idle()
-    decided = {name[1]: held.decision for name, held in run.picture.book.ledger.decisions.items()}
+    decided = {name[1]: held.decision for name, held in run.cluster.book.ledger.decisions.items()}
     if change == "delete":
         assert "single" not in decided
     else:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from berth.contracts import subjects
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Device
 from berth.placement_solver.core.explain import UNCOUNTED
@@ -44,7 +44,7 @@ def shown(run: Any, version: int) -> None:
 def counted(run: Any, version: int, slots: list[Any]) -> None:
     """The inventory of a Device of this version."""
     message = NodeInventory(node="n", version=version, devices=slots)
-    run.picture.read_inventory(subjects.named_key("node", "n"), encode(message), False)
+    run.cluster.read_inventory(subjects.named_key("node", "n"), encode(message), False)
 
 
 def told(run: Any) -> list[str]:
@@ -59,7 +59,7 @@ def repair(run: Any) -> str:
 
 
 def is_woken(run: Any) -> bool:
-    woken, run.picture.room_came_back = run.picture.room_came_back, False
+    woken, run.cluster.capacity_came_back = run.cluster.capacity_came_back, False
     return woken
 
 
@@ -78,7 +78,7 @@ def test_a_card_that_broke_is_not_whole_again_when_inventory_loses_its_tail(run:
     newer = run.version
     counted(run, newer, BROKEN)
     assert told(run) == FULL
-    run.picture.reset_inventory()
+    run.cluster.reset_inventory()
     counted(run, older, gpu_slots(1))
     assert told(run) == [UNCOUNTED]
     assert repair(run) == WAIT
@@ -88,7 +88,7 @@ def test_a_card_that_broke_is_not_whole_again_when_inventory_loses_its_tail(run:
 
 def test_who_waits_for_devices_to_be_counted_is_woken(run: Any) -> None:
     device(run)
-    run.picture.reset_inventory()
+    run.cluster.reset_inventory()
     counted(run, run.version - 1, gpu_slots(1))
     assert told(run) == [UNCOUNTED]
     is_woken(run)
@@ -107,7 +107,7 @@ def test_a_newer_report_of_the_same_devices_wakes_nobody(run: Any) -> None:
 
 def test_a_device_that_is_made_again_may_be_counted_before_it_is_shown(run: Any) -> None:
     run.delete(subjects.named_key("device", "n"))
-    run.picture.read_inventory(subjects.named_key("node", "n"), b"", True)
+    run.cluster.read_inventory(subjects.named_key("node", "n"), b"", True)
     assert told(run) == FULL
     counted(run, run.version + 2, gpu_slots(1))
     is_woken(run)
@@ -118,8 +118,8 @@ def test_a_device_that_is_made_again_may_be_counted_before_it_is_shown(run: Any)
 
 def test_where_state_begins_anew_as_well_the_device_has_to_be_shown(run: Any) -> None:
     version = run.version
-    run.picture.reset_inventory()
-    run.picture.reset_state()
+    run.cluster.reset_inventory()
+    run.cluster.reset_state()
     run.node("n")
     counted(run, version, gpu_slots(1))
     assert told(run) == [UNCOUNTED]
@@ -132,7 +132,7 @@ def test_where_state_begins_anew_as_well_the_device_has_to_be_shown(run: Any) ->
 def test_what_was_known_before_the_loss_is_not_forgotten_for_a_late_view_of_the_device(run: Any) -> None:
     older = run.version
     counted(run, older + 1, BROKEN)
-    run.picture.reset_inventory()
+    run.cluster.reset_inventory()
     counted(run, older, gpu_slots(1))
     assert told(run) == [UNCOUNTED]
     shown(run, older + 1)
@@ -142,16 +142,16 @@ def test_what_was_known_before_the_loss_is_not_forgotten_for_a_late_view_of_the_
 
 
 def test_a_device_that_state_no_longer_shows_is_not_waited_for(run: Any) -> None:
-    run.picture.reset_inventory()
+    run.cluster.reset_inventory()
     assert told(run) == [UNCOUNTED]
-    run.picture.reset_state()
+    run.cluster.reset_state()
     run.node("n")
-    run.picture.end_of_state()
+    run.cluster.end_of_state()
     assert told(run) == FULL
 
 
 def test_a_node_that_waits_to_be_counted_and_lacks_cpu_has_another_repair(run: Any) -> None:
-    run.picture.reset_inventory()
+    run.cluster.reset_inventory()
     run.pod(pod("p").requests(cpu=100_000).gpus(1))
     assert {each.repair for refusal in run.round().refusals for each in refusal.reasons} & {
         "add a node with room for it"
@@ -159,7 +159,7 @@ def test_a_node_that_waits_to_be_counted_and_lacks_cpu_has_another_repair(run: A
 
 
 def test_members_of_a_gang_are_told_to_wait_as_well(run: Any) -> None:
-    run.picture.reset_inventory()
+    run.cluster.reset_inventory()
     run.pods(pod(f"m{index}").gpus(1).gang("g", 2) for index in range(2))
     repairs = {each.repair for refusal in run.round().refusals for each in refusal.reasons if each.repair}
     assert repairs == {WAIT}
@@ -168,7 +168,7 @@ def test_members_of_a_gang_are_told_to_wait_as_well(run: Any) -> None:
 def test_pods_without_devices_go_where_they_went_while_devices_are_counted(run: Any) -> None:
     run.node("plain")
     device(run)
-    run.picture.reset_inventory()
+    run.cluster.reset_inventory()
     run.pods(pod(f"cpu{index}").requests(cpu=1000) for index in range(4))
     assert set(run.nodes_of(run.round()).values()) == {"plain"}
 
@@ -180,7 +180,7 @@ def test_a_node_without_a_report_is_not_waited_for(run: Any) -> None:
 
 
 def test_a_report_under_another_name_is_left_out(run: Any) -> None:
-    with pytest.raises(Broken, match="name"):
+    with pytest.raises(InvalidMessage, match="name"):
         run.state(subjects.named_key("device", "n"), Device(name="another", uid="d", version=run.version + 9))
     assert told(run) == []
 

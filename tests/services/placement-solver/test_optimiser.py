@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from berth.placement_solver.core.joint import model
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import CROWDED_OUT, joint_solution
-from berth.placement_solver.core.joint.problem import JointProblem, write_down
+from berth.placement_solver.core.joint.problem import JointProblem, build_problem
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.optimiser import Optimiser
 from berth.testing.builders import gpu_slots, pod
@@ -49,7 +49,7 @@ def problem(time_limit_s: float = 5.0, **fields) -> JointProblem:
         "gang": [0, -1],
         "minimum": [2],
         "group": [0],
-        "quota_room": [],
+        "quota_capacity": [],
         "quota_needs": [],
         "time_limit_s": time_limit_s,
     }
@@ -163,7 +163,7 @@ def test_gangs_of_a_group_begin_together():
 def test_cards_and_quotas_bound_it():
     whole = problem(cards=[1.0, 1.0], whole=[1.0, 0.0], gpu=[1.0, 0.0])
     assert sum(map(sum, model.solve(whole).counts)) <= 1
-    assert sum(map(sum, model.solve(problem(quota_room=[[1.0]], quota_needs=[[[1.0, 1.0]]])).counts)) == 1
+    assert sum(map(sum, model.solve(problem(quota_capacity=[[1.0]], quota_needs=[[[1.0, 1.0]]])).counts)) == 1
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -180,7 +180,7 @@ def test_whatever_it_finds_holds(items, nodes):
             counts=counts,
             worth=[1.0] * len(items),
             needs=[[size / 4] for _, size, _ in items],
-            free=[[room / 4 for room in nodes]],
+            free=[[capacity / 4 for capacity in nodes]],
             cards=[0.0] * len(items),
             share=[0.0] * len(items),
             whole=[0.0] * len(nodes),
@@ -193,8 +193,8 @@ def test_whatever_it_finds_holds(items, nodes):
     )
     if found is None:
         return
-    for column, room in enumerate(nodes):
-        assert sum(row[column] * size for row, (_, size, _) in zip(found.counts, items, strict=True)) <= room
+    for column, capacity in enumerate(nodes):
+        assert sum(row[column] * size for row, (_, size, _) in zip(found.counts, items, strict=True)) <= capacity
     for row, (count, _, is_gang) in zip(found.counts, items, strict=True):
         assert sum(row) in ({0, count} if is_gang else range(count + 1))
 
@@ -214,18 +214,18 @@ def contended(solving):
 
 def joint(run, counted):
     """The plan of a result that places so many of each item on each node, and the greedy one; items by first member."""
-    picture = run.picture
-    units, _ = picture.batch(100)
+    cluster = run.cluster
+    units, _ = cluster.batch(100)
     units.sort(key=lambda unit: bool(unit.needed))
-    trial = Trial(picture.room)
-    greedy = picture.solver.solve(units, trial, "greedy")
+    trial = Trial(cluster.capacity)
+    greedy = cluster.solver.solve(units, trial, "greedy")
     trial.undo()
-    written = write_down(units, picture.nodes, picture.solver.costs, picture.quotas, 5.0)
+    written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.quotas, 5.0)
     assert written is not None
     layout = written[1]
-    names = [picture.nodes.names[row] for row in layout.rows]
+    names = [cluster.nodes.names[row] for row in layout.rows]
     counts = [[counted.get(each[0].name[1], {}).get(name, 0) for name in names] for each in layout.items]
-    found = joint_solution(counts, layout, units, greedy, picture.solver, trial, "better")
+    found = joint_solution(counts, layout, units, greedy, cluster.solver, trial, "better")
     assert run.verifier.check([placement.claim for placement in found.placements]) == []
     return found, {p.candidate.name[1]: p.claim.node for p in found.placements}
 
@@ -285,22 +285,22 @@ def test_whose_quota_goes_to_a_gang_hears_of_the_quota(solving):
 
 def test_it_beats_greed_on_a_contended_gang(solving):
     run = contended(solving)
-    picture = run.picture
-    units, _ = picture.batch(100)
+    cluster = run.cluster
+    units, _ = cluster.batch(100)
     units.sort(key=lambda unit: bool(unit.needed))
-    trial = Trial(picture.room)
+    trial = Trial(cluster.capacity)
     # Greed prefers the emptier node for the single pod.
-    greedy = picture.solver.solve(units, trial, "greedy")
+    greedy = cluster.solver.solve(units, trial, "greedy")
     assert len(greedy.placements) == 1
     assert is_contended(units, greedy)
     trial.undo()
-    written = write_down(units, picture.nodes, picture.solver.costs, picture.quotas, 5.0)
+    written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.quotas, 5.0)
     assert written is not None
     question = msgspec.msgpack.decode(msgspec.msgpack.encode(written[0]), type=JointProblem)
     found = model.solve(question)
-    placements = joint_solution(found.counts, written[1], units, greedy, picture.solver, trial, "better").placements
+    placements = joint_solution(found.counts, written[1], units, greedy, cluster.solver, trial, "better").placements
     assert worth(placements) > worth(greedy.placements)
     assert {p.candidate.name[1]: p.claim.node for p in placements} == {"first": "small", "m0": "big", "m1": "big"}
     assert run.verifier.check([placement.claim for placement in placements]) == []
     trial.undo()
-    assert picture.nodes.free[0, :2].tolist() == [4000, 1000]
+    assert cluster.nodes.free[0, :2].tolist() == [4000, 1000]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tests.services.solver_world.rounds import Rounds
+from tests.services.worlds.solver.rounds import Rounds
 
 from berth.bus.port import Entry
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import encode
-from berth.placement_solver.core.quota_unread import UNPROVEN_S
+from berth.placement_solver.core.awaited_quotas import UNPROVEN_S
 from berth.placement_solver.members import Members
 from berth.placement_solver.shell import MEMBER_TTL_S, _follow
 from berth.testing.builders import pod
@@ -29,7 +29,7 @@ def follow(run: Any, rounds: Rounds) -> dict[str, Any]:
     context: Any = SimpleNamespace(
         bus=SimpleNamespace(follow=take), spawn=lambda *_, **__: None, log=SimpleNamespace(warning=print)
     )
-    _follow(context, run.picture, rounds.handlers, Members("s1", rounds.clock, MEMBER_TTL_S))
+    _follow(context, run.cluster, rounds.handlers, Members("s1", rounds.clock, MEMBER_TTL_S))
     return sinks
 
 
@@ -46,7 +46,7 @@ def test_what_is_read_before_the_first_round_has_not_waited_since_the_clock_bega
     def charged(after_s: float) -> list[str]:
         rounds.clock.time += after_s
         rounds.handlers.tick()
-        run.picture.queue.wake(run.picture.now)
+        run.cluster.queue.wake(run.cluster.now)
         return [placement.claim.quota for placement in run.round().placements]
 
     assert charged(0.1) == [], "its quota may be on its way"

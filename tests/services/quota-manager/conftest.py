@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.services.quota_world.world import World
+from tests.services.worlds.quota.world import World
 
 from berth.testing.nats_server import NatsServer
 

@@ -5,7 +5,7 @@ import json
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.services.quota_world.feed import Feed
+from tests.services.worlds.quota.feed import Feed
 
 from berth.bus.port import Entry
 from berth.contracts import names, state
@@ -253,11 +253,11 @@ def test_events_tell_of_bad_objects_and_of_overuse():
     assert isinstance(refused.event, ObjectRefused)
     assert (refused.event.namespace, refused.event.name) == ("ns", "a")
     assert refused.event.problems[0].field == f"metadata.labels[{names.LABEL_QUOTA_PARENT}]"
-    assert refused.subject == "berth.v1.evt.quota.refused.ns.a"
+    assert refused.subject == "berth.v1.evt.object.refused.elasticquotas.ns.a"
     desk.settle(5.0)
     (over,) = desk.announcements(5.0)
     assert isinstance(over.event, QuotaChanged)
-    assert over.subject == "berth.v1.evt.quota.exceeded.=.b"
+    assert over.subject == "berth.v1.evt.quota.changed.exceeded.=.b"
     assert "cpu by 300m" in over.event.message
     assert desk.announcements(9.0) == []
     feed.delete(pod_key("ns", "p"))

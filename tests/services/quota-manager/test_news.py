@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.services.quota_world.feed import Feed
+from tests.services.worlds.quota.feed import Feed
 
 from berth.bus.port import Entry
 from berth.contracts import names

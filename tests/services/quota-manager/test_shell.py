@@ -6,7 +6,7 @@ import os
 import sys
 
 import msgspec
-from tests.services.quota_world.world import DEADLINE_S, eventually
+from tests.services.worlds.quota.world import DEADLINE_S, eventually
 
 from berth.contracts import names
 from berth.contracts.codec import decode
@@ -88,7 +88,7 @@ async def test_a_bad_object_is_announced_and_the_rest_goes_on(world):
     await world.start()
     await eventually(lambda: world.groups.runtime("good") == 2000, "the good group")
     message = await eventually(lambda: next(iter(world.events), None), "an event")
-    assert message.subject == "berth.v1.evt.quota.refused.ns.bad"
+    assert message.subject == "berth.v1.evt.object.refused.elasticquotas.ns.bad"
     refused = decode(message.data, ObjectRefused)
     assert any("leads back" in problem.message for problem in refused.problems)
     assert world.groups.now[quota_key("", "bad")].runtime == {"cpu": 0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.services.reservation_world.world import World
+from tests.services.worlds.reservation.world import World
 
 from berth.testing.nats_server import NatsServer
 

@@ -18,11 +18,11 @@ async def test_rooms_follow_their_objects(world):
     world.reservation("b", phase="", node="")
     world.complete()
     await world.start()
-    await eventually(lambda: world.room("a") and world.room("b"), what="both are published")
-    assert (world.room("a").usable, world.room("a").amounts) == (True, {"cpu": 4000})
-    assert (world.room("b").usable, world.room("b").phase) == (False, "Pending")
+    await eventually(lambda: world.reserved("a") and world.reserved("b"), what="both are published")
+    assert (world.reserved("a").usable, world.reserved("a").amounts) == (True, {"cpu": 4000})
+    assert (world.reserved("b").usable, world.reserved("b").phase) == (False, "Pending")
     world.state.delete(named_key("reservation", "b"))
-    await eventually(lambda: world.room("b") is None, what="it is taken back")
+    await eventually(lambda: world.reserved("b") is None, what="it is taken back")
 
 
 async def test_the_first_user_ends_a_reservation_for_one(world):
@@ -30,9 +30,9 @@ async def test_the_first_user_ends_a_reservation_for_one(world):
     world.reservation("a")
     world.complete()
     await world.start()
-    await eventually(lambda: world.room("a") and world.room("a").usable)
+    await eventually(lambda: world.reserved("a") and world.reserved("a").usable)
     world.pod("p", "a")
-    await eventually(lambda: not world.room("a").usable, what="nobody else gets in")
+    await eventually(lambda: not world.reserved("a").usable, what="nobody else gets in")
     await eventually(lambda: world.commands, what="a status is asked for")
     patch = world.commands[0]
     assert (patch.uid, patch.status["phase"], patch.status["allocated"]) == ("uid-a", "Succeeded", {"cpu": "1"})
@@ -48,10 +48,10 @@ async def test_the_status_of_another_schedulers_reservation_is_left_alone(world)
     world.reservation("ours", template=state.PodTemplate(scheduler="berth-scheduler"))
     world.complete()
     first = await world.start()
-    await eventually(lambda: world.room("theirs") and world.room("theirs").usable, what="its room is known")
+    await eventually(lambda: world.reserved("theirs") and world.reserved("theirs").usable, what="its room is known")
     world.pod("p", "theirs")
     world.pod("q", "ours")
-    await eventually(lambda: not world.room("theirs").usable and world.commands, what="both are used")
+    await eventually(lambda: not world.reserved("theirs").usable and world.commands, what="both are used")
     assert {patch.name for patch in world.commands} == {"ours"}
     await world.stop(first)
     await world.start(scheduler_names=("berth-scheduler", "koord-scheduler"))
@@ -67,11 +67,11 @@ async def test_a_status_that_does_not_show_is_asked_for_again(world):
     await eventually(lambda: len(world.commands) >= 2, what="asked again")
     shown = {"current_owners": [ObjectReference(namespace="ns", name="p", uid="p")], "allocated": {"cpu": 1000}}
     world.reservation("a", allocate_once=False, **shown)
-    await eventually(lambda: world.room("a").revision == world.version)
+    await eventually(lambda: world.reserved("a").revision == world.version)
     asked = len(world.commands)
     world.pod("q")
     world.reservation("other")
-    await eventually(lambda: world.room("other"), what="it goes on")
+    await eventually(lambda: world.reserved("other"), what="it goes on")
     assert len(world.commands) == asked
 
 
@@ -83,11 +83,11 @@ async def test_time_and_lost_nodes_end_reservations(world):
     world.reservation("moved", node="m")
     world.complete()
     await world.start()
-    await eventually(lambda: world.room("short") and world.room("moved"))
-    assert world.room("moved").usable
+    await eventually(lambda: world.reserved("short") and world.reserved("moved"))
+    assert world.reserved("moved").usable
     world.state.delete(named_key("node", "m"))
-    await eventually(lambda: world.room("moved").phase == "Failed", what="its node is gone")
-    await eventually(lambda: world.room("short").phase == "Failed", what="its time is up")
+    await eventually(lambda: world.reserved("moved").phase == "Failed", what="its node is gone")
+    await eventually(lambda: world.reserved("short").phase == "Failed", what="its time is up")
     failed = {patch.name: patch.status for patch in world.commands}
     assert {status["phase"] for status in failed.values()} == {"Failed"}
     assert "allocated" not in failed["moved"]
@@ -101,7 +101,7 @@ async def test_nothing_is_decided_from_half_a_view(world):
     world.pod("p", "a")
     world.complete()
     await world.start()
-    await eventually(lambda: world.room("a") and world.room("gone") and world.commands)
+    await eventually(lambda: world.reserved("a") and world.reserved("gone") and world.commands)
     asked = len(world.commands)
     entries = len(world.view.entries)
     await jetstream.call(world.bus._link, "STREAM.DELETE.KV_berth_state")
@@ -118,8 +118,8 @@ async def test_nothing_is_decided_from_half_a_view(world):
     world.node()
     world.pod("p", "a")
     world.complete()
-    await eventually(lambda: world.room("gone") is None, what="what is gone is taken back")
-    await eventually(lambda: world.room("a").revision > 2, what="what is there goes on")
+    await eventually(lambda: world.reserved("gone") is None, what="what is gone is taken back")
+    await eventually(lambda: world.reserved("a").revision > 2, what="what is there goes on")
     assert not [patch for patch in world.commands[asked:] if patch.status["phase"] != "Available"]
 
 
@@ -128,12 +128,12 @@ async def test_a_standby_takes_over_and_changes_nothing(world):
     world.reservation("a")
     world.complete()
     first = await world.start("first")
-    await eventually(lambda: world.room("a"))
+    await eventually(lambda: world.reserved("a"))
     await world.start("second")
     entries = len(world.view.entries)
     await world.crash(first)
     world.reservation("b")
-    await eventually(lambda: world.room("b"), what="the standby goes on")
+    await eventually(lambda: world.reserved("b"), what="the standby goes on")
     assert [entry.key for entry in world.view.entries[entries:]] == [named_key("reservation", "b")]
 
 
@@ -145,8 +145,8 @@ async def test_bad_objects_are_announced_once(world):
     world.reservation("good")
     world.complete()
     await world.start()
-    await eventually(lambda: world.room("good") and world.room("good").usable)
-    assert not world.room("bad").usable
+    await eventually(lambda: world.reserved("good") and world.reserved("good").usable)
+    assert not world.reserved("bad").usable
     world.reservation("bad", owners=[], labels={"a": "b"})
-    await eventually(lambda: world.room("bad").labels == {"a": "b"})
-    assert world.subjects.count("berth.v1.evt.reservation.refused.reservation.bad") == 1
+    await eventually(lambda: world.reserved("bad").labels == {"a": "b"})
+    assert world.subjects.count("berth.v1.evt.object.refused.reservations.bad") == 1

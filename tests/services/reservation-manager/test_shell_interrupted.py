@@ -7,22 +7,22 @@ import time
 from typing import Any
 
 import pytest
-from tests.services.reservation_world.world import World
 from tests.services.turns import Turns
+from tests.services.worlds.reservation.world import World
 
 from berth.bus import jetstream
 from berth.contracts import buckets, state
 from berth.reservation_manager.shell import Shell
 from berth.testing.views import eventually
 
-REFUSED = "berth.v1.evt.reservation.refused.reservation.bad"
+REFUSED = "berth.v1.evt.object.refused.reservations.bad"
 
 
 class Queue:
     """The queue of commands of a replica, which is full until there is room in it again."""
 
     def __init__(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.room = asyncio.Event()
+        self.reserved = asyncio.Event()
         self.somebody_waits = asyncio.Event()
         commands = shell.context.bus.commands()
         self._publish = commands.publish
@@ -30,13 +30,13 @@ class Queue:
 
     async def _wait_and_publish(self, *args: Any, **rest: Any) -> None:
         self.somebody_waits.set()
-        await self.room.wait()
+        await self.reserved.wait()
         await self._publish(*args, **rest)
 
 
 def usable(world: World, name: str) -> bool:
-    room = world.room(name)
-    return room is not None and room.usable
+    reserved = world.reserved(name)
+    return reserved is not None and reserved.usable
 
 
 async def test_a_status_is_asked_for_again_though_the_clock_went_back(world: World) -> None:
@@ -70,13 +70,13 @@ async def test_a_strangers_key_stops_nothing(world: World) -> None:
     world.reservation("a")
     world.complete()
     await world.start()
-    await eventually(lambda: world.room("a"), what="the first")
+    await eventually(lambda: world.reserved("a"), what="the first")
     stranger = world.bus.owned(buckets.RESERVATION)
     await stranger.ready()
     stranger.put("junk", b"x")
     await stranger.drain()
     world.reservation("b")
-    await eventually(lambda: world.room("b"), deadline_s=6.0, what="it goes on")
+    await eventually(lambda: world.reserved("b"), deadline_s=6.0, what="it goes on")
 
 
 async def test_problems_of_an_object_made_anew_are_told_again(world: World) -> None:
@@ -102,7 +102,7 @@ async def test_who_is_active_again_asks_for_what_it_could_not(world: World, monk
     lease.take()
     await asyncio.sleep(0.1)
     assert world.commands == []
-    queue.room.set()
+    queue.reserved.set()
     lease.give()
     await eventually(lambda: world.commands, deadline_s=6.0, what="asked")
 
@@ -130,6 +130,6 @@ async def test_a_view_that_begins_anew_while_a_command_waits_takes_no_room_back(
     await world.state.drain()
     await eventually(lambda: not shell.view.reservations, what="the view begins anew")
     assert not shell.view.is_complete
-    queue.room.set()
+    queue.reserved.set()
     await asyncio.sleep(1.0)
     assert [entry.key for entry in world.view.entries[entries:] if entry.deleted] == []

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.services.shell_world import ShellWorld
 from tests.services.turns import Stuck, Turns
+from tests.services.worlds.shell import ShellWorld
 
 from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
@@ -68,7 +68,9 @@ class World(ShellWorld[Settings]):
 
     @property
     def refusals(self) -> list[ObjectRefused]:
-        return [decode(event.data, ObjectRefused) for event in self.events if "slo.refused" in event.subject]
+        return [
+            decode(event.data, ObjectRefused) for event in self.events if "object.refused.configmaps" in event.subject
+        ]
 
 
 @pytest.fixture

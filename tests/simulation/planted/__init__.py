@@ -14,93 +14,105 @@ from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_writer as writer
-from tests.simulation.planted import tempers
+from tests.simulation.planted import run_profiles
 from tests.simulation.planted.bug import Bug
 
 PLANTED: Final[dict[str, Bug]] = {
     "R1 accounts": Bug(
-        "a batch expects nothing of its accounts", lambda: solver.unexpected("account"), tempers.LATE_LEDGER
+        "a batch expects nothing of its accounts", lambda: solver.unexpected("account"), run_profiles.LATE_LEDGER
     ),
     "R1 decisions": Bug(
-        "a batch expects nothing of its decisions", lambda: solver.unexpected("decision"), tempers.SOLVERS_COME_AND_GO
+        "a batch expects nothing of its decisions",
+        lambda: solver.unexpected("decision"),
+        run_profiles.SOLVERS_COME_AND_GO,
     ),
     "R1 stages": Bug(
         "a later stage of a plan expects what was read after it was planned",
         solver.stages_expect_what_is_read,
-        tempers.STAGES_CONTENDED,
+        run_profiles.STAGES_CONTENDED,
     ),
-    "R2": Bug("accounts come before decisions", solver.accounts_first, tempers.HALVES),
-    "R3 bound": Bug("a decision is deleted once its pod is bound", solver.deleted_when_bound, tempers.SHORT),
+    "R2": Bug("accounts come before decisions", solver.accounts_first, run_profiles.HALVES),
+    "R3 bound": Bug("a decision is deleted once its pod is bound", solver.deleted_when_bound, run_profiles.SHORT),
     "R3 uid": Bug(
         "a decision for another uid of the name is replaced before it is settled",
         solver.replaced_by_another_uid,
-        tempers.SUCCESSORS,
+        run_profiles.SUCCESSORS,
     ),
-    "R4": Bug("what a view does not show is gone", solver.absent_is_gone, tempers.LATE_STATE),
-    "R5 version": Bug("a bind names no resource version", writer.bind_without_version, tempers.BINDS_AND_LOSS),
-    "R5 uid": Bug("a bind names no uid, its decision is judged by name", writer.bind_by_name, tempers.SUCCESSORS_LATE),
-    "R6": Bug("a bind without an answer is taken for failed", writer.no_answer_is_failure, tempers.LOST_BINDS),
-    "R7": Bug("a decision counts as soon as it is read", writer.begun_before_the_last_word, tempers.STAGES_CONTENDED),
+    "R4": Bug("what a view does not show is gone", solver.absent_is_gone, run_profiles.LATE_STATE),
+    "R5 version": Bug("a bind names no resource version", writer.bind_without_version, run_profiles.BINDS_AND_LOSS),
+    "R5 uid": Bug(
+        "a bind names no uid, its decision is judged by name", writer.bind_by_name, run_profiles.SUCCESSORS_LATE
+    ),
+    "R6": Bug("a bind without an answer is taken for failed", writer.no_answer_is_failure, run_profiles.LOST_BINDS),
+    "R7": Bug(
+        "a decision counts as soon as it is read", writer.begun_before_the_last_word, run_profiles.STAGES_CONTENDED
+    ),
     "R8 chain": Bug(
-        "a plan entry is written whatever was there", lambda: solver.unexpected("plan"), tempers.STAGES_STOPPED
+        "a plan entry is written whatever was there", lambda: solver.unexpected("plan"), run_profiles.STAGES_STOPPED
     ),
     "R8 abort": Bug(
-        "a plan is given up by dropping its decisions", solver.given_up_by_deleting, tempers.STAGES_STOPPED
+        "a plan is given up by dropping its decisions", solver.given_up_by_deleting, run_profiles.STAGES_STOPPED
     ),
     "R8 ended": Bug(
         "a plan that was found abandoned is given up although it has ended since",
         solver.ended_is_given_up,
-        tempers.STAGES_OF_MANY,
+        run_profiles.STAGES_OF_MANY,
     ),
-    "R9": Bug("members of a strict gang are begun as they come", writer.gangs_as_they_come, tempers.SHRUNK_GANGS),
-    "R10 record": Bug("the Lease remembers no plan, no loss is noticed", writer.nothing_recorded, tempers.LOSSES),
-    "R10 leader": Bug("no look at the leader before a wave", writer.leader_not_asked, tempers.LOSSES_LATER),
-    "R11": Bug("no last check before a bind", writer.no_last_check, tempers.STRANGERS),
-    "R12": Bug("a new epoch is planned in on any view", solver.planned_on_any_view, tempers.HALVES_AND_LOSS),
+    "R9": Bug("members of a strict gang are begun as they come", writer.gangs_as_they_come, run_profiles.SHRUNK_GANGS),
+    "R10 record": Bug("the Lease remembers no plan, no loss is noticed", writer.nothing_recorded, run_profiles.LOSSES),
+    "R10 leader": Bug("no look at the leader before a wave", writer.leader_not_asked, run_profiles.LOSSES_LATER),
+    "R11": Bug("no last check before a bind", writer.no_last_check, run_profiles.STRANGERS),
+    "R12": Bug("a new epoch is planned in on any view", solver.planned_on_any_view, run_profiles.HALVES_AND_LOSS),
     "R13": Bug(
-        "a decision is judged on a view older than its solver's", writer.judged_on_any_view, tempers.LATE_WRITER
+        "a decision is judged on a view older than its solver's", writer.judged_on_any_view, run_profiles.LATE_WRITER
     ),
-    "R14 ancestors": Bug("a pod charges its own group alone", solver.own_group_alone, tempers.TWO_GROUPS),
-    "R14 revisions": Bug("an account's revision is not compared", solver.no_revisions, tempers.LOWERED),
-    "quota unread": Bug("pods are placed before QUOTA shows who pays", solver.quotas_unread, tempers.QUOTAS_LOST),
+    "R14 ancestors": Bug("a pod charges its own group alone", solver.own_group_alone, run_profiles.TWO_GROUPS),
+    "R14 revisions": Bug("an account's revision is not compared", solver.no_revisions, run_profiles.LOWERED),
+    "quota unread": Bug("pods are placed before QUOTA shows who pays", solver.quotas_unread, run_profiles.QUOTAS_LOST),
     "another stream": Bug(
-        "an owner goes on in a stream that is not the one it read", solver.any_stream, tempers.STATE_REMADE
+        "an owner goes on in a stream that is not the one it read", solver.any_stream, run_profiles.STATE_REMADE
     ),
     "held once": Bug(
-        "a node agent takes what it wrote for what holds the group", agent.held_once, tempers.GROUPS_MADE_ANEW
+        "a node agent takes what it wrote for what holds the group", agent.held_once, run_profiles.GROUPS_MADE_ANEW
     ),
-    "ack first": Bug("a message is acknowledged before its effect", writer.acked_before_effect, tempers.API_TROUBLE),
-    "timer": Bug("a decision lapses after 2.5 s without a bind", solver.released_on_a_timer, tempers.SLOW_WRITER),
+    "ack first": Bug(
+        "a message is acknowledged before its effect", writer.acked_before_effect, run_profiles.API_TROUBLE
+    ),
+    "timer": Bug("a decision lapses after 2.5 s without a bind", solver.released_on_a_timer, run_profiles.SLOW_WRITER),
     "standby": Bug(
         "a solver passes over updates of other solvers' bound pods",
         solver.standby_forgets_updates,
-        tempers.LOSSES_OF_TWO,
+        run_profiles.LOSSES_OF_TWO,
     ),
     "follower read": Bug(
         "a replica that still holds what was lost is read in place of the leader",
         writer.follower_read_trusted,
-        tempers.LOSSES,
+        run_profiles.LOSSES,
     ),
-    "terminating": Bug("a pod that is terminating holds nothing", solver.terminating_holds_nothing, tempers.SHORT),
+    "terminating": Bug("a pod that is terminating holds nothing", solver.terminating_holds_nothing, run_profiles.SHORT),
     "staged gang": Bug(
-        "a staged gang is begun while its plan is open", writer.open_gang_begun, tempers.STAGES_CONTENDED
+        "a staged gang is begun while its plan is open", writer.open_gang_begun, run_profiles.STAGES_CONTENDED
     ),
-    "health": Bug("every card is healthy", inventory.all_healthy, tempers.WEAR),
+    "health": Bug("every card is healthy", inventory.all_healthy, run_profiles.WEAR),
     "old inventory": Bug(
-        "an inventory older than its Device is planned with", solver.inventories_as_they_come, tempers.WEAR_AND_LOSS
+        "an inventory older than its Device is planned with",
+        solver.inventories_as_they_come,
+        run_profiles.WEAR_AND_LOSS,
     ),
-    "cordon": Bug("cordons are not looked at", solver.cordons_unread, tempers.WEAR),
-    "swallowed": Bug("a deletion is swallowed by cluster-watcher", managers.deletions_swallowed, tempers.SHORT),
-    "never retried": Bug("a refused pod is never tried again", solver.never_retried, tempers.SHORT),
+    "cordon": Bug("cordons are not looked at", solver.cordons_unread, run_profiles.WEAR),
+    "swallowed": Bug("a deletion is swallowed by cluster-watcher", managers.deletions_swallowed, run_profiles.SHORT),
+    "never retried": Bug("a refused pod is never tried again", solver.never_retried, run_profiles.SHORT),
     "reserved half": Bug(
-        "half the amounts of a Reservation are written", writer.half_of_what_was_reserved, tempers.BOOKINGS
+        "half the amounts of a Reservation are written", writer.half_of_what_was_reserved, run_profiles.BOOKINGS
     ),
     "reserved elsewhere": Bug(
-        "a Reservation is bound to another node", writer.reserved_on_another_node, tempers.BOOKINGS
+        "a Reservation is bound to another node", writer.reserved_on_another_node, run_profiles.BOOKINGS
     ),
-    "never expires": Bug("Reservations never expire", managers.never_expires, tempers.BOOKINGS),
+    "never expires": Bug("Reservations never expire", managers.never_expires, run_profiles.BOOKINGS),
     "rewritten": Bug(
-        "the devices of a bound pod are written anew, with half their amounts", bound.devices_rewritten, tempers.SHORT
+        "the devices of a bound pod are written anew, with half their amounts",
+        bound.devices_rewritten,
+        run_profiles.SHORT,
     ),
-    "fence": Bug("an epoch is raised without raising attempts", writer.no_fence, tempers.BINDS_AND_LOSS),
+    "fence": Bug("an epoch is raised without raising attempts", writer.no_fence, run_profiles.BINDS_AND_LOSS),
 }

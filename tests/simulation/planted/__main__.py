@@ -2,8 +2,8 @@
 
     python -m tests.simulation.planted [NAME ...] [--seeds 40] [--held 0]
 
-Each bug runs with the temper that it names, until a promise is broken. `--held 5` runs the first five seeds of each
-temper without the bug as well: they must break nothing. The table goes to build/planted.json, too, which keeps what
+Each bug runs with the profile that it names, until a promise is broken. `--held 5` runs the first five seeds of each
+profile without the bug as well: they must break nothing. The table goes to build/planted.json, too, which keeps what
 other calls have found. The exit status is 1 when a bug was found by no seed, or something broke without one.
 """
 
@@ -66,11 +66,11 @@ def measure(name: str, seeds: int) -> Found:
 
 
 def broken_without(name: str, seeds: int) -> list[str]:
-    """What the temper breaks without the bug."""
+    """What the profile breaks without the bug."""
     bug = PLANTED[name]
     broken = []
     for seed in range(seeds):
-        outcome = run_seed(seed, temper=bug.temper)
+        outcome = run_seed(seed, profile=bug.profile)
         broken += [f"{name}, seed {seed}, no bug: {text}" for text in outcome.violations[:3]]
     return broken
 
@@ -97,7 +97,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="bugs; all of them by default")
     parser.add_argument("--seeds", type=int, default=40, help="of each")
-    parser.add_argument("--held", type=int, default=0, help="seeds of each temper without its bug")
+    parser.add_argument("--held", type=int, default=0, help="seeds of each profile without its bug")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in PLANTED]
     if unknown:

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from berth.cluster_writer.binds import Binds
+from berth.cluster_writer.bind_executor import BindExecutor
 from berth.cluster_writer.core.answers import Next
 from berth.contracts import names
 from berth.contracts.ledger import Decision
@@ -19,9 +19,9 @@ NOTE = names.ANNOTATION_DEVICE_ALLOCATED
 
 def devices_rewritten() -> AbstractContextManager[object]:
     """The writer writes the devices of a pod once more when it is bound, with half of their amounts."""
-    real = Binds._bind
+    real = BindExecutor._bind
 
-    async def bind(self: Binds, decision: Decision, version: int) -> Next:
+    async def bind(self: BindExecutor, decision: Decision, version: int) -> Next:
         following = await real(self, decision, version)
         text = decision.annotations.get(NOTE)
         if following is Next.DONE and decision.kind == "pod" and text:
@@ -29,7 +29,7 @@ def devices_rewritten() -> AbstractContextManager[object]:
             await self._api.patch(resources.PODS, decision.namespace, decision.name, body)
         return following
 
-    return patch.object(Binds, "_bind", bind)
+    return patch.object(BindExecutor, "_bind", bind)
 
 
 def _halved(text: str) -> str:

@@ -6,19 +6,19 @@ import zlib
 from contextlib import AbstractContextManager
 from unittest.mock import patch
 
-from berth.cluster_watcher.core.shelf import Shelf, Verdict
+from berth.cluster_watcher.core.published_view import PublishedView, Verdict
 from berth.reservation_manager.core import life
 
 
 def deletions_swallowed() -> AbstractContextManager[object]:
     """Of every third name a pod that is gone stays in STATE."""
-    real = Shelf.judge_deletion
+    real = PublishedView.judge_deletion
 
-    def judge_deletion(self: Shelf, key: str, version: int) -> Verdict:
+    def judge_deletion(self: PublishedView, key: str, version: int) -> Verdict:
         is_meant = key.startswith("pod.") and zlib.crc32(key.encode()) % 3 == 0
         return Verdict.UNCHANGED if is_meant else real(self, key, version)
 
-    return patch.object(Shelf, "judge_deletion", judge_deletion)
+    return patch.object(PublishedView, "judge_deletion", judge_deletion)
 
 
 def never_expires() -> AbstractContextManager[object]:

@@ -17,13 +17,13 @@ from berth.contracts.codec import decode
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver import committing
+from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
+from berth.placement_solver.core.awaited_quotas import ElasticQuotas
 from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.queue import Queue, Waiting
-from berth.placement_solver.core.quota_unread import ElasticQuotas
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.handlers import Handlers
-from berth.placement_solver.picture import Picture
 from berth.placement_solver.tidying import Tidying
 from berth.rules.taints import Tolerations
 from berth.transaction.book import Book
@@ -134,8 +134,8 @@ def planned_on_any_view() -> Planted:
     """A new epoch is planned in at once."""
 
     def may_plan(self: Handlers) -> bool:
-        book = self.picture.book
-        return book.ledger.epoch.epoch > 0 and not self._unread and book.complete["pods"].is_known
+        book = self.cluster.book
+        return book.ledger.epoch.epoch > 0 and not self._awaited and book.complete["pods"].is_known
 
     return patch.object(Handlers, "may_plan", may_plan)
 
@@ -174,7 +174,7 @@ def released_on_a_timer() -> Planted:
     real = Tidying.tidy
 
     async def tidy(self: Tidying) -> None:
-        book, now_ms = self.picture.book, self.picture.now_ms
+        book, now_ms = self.cluster.book, self.cluster.now_ms
         late = [
             name
             for name, held in book.ledger.decisions.items()
@@ -223,9 +223,9 @@ def never_retried() -> Planted:
 
 def standby_forgets_updates() -> Planted:
     """A solver passes over updates that show other solvers' pods bound: they are not its own."""
-    real = Picture._read_pod
+    real = ClusterView._read_pod
 
-    def read_pod(self: Picture, rest: str, value: bytes, deleted: bool, trace: str | None) -> None:
+    def read_pod(self: ClusterView, rest: str, value: bytes, deleted: bool, trace: str | None) -> None:
         if not deleted:
             pod = decode(value, Pod)
             seen = self.book.pods.get((pod.namespace, pod.name))
@@ -235,7 +235,7 @@ def standby_forgets_updates() -> Planted:
                 return
         real(self, rest, value, deleted, trace)
 
-    return patch.object(Picture, "_read_pod", read_pod)
+    return patch.object(ClusterView, "_read_pod", read_pod)
 
 
 def inventories_as_they_come() -> Planted:

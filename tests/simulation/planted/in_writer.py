@@ -12,12 +12,12 @@ import msgspec
 
 from berth.bus import consumer
 from berth.bus.port import Entry, Stored, Write
-from berth.cluster_writer import acting, binds, shell
-from berth.cluster_writer.acting import Acting
-from berth.cluster_writer.binds import Binds
+from berth.cluster_writer import bind_executor, shell, wave_runner
+from berth.cluster_writer.bind_executor import BindExecutor
 from berth.cluster_writer.core import gangs, judge
 from berth.cluster_writer.core.answers import Next, after_bind
 from berth.cluster_writer.epochs import Epochs
+from berth.cluster_writer.wave_runner import WaveRunner
 from berth.contracts import subjects
 from berth.contracts.ledger import Decision, PlanStatus
 from berth.kube import bodies
@@ -39,21 +39,21 @@ def together(*plants: Planted) -> Iterator[None]:
 
 def half_of_what_was_reserved() -> Planted:
     """A Reservation is bound with half its amounts."""
-    real = binds.format_amounts
+    real = bind_executor.format_amounts
     return patch.object(
-        binds, "format_amounts", lambda amounts: real({name: half // 2 for name, half in amounts.items()})
+        bind_executor, "format_amounts", lambda amounts: real({name: half // 2 for name, half in amounts.items()})
     )
 
 
 def reserved_on_another_node() -> Planted:
     """A Reservation is bound to the first node that it was not decided for."""
-    real = Binds._send_reservation
+    real = BindExecutor._send_reservation
 
-    async def send(self: Binds, decision: Decision, version: int) -> Any:
-        others = sorted(self._picture.nodes.keys() - {decision.node})
+    async def send(self: BindExecutor, decision: Decision, version: int) -> Any:
+        others = sorted(self._cluster.nodes.keys() - {decision.node})
         return await real(self, msgspec.structs.replace(decision, node=others[0]) if others else decision, version)
 
-    return patch.object(Binds, "_send_reservation", send)
+    return patch.object(BindExecutor, "_send_reservation", send)
 
 
 def _binding_without(*fields: str) -> Planted:
@@ -75,40 +75,42 @@ def bind_without_version() -> Planted:
 
 def bind_by_name() -> Planted:
     """A decision is judged, and bound, by the name of its pod."""
-    real = binds.judge
+    real = bind_executor.judge
 
     def by_name(decision: Decision, book: Book, *args: Any, **kwargs: Any) -> Any:
         seen = book.seen((decision.namespace, decision.name))
         meant = decision if seen is None else msgspec.structs.replace(decision, uid=seen.uid)
         return real(meant, book, *args, **kwargs)
 
-    return together(patch.object(binds, "judge", by_name), _binding_without("uid"))
+    return together(patch.object(bind_executor, "judge", by_name), _binding_without("uid"))
 
 
 def no_answer_is_failure() -> Planted:
     """A bind without an answer has failed: its decision is dropped at once."""
-    began = Acting.__init__
+    began = WaveRunner.__init__
 
-    def init(self: Acting, picture: Any, ledger: Any, lease: Any, made: Binds, *args: Any, **kwargs: Any) -> None:
-        began(self, picture, ledger, lease, made, *args, **kwargs)
+    def init(
+        self: WaveRunner, cluster: Any, ledger: Any, lease: Any, made: BindExecutor, *args: Any, **kwargs: Any
+    ) -> None:
+        began(self, cluster, ledger, lease, made, *args, **kwargs)
         made.ledger_of_test = ledger  # type: ignore[attr-defined]
 
-    async def bind(self: Binds, decision: Decision, version: int) -> Next:
+    async def bind(self: BindExecutor, decision: Decision, version: int) -> Next:
         answer = await self._send(decision, version)
         following = after_bind(answer)
         if following is Next.REPEAT:
-            view = self._picture.book.ledger
+            view = self._cluster.book.ledger
             key = subjects.decision_key(view.epoch.epoch, decision.namespace, decision.name)
             await self.ledger_of_test.commit([Write(key, None, view.expected(key))])  # type: ignore[attr-defined]
             return Next.DONE
         return following
 
-    return together(patch.object(Acting, "__init__", init), patch.object(Binds, "_bind", bind))
+    return together(patch.object(WaveRunner, "__init__", init), patch.object(BindExecutor, "_bind", bind))
 
 
 def _acts_on(*statuses: PlanStatus | None) -> Planted:
     """Plans of these statuses are begun like committed ones; the Lease still names committed ones only."""
-    to_begin, to_record, judged = acting.to_begin, acting.to_record, binds.judge
+    to_begin, to_record, judged = wave_runner.to_begin, wave_runner.to_record, bind_executor.judge
 
     def begins(view: LedgerView, fresh: Iterable[str]) -> list[str]:
         early = [plan for plan in view.members if view.plan_status(plan) in statuses]
@@ -124,9 +126,9 @@ def _acts_on(*statuses: PlanStatus | None) -> Planted:
             return judged(decision, book, *args, **kwargs)
 
     return together(
-        patch.object(acting, "to_begin", begins),
-        patch.object(acting, "to_record", records),
-        patch.object(binds, "judge", judges),
+        patch.object(wave_runner, "to_begin", begins),
+        patch.object(wave_runner, "to_record", records),
+        patch.object(bind_executor, "judge", judges),
     )
 
 
@@ -142,11 +144,11 @@ def open_gang_begun() -> Planted:
 
 def gangs_as_they_come() -> Planted:
     """Members of a strict gang are begun one by one."""
-    return patch.object(acting, "check_plan", lambda plan, book, begun=(): gangs.GO)
+    return patch.object(wave_runner, "check_plan", lambda plan, book, begun=(): gangs.GO)
 
 
 def _compares(real: Any) -> Any:
-    async def compare(self: Acting) -> None:
+    async def compare(self: WaveRunner) -> None:
         self.comparing = True  # type: ignore[attr-defined]
         try:
             await real(self)
@@ -158,21 +160,21 @@ def _compares(real: Any) -> Any:
 
 def _silent_leader() -> Planted:
     """Before a wave nobody asks the leader, nor after a reconnect; a start or a take-over still compares."""
-    says = Acting._leader_says
+    says = WaveRunner._leader_says
 
-    async def leader_says(self: Acting, epoch: int | None, plans: Any) -> str:
+    async def leader_says(self: WaveRunner, epoch: int | None, plans: Any) -> str:
         return await says(self, epoch, plans) if getattr(self, "comparing", False) else ""
 
     def reset(self: shell.LedgerSink) -> None:
-        self._picture.book.reset_ledger()
+        self._cluster.book.reset_ledger()
 
-    async def is_abreast(self: Acting) -> bool:
+    async def has_read_newest_plan(self: WaveRunner) -> bool:
         return True
 
     return together(
-        patch.object(Acting, "_compare", _compares(Acting._compare)),
-        patch.object(Acting, "_leader_says", leader_says),
-        patch.object(Acting, "_is_abreast", is_abreast),
+        patch.object(WaveRunner, "_compare", _compares(WaveRunner._compare)),
+        patch.object(WaveRunner, "_leader_says", leader_says),
+        patch.object(WaveRunner, "_has_read_newest_plan", has_read_newest_plan),
         patch.object(shell.LedgerSink, "reset", reset),
     )
 
@@ -184,41 +186,41 @@ def leader_not_asked() -> Planted:
 
 def nothing_recorded() -> Planted:
     """The Lease says who acts, and remembers nothing: no loss is noticed."""
-    real = Acting._compare
+    real = WaveRunner._compare
 
-    async def compare(self: Acting) -> None:
+    async def compare(self: WaveRunner) -> None:
         record = self._lease.record
         if record is None or record.epoch is None:
             await real(self)
         self.suspected_loss = ""
         self._is_checked = True
 
-    async def record(self: Acting, plans: Any) -> bool:
+    async def record(self: WaveRunner, plans: Any) -> bool:
         return await self._lease.renew() is LeaseOutcome.DONE
 
     return together(
-        _silent_leader(), patch.object(Acting, "_compare", compare), patch.object(Acting, "_record", record)
+        _silent_leader(), patch.object(WaveRunner, "_compare", compare), patch.object(WaveRunner, "_record", record)
     )
 
 
 def follower_read_trusted() -> Planted:
     """The leader is asked in vain: another replica answers, which still holds what the leader has lost."""
     kept: dict[str, Stored] = {}
-    applied, read = shell.LedgerSink.apply, Acting._read
+    applied, read = shell.LedgerSink.apply, WaveRunner._read
 
     def apply(self: shell.LedgerSink, entry: Entry) -> None:
         if not entry.deleted:
             kept[entry.key] = Stored(entry.sequence, entry.value, False)
         applied(self, entry)
 
-    async def reads(self: Acting, key: str) -> Stored | None:
+    async def reads(self: WaveRunner, key: str) -> Stored | None:
         found = await read(self, key)
         if found is None or found.deleted:
             return kept.get(key, found)
         kept[key] = found
         return found
 
-    return together(patch.object(shell.LedgerSink, "apply", apply), patch.object(Acting, "_read", reads))
+    return together(patch.object(shell.LedgerSink, "apply", apply), patch.object(WaveRunner, "_read", reads))
 
 
 def no_last_check() -> Planted:
@@ -228,7 +230,7 @@ def no_last_check() -> Planted:
 
 def judged_on_any_view() -> Planted:
     """A decision is judged, and a clash believed, on a view that still shows a former holder."""
-    judged, checked = binds.judge, gangs._check_gang
+    judged, checked = bind_executor.judge, gangs._check_gang
 
     def judges(decision: Decision, *args: Any, **kwargs: Any) -> Any:
         return judged(msgspec.structs.replace(decision, basis=0, other_basis=0), *args, **kwargs)
@@ -237,9 +239,9 @@ def judged_on_any_view() -> Planted:
         return checked(name, [msgspec.structs.replace(member, basis=0, other_basis=0) for member in members], *args)
 
     return together(
-        patch.object(binds, "judge", judges),
+        patch.object(bind_executor, "judge", judges),
         patch.object(gangs, "_check_gang", checks),
-        patch.object(Binds, "_is_doubted", lambda self, key: False),
+        patch.object(BindExecutor, "_is_doubted", lambda self, key: False),
     )
 
 

@@ -12,45 +12,45 @@ from typing import Final
 
 import msgspec
 from tests.simulation import node_agent
+from tests.simulation.harness import Harness
 from tests.simulation.settled import devices, ended, quotas, reserved, shown
-from tests.simulation.stand import Stand
 
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.invariants.facts import Facts
 
 SHOWN: Final = 8
 
 
-def unsettled(stand: Stand) -> list[str]:
+def unsettled(harness: Harness) -> list[str]:
     """Why the cluster is not at rest yet, each with the promise that it breaks; empty when it is."""
-    return [*_promised("L1 settles", _not_over(stand)), *_promised("I8 rebuilt-equals", _not_so(stand))]
+    return [*_promised("L1 settles", _not_over(harness)), *_promised("I8 rebuilt-equals", _not_so(harness))]
 
 
-def _not_over(stand: Stand) -> Iterator[str]:
-    for replica in stand.host.replicas:
+def _not_over(harness: Harness) -> Iterator[str]:
+    for replica in harness.host.replicas:
         if replica.wanted and not replica.ready:
             yield f"{replica.instance} is not ready"
-    yield from ended.pods(stand.kube)
-    yield from ended.decisions(stand)
-    yield from ended.gangs(stand)
-    yield from ended.strategies(stand)
-    yield from reserved.reservations(stand)
-    yield from node_agent.unsettled(stand)
+    yield from ended.pods(harness.kube)
+    yield from ended.decisions(harness)
+    yield from ended.gangs(harness)
+    yield from ended.strategies(harness)
+    yield from reserved.reservations(harness)
+    yield from node_agent.unsettled(harness)
 
 
-def _not_so(stand: Stand) -> Iterator[str]:
-    facts = Facts(stand.observer.world())
-    yield from shown.state(stand, facts)
-    yield from devices.inventory(stand)
-    yield from devices.sums(stand)
-    yield from quotas.groups(stand, facts)
-    yield from reserved.rooms(stand, facts)
+def _not_so(harness: Harness) -> Iterator[str]:
+    facts = Facts(harness.observer.world())
+    yield from shown.state(harness, facts)
+    yield from devices.inventory(harness)
+    yield from devices.sums(harness)
+    yield from quotas.groups(harness, facts)
+    yield from reserved.rooms(harness, facts)
 
 
 def _promised(promise: str, texts: Iterable[str]) -> list[str]:
     found: list[str] = []
     try:
         found.extend(f"{promise}: {text}" for text in texts)
-    except (Broken, msgspec.MsgspecError) as error:
+    except (InvalidMessage, msgspec.MsgspecError) as error:
         found.append(f"{promise}: a message cannot be read: {error}")
     return found if len(found) <= SHOWN else [*found[:SHOWN], f"{promise}: and {len(found) - SHOWN} more"]

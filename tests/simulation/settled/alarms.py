@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from tests.simulation.harness import Harness
 from tests.simulation.services import AUDITOR
-from tests.simulation.stand import Stand
 
 from berth.contracts import buckets
 from berth.contracts.codec import decode
-from berth.contracts.event import AuditDifference
+from berth.contracts.event import AuditReported
 from berth.invariants import INVARIANTS, World
 from berth.invariants.facts import Facts
 from berth.kube import Kube, KubeSettings, Selection, resources
@@ -28,7 +28,7 @@ from berth.testing.simulation.process import Process
 
 UNDONE_S: Final = 60.0
 """How long a decision may stay undone before the auditor says so."""
-FOUND: Final = ".audit.found."
+FOUND: Final = ".audit.reported.found."
 LOOKS_KEPT: Final = 8
 """An event may wait for the bus while the auditor looks again."""
 
@@ -43,14 +43,14 @@ class Look(NamedTuple):
 class Alarms:
     """Every difference that is raised, against what is. Made before anything happens."""
 
-    def __init__(self, stand: Stand) -> None:
-        self._stand = stand
-        self._untrue: list[tuple[float, AuditDifference]] = []
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+        self._untrue: list[tuple[float, AuditReported]] = []
         self._looks: deque[Look] = deque(maxlen=LOOKS_KEPT)
-        self._connect_kube = stand.host.connect_kube
-        stand.host.connect_kube = self._connecting  # type: ignore[method-assign]
-        self._add_stream = stand.nats.add_stream
-        stand.nats.add_stream = self._added  # type: ignore[method-assign]
+        self._connect_kube = harness.host.connect_kube
+        harness.host.connect_kube = self._connecting  # type: ignore[method-assign]
+        self._add_stream = harness.nats.add_stream
+        harness.nats.add_stream = self._added  # type: ignore[method-assign]
 
     def untrue(self, troubles: Iterable[tuple[float, float]]) -> list[str]:
         """Differences that were none.
@@ -72,7 +72,7 @@ class Alarms:
             stored = list(stored)
             for each in stored:
                 if FOUND in each.subject:
-                    self.hear(decode(each.data, AuditDifference))
+                    self.hear(decode(each.data, AuditReported))
             tell(stored)
 
         stream.tell = heard  # type: ignore[method-assign]
@@ -81,15 +81,15 @@ class Alarms:
         """The auditor begins to look, now."""
         self._looks.append(Look(began_ms, self._world()))
 
-    def hear(self, said: AuditDifference) -> None:
+    def hear(self, said: AuditReported) -> None:
         """The auditor has found a difference, now."""
         began = [look.world for look in self._looks if look.began_ms <= said.at_ms][-1:]
         if not any(_shows(world, said) for world in (self._world(), *began)):
-            self._untrue.append((self._stand.world.now, said))
+            self._untrue.append((self._harness.world.now, said))
 
     def _world(self) -> World:
         """This moment, to be kept. A gang caught by a loss may be half there for long, and is a difference."""
-        observer = self._stand.observer
+        observer = self._harness.observer
         world = observer.world()
         ledger = copy.copy(world.ledger)
         ledger.decisions, ledger.plans = dict(ledger.decisions), dict(ledger.plans)
@@ -110,7 +110,7 @@ class Alarms:
             kube.page = seen  # type: ignore[method-assign]
             return kube
 
-        is_auditor = any(replica.process is process for replica in self._stand.host.of(AUDITOR))
+        is_auditor = any(replica.process is process for replica in self._harness.host.of(AUDITOR))
         return connected if is_auditor else connect
 
     def _added(self, stream: Stream) -> None:
@@ -119,7 +119,7 @@ class Alarms:
             self.watch(stream)
 
 
-def _shows(world: World, said: AuditDifference) -> bool:
+def _shows(world: World, said: AuditReported) -> bool:
     """Whether this moment breaks the promise in that way."""
     facts = Facts(replace(world, is_quiet=said.promise == "I3"))
     finders = (each.find for each in INVARIANTS if each.name == said.promise)

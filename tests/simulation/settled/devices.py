@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tests.simulation.harness import Harness
 from tests.simulation.settled.held import SCHEDULING, messages, objects
-from tests.simulation.stand import Stand
 
 from berth.contracts import buckets, names, subjects
 from berth.contracts.inventory import NodeInventory
@@ -23,10 +23,10 @@ SUMMED: Final = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.GPU_MEMORY)
 Slots = dict[tuple[str, int], tuple[bool, Amounts]]
 
 
-def inventory(stand: Stand) -> Iterator[str]:
+def inventory(harness: Harness) -> Iterator[str]:
     """Nodes of which INVENTORY says something else than their Device."""
-    counted = messages(stand.nats, buckets.INVENTORY, NodeInventory)
-    there = {subjects.named_key("node", name): obj for name, obj in objects(stand, SCHEDULING, "devices").items()}
+    counted = messages(harness.nats, buckets.INVENTORY, NodeInventory)
+    there = {subjects.named_key("node", name): obj for name, obj in objects(harness, SCHEDULING, "devices").items()}
     for key in sorted(counted.keys() | there.keys()):
         if key not in there:
             yield f"INVENTORY shows {key}, of which there is no Device"
@@ -36,10 +36,10 @@ def inventory(stand: Stand) -> Iterator[str]:
             yield from _node(key, reported(there[key]), counted[key])
 
 
-def sums(stand: Stand) -> Iterator[str]:
+def sums(harness: Harness) -> Iterator[str]:
     """Nodes whose status offers something else than what their healthy GPUs sum up to."""
-    devices = objects(stand, SCHEDULING, "devices")
-    for name, node in objects(stand, "", "nodes").items():
+    devices = objects(harness, SCHEDULING, "devices")
+    for name, node in objects(harness, "", "nodes").items():
         offered = amounts_of(node.data.get("status", {}).get("allocatable"))
         totals = _totals(reported(devices[name])) if name in devices else {}
         if any(offered.get(each, 0) != totals.get(each, 0) for each in SUMMED):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+from tests.simulation.harness import Harness
 from tests.simulation.services import SLO_MANAGER
 from tests.simulation.settled.held import GROUPS, labels, objects
-from tests.simulation.stand import Stand
 from tests.simulation.workload import STRATEGY
 
 from berth.contracts import names
@@ -40,9 +40,9 @@ def pods(kube: SimKube) -> Iterator[str]:
             yield f"pod {key} is neither bound nor told why not"
 
 
-def decisions(stand: Stand) -> Iterator[str]:
+def decisions(harness: Harness) -> Iterator[str]:
     """Decisions that were neither carried out nor given up."""
-    observer = stand.observer
+    observer = harness.observer
     for name, held in observer.view.decisions.items():
         decision = held.decision
         pod = observer.pods.get(name)
@@ -52,14 +52,14 @@ def decisions(stand: Stand) -> Iterator[str]:
             yield f"the decision for {'/'.join(name)} (plan {decision.plan}) is open"
 
 
-def gangs(stand: Stand) -> Iterator[str]:
+def gangs(harness: Harness) -> Iterator[str]:
     """PodGroups whose counters are not those of their members, as long as they are counted."""
     members: dict[str, list[dict[str, Any]]] = {}
-    for key, pod in objects(stand, "", "pods").items():
+    for key, pod in objects(harness, "", "pods").items():
         gang = gang_name_of_pod(labels(pod), pod.meta.get("annotations") or {})
         if gang and pod.data["spec"].get("schedulerName") == names.SCHEDULER_NAME:
             members.setdefault(f"{key.partition('/')[0]}/{gang}", []).append(pod.data)
-    for key, group in objects(stand, GROUPS, "podgroups").items():
+    for key, group in objects(harness, GROUPS, "podgroups").items():
         status, pods = group.data.get("status") or {}, members.get(key, [])
         if not pods or status.get("phase") not in COUNTED:
             continue
@@ -71,14 +71,14 @@ def gangs(stand: Stand) -> Iterator[str]:
             yield f"PodGroup {key} is {status['phase']} and shows {shown}, its members are {counted}"
 
 
-def strategies(stand: Stand) -> Iterator[str]:
+def strategies(harness: Harness) -> Iterator[str]:
     """NodeSLO objects that do not show what the ConfigMap says."""
-    items = stand.kube.store.state.of(CONFIGMAPS).items
-    if CONFIG_MAP not in items or not stand.host.of(SLO_MANAGER):
+    items = harness.kube.store.state.of(CONFIGMAPS).items
+    if CONFIG_MAP not in items or not harness.host.of(SLO_MANAGER):
         return
     wanted = msgspec.json.decode(items[CONFIG_MAP].data["data"][STRATEGY])["clusterStrategy"]
-    made = stand.kube.store.state.collections["slo.koordinator.sh", "nodeslos"].items
-    for name in stand.kube.store.state.of(NODES).items:
+    made = harness.kube.store.state.collections["slo.koordinator.sh", "nodeslos"].items
+    for name in harness.kube.store.state.of(NODES).items:
         found = made.get(name)
         shown = found.data["spec"].get("resourceUsedThresholdWithBE", {}) if found is not None else {}
         if {key: shown.get(key) for key in wanted} != wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from tests.simulation.stand import Stand
+from tests.simulation.harness import Harness
 
 from berth.bus import headers as h
 from berth.contracts.codec import decode
@@ -34,9 +34,9 @@ def messages(nats: SimNats, bucket: str, kind: type[T]) -> dict[str, T]:
     return {key: decode(value, kind) for key, (_, value) in entries(nats, bucket).items()}
 
 
-def objects(stand: Stand, group: str, plural: str) -> dict[str, Obj]:
+def objects(harness: Harness, group: str, plural: str) -> dict[str, Obj]:
     """The objects of a resource by `namespace/name`, or name; none where it is not known."""
-    collection = stand.kube.store.state.collections.get((group, plural))
+    collection = harness.kube.store.state.collections.get((group, plural))
     return {} if collection is None else collection.items
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+from tests.simulation.harness import Harness
 from tests.simulation.settled.held import GROUPS, labels, messages, objects
-from tests.simulation.stand import Stand
 
 from berth.contracts import buckets, names, subjects
 from berth.contracts.quota import QuotaGroup
@@ -45,23 +45,23 @@ class Counted:
     held: Amounts = field(default_factory=dict)
 
 
-def groups(stand: Stand, facts: Facts) -> Iterator[str]:
+def groups(harness: Harness, facts: Facts) -> Iterator[str]:
     """Groups of which QUOTA, or their own status, says something else than follows from the objects.
 
     Of one tree, which is what runs have.
     """
-    counted, unowned = count(stand, facts)
-    figures = solve([_asking(group) for group in counted.values()], _total(stand, unowned))
+    counted, unowned = count(harness, facts)
+    figures = solve([_asking(group) for group in counted.values()], _total(harness, unowned))
     for name, group in sorted(counted.items()):
         used = without_zeros(_used(name, counted))
         if used != group.shown:
             yield f"ElasticQuota {name}: its pods use {used}, it shows {group.shown}"
-    yield from _published(stand, counted, figures)
+    yield from _published(harness, counted, figures)
     yield from _noted(counted, figures)
 
 
-def _published(stand: Stand, counted: Mapping[str, Counted], figures: Mapping[str, Figures]) -> Iterator[str]:
-    published = messages(stand.nats, buckets.QUOTA, QuotaGroup)
+def _published(harness: Harness, counted: Mapping[str, Counted], figures: Mapping[str, Figures]) -> Iterator[str]:
+    published = messages(harness.nats, buckets.QUOTA, QuotaGroup)
     for key in sorted(published):
         if published[key].name not in counted and published[key].name not in BUILT_IN_GROUPS:
             yield f"QUOTA shows {key}, of which there is no ElasticQuota"
@@ -88,9 +88,9 @@ def _noted(counted: Mapping[str, Counted], figures: Mapping[str, Figures]) -> It
                 yield f"ElasticQuota {name}: {annotation} is {amounts}, shown as {group.told[annotation]}"
 
 
-def count(stand: Stand, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
+def count(harness: Harness, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
     """Every group with its own pods, and what pods without a group hold."""
-    objs = objects(stand, GROUPS, "elasticquotas").values()
+    objs = objects(harness, GROUPS, "elasticquotas").values()
     found = {
         obj.meta["name"]: Counted(
             name=obj.meta["name"],
@@ -145,9 +145,9 @@ def _used(name: str, counted: Mapping[str, Counted]) -> Amounts:
     return total
 
 
-def _total(stand: Stand, unowned: Amounts) -> Amounts:
+def _total(harness: Harness, unowned: Amounts) -> Amounts:
     total: Amounts = {}
-    for node in objects(stand, "", "nodes").values():
+    for node in objects(harness, "", "nodes").values():
         add_into(total, amounts_of(node.data.get("status", {}).get("allocatable")))
     subtract_from(total, _of(unowned, SHARED_BY_DEFAULT))
     return total

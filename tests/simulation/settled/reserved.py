@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
+from tests.simulation.harness import Harness
 from tests.simulation.settled.held import SCHEDULING, messages, objects
-from tests.simulation.stand import Stand
 
 from berth.contracts import buckets, subjects
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.invariants.facts import ENDED, Facts, Seen, amounts_of
 from berth.resources.amounts import Amounts, add_into, without_zeros
 from berth.rules.durations import parse_duration_s
@@ -27,11 +27,13 @@ LAG_S: Final = 10.0
 AVAILABLE: Final = "Available"
 
 
-def reservations(stand: Stand) -> Iterator[str]:
+def reservations(harness: Harness) -> Iterator[str]:
     """Reservations that are not what their time and their node make of them."""
-    nodes = objects(stand, "", "nodes")
-    now_s = min((_clock(stand, replica.process) for replica in stand.host.of(MANAGER)), default=stand.world.wall())
-    for name, obj in objects(stand, SCHEDULING, "reservations").items():
+    nodes = objects(harness, "", "nodes")
+    now_s = min(
+        (_clock(harness, replica.process) for replica in harness.host.of(MANAGER)), default=harness.world.wall()
+    )
+    for name, obj in objects(harness, SCHEDULING, "reservations").items():
         status = _status(obj)
         if status.get("phase") in ENDED:
             continue
@@ -45,10 +47,10 @@ def reservations(stand: Stand) -> Iterator[str]:
             yield f"reservation {name} is {status.get('phase')} on {node}, which is not there"
 
 
-def rooms(stand: Stand, facts: Facts) -> Iterator[str]:
+def rooms(harness: Harness, facts: Facts) -> Iterator[str]:
     """What RESERVATION and the objects' status say otherwise than it is."""
-    published = messages(stand.nats, buckets.RESERVATION, ReservedRoom)
-    there = objects(stand, SCHEDULING, "reservations")
+    published = messages(harness.nats, buckets.RESERVATION, ReservedCapacity)
+    there = objects(harness, SCHEDULING, "reservations")
     users: dict[str, list[Seen]] = {}
     for seen in facts.pods.values():
         if seen.node and seen.is_live and seen.reservation:
@@ -75,7 +77,7 @@ def ends_at(obj: Obj) -> float:
     return min(ends, default=created_s + 86_400.0)
 
 
-def _room(name: str, obj: Obj, room: ReservedRoom) -> Iterator[str]:
+def _room(name: str, obj: Obj, room: ReservedCapacity) -> Iterator[str]:
     status = _status(obj)
     phase = status.get("phase") or "Pending"
     amounts = amounts_of(status.get("allocatable")) if phase == AVAILABLE else {}
@@ -110,8 +112,8 @@ def _is_told(status: dict[str, Any]) -> bool:
     return any(each["type"] == "Scheduled" and each["status"] == "False" and each.get("message") for each in conditions)
 
 
-def _clock(stand: Stand, process: Any) -> float:
-    return float(process.clock.now()) if process is not None else stand.world.wall()
+def _clock(harness: Harness, process: Any) -> float:
+    return float(process.clock.now()) if process is not None else harness.world.wall()
 
 
 def _status(obj: Obj) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
+from tests.simulation.harness import Harness
 from tests.simulation.settled.held import GROUPS, SCHEDULING, entries, labels, objects
-from tests.simulation.stand import Stand
 
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode
@@ -19,7 +19,7 @@ from berth.contracts.slo import CONFIG_MAP
 from berth.contracts.state import Node, Pod
 from berth.invariants import World
 from berth.invariants.facts import Facts, amounts_of
-from berth.invariants.pictures import differences, picture_of_facts
+from berth.invariants.snapshots import differences, snapshot_of_facts
 from berth.simcluster.store.objects import Obj
 
 KINDS: Final = {
@@ -45,22 +45,24 @@ class _Shown(msgspec.Struct):
 _SHOWN: Final = msgspec.json.Decoder(_Shown)
 
 
-def state(stand: Stand, facts: Facts) -> Iterator[str]:
+def state(harness: Harness, facts: Facts) -> Iterator[str]:
     """What STATE shows otherwise than it is."""
-    believed = entries(stand.nats, buckets.STATE)
-    yield from _versions(stand, believed)
+    believed = entries(harness.nats, buckets.STATE)
+    yield from _versions(harness, believed)
     yield from _pods(facts, believed)
-    yield from _nodes(stand, believed)
+    yield from _nodes(harness, believed)
     picture = World.of(believed=believed)
     yield from picture.unreadable
     if picture.believed is not None:
-        for finding in differences(picture_of_facts(facts), picture.believed, "the API says", "STATE says"):
+        for finding in differences(snapshot_of_facts(facts), picture.believed, "the API says", "STATE says"):
             yield finding.text
 
 
-def _versions(stand: Stand, believed: Mapping[str, tuple[int, bytes]]) -> Iterator[str]:
+def _versions(harness: Harness, believed: Mapping[str, tuple[int, bytes]]) -> Iterator[str]:
     there = {
-        _key(kind, key): obj for kind, (group, plural) in KINDS.items() for key, obj in _followed(stand, group, plural)
+        _key(kind, key): obj
+        for kind, (group, plural) in KINDS.items()
+        for key, obj in _followed(harness, group, plural)
     }
     for key, obj in there.items():
         if key not in believed:
@@ -89,8 +91,8 @@ def _pods(facts: Facts, believed: Mapping[str, tuple[int, bytes]]) -> Iterator[s
             yield from _compared(f"pod {seen.text}", is_so, says)
 
 
-def _nodes(stand: Stand, believed: Mapping[str, tuple[int, bytes]]) -> Iterator[str]:
-    for name, obj in objects(stand, "", "nodes").items():
+def _nodes(harness: Harness, believed: Mapping[str, tuple[int, bytes]]) -> Iterator[str]:
+    for name, obj in objects(harness, "", "nodes").items():
         key = subjects.named_key("node", name)
         if key in believed:
             node = decode(believed[key][1], Node)
@@ -113,8 +115,8 @@ def _compared(what: str, is_so: tuple[Any, ...], says: tuple[Any, ...]) -> Itera
         yield f"{what}: {'; '.join(wrong)}"
 
 
-def _followed(stand: Stand, group: str, plural: str) -> Iterator[tuple[str, Obj]]:
-    for key, obj in objects(stand, group, plural).items():
+def _followed(harness: Harness, group: str, plural: str) -> Iterator[tuple[str, Obj]]:
+    for key, obj in objects(harness, group, plural).items():
         if plural != "configmaps" or key == CONFIG_MAP:
             yield key, obj
 

@@ -1,7 +1,7 @@
 """Encoding and decoding of messages: one encoder for all, one decoder per type, errors that name the field.
 
 What `decode` returns, `encode` writes again, and the other way round. Whatever comes from the bus (cut off, of another
-type, with numbers beyond 64 bits, nested without end) is `Broken`, never another exception, and so is what JSON cannot
+type, with numbers beyond 64 bits, nested without end) is `InvalidMessage`, never another exception, and so is what JSON cannot
 carry. Meaning is not checked here: whether a count may be negative is the business of whoever reads it.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 
 T = TypeVar("T")
 
@@ -28,25 +28,25 @@ _MISSING: Final = "Object missing required field `"
 def encode(message: Any) -> bytes:
     """JSON of a message.
 
-    Raises Broken, naming the field where there is one, for a message that is larger than `MESSAGE_BYTES_MAX`, nested
+    Raises InvalidMessage, naming the field where there is one, for a message that is larger than `MESSAGE_BYTES_MAX`, nested
     too deeply, or holds NaN, an infinity or half a surrogate pair, none of which JSON has.
     """
     try:
         data = _ENCODER.encode(message)
     except UnicodeEncodeError as error:
-        raise Broken(_first(message, _is_no_text), "is not Unicode text") from error
+        raise InvalidMessage(_first(message, _is_no_text), "is not Unicode text") from error
     except RecursionError as error:
-        raise Broken("", "is nested too deeply") from error
+        raise InvalidMessage("", "is nested too deeply") from error
     if len(data) > MESSAGE_BYTES_MAX:
         raise _too_large(data)
     # The encoder writes NaN as null, which no reader of a number takes. Few messages hold a null, so few are searched.
     if b"null" in data and (field := _first(message, _is_no_number)):
-        raise Broken(field, "is not a finite number")
+        raise InvalidMessage(field, "is not a finite number")
     return data
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """The message in `data`. Raises Broken, naming the field, for anything that is not a `kind`.
+    """The message in `data`. Raises InvalidMessage, naming the field, for anything that is not a `kind`.
 
     `kind` is a struct or a union of tagged structs (`decode(data, cast(Any, Command))` for a union under a checker).
     """
@@ -60,21 +60,21 @@ def decode(data: bytes, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise _misfit(str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Broken("", f"not JSON: {error}") from error
+        raise InvalidMessage("", f"not JSON: {error}") from error
 
 
-def _too_large(data: bytes) -> Broken:
-    return Broken("", f"message of {len(data)} bytes is larger than {MESSAGE_BYTES_MAX}")
+def _too_large(data: bytes) -> InvalidMessage:
+    return InvalidMessage("", f"message of {len(data)} bytes is larger than {MESSAGE_BYTES_MAX}")
 
 
-def _misfit(error: str) -> Broken:
+def _misfit(error: str) -> InvalidMessage:
     """From the decoder's sentence, such as "Expected `int`, got `str` - at `$.version`"."""
     problem, _, place = error.partition(" - at `")
     field = place.removesuffix("`").removeprefix("$").lstrip(".")
     if problem.startswith(_MISSING):
         name = problem.removeprefix(_MISSING).removesuffix("`")
-        return Broken(f"{field}.{name}" if field else name, "is missing")
-    return Broken(field, problem)
+        return InvalidMessage(f"{field}.{name}" if field else name, "is missing")
+    return InvalidMessage(field, problem)
 
 
 def _is_no_number(value: Any) -> bool:

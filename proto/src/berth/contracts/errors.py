@@ -3,7 +3,7 @@
     BerthError
     +-- Refused     the world is fine, the answer is no; carries reasons, normally travels as a value
     +-- Conflict    someone was faster: load again, decide again
-    +-- Broken      input violates the contract: end the message, report the field, go on
+    +-- InvalidMessage  input violates the contract: end the message, report the field, go on
 
 Programmers' mistakes are assertions, not members of this tree.
 """
@@ -27,7 +27,7 @@ class Conflict(BerthError):  # noqa: N818
     """A guarded write found another version than it expected."""
 
 
-class Broken(BerthError):  # noqa: N818
+class InvalidMessage(BerthError):  # noqa: N818
     """A message or object violates the contract; `field` names the place as a path, `problem` what is wrong there."""
 
     def __init__(self, field: str, problem: str) -> None:

@@ -47,7 +47,7 @@ class PlacementFailed(Message, frozen=True, kw_only=True, tag="placement.failed.
     reason: str
 
 
-class PlacementUnschedulable(Message, frozen=True, kw_only=True, tag="placement.refused.v1"):
+class PlacementUnschedulable(Message, frozen=True, kw_only=True, tag="placement.unschedulable.v1"):
     """A pod, or a Reservation (with an empty namespace), cannot be placed now: every reason, with its repair."""
 
     namespace: str
@@ -99,7 +99,7 @@ class NodeChanged(Message, frozen=True, kw_only=True, tag="node.changed.v1"):
     message: str
 
 
-class AuditDifference(Message, frozen=True, kw_only=True, tag="audit.difference.v1"):
+class AuditReported(Message, frozen=True, kw_only=True, tag="audit.reported.v1"):
     """Ledger, cluster and nodes do not tell the same story, or no longer so (`lasts` false).
 
     `promise` and `title` name what is broken (docs/guarantees.md), `subject` what it is about, the same in both events
@@ -126,5 +126,5 @@ Event = (
     | ReservationChanged
     | ObjectRefused
     | NodeChanged
-    | AuditDifference
+    | AuditReported
 )

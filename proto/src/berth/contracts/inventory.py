@@ -23,7 +23,7 @@ class DeviceSlot(Part, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
 
 
-class NodeInventory(Message, frozen=True, kw_only=True, tag="inventory.counted.v1"):
+class NodeInventory(Message, frozen=True, kw_only=True, tag="nodeinventory.set.v1"):
     """The devices of a node, sorted by kind and minor. `totals` sums the healthy ones by resource name.
 
     `version` is the resource version of the Device object that this was counted from, written for every version:

@@ -66,7 +66,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
     trace: str = ""
 
 
-class AccountStamp(Message, frozen=True, kw_only=True, tag="account.stamped.v1"):
+class AccountStamp(Message, frozen=True, kw_only=True, tag="accountstamp.set.v1"):
     """The newest plan that charged an account, and the newest QUOTA or RESERVATION revision used on it."""
 
     plan: str

@@ -56,7 +56,7 @@ class PodUsage(Part, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
-class NodeMetrics(Message, frozen=True, kw_only=True, tag="node.measured.v1"):
+class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     """Use and pressure of one node. `measured_at` is unix seconds of the node's own clock, for people.
 
     `by_qos` holds those of `guaranteed`, `burstable` and `besteffort` that could be measured. `suppress_cpu_milli` is

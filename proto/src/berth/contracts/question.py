@@ -6,14 +6,14 @@ from berth.contracts.base import Integer, Message, Problem, Reason
 from berth.contracts.ledger import DeviceGrant
 
 
-class WhyQuestion(Message, frozen=True, kw_only=True, tag="why.asked.v1"):
+class WhyQuestion(Message, frozen=True, kw_only=True, tag="why.question.v1"):
     """Why is this pod where it is, or nowhere? An empty namespace asks about a Reservation."""
 
     namespace: str
     name: str
 
 
-class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answered.v1"):
+class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answer.v1"):
     """What the answering solver knows of the pod.
 
     `outcome` is one of `unknown` (no such pod), `foreign` (another scheduler's), `bound`, `decided` (waiting for its
@@ -37,11 +37,11 @@ class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answered.v1"):
     attempts: Integer = 0
 
 
-class StatusQuestion(Message, frozen=True, kw_only=True, tag="status.asked.v1"):
+class StatusQuestion(Message, frozen=True, kw_only=True, tag="status.question.v1"):
     """How is this service?"""
 
 
-class StatusAnswer(Message, frozen=True, kw_only=True, tag="status.answered.v1"):
+class StatusAnswer(Message, frozen=True, kw_only=True, tag="status.answer.v1"):
     """One instance of a service: `active` is false for a standby; `facts` are figures and texts for people."""
 
     service: str

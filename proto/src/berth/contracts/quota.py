@@ -5,7 +5,7 @@ from __future__ import annotations
 from berth.contracts.base import Integer, Message, Problem
 
 
-class QuotaGroup(Message, frozen=True, kw_only=True, tag="quota.set.v1"):
+class QuotaGroup(Message, frozen=True, kw_only=True, tag="quotagroup.set.v1"):
     """The limits of one group.
 
     `ancestors` lists the groups above it, nearest first, without the root. `runtime` is what it may use now, `limits`

@@ -6,7 +6,7 @@ from berth.contracts.base import Integer, Message, Problem
 from berth.contracts.kube import ReservationOwner, Taint
 
 
-class ReservedRoom(Message, frozen=True, kw_only=True, tag="reservation.set.v1"):
+class ReservedCapacity(Message, frozen=True, kw_only=True, tag="reservedcapacity.set.v1"):
     """Room on a node that is held for its owners.
 
     `phase` is Pending, Available, Succeeded or Failed as reservation-manager judges it now (expiry included), which may

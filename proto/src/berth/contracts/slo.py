@@ -23,7 +23,7 @@ class CpuSuppress(Part, frozen=True, kw_only=True):
     policy: str = "cpuset"
 
 
-class NodeSLO(Message, frozen=True, kw_only=True, tag="slo.set.v1"):
+class NodeSLO(Message, frozen=True, kw_only=True, tag="nodeslo.set.v1"):
     """The strategy of one node.
 
     `spec` is that of the NodeSLO object, whole, with the protocol's names; `cpu_suppress` repeats of it, typed, what

@@ -128,7 +128,7 @@ class ConfigMap(Message, frozen=True, kw_only=True, tag="configmap.seen.v1"):
     data: dict[str, str] = {}
 
 
-class DisruptionBudget(Message, frozen=True, kw_only=True, tag="pdb.seen.v1"):
+class PodDisruptionBudget(Message, frozen=True, kw_only=True, tag="poddisruptionbudget.seen.v1"):
     """A PodDisruptionBudget. Counts are numbers, percentages text."""
 
     namespace: str
@@ -254,7 +254,7 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     problems: list[Problem] = []
 
 
-class NodeResourceTopology(Message, frozen=True, kw_only=True, tag="nodetopology.seen.v1"):
+class NodeResourceTopology(Message, frozen=True, kw_only=True, tag="noderesourcetopology.seen.v1"):
     """Cores and NUMA nodes as reported, kept as read."""
 
     name: str
@@ -272,7 +272,7 @@ class NodeMetric(Message, frozen=True, kw_only=True, tag="nodemetric.seen.v1"):
     status: dict[str, Any] = {}
 
 
-class Synced(Message, frozen=True, kw_only=True, tag="kind.synced.v1"):
+class Synced(Message, frozen=True, kw_only=True, tag="synced.set.v1"):
     """Through which resource version a kind (`pods`, `nodes`, ...) is complete.
 
     `complete` is false before the first write of a relist and true after its last. While changes go by that need no

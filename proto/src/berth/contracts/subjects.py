@@ -75,7 +75,7 @@ def pod_key(namespace: str, name: str) -> str:
 
 
 def namespaced_key(kind: str, namespace: str, name: str) -> str:
-    """STATE: an object of a namespaced kind (`podgroup`, `elasticquota`, `configmap`, `pdb`)."""
+    """STATE: an object of a namespaced kind (`podgroup`, `elasticquota`, `configmap`, `poddisruptionbudget`)."""
     return f"{kind}.{escape(namespace)}.{escape(name)}"
 
 

@@ -44,12 +44,12 @@ def fields(message: Any) -> list[str]:
         ("namespace", "namespace.a_b"),
         ("priorityclass", "priorityclass.a_b"),
         ("configmap", "configmap.ns.a_b"),
-        ("pdb", "pdb.ns.a_b"),
+        ("poddisruptionbudget", "poddisruptionbudget.ns.a_b"),
         ("podgroup", "podgroup.ns.a_b"),
         ("elasticquota", "elasticquota.ns.a_b"),
         ("device", "device.a_b"),
         ("reservation", "reservation.a_b"),
-        ("nodetopology", "nodetopology.a_b"),
+        ("noderesourcetopology", "noderesourcetopology.a_b"),
         ("nodemetric", "nodemetric.a_b"),
     ],
 )
@@ -110,7 +110,7 @@ def test_small_kinds() -> None:
     assert read("configmap", {"data": {"a": "b"}}).data == {"a": "b"}
     assert read("priorityclass", {"value": 1 << 70}).value == 2**31 - 1
     budget = read(
-        "pdb",
+        "poddisruptionbudget",
         {
             "spec": {"minAvailable": "50%", "maxUnavailable": 1, "selector": {"matchLabels": {"a": "b"}}},
             "status": {"disruptionsAllowed": -3},
@@ -118,7 +118,7 @@ def test_small_kinds() -> None:
     )
     assert (budget.min_available, budget.max_unavailable, budget.disruptions_allowed) == ("50%", 1, 0)
     assert budget.selector.match_labels == {"a": "b"}
-    topology = read("nodetopology", {"zones": [{"name": "node-0"}], "topologyPolicies": ["None"]})
+    topology = read("noderesourcetopology", {"zones": [{"name": "node-0"}], "topologyPolicies": ["None"]})
     assert (topology.zones, topology.policies) == ([{"name": "node-0"}], ["None"])
     assert read("nodemetric", {"status": {"updateTime": "x"}}).status == {"updateTime": "x"}
 

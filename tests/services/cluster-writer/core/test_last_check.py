@@ -75,12 +75,12 @@ def test_a_minor_is_given_once():
 
 
 def test_minors_that_nobody_knows_stop_devices_only():
-    stranger = claim("a", plan="", unread=True)
+    stranger = claim("a", plan="", unreadable=True)
     found = check(decision(devices=[grant(0)]), [stranger])
     assert found is not None
     assert not found.is_ours
     assert check(decision(), [stranger]) is None
-    ours = claim("a", plan="p", unread=True)
+    ours = claim("a", plan="p", unreadable=True)
     found = check(decision(devices=[grant(0)]), [ours])
     assert found is not None
     assert not found.is_ours, "an annotation that was edited is no loss"

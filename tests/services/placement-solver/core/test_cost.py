@@ -25,7 +25,7 @@ def classes(run: Any) -> list[Any]:
         pod("gpu").share(40).requests(cpu=500),
     ]
     run.pods(wanted)
-    units, _ = run.picture.batch(len(wanted))
+    units, _ = run.cluster.batch(len(wanted))
     return [candidate.cls for unit in units for candidate in unit.candidates]
 
 
@@ -36,8 +36,8 @@ def test_a_few_changed_rows_cost_what_all_of_them_would(solving: Any, data: Any)
     for index in range(NODES):
         run.node(f"n{index}", cpu=4000, memory=16 * GI, pods=4, extended={"example.com/thing": 4})
     run.devices("n0", gpu_slots(2))
-    picture = run.picture
-    costs, nodes = picture.solver.costs, picture.nodes
+    cluster = run.cluster
+    costs, nodes = cluster.solver.costs, cluster.nodes
     known = classes(run)
     assert len(known) == 5
     amounts = st.fixed_dictionaries(

@@ -69,7 +69,7 @@ def test_a_class_is_told_of_every_change_of_the_nodes(solving: Any, changes: lis
     run.node("n0", cpu=4000)
     run.devices("n0", gpu_slots(1))
     run.node("n1", cpu=2000)
-    nodes, costs = run.picture.nodes, run.picture.solver.costs
+    nodes, costs = run.cluster.nodes, run.cluster.solver.costs
     wanted = pod("p").requests(cpu=9000).share(80).port(80).build(0).template
     known = ClassTable(nodes).of(wanted, [])
     for change in changes:

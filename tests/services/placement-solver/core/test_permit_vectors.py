@@ -56,7 +56,7 @@ def test_a_gang_starts_when_the_rule_releases_it(solving: type[Any], case: dict[
     run.node("n")
     builders = gathered(run, given)
     if given["gang"] and given["gangs"][given["gang"]].get("onceSatisfied"):
-        run.picture.gangs.gangs[qualified(given["gang"])].has_begun = True
+        run.cluster.gangs.gangs[qualified(given["gang"])].has_begun = True
     run.pods(builders)
     solution = run.round()  # asserts that the verifier agrees
     assert len(solution.placements) == (len(builders) if released else 0)
@@ -71,7 +71,7 @@ def test_the_verifier_asks_the_rule(solving: type[Any], case: dict[str, Any]) ->
     run.pods(pod(f"plain-{index}").requests(cpu=100) for index in range(len(gathered(solving(), given))))
     builders = gathered(run, given)
     if given["gang"] and given["gangs"][given["gang"]].get("onceSatisfied"):
-        run.picture.gangs.gangs[qualified(given["gang"])].has_begun = True
+        run.cluster.gangs.gangs[qualified(given["gang"])].has_begun = True
     plain, trial = run.solve()
     trial.undo()
     seen = run.pods(builders)

@@ -59,52 +59,52 @@ def test_a_group_that_leaves_one_tree_is_found_in_the_other() -> None:
 
 def test_the_runtime_binds_the_group_and_the_max_its_ancestors() -> None:
     made = quotas(COMPANY, BLUE, RED)
-    assert made.refusal(("", "blue"), {CPU: 8}, firm=False) is None
-    reason = made.refusal(("", "blue"), {CPU: 9}, firm=False)
+    assert made.refusal(("", "blue"), {CPU: 8}, non_preemptible=False) is None
+    reason = made.refusal(("", "blue"), {CPU: 9}, non_preemptible=False)
     assert reason is not None
     assert reason.message == "quota blue: use of cpu 0 + 9m exceeds its runtime 8m"
     assert reason.repair == "raise min and max of quota blue to 9m cpu"
-    made.charge("/red", {CPU: 6}, 1, firm=False)
-    reason = made.refusal(("", "blue"), {CPU: 5}, firm=False)
+    made.charge("/red", {CPU: 6}, 1, non_preemptible=False)
+    reason = made.refusal(("", "blue"), {CPU: 5}, non_preemptible=False)
     assert reason is not None
     assert "quota company: use of cpu 6m + 5m exceeds its max 10m" in reason.message
 
 
 def test_non_preemptible_pods_stay_within_the_min() -> None:
     made = quotas(COMPANY, BLUE)
-    made.charge("/blue", {CPU: 5}, 1, firm=False)
-    assert made.refusal(("", "blue"), {CPU: 3}, firm=True) is None
-    made.charge("/blue", {CPU: 1}, 1, firm=True)
-    assert made.refusal(("", "blue"), {CPU: 3}, firm=True) is not None
-    assert made.refusal(("", "blue"), {CPU: 2}, firm=True) is None
+    made.charge("/blue", {CPU: 5}, 1, non_preemptible=False)
+    assert made.refusal(("", "blue"), {CPU: 3}, non_preemptible=True) is None
+    made.charge("/blue", {CPU: 1}, 1, non_preemptible=True)
+    assert made.refusal(("", "blue"), {CPU: 3}, non_preemptible=True) is not None
+    assert made.refusal(("", "blue"), {CPU: 2}, non_preemptible=True) is None
 
 
 def test_what_a_group_does_not_limit_is_free_and_what_it_does_not_grant_is_nothing() -> None:
     made = quotas(group("g", runtime={}, max={CPU: 5}))
-    assert made.refusal(("", "g"), {names.MEMORY: 1 << 60}, firm=False) is None
-    assert made.refusal(("", "g"), {CPU: 1}, firm=False) is not None
-    assert made.refusal(("", "g"), {CPU: 0}, firm=False) is None
+    assert made.refusal(("", "g"), {names.MEMORY: 1 << 60}, non_preemptible=False) is None
+    assert made.refusal(("", "g"), {CPU: 1}, non_preemptible=False) is not None
+    assert made.refusal(("", "g"), {CPU: 0}, non_preemptible=False) is None
 
 
 def test_a_group_is_not_charged_before_all_above_it_are_known() -> None:
     made = quotas(group("leaf", ancestors=["blue", "company"]), BLUE)
-    reason = made.refusal(("", "leaf"), {CPU: 1}, firm=False)
+    reason = made.refusal(("", "leaf"), {CPU: 1}, non_preemptible=False)
     assert reason is not None
     assert (reason.code, reason.message) == (
         "quota",
         "quota leaf: the limits of quota company above it are not known yet",
     )
     made.see("", "company", COMPANY)
-    assert made.refusal(("", "leaf"), {CPU: 1}, firm=False) is None
+    assert made.refusal(("", "leaf"), {CPU: 1}, non_preemptible=False) is None
     made.see("", "blue", None)
-    assert made.refusal(("", "leaf"), {CPU: 1}, firm=False) is not None
+    assert made.refusal(("", "leaf"), {CPU: 1}, non_preemptible=False) is not None
 
 
 def test_a_group_above_its_runtime_gets_nothing_more() -> None:
     made = quotas(COMPANY, BLUE)
-    made.charge("/blue", {CPU: 20}, 1, firm=False)
-    assert made.refusal(("", "blue"), {CPU: 1}, firm=False) is not None
-    assert made.refusal(("", "blue"), {names.MEMORY: 1}, firm=False) is None
+    made.charge("/blue", {CPU: 20}, 1, non_preemptible=False)
+    assert made.refusal(("", "blue"), {CPU: 1}, non_preemptible=False) is not None
+    assert made.refusal(("", "blue"), {names.MEMORY: 1}, non_preemptible=False) is None
 
 
 def test_accounts_are_those_that_can_limit_with_their_revisions() -> None:
@@ -118,7 +118,7 @@ def test_accounts_are_those_that_can_limit_with_their_revisions() -> None:
 
 def test_a_group_that_moves_takes_its_use_along() -> None:
     made = quotas(COMPANY, BLUE, group("other"))
-    made.charge("/blue", {CPU: 4}, 1, firm=False)
+    made.charge("/blue", {CPU: 4}, 1, non_preemptible=False)
     made.see("", "blue", group("blue", ancestors=["other"]))
     assert made.used(("", "company")).get(CPU, 0) == 0
     assert made.used(("", "other"))[CPU] == 4
@@ -126,7 +126,7 @@ def test_a_group_that_moves_takes_its_use_along() -> None:
 
 def test_a_charge_before_its_group_is_known_counts_once_it_is() -> None:
     made = quotas()
-    made.charge("/blue", {CPU: 4}, 1, firm=False)
+    made.charge("/blue", {CPU: 4}, 1, non_preemptible=False)
     made.see("", "company", COMPANY)
     made.see("", "blue", BLUE)
     assert made.used(("", "company"))[CPU] == 4
@@ -139,11 +139,11 @@ def test_a_charge_before_its_group_is_known_counts_once_it_is() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["blue", "red", "company"]), st.integers(0, 5), st.booleans()), max_size=20))
 def test_use_is_the_sum_over_the_subtree_and_goes_back_to_nothing(charges: list[tuple[str, int, bool]]) -> None:
     made = quotas(COMPANY, BLUE, RED)
-    for name, amount, firm in charges:
-        made.charge(f"/{name}", {CPU: amount}, 1, firm=firm)
+    for name, amount, non_preemptible in charges:
+        made.charge(f"/{name}", {CPU: amount}, 1, non_preemptible=non_preemptible)
     for name in ("blue", "red"):
         assert made.used(("", name)).get(CPU, 0) == sum(amount for each, amount, _ in charges if each == name)
     assert made.used(("", "company")).get(CPU, 0) == sum(amount for _, amount, _ in charges)
-    for name, amount, firm in charges:
-        made.charge(f"/{name}", {CPU: amount}, -1, firm=firm)
+    for name, amount, non_preemptible in charges:
+        made.charge(f"/{name}", {CPU: amount}, -1, non_preemptible=non_preemptible)
     assert all(made.used(("", name)).get(CPU, 0) == 0 for name in ("blue", "red", "company"))

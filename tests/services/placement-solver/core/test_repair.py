@@ -110,8 +110,8 @@ def with_fewer_gpus(request: Amounts, count: int) -> Amounts:
 
 
 def try_again(run: Any) -> Any:
-    for waiting in list(run.picture.queue.waiting.values()):
-        run.picture.queue.make_ready(waiting)
+    for waiting in list(run.cluster.queue.waiting.values()):
+        run.cluster.queue.make_ready(waiting)
     return run.round()  # asserts that the verifier agrees
 
 
@@ -222,12 +222,12 @@ class Quotas:
             self.limits[name] = {"min": least, "max": most, "runtime": granted}
             self.tell(name)
         self.held = {
-            (name, firm): {names.CPU: 500 * data.draw(few), names.MEMORY: GI // 2 * data.draw(few)}
+            (name, non_preemptible): {names.CPU: 500 * data.draw(few), names.MEMORY: GI // 2 * data.draw(few)}
             for name in ("team", "other")
-            for firm in (False, True)
+            for non_preemptible in (False, True)
         }
-        for name, firm in self.held:
-            self.show(name, firm=firm)
+        for name, non_preemptible in self.held:
+            self.show(name, non_preemptible=non_preemptible)
 
     def tell(self, name: str) -> None:
         family = {"is_parent": True} if name == "top" else {"parent": "top", "ancestors": ["top"]}
@@ -237,20 +237,25 @@ class Quotas:
             limits["runtime"][resource] = max(promised, limits["runtime"].get(resource, 0))
         self.run.quota(name, **family, **limits)
 
-    def show(self, name: str, *, firm: bool) -> None:
-        holder = pod(f"holder-{name}-{firm}").requests(self.held[name, firm])
-        self.run.pod(holder.quota(name, firm=firm).on("big"))
+    def show(self, name: str, *, non_preemptible: bool) -> None:
+        holder = pod(f"holder-{name}-{non_preemptible}").requests(self.held[name, non_preemptible])
+        self.run.pod(holder.quota(name, non_preemptible=non_preemptible).on("big"))
 
     def free(self, text: str) -> None:
-        for quantity, resource, only_firm, quota in FREED.findall(text):
+        for quantity, resource, only_non_preemptible, quota in FREED.findall(text):
             left = amounts_in(f"{quantity} {resource}")[resource]
-            places = [(each, firm) for firm in (True, False) for each in ("team", "other") if quota in (each, "top")]
-            for name, firm in places:
-                if firm or not only_firm:
-                    part = min(left, self.held[name, firm][resource])
-                    self.held[name, firm][resource] -= part
+            places = [
+                (each, non_preemptible)
+                for non_preemptible in (True, False)
+                for each in ("team", "other")
+                if quota in (each, "top")
+            ]
+            for name, non_preemptible in places:
+                if non_preemptible or not only_non_preemptible:
+                    part = min(left, self.held[name, non_preemptible][resource])
+                    self.held[name, non_preemptible][resource] -= part
                     left -= part
-                    self.show(name, firm=firm)
+                    self.show(name, non_preemptible=non_preemptible)
             assert left == 0, "asked to free more than is held"
 
     def raise_to(self, text: str) -> None:
@@ -270,8 +275,8 @@ def test_a_quota_allows_a_pod_after_its_repair(solving: type[Any], data: st.Data
     run.node("big", cpu=1_000_000, memory=1000 * GI)
     quotas = Quotas(run, data)
     asked = {names.CPU: 700 * data.draw(st.integers(0, 9)), names.MEMORY: data.draw(st.integers(0, 6)) * GI}
-    gang, firm = data.draw(st.integers(1, 3)), data.draw(st.booleans())
-    members = [pod(f"p{index}").requests(asked).quota("team", firm=firm) for index in range(gang)]
+    gang, non_preemptible = data.draw(st.integers(1, 3)), data.draw(st.booleans())
+    members = [pod(f"p{index}").requests(asked).quota("team", non_preemptible=non_preemptible) for index in range(gang)]
     run.pods(member.gang("g", gang) for member in members)
     solution = run.round()
     assume(solution.refusals)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from berth.contracts import names, subjects
 from berth.contracts.base import Problem
 from berth.contracts.kube import ReservationOwner, Taint
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.shards import foreign_nodes, owner
@@ -67,7 +67,7 @@ def test_a_trial_taken_back_leaves_no_trace(solving: Any, data: Any) -> None:
     run.devices("n0", gpu_slots(2))
     shares = data.draw(st.lists(st.integers(1, 100), max_size=5))
     run.pods(pod(f"p{index}").share(share).requests(cpu=500) for index, share in enumerate(shares))
-    nodes = run.picture.nodes
+    nodes = run.cluster.nodes
     before = (nodes.free[:, :1].tolist(), nodes.slots[0])
     solution, trial = run.solve()
     assert len(trial.claims) == len(solution.placements)
@@ -179,7 +179,7 @@ def test_equal_pods_are_one_class_and_bad_ones_another(run: Any) -> None:
     run.pods(pod(f"p{index}").requests(cpu=100).label("app", str(index)) for index in range(5))
     run.pod(pod("q").requests(cpu=200))
     run.round()
-    assert sum(1 for _ in run.picture.classes) == 2
+    assert sum(1 for _ in run.cluster.classes) == 2
 
 
 # --- reservations -------------------------------------------------------------------------------------------------
@@ -197,10 +197,10 @@ def reserve(run: Any, name: str = "r", cpu: int = 4000, **fields: Any) -> None:
         allocatable=amounts,
     )
     fields = {"owners": [ReservationOwner()], "allocate_once": False, "usable": True, **fields}
-    room = ReservedRoom(
+    capacity = ReservedCapacity(
         name=name, uid=f"uid-{name}", revision=1, phase="Available", node="n0", amounts=amounts, **fields
     )
-    run.reservation(available, room)
+    run.reservation(available, capacity)
 
 
 def test_owners_draw_on_their_reservation_and_others_keep_off(run: Any) -> None:
@@ -211,7 +211,7 @@ def test_owners_draw_on_their_reservation_and_others_keep_off(run: Any) -> None:
     solution = run.round()
     assert run.nodes_of(solution) == {"p": "n0"}
     assert solution.placements[0].reservation == "r"
-    assert run.picture.nodes.free[0, 0] == 1000
+    assert run.cluster.nodes.free[0, 0] == 1000
     assert told(solution, "ignored") == ["Insufficient cpu"]
 
 
@@ -235,9 +235,9 @@ def test_the_rest_comes_from_the_node(run: Any) -> None:
     reserve(run)
     run.pod(pod("p").requests(cpu=5000))
     assert run.round().placements[0].reservation == "r"
-    assert run.picture.nodes.free[0, 0] == 1000
+    assert run.cluster.nodes.free[0, 0] == 1000
     run.delete_pod("p")
-    assert run.picture.nodes.free[0, 0] == 2000
+    assert run.cluster.nodes.free[0, 0] == 2000
 
 
 def test_an_affinity_that_nothing_matches_places_nowhere(run: Any) -> None:
@@ -263,7 +263,7 @@ def test_a_decision_carries_all_that_the_bind_needs(run: Any) -> None:
     run.quota("top", is_parent=True, max={names.CPU: 9000})
     quota = run.quota("team", ancestors=["top"], max={names.CPU: 9000})
     reserve(run)
-    run.pod(pod("p").requests(cpu=1000).share(50).quota("team", firm=False).port(80).gang("g", 1))
+    run.pod(pod("p").requests(cpu=1000).share(50).quota("team", non_preemptible=False).port(80).gang("g", 1))
     solution, trial = run.solve()
     (decision,), revisions = run.decide(solution)
     trial.undo()
@@ -276,7 +276,7 @@ def test_a_decision_carries_all_that_the_bind_needs(run: Any) -> None:
     assert revisions[subjects.quota_account("", "team")] == quota.revision
     assert decision.allocation.devices == [gpu_grant(0, 50)]
     assert (decision.quota, decision.reservation, decision.host_ports) == ("/team", "r", ["0.0.0.0/TCP/80"])
-    assert decision.pod_version == run.picture.book.pods["default", "p"].version
+    assert decision.pod_version == run.cluster.book.pods["default", "p"].version
     assert decision.gang is not None
     assert (decision.gang.name, decision.gang.size) == ("default/g", 1)
     notes = decision.annotations
@@ -295,8 +295,8 @@ def test_a_decision_says_how_new_the_view_was_in_its_own_kind_and_in_the_other(r
     template = PodTemplate(requests={names.CPU: 1000}, scheduler=names.SCHEDULER_NAME)
     run.reservation(Reservation(name="r", uid="uid-r", version=0, template=template))
     solution, trial = run.solve()
-    picture = run.picture
-    decisions, _ = decisions_of(solution.placements, "plan", Basis(70, 50, 0), picture.nodes, picture.quotas, {})
+    cluster = run.cluster
+    decisions, _ = decisions_of(solution.placements, "plan", Basis(70, 50, 0), cluster.nodes, cluster.quotas, {})
     trial.undo()
     assert {each.kind: (each.basis, each.other_basis) for each in decisions} == {
         "pod": (70, 50),
@@ -310,7 +310,7 @@ def test_a_bound_pod_takes_what_its_decision_took(run: Any) -> None:
     builder = pod("p").requests(cpu=1000, memory=GI).share(30)
     run.pod(builder)
     run.round()
-    nodes = run.picture.nodes
+    nodes = run.cluster.nodes
     before = (nodes.free[:, 0].tolist(), nodes.slots[0])
     run.bind(builder)
     assert (nodes.free[:, 0].tolist(), nodes.slots[0]) == before
@@ -322,10 +322,10 @@ def test_place_on_takes_the_given_node_or_none(run: Any) -> None:
     run.node("n0", cpu=500)
     run.node("n1")
     run.pod(pod("p").requests(cpu=1000))
-    (unit,), _ = run.picture.batch(1)
-    trial = Trial(run.picture.room)
-    assert run.picture.solver.place_on(unit.candidates[0], 0, trial, "plan") is None
-    placement = run.picture.solver.place_on(unit.candidates[0], 1, trial, "plan")
+    (unit,), _ = run.cluster.batch(1)
+    trial = Trial(run.cluster.capacity)
+    assert run.cluster.solver.place_on(unit.candidates[0], 0, trial, "plan") is None
+    placement = run.cluster.solver.place_on(unit.candidates[0], 1, trial, "plan")
     assert placement is not None
     assert placement.claim.node == "n1"
 

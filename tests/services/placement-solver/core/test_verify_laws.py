@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from berth.contracts import names, subjects
 from berth.contracts.kube import ReservationOwner, Taint
 from berth.contracts.ledger import DeviceGrant
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.testing.builders import GI, PodBuilder, allocated, gpu_grant, gpu_slots, pod
 from berth.transaction.claims import Claim
@@ -105,7 +105,7 @@ def _add_reservation(draw: st.DrawFn, run: Any, index: int, node: str) -> None:
         node=node,
         allocatable=amounts,
     )
-    room = ReservedRoom(
+    capacity = ReservedCapacity(
         name=name,
         uid=f"uid-{name}",
         revision=1,
@@ -117,7 +117,7 @@ def _add_reservation(draw: st.DrawFn, run: Any, index: int, node: str) -> None:
         allocate_policy=draw(st.sampled_from(["", "Restricted"])),
         owners=[ReservationOwner()] if draw(st.booleans()) else [],
     )
-    run.reservation(available, room)
+    run.reservation(available, capacity)
 
 
 @st.composite
@@ -162,8 +162,8 @@ def test_accepts_whatever_the_solver_plans(solving: type[Any], data: st.DataObje
     run = data.draw(clusters(solving))
     for limit in (3, 200, 200):
         run.round(limit)  # asserts that the verifier finds nothing
-        run.picture.queue.wake(run.picture.now)
-        run.picture.now += 100.0
+        run.cluster.queue.wake(run.cluster.now)
+        run.cluster.now += 100.0
 
 
 MUTATIONS = ("node", "uid", "amounts", "double", "plan", "attempt", "reservation", "port")
@@ -259,7 +259,7 @@ def test_rejects_a_plan_that_exceeds_a_quota(solving: type[Any], bound: str) -> 
     run.node("n0")
     run.quota("top", is_parent=True, max={names.CPU: 10_000})
     run.quota("team", ancestors=["top"], max={names.CPU: 9_000}, min={names.CPU: 9_000})
-    run.pods(pod(f"p{index}").requests(cpu=3000).quota("team", firm=bound == "min") for index in range(3))
+    run.pods(pod(f"p{index}").requests(cpu=3000).quota("team", non_preemptible=bound == "min") for index in range(3))
     claims = solved(run)
     assert len(claims) == 3
     assert run.verifier.check(claims) == []
@@ -280,5 +280,5 @@ def test_rejects_a_charge_below_a_group_that_is_not_known(solving: type[Any]) ->
     run.pods([pod("p").requests(cpu=3000).quota("team")])
     claims = solved(run)
     assert run.verifier.check(claims) == []
-    run.picture.read_quota(subjects.quota_key("", "top"), b"", True)
+    run.cluster.read_quota(subjects.quota_key("", "top"), b"", True)
     assert ["quota top above it" in text for text in run.verifier.check(claims)] == [True]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from berth.contracts.kube import ObjectReference, ReservationCondition
 from berth.contracts.state import Reservation
 from berth.reservation_manager.core.life import FINAL, Life, Phase, User, end_of, live, unix
-from berth.reservation_manager.core.room import room_of
+from berth.reservation_manager.core.reserved_capacity import room_of
 from berth.reservation_manager.core.status import conditions_of, status_of
 from berth.resources.amounts import parse_amounts
 
@@ -169,8 +169,8 @@ def test_what_nobody_draws_on_any_more_is_shown_as_nothing():
 def test_its_status_once_written_needs_no_second_write(reservation, users, gone, now):
     """Whatever the object says: after its status was written as asked for, nothing more is asked for."""
     life = live(reservation, users, node_is_gone=gone, now=now)
-    room = room_of(reservation, life)
-    assert not room.usable or (life.phase is Phase.AVAILABLE and reservation.node)
+    reserved = room_of(reservation, life)
+    assert not reserved.usable or (life.phase is Phase.AVAILABLE and reservation.node)
     if not life.changed:
         return
     status = status_of(reservation, life, text_of(now) if now < 1e10 else "2100-01-01T00:00:00Z")

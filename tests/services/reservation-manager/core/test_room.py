@@ -6,7 +6,7 @@ from berth.contracts import names
 from berth.contracts.kube import LabelSelector, Requirement, ReservationOwner
 from berth.contracts.state import Reservation
 from berth.reservation_manager.core.life import User, live
-from berth.reservation_manager.core.room import problems_of, room_of
+from berth.reservation_manager.core.reserved_capacity import problems_of, room_of
 
 
 def make(**fields):
@@ -23,28 +23,28 @@ def make(**fields):
     return Reservation(**(known | fields))
 
 
-def room(reservation, users=()):
+def reserved(reservation, users=()):
     return room_of(reservation, live(reservation, users, node_is_gone=False, now=1000))
 
 
 def test_room_that_may_be_used():
-    found = room(make(labels={names.LABEL_RESERVATION_ORDER: "7"}, allocate_policy="Aligned"))
+    found = reserved(make(labels={names.LABEL_RESERVATION_ORDER: "7"}, allocate_policy="Aligned"))
     assert (found.usable, found.amounts, found.order, found.revision) == (True, {"cpu": 4000}, 7, 9)
 
 
 def test_used_up_deleted_or_ended_room_may_not_be_used():
     user = User("p", "ns", "p", {"cpu": 1})
-    assert not room(make(), [user]).usable
-    assert room(make(allocate_once=False), [user]).usable
-    assert not room(make(deleting=True)).usable
-    ended = room(make(phase="Failed"))
+    assert not reserved(make(), [user]).usable
+    assert reserved(make(allocate_once=False), [user]).usable
+    assert not reserved(make(deleting=True)).usable
+    ended = reserved(make(phase="Failed"))
     assert (ended.usable, ended.amounts) == (False, {})
-    assert not room(make(node="", phase="")).usable
+    assert not reserved(make(node="", phase="")).usable
 
 
 def test_a_broken_selector_makes_the_whole_unusable():
     bad = ReservationOwner(label_selector=LabelSelector(match_expressions=[Requirement(key="a", operator="Near")]))
-    found = room(make(owners=[ReservationOwner(label_selector=LabelSelector()), bad]))
+    found = reserved(make(owners=[ReservationOwner(label_selector=LabelSelector()), bad]))
     assert not found.usable
     assert found.owners == []
     assert [problem.field for problem in found.problems if problem.field.startswith("spec.owners[1]")]
@@ -59,6 +59,6 @@ def test_problems_name_their_field():
 
 def test_restricted_names_and_orders_as_people_write_them():
     notes = {names.ANNOTATION_RESERVATION_RESTRICTED: '{"resources":["memory","cpu"]}'}
-    assert room(make(annotations=notes)).restricted == ["cpu", "memory"]
+    assert reserved(make(annotations=notes)).restricted == ["cpu", "memory"]
     for text in ("", "x", "-3", "9" * 60):
-        assert room(make(labels={names.LABEL_RESERVATION_ORDER: text})).order == 0
+        assert reserved(make(labels={names.LABEL_RESERVATION_ORDER: text})).order == 0

@@ -164,7 +164,7 @@ class Bus:
 
         `concurrency` handlers run at once (1 keeps the order). A handler that fails is tried again after
         `backoff_s[deliveries - 1]` seconds (the last one again and again), `max_deliver` times in all; then, or at
-        once when it raises Broken, the message goes to BERTH_DEAD.
+        once when it raises InvalidMessage, the message goes to BERTH_DEAD.
 
         `patience_s`: types (`ce-type`) of messages that their senders do not send again, and for how many seconds
         after it was stored such a message outlives more deliveries (`berth.bus.patience`).
@@ -186,7 +186,7 @@ class Bus:
     async def serve(self, service: str, version: str, endpoints: Mapping[str, Endpoint]) -> None:
         """Answer `berth.v1.svc.<service>.<verb>` (one instance answers) and the same with `.all` (each one does).
 
-        A NATS micro service: `nats micro ls` shows it. `Broken` and ValueError of a handler become an error 400 with
+        A NATS micro service: `nats micro ls` shows it. `InvalidMessage` and ValueError of a handler become an error 400 with
         their text, anything else an error 500 without.
         """
         self._services.append(await questions.serve(self._link, service, version, endpoints))

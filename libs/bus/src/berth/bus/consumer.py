@@ -1,10 +1,10 @@
 """A durable reader of a work queue: every message is handled until it is acknowledged, or ends as a dead letter.
 
 Messages are pulled; each one held here, waiting or being handled, is reported as in progress, so that a slow handler is
-not given the same message twice. A failed message comes again after a pause that grows. `Broken`, or too many
+not given the same message twice. A failed message comes again after a pause that grows. `InvalidMessage`, or too many
 deliveries (a crash counts, and a change of hands), moves it to BERTH_DEAD with the reason: its sender asks again.
 Messages of the types in `patience_s` have nobody who does. As long as they are no older than that, neither deliveries
-nor `NotNow` end them (`berth.bus.patience`), only `Broken` and too many failures of another kind. Handlers must be
+nor `RetryLater` end them (`berth.bus.patience`), only `InvalidMessage` and too many failures of another kind. Handlers must be
 idempotent: an acknowledgement that gets lost brings the message again.
 """
 
@@ -21,7 +21,7 @@ import msgspec
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
 from berth.bus.client import Delivery
-from berth.bus.errors import ApiError, Broken, BusError, NotNow, describe
+from berth.bus.errors import ApiError, BusError, InvalidMessage, RetryLater, describe
 from berth.bus.jetstream import NANO
 from berth.bus.link import Link
 from berth.bus.patience import PAUSE_S, Patience
@@ -232,17 +232,17 @@ class Consumer:
         message = held.message
         try:
             await self._handler(message)
-        except Broken as error:
+        except InvalidMessage as error:
             return await self._bury(held, str(error))
         except Exception as error:
-            if isinstance(error, NotNow):
+            if isinstance(error, RetryLater):
                 log.warning(
                     "%s: not now: %s (delivery %d): %s", self._durable, message.subject, message.deliveries, error
                 )
             else:
                 log.exception("%s: cannot handle %s (delivery %d)", self._durable, message.subject, message.deliveries)
             if is_patient:
-                is_last = self._patience.failed(message, own_fault=not isinstance(error, NotNow))
+                is_last = self._patience.failed(message, own_fault=not isinstance(error, RetryLater))
             else:
                 is_last = message.deliveries >= self._max_deliver
             if is_last:

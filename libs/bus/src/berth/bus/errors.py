@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from berth.contracts.errors import BerthError, Broken
+from berth.contracts.errors import BerthError, InvalidMessage
 
 __all__ = [
     "ApiError",
-    "Broken",
     "BusError",
     "Denied",
     "Disconnected",
+    "InvalidMessage",
     "NoAnswer",
-    "NotNow",
     "RemoteError",
+    "RetryLater",
     "ServerTooOld",
     "TimedOut",
     "TopologyError",
@@ -70,7 +70,7 @@ class TopologyError(BusError):
     """A stream exists in a form that cannot be changed to what is needed."""
 
 
-class NotNow(BerthError):  # noqa: N818
+class RetryLater(BerthError):  # noqa: N818
     """Raised by a handler of a work queue: through no fault of the message, it cannot be carried out now."""
 
 

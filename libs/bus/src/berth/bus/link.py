@@ -16,8 +16,8 @@ from nats.errors import Error as NatsError
 
 from berth.bus import metrics
 from berth.bus.client import BusClient, ClientFactory, Delivery, Taker, direct_client
-from berth.bus.complaints import Complaints
-from berth.bus.dialing import Dialer, barrier, shut
+from berth.bus.connecting import Connector, barrier, shut
+from berth.bus.connection_errors import ConnectionErrors
 from berth.bus.errors import BusError, Disconnected, describe
 from berth.bus.port import Clock
 from berth.bus.replies import Replies
@@ -57,15 +57,15 @@ class Link:
         self._on_connect: list[Callable[[BusClient], Awaitable[None]]] = []
         self._on_disconnect: dict[Callable[[], None], None] = {}
         self.replies = Replies(self.new_inbox())
-        self._complaints = Complaints(self.replies)
-        self._dialer = Dialer(
+        self._connection_errors = ConnectionErrors(self.replies)
+        self._connector = Connector(
             settings,
             service=service,
             inbox_prefix=self.inbox_prefix,
             clock=clock,
             random=random,
             client=client,
-            on_error=self._complaints.hear,
+            on_error=self._connection_errors.hear,
             on_lost=self._disconnected,
         )
 
@@ -98,7 +98,7 @@ class Link:
 
     async def _run(self) -> None:
         while not self._closed:
-            client = await self._dialer.dial()
+            client = await self._connector.dial()
             try:
                 await self._serve(client)
             finally:
@@ -245,7 +245,7 @@ class Link:
 
     def on_denied(self, hook: Callable[[str], None]) -> Callable[[], None]:
         """Call with the lower-case subject of every denied publish; returns what ends that."""
-        return self._complaints.on_denied(hook)
+        return self._connection_errors.on_denied(hook)
 
     async def _disconnected(self) -> None:
         self._lost.set()

@@ -93,7 +93,7 @@ class OwnedBucket(OwnedBook):
         while not self._complete.is_set():
             await self._change()
 
-    async def room(self) -> None:
+    async def wait_while_full(self) -> None:
         """Return once fewer than `WAITING_MAX` keys wait to be written."""
         while self._open >= WAITING_MAX:
             await self._change()
@@ -146,7 +146,7 @@ class OwnedBucket(OwnedBook):
             for needed in (self._wake, self._complete, self._follower.attached):
                 if not needed.is_set():
                     await needed.wait()
-            await self._window.room()
+            await self._window.wait_while_full()
             if self._doubts:
                 # A newer write must not overtake an older one whose outcome is unknown.
                 await self._change()

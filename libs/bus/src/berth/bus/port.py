@@ -100,7 +100,7 @@ class OwnedPort(Protocol):
         """Last sequence known of a key; 0: none."""
         ...
 
-    async def room(self) -> None:
+    async def wait_while_full(self) -> None:
         """Back-pressure: return once fewer writes than the window holds are waiting."""
         ...
 
@@ -214,9 +214,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Handler = Callable[[Message], Awaitable[None]]
-"""Handles one message. Returning acknowledges it, `Broken` ends it as a dead letter, another exception tries again.
+"""Handles one message. Returning acknowledges it, `InvalidMessage` ends it as a dead letter, another exception tries again.
 
-`NotNow` says that the message is not at fault, which counts where a queue is patient (`BusPort.consume`).
+`RetryLater` says that the message is not at fault, which counts where a queue is patient (`BusPort.consume`).
 """
 Endpoint = Callable[[bytes], Awaitable[bytes]]
 """Answers one question."""

@@ -143,8 +143,8 @@ class Publisher:
         while True:
             await self._wake.wait()
             await self._link.connected.wait()
-            await self._window.room()
-            await self._flight.room()
+            await self._window.wait_while_full()
+            await self._flight.wait_while_full()
             if not self._queue:
                 self._wake.clear()
                 continue

@@ -19,8 +19,8 @@ from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER, Request
 from berth.bus import headers as h
 from berth.bus import metrics
 from berth.bus.client import BusClient, Delivery
-from berth.bus.dialing import barrier
-from berth.bus.errors import Broken, Disconnected, NoAnswer, RemoteError
+from berth.bus.connecting import barrier
+from berth.bus.errors import Disconnected, InvalidMessage, NoAnswer, RemoteError
 from berth.bus.link import Link
 from berth.bus.port import Endpoint
 from berth.bus.tasks import end_tasks
@@ -88,7 +88,7 @@ class Service:
                 answer = await self._endpoints[verb](request.data)
             with contextlib.suppress(NatsError, OSError, ValueError):
                 await request.respond(answer)
-        except (Broken, ValueError) as error:
+        except (InvalidMessage, ValueError) as error:
             outcome = "bad question"
             await _refuse(request, "400", str(error))
         except Exception:

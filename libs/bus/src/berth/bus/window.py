@@ -68,7 +68,7 @@ class AckWindow(Generic[Item]):
         if self._subscription is not None:
             await self._subscription.unsubscribe()
 
-    async def room(self) -> None:
+    async def wait_while_full(self) -> None:
         """Return once another message may be sent."""
         while len(self._flights) >= self._size:
             self._space.clear()

@@ -10,8 +10,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from berth.cli.bus_options import BusOptions
 from berth.cli.running import run
-from berth.cli.way import Way
 
 EXIT_CODES = """Exit codes: 0 all is well; 1 the answer is bad (a law broken, a pod not placed, a service missing);
 2 wrong usage, or nothing to connect to; 3 no room on the disk, or a bus that cannot carry Berth; 130 ended by Ctrl-C,
@@ -29,7 +29,7 @@ app = App(
 
 @Parameter(name="*", group="Bus", show_default=False)
 @dataclass(frozen=True, kw_only=True)
-class BusOptions:
+class BusFlags:
     """How to reach the bus; what is not given is taken from the variables that the services know."""
 
     nats: Annotated[str, Parameter(help="URL of a bus that runs; else BERTH_NATS_URL.")] = ""
@@ -38,12 +38,12 @@ class BusOptions:
     nats_creds_file: Annotated[str, Parameter(help="Credentials file; else BERTH_NATS_CREDS_FILE.")] = ""
     nats_ca_file: Annotated[str, Parameter(help="Certificates to trust (TLS); else BERTH_NATS_CA_FILE.")] = ""
 
-    def given(self) -> Way:
+    def given(self) -> BusOptions:
         """Only what was given, by option."""
         return {f"--{name.replace('_', '-')}": value for name, value in asdict(self).items() if value}
 
 
-BUS = BusOptions()
+BUS = BusFlags()
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")]
 Keep = Annotated[bool, Parameter(negative="")]
 Seed = Annotated[int, Parameter(validator=Number(gte=0))]
@@ -57,7 +57,7 @@ def up(
     kubeconfig: Path | None = None,
     context: str | None = None,
     kube_url: str | None = None,
-    bus: BusOptions = BUS,
+    bus: BusFlags = BUS,
     install_crds: Annotated[bool, Parameter(negative="")] = False,
     node: str | None = None,
     solvers: Annotated[int, Parameter(validator=Number(gte=1, lte=16))] = 1,
@@ -92,11 +92,11 @@ def up(
         Leave the folder with logs and the bus's store behind.
     """
     from berth.cli.cluster.target import target_of
-    from berth.cli.commands.up import Wish
+    from berth.cli.commands.up import UpOptions
     from berth.cli.commands.up import up as command
 
     async def work() -> int:
-        wish = Wish(
+        options = UpOptions(
             target=target_of(kube_url, kubeconfig, context),
             nodes=nodes,
             seed=seed,
@@ -106,13 +106,13 @@ def up(
             node=node,
             keep=keep,
         )
-        return await command(wish)
+        return await command(options)
 
     return run(work())
 
 
 @app.command
-def status(*, json: AsJson = False, bus: BusOptions = BUS) -> int:
+def status(*, json: AsJson = False, bus: BusFlags = BUS) -> int:
     """Every instance of every service: active or standby, ready or not, and figures.
 
     Exit code 1 when a service is missing, has no active instance, or is not ready.
@@ -129,7 +129,7 @@ def why(
     *,
     namespace: Annotated[str | None, Parameter(name=["--namespace", "-n"])] = None,
     json: AsJson = False,
-    bus: BusOptions = BUS,
+    bus: BusFlags = BUS,
 ) -> int:
     """Why is a pod where it is, or nowhere? With node, devices, quota, and what would help.
 
@@ -148,7 +148,7 @@ def why(
 
 
 @app.command
-def watch(pattern: str = "", /, *, json: AsJson = False, bus: BusOptions = BUS) -> int:
+def watch(pattern: str = "", /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
     """Events as they happen, one a line.
 
     Parameters
@@ -203,12 +203,12 @@ def replay(
     """
     from berth.cli.commands.replay import replay as command
     from berth.cli.errors import CliError
-    from berth.cli.replay.settings import Wish, trace_folder
+    from berth.cli.replay.settings import ReplayOptions, trace_folder
 
     async def work() -> int:
         if fill and timed:
             raise CliError("--fill and --timed exclude each other")
-        wish = Wish(
+        options = ReplayOptions(
             folder=trace_folder(folder),
             trace=trace,
             timed=timed or 0.0,
@@ -218,7 +218,7 @@ def replay(
             json_file=json,
             keep=keep,
         )
-        return await command(wish)
+        return await command(options)
 
     return run(work())
 

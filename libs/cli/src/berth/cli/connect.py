@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from berth.bus import Bus, BusError, BusSettings
+from berth.cli.bus_options import BusOptions, variable
 from berth.cli.errors import CliError
 from berth.cli.runfile import running
-from berth.cli.way import Way, variable
 from berth.runtime.run import bus_settings
 from berth.runtime.settings import ServiceSettings, SettingsError, load_settings
 from berth.telemetry.redaction import redacted_text
@@ -26,10 +26,10 @@ NAME = "berth-cli"
 FILES = ("--nats-password-file", "--nats-creds-file", "--nats-ca-file")
 
 
-def environment_for(way: Way) -> dict[str, str]:
+def environment_for(options: BusOptions) -> dict[str, str]:
     """The variables with which a service reaches the same bus. Raises CliError when nobody says where it is."""
     given = {name: value for name, value in os.environ.items() if name.startswith("BERTH_NATS_") and value.strip()}
-    given |= {variable(option): value for option, value in way.items()}
+    given |= {variable(option): value for option, value in options.items()}
     if "BERTH_NATS_URL" not in given:
         run = running()
         if run is None:
@@ -41,29 +41,29 @@ def environment_for(way: Way) -> dict[str, str]:
     return given
 
 
-def settings_for(way: Way) -> BusSettings:
+def settings_for(options: BusOptions) -> BusSettings:
     """How to reach the bus. Raises CliError naming the option or variable that cannot be used."""
-    environment = environment_for(way)
+    environment = environment_for(options)
     for option in FILES:
         path = environment.get(variable(option), "")
         if path and not os.access(path, os.R_OK):
-            raise CliError(f"{option if option in way else variable(option)}: {path} cannot be read")
+            raise CliError(f"{option if option in options else variable(option)}: {path} cannot be read")
     try:
         return bus_settings(load_settings(ServiceSettings, environment), name=NAME)
     except SettingsError as error:
         told = str(error)
-        for option in way:
+        for option in options:
             told = told.replace(f"{variable(option)}: ", f"{option}: ")
         raise CliError(told) from error
 
 
 @asynccontextmanager
-async def connected(way: Way) -> AsyncIterator[Bus]:
+async def connected(options: BusOptions) -> AsyncIterator[Bus]:
     """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds.
 
     After one second without it this is told on standard error, or it ends there because no server can be reached.
     """
-    async with _connected(settings_for(way), is_told=True) as bus:
+    async with _connected(settings_for(options), is_told=True) as bus:
         yield bus
 
 

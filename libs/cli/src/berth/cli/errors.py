@@ -9,7 +9,7 @@ EXIT_BAD: Final = 1
 """It ran, and the answer is bad: a law broken, a pod not placed, a service missing."""
 EXIT_USAGE: Final = 2
 """It could not run: wrong arguments, nothing to connect to, a program or a folder missing."""
-EXIT_NO_ROOM: Final = 3
+EXIT_DISK_FULL: Final = 3
 """It could not run: the disk has no room, or the bus cannot carry Berth."""
 EXIT_INTERRUPTED: Final = 130
 EXIT_TERMINATED: Final = 143

@@ -9,7 +9,7 @@ from typing import Any, cast
 from berth.contracts import event, names
 from berth.contracts.base import Reason
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import DeviceGrant
 
 PODS_SHOWN = 3
@@ -19,7 +19,7 @@ def event_line(data: bytes) -> str:
     """One event as one line; what cannot be read is said to be so, never raised."""
     try:
         message = decode(data, cast(Any, event.Event))
-    except Broken as error:
+    except InvalidMessage as error:
         return f"{'unreadable':<12}{error}"
     line: str = _LINES[type(message)](message)
     return line
@@ -104,7 +104,7 @@ def _node(message: event.NodeChanged) -> str:
     return f"{'node':<12}{message.node}  {message.message}"
 
 
-def _difference(message: event.AuditDifference) -> str:
+def _difference(message: event.AuditReported) -> str:
     if not message.lasts:
         return f"{'no longer':<12}{message.promise} {message.title}  {message.subject}"
     return f"{'difference':<12}{message.promise} {message.title}  {message.evidence or message.subject}"
@@ -120,5 +120,5 @@ _LINES: dict[type, Any] = {
     event.ReservationChanged: _reservation,
     event.ObjectRefused: _object,
     event.NodeChanged: _node,
-    event.AuditDifference: _difference,
+    event.AuditReported: _difference,
 }

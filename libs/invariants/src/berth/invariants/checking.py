@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from berth.invariants import amounts, decisions, devices, gangs, pictures, quotas, reservations
+from berth.invariants import amounts, decisions, devices, gangs, quotas, reservations, snapshots
 from berth.invariants.facts import Facts
 from berth.invariants.promises import PROMISES
 from berth.invariants.report import Finding, Report, result_of
@@ -32,11 +32,11 @@ _FINDERS: Final[dict[str, Callable[[Facts], Iterable[Finding]]]] = {
     "I1c": devices.reported_beyond,
     "I1d": devices.used_otherwise,
     "I2": quotas.above_max,
-    "I2b": quotas.firm_above_min,
+    "I2b": quotas.non_preemptible_above_min,
     "I3": gangs.half_begun,
     "I4": decisions.still_open,
     "I5": decisions.bound_otherwise,
-    "I8": pictures.believed_otherwise,
+    "I8": snapshots.believed_otherwise,
     "I10": reservations.wrong_users,
     "I10b": reservations.given_away,
 }

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.invariants.report import Finding
 from berth.transaction.ledger_view import LedgerView
 
@@ -37,7 +37,7 @@ def fold(entries: Iterable[LogEntry]) -> LedgerView:
     for entry in entries:
         try:
             view.apply(entry.key, entry.value, entry.deleted, entry.sequence)
-        except (Broken, ValueError):
+        except (InvalidMessage, ValueError):
             continue
     return view
 

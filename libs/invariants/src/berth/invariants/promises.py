@@ -22,7 +22,7 @@ _ALL: Final = (
     Promise("I1e", "device-fit-for-use", "No device is given out that is broken, or not there, and known to be."),
     Promise("I1f", "node-fit-for-use", "No pod is given a node that is gone, or keeps it off, and is known to."),
     Promise("I2", "quota-within-max", "No quota group holds more than its max, at any level."),
-    Promise("I2b", "firm-within-min", "Non-preemptible pods of a quota group hold no more than its min."),
+    Promise("I2b", "non-preemptible-within-min", "Non-preemptible pods of a quota group hold no more than its min."),
     Promise("I3", "gang-whole-or-absent", "A strict gang is on nodes with all members that it needs, or with none."),
     Promise("I4", "decision-ends-once", "Every decision comes to one end: bound, gone or withdrawn."),
     Promise("I5", "bound-as-decided", "Every pod of Berth is bound once, as it was decided, and under a plan."),

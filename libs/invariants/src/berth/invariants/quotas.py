@@ -40,7 +40,7 @@ def above_max(facts: Facts) -> Iterator[Finding]:
                 yield Finding(f"quota {name}, {resource}", text)
 
 
-def firm_above_min(facts: Facts) -> Iterator[Finding]:
+def non_preemptible_above_min(facts: Facts) -> Iterator[Finding]:
     """Groups whose own non-preemptible pods hold more than the min that the group names."""
     groups = _groups(facts)
     used: dict[str, Amounts] = {}

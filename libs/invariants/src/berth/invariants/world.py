@@ -10,8 +10,8 @@ import msgspec
 
 from berth.contracts import kube, names, state, subjects
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
-from berth.invariants.pictures import Picture, picture_of_claims
+from berth.contracts.errors import InvalidMessage
+from berth.invariants.snapshots import Snapshot, snapshot_of_claims
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Claim, of_pod, of_reservation
 from berth.transaction.ledger_view import LedgerView
@@ -51,7 +51,7 @@ class World:
     excused_gangs: frozenset[str] = frozenset()
     is_quiet: bool = True
     unreadable: list[str] = field(default_factory=list)
-    believed: Picture | None = None
+    believed: Snapshot | None = None
 
     @classmethod
     def of(
@@ -90,7 +90,7 @@ class World:
             excused_gangs=frozenset(excused_gangs),
             is_quiet=is_quiet,
             unreadable=unreadable,
-            believed=None if believed is None else picture_of_claims(_believed(believed, unreadable)),
+            believed=None if believed is None else snapshot_of_claims(_believed(believed, unreadable)),
         )
 
 
@@ -115,7 +115,7 @@ def _fold(entries: Mapping[str, tuple[int, bytes]], unreadable: list[str]) -> Le
     for key, (sequence, value) in ordered:
         try:
             view.apply(key, value, False, sequence)
-        except (Broken, ValueError) as error:
+        except (InvalidMessage, ValueError) as error:
             unreadable.append(f"ledger key {key}: {error}")
     return view
 
@@ -132,5 +132,5 @@ def _believed(entries: Mapping[str, tuple[int, bytes]], unreadable: list[str]) -
                 reservation = decode(value, state.Reservation)
                 if reservation.node and reservation.phase not in FINISHED_PHASES:
                     yield of_reservation(reservation)
-        except Broken as error:
+        except InvalidMessage as error:
             unreadable.append(f"STATE key {key}: {error}")

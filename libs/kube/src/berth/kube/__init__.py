@@ -12,7 +12,6 @@ from berth.kube.client import Kube
 from berth.kube.clock import Clock, SystemClock
 from berth.kube.credentials import KubeConfigError
 from berth.kube.decoding import HasMeta, Malformed
-from berth.kube.happenings import ChangeKind
 from berth.kube.lease import KubeLease, Outcome
 from berth.kube.lease_record import LeaseRecord
 from berth.kube.listing import Listing, list_all
@@ -40,6 +39,7 @@ from berth.kube.resources import (
     key_of,
 )
 from berth.kube.settings import KubeSettings
+from berth.kube.watch_events import ChangeKind
 from berth.kube.watching import Watching, WatchSettings
 
 __all__ = [

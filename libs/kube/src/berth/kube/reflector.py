@@ -16,18 +16,18 @@ from berth.kube.answer import Answer
 from berth.kube.api import KubeApi, Selection
 from berth.kube.clock import Clock
 from berth.kube.decoding import HasMeta, Malformed
-from berth.kube.happenings import (
+from berth.kube.outages import Outages
+from berth.kube.watch_events import (
     Began,
     Bookmark,
     Changed,
     ChangeKind,
     Deleted,
     Finished,
-    Happening,
     Refused,
     Seen,
+    WatchEvent,
 )
-from berth.kube.outages import Outages
 from berth.kube.watching import Watching, WatchSettings
 
 T = TypeVar("T", bound=HasMeta)
@@ -67,7 +67,7 @@ class Handler(Generic[T_contra]):
         404 to a list: the kind does not exist.
         """
 
-    async def room(self) -> None:
+    async def wait_while_full(self) -> None:
         """Return when the next call may come."""
 
 
@@ -98,14 +98,14 @@ class Reflector(Generic[T]):
 
     async def run(self) -> None:
         """Never returns. An exception of the handler is a mistake in the program and comes out here."""
-        async with aclosing(self._watching.forever()) as happenings:
-            async for happening in happenings:
-                self._tell(happening)
-                await self._handler.room()
+        async with aclosing(self._watching.forever()) as watch_events:
+            async for watch_event in watch_events:
+                self._tell(watch_event)
+                await self._handler.wait_while_full()
 
-    def _tell(self, happening: Happening[T]) -> None:
+    def _tell(self, watch_event: WatchEvent[T]) -> None:
         handler = self._handler
-        match happening:
+        match watch_event:
             case Changed(kind, item, version):
                 handler.changed(kind, item)
                 self._reached(version)
@@ -129,7 +129,7 @@ class Reflector(Generic[T]):
                 self.last_refusal = answer
                 handler.refused(answer, wait_s)
             case _:
-                assert_never(happening)
+                assert_never(watch_event)
 
     def _reached(self, version: int) -> None:
         self.version = version

@@ -32,9 +32,9 @@ from berth.kube.decoding import (
     read_envelope,
     read_identity,
 )
-from berth.kube.happenings import Began, Bookmark, Changed, Deleted, Ended, Finished, Happening, Refused, Seen
 from berth.kube.listing import NOT_A_LIST, PageSize, earliest, pages
 from berth.kube.outages import Outages, Reach
+from berth.kube.watch_events import Began, Bookmark, Changed, Deleted, Ended, Finished, Refused, Seen, WatchEvent
 
 T = TypeVar("T", bound=HasMeta)
 
@@ -91,21 +91,21 @@ class Watching(Generic[T]):
         self._label = selection.resource.label
         self._counts = {kind: metrics.WATCH_EVENTS.labels(self._label, kind) for kind in EVENT_KINDS}
 
-    async def forever(self) -> AsyncGenerator[Happening[T], None]:
+    async def forever(self) -> AsyncGenerator[WatchEvent[T], None]:
         """Everything that happens to the kind, without end."""
         while True:
-            async with aclosing(self.until_expired()) as happenings:
-                async for happening in happenings:
-                    yield happening
+            async with aclosing(self.until_expired()) as watch_events:
+                async for watch_event in watch_events:
+                    yield watch_event
 
-    async def until_expired(self) -> AsyncGenerator[Happening[T], None]:
+    async def until_expired(self) -> AsyncGenerator[WatchEvent[T], None]:
         """One list and what follows it; ends, after waiting, when a new list is needed."""
         version: int | None = None
         async with aclosing(self._list()) as listed:
-            async for happening in listed:
-                if isinstance(happening, Finished):
-                    version = happening.version
-                yield happening
+            async for watch_event in listed:
+                if isinstance(watch_event, Finished):
+                    version = watch_event.version
+                yield watch_event
         failures, mute_s = 0, 0.0
         while version is not None and failures < self._settings.failures_max:
             began = self._clock.monotonic()

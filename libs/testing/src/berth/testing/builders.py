@@ -56,9 +56,9 @@ class PodBuilder:
             self.annotation(names.GANG_PREFIX + key.replace("_", "-"), value)
         return self
 
-    def quota(self, name: str, *, firm: bool = False) -> Self:
-        """Charged to a quota group; `firm`: non-preemptible."""
-        if firm:
+    def quota(self, name: str, *, non_preemptible: bool = False) -> Self:
+        """Charged to a quota group; `non_preemptible`: non-preemptible."""
+        if non_preemptible:
             self.label(names.LABEL_QUOTA_PREEMPTIBLE, "false")
         return self.label(names.LABEL_QUOTA_NAME, name)
 

@@ -15,7 +15,7 @@ from berth.contracts.codec import encode
 from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.ledger import Epoch
 from berth.contracts.quota import QuotaGroup
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Device, Node, Pod, PodGroup, Reservation, Synced
 from berth.testing.builders import GI, PodBuilder
 
@@ -162,7 +162,7 @@ class Feed:
         self.reader.read_quota(subjects.quota_key(tree, name), encode(group), False)
         return group
 
-    def reservation(self, reservation: Reservation, room: ReservedRoom | None = None) -> None:
+    def reservation(self, reservation: Reservation, room: ReservedCapacity | None = None) -> None:
         """A Reservation, and the room that it means when it is there."""
         self.version += 1
         message = Reservation(

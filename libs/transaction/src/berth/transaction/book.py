@@ -111,7 +111,7 @@ class Book:
             self.refresh(user)
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> set[Name]:
-        """Take in one message of LEDGER; the names whose decisions it touched. Raises Broken when malformed.
+        """Take in one message of LEDGER; the names whose decisions it touched. Raises InvalidMessage when malformed.
 
         A plan that is committed touches none: its decisions have held their room since they were read.
         """

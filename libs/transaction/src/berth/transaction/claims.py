@@ -26,7 +26,7 @@ class Claim(NamedTuple):
     """What one holder takes.
 
     `quota` is `tree/group` or empty, `reservation` the uid of the reservation that the holder draws on, `plan` the plan
-    it was placed under (empty: no decision says that Berth has placed it). `unread` says that it holds devices of which
+    it was placed under (empty: no decision says that Berth has placed it). `unreadable` says that it holds devices of which
     nobody knows the minors, so that no device of that node can be given out safely. `is_bound` tells an object from a
     decision.
     """
@@ -44,11 +44,15 @@ class Claim(NamedTuple):
     attempt: int = 0
     is_reservation: bool = False
     is_bound: bool = False
-    unread: bool = False
+    unreadable: bool = False
 
     def takes_as(self, other: Claim) -> bool:
         """The same holder takes the same room: only who tells of it differs (a decision, or the bound object)."""
-        return self[:9] == other[:9] and self.is_reservation == other.is_reservation and self.unread == other.unread
+        return (
+            self[:9] == other[:9]
+            and self.is_reservation == other.is_reservation
+            and self.unreadable == other.unreadable
+        )
 
     @property
     def is_ours(self) -> bool:
@@ -109,7 +113,7 @@ def of_pod(
         plan="" if decision is None else decision.plan,
         attempt=pod.attempt,
         is_bound=True,
-        unread=wants_devices and not devices,
+        unreadable=wants_devices and not devices,
     )
 
 
@@ -126,5 +130,5 @@ def of_reservation(reservation: Reservation) -> Claim:
         attempt=reservation.attempt,
         is_reservation=True,
         is_bound=True,
-        unread=devices is None,
+        unreadable=devices is None,
     )

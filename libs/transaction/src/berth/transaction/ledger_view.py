@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from berth.contracts import subjects
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import AccountStamp, Decision, Epoch, Plan, PlanStatus
 from berth.transaction.claims import Name
 from berth.transaction.markers import Markers
@@ -62,7 +62,7 @@ class LedgerView:
         self.__init__()  # type: ignore[misc]
 
     def apply(self, key: str, value: bytes, deleted: bool, sequence: int) -> Change:
-        """Take in one message. Raises Broken when it is malformed; its sequence counts all the same."""
+        """Take in one message. Raises InvalidMessage when it is malformed; its sequence counts all the same."""
         self.sequence = max(self.sequence, sequence)
         if key == subjects.EPOCH_KEY:
             return self._apply_epoch(value, deleted, sequence)
@@ -86,7 +86,7 @@ class LedgerView:
             else:
                 self.stamps[rest] = decode(value, AccountStamp)
             return NOTHING
-        raise Broken(key, "unknown family of ledger keys")
+        raise InvalidMessage(key, "unknown family of ledger keys")
 
     def learn_absent(self, key: str, expected: int) -> None:
         """Take the leader's word that it holds no message for a key, not even a marker: its next write expects 0.
@@ -157,7 +157,7 @@ class LedgerView:
     def _apply_decision(self, rest: str, value: bytes, deleted: bool, sequence: int) -> Change:
         parts = subjects.parts(rest)
         if len(parts) != 2:
-            raise Broken(rest, "a decision's key has a namespace and a name")
+            raise InvalidMessage(rest, "a decision's key has a namespace and a name")
         name = (parts[0], parts[1])
         old = self.decisions.pop(name, None)
         if old:

@@ -12,7 +12,7 @@ from berth.auditor.core.leftovers import left_behind
 from berth.auditor.core.reports import holds_of
 from berth.auditor.lists import Lists
 from berth.contracts.codec import encode
-from berth.contracts.event import AuditDifference
+from berth.contracts.event import AuditReported
 from berth.contracts.subjects import event_subject
 from berth.invariants import INVARIANTS, Finding, World
 from berth.invariants.facts import Facts
@@ -82,7 +82,7 @@ def _findings(world: World) -> Iterator[tuple[str, Finding]]:
 
 def _announce(verb: str, difference: Difference, now_s: float) -> Announcement:
     since_ms = int(difference.since_s * 1000)
-    event = AuditDifference(
+    event = AuditReported(
         promise=difference.promise,
         title=difference.title,
         subject=difference.subject[:TEXT_MAX],
@@ -92,7 +92,7 @@ def _announce(verb: str, difference: Difference, now_s: float) -> Announcement:
         at_ms=int(now_s * 1000),
     )
     return Announcement(
-        subject=event_subject("audit", verb, difference.promise, difference.id),
+        subject=event_subject("audit", "reported", verb, difference.promise, difference.id),
         payload=encode(event),
         id=f"auditor.{verb}.{difference.promise}.{difference.id}.{since_ms}",
         verb=verb,

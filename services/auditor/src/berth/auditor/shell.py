@@ -138,7 +138,7 @@ class Shell:
             evidence=difference.text[:2000],
         )
         self.context.bus.events().offer(
-            announcement.subject, announcement.payload, id=announcement.id, type="audit.difference.v1"
+            announcement.subject, announcement.payload, id=announcement.id, type="audit.reported.v1"
         )
 
     async def _status(self, question: bytes) -> bytes:

@@ -12,7 +12,7 @@ from berth.bus.port import Clock
 from berth.cluster_watcher import metrics
 from berth.cluster_watcher.core.findings import problems_of
 from berth.cluster_watcher.core.packing import pack
-from berth.cluster_watcher.core.shelf import Shelf
+from berth.cluster_watcher.core.published_view import PublishedView
 from berth.cluster_watcher.outbox import Absent, Began, Finished, Gone, Nothing, Outbox, Put, Reached
 from berth.cluster_watcher.source import Source
 from berth.contracts import state
@@ -32,7 +32,7 @@ class Intake(Handler[Any]):
         self,
         source: Source,
         outbox: Outbox,
-        shelf: Shelf,
+        published: PublishedView,
         *,
         clock: Clock,
         complain: Callable[[str, str, Problem], None] = lambda kind, key, problem: None,
@@ -40,7 +40,7 @@ class Intake(Handler[Any]):
         self._source = source
         self._kind = source.scope.kind
         self._outbox = outbox
-        self._shelf = shelf
+        self._published = published
         self._clock = clock
         self._complain = complain
         self._is_open = True
@@ -99,8 +99,8 @@ class Intake(Handler[Any]):
             return
         at = self._kind.key_of_listed(key)
         bare = self._kind.unreadable(key, uid, version, problem)
-        holds_room = self._kind.holds_room and at in self._shelf.keys(self._kind.prefix)
-        value = None if bare is None or holds_room else pack(bare).value
+        holds_capacity = self._kind.holds_capacity and at in self._published.keys(self._kind.prefix)
+        value = None if bare is None or holds_capacity else pack(bare).value
         if value is None:
             self._outbox.add(Nothing(self._source, version))
         else:
@@ -119,9 +119,9 @@ class Intake(Handler[Any]):
         elif now - source.missing_since >= ABSENT_AFTER_S:
             self._outbox.add(Absent(source))
 
-    async def room(self) -> None:
+    async def wait_while_full(self) -> None:
         """See `berth.kube.Handler`."""
-        await self._outbox.room()
+        await self._outbox.wait_while_full()
 
     # --- conversion ---------------------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class Intake(Handler[Any]):
 
     def _begin_trace(self, key: str, message: state.Pod) -> str | None:
         """The first sight of an unbound pod is where its way through the services begins."""
-        if message.node or key in self._shelf.keys(self._kind.prefix):
+        if message.node or key in self._published.keys(self._kind.prefix):
             return None
         now_ns = int(self._clock.now() * 1e9)
         attributes = {"k8s.namespace.name": message.namespace, "k8s.pod.name": message.name, "k8s.pod.uid": message.uid}

@@ -33,7 +33,7 @@ class Kind(NamedTuple):
     """A kind of objects.
 
     `prefix` is the first token of its keys. `convert` takes a decoded object and its version. `required`: readiness
-    waits for it. `holds_room`: an object that cannot be read must not replace what is known of it, because others
+    waits for it. `holds_capacity`: an object that cannot be read must not replace what is known of it, because others
     count what it holds.
     """
 
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
     message: type[msgspec.Struct]
     convert: Callable[[Any, int], msgspec.Struct]
     required: bool = False
-    holds_room: bool = False
+    holds_capacity: bool = False
 
     @property
     def plural(self) -> str:
@@ -74,9 +74,9 @@ class Kind(NamedTuple):
         return self.message(**identity)
 
 
-PODS: Final = Kind("pod", kube.PODS, PodItem, state.Pod, pod_of, required=True, holds_room=True)
+PODS: Final = Kind("pod", kube.PODS, PodItem, state.Pod, pod_of, required=True, holds_capacity=True)
 RESERVATIONS: Final = Kind(
-    "reservation", kube.RESERVATIONS, ReservationItem, state.Reservation, reservation_of, holds_room=True
+    "reservation", kube.RESERVATIONS, ReservationItem, state.Reservation, reservation_of, holds_capacity=True
 )
 CONFIG_MAPS: Final = Kind("configmap", kube.CONFIG_MAPS, views.ConfigMap, state.ConfigMap, config_map_of)
 
@@ -85,13 +85,19 @@ KINDS: Final[tuple[Kind, ...]] = (
     PODS,
     Kind("namespace", kube.NAMESPACES, views.Namespace, state.Namespace, namespace_of),
     Kind("priorityclass", kube.PRIORITY_CLASSES, views.PriorityClass, state.PriorityClass, priority_class_of),
-    Kind("pdb", kube.POD_DISRUPTION_BUDGETS, views.PodDisruptionBudget, state.DisruptionBudget, disruption_budget_of),
+    Kind(
+        "poddisruptionbudget",
+        kube.POD_DISRUPTION_BUDGETS,
+        views.PodDisruptionBudget,
+        state.PodDisruptionBudget,
+        disruption_budget_of,
+    ),
     Kind("podgroup", kube.POD_GROUPS, views.PodGroup, state.PodGroup, pod_group_of),
     Kind("elasticquota", kube.ELASTIC_QUOTAS, views.ElasticQuota, state.ElasticQuota, elastic_quota_of),
     Kind("device", kube.DEVICES, views.Device, state.Device, device_of),
     RESERVATIONS,
     Kind(
-        "nodetopology",
+        "noderesourcetopology",
         kube.NODE_RESOURCE_TOPOLOGIES,
         views.NodeResourceTopology,
         state.NodeResourceTopology,

@@ -120,7 +120,7 @@ class Outbox:
         if not self._steps:
             self.some.clear()
 
-    async def room(self) -> None:
+    async def wait_while_full(self) -> None:
         """Return once there is room, giving other tasks a turn now and then."""
         self._turn += 1
         if self._turn % TURN == 0:

@@ -8,7 +8,7 @@ is written of a kind must never overtake what comes before it:
   needs, and a marker `complete: true` is written when the last of its writes is acknowledged;
 - markers are always written alone, with nothing in flight. A kind that is not installed is complete without objects.
 
-A key's version never goes down (`Shelf`). A write that was refused because somebody else wrote the key is judged
+A key's version never goes down (`PublishedView`). A write that was refused because somebody else wrote the key is judged
 again against what stands there now; what cannot be explained so leads to a new list of the kind.
 """
 
@@ -20,7 +20,7 @@ from typing import Final, assert_never
 
 from berth.bus.port import Clock, Entry, OwnedPort
 from berth.cluster_watcher import metrics
-from berth.cluster_watcher.core.shelf import SYNCED, Shelf, Verdict
+from berth.cluster_watcher.core.published_view import SYNCED, PublishedView, Verdict
 from berth.cluster_watcher.outbox import Absent, Began, Finished, Gone, Nothing, Outbox, Put, Reached, Step
 from berth.cluster_watcher.source import OLDER, Source
 from berth.contracts.codec import encode
@@ -53,7 +53,7 @@ class Publisher:
         self,
         sources: list[Source],
         outbox: Outbox,
-        shelf: Shelf,
+        published: PublishedView,
         *,
         clock: Clock,
         log: Logger,
@@ -63,7 +63,7 @@ class Publisher:
         self.resets = 0
         self._sources = sources
         self._outbox = outbox
-        self._shelf = shelf
+        self._published = published
         self._clock = clock
         self._log = log
         self._halt = halt
@@ -80,7 +80,7 @@ class Publisher:
         self.resets += 1
         metrics.RESETS.inc()
         self._halt()
-        self._shelf.clear()
+        self._published.clear()
         self._outbox.clear()
         self._batch, self._conflicted = {}, []
         for source in self._sources:
@@ -91,7 +91,7 @@ class Publisher:
     def apply(self, entry: Entry) -> None:
         """Sink: what the bucket holds, our own writes included."""
         now = self._clock.monotonic()
-        if not self._shelf.see(entry.key, entry.value, deleted=entry.deleted, now=now):
+        if not self._published.see(entry.key, entry.value, deleted=entry.deleted, now=now):
             self._log.warning("unreadable message in STATE, to be replaced", key=entry.key[:200])
 
     def end(self, sequence: int) -> None:
@@ -100,7 +100,7 @@ class Publisher:
     def on_reset(self) -> None:
         """The new bucket was read to its end: everything has to be written again."""
         self._log.warning("STATE was deleted or lost its tail: listing everything again")
-        self._shelf.adopt_markers()
+        self._published.adopt_markers()
         for source in self._sources:
             source.ask_for_list("state lost")
 
@@ -117,8 +117,8 @@ class Publisher:
         """Write until cancelled."""
         self._owned = owned
         while True:
-            if not await self._comes(self._owed_s()):
-                await self._mark_the_quiet(owned)
+            if not await self._comes(self._next_marker_s()):
+                await self._publish_idle_markers(owned)
                 continue
             began = self._clock.monotonic()
             await self._one_batch(owned)
@@ -130,16 +130,16 @@ class Publisher:
     async def start(self, owned: OwnedPort) -> None:
         """Read what STATE holds; single objects that are not followed any more go, with what was proven of them."""
         await owned.ready()
-        self._shelf.adopt_markers()
+        self._published.adopt_markers()
         followed = {source.scope.only_key for source in self._sources if source.scope.only_key}
-        for key, known in list(self._shelf.keys("configmap").items()):
+        for key, known in list(self._published.keys("configmap").items()):
             if key not in followed:
                 owned.delete(key, str(known.version).encode())
-                self._shelf.delete(key, known.version, self._clock.monotonic())
-        for marker in list(self._shelf.markers.values()):
+                self._published.delete(key, known.version, self._clock.monotonic())
+        for marker in list(self._published.markers.values()):
             if marker.kind.startswith("configmap.") and marker.kind not in followed and marker.complete:
                 unknown = Synced(kind=marker.kind, version=marker.version, complete=False)
-                self._shelf.mark(unknown)
+                self._published.mark(unknown)
                 owned.put(synced_key(marker.kind), encode(unknown))
 
     async def _one_batch(self, owned: OwnedPort) -> None:
@@ -184,7 +184,7 @@ class Publisher:
                 return
         self._outbox.again(await self._settle(owned))
         if era == self._era and not len(self._outbox):
-            await self._mark_the_quiet(owned)
+            await self._publish_idle_markers(owned)
         metrics.LAG.observe(self._clock.monotonic() - since)
         metrics.WAITING.set(len(self._outbox))
         self._outbox.settled()
@@ -209,8 +209,8 @@ class Publisher:
 
     def _judge(self, step: Put | Gone) -> Verdict:
         if isinstance(step, Put):
-            return self._shelf.judge_put(step.key, step.version, hash(step.value))
-        return self._shelf.judge_deletion(step.key, step.version)
+            return self._published.judge_put(step.key, step.version, hash(step.value))
+        return self._published.judge_deletion(step.key, step.version)
 
     def _send(self, owned: OwnedPort, step: Put | Gone) -> None:
         try:
@@ -238,9 +238,9 @@ class Publisher:
             if key in lost:
                 continue
             if isinstance(step, Put):
-                self._shelf.put(key, step.version, hash(step.value))
+                self._published.put(key, step.version, hash(step.value))
             else:
-                self._shelf.delete(key, step.version, now)
+                self._published.delete(key, step.version, now)
             if not step.source.listing:
                 step.source.told = max(step.source.told, step.version)
         return self._judge_again(list(lost), batch) if lost else []
@@ -252,24 +252,24 @@ class Publisher:
             if step is not None and self._judge(step) is Verdict.WRITE:
                 again.append(step)
             elif step is None:
-                self._wonder(key)
+                self._recheck_foreign_write(key)
         self._log.warning("somebody else writes STATE", keys=len(keys), again=len(again))
         return again
 
-    def _wonder(self, key: str) -> None:
+    def _recheck_foreign_write(self, key: str) -> None:
         """Somebody wrote a key that we did not touch: fine if they are ahead of us, else only a list can tell."""
         kind, _, rest = key.partition(".")
         for source in self._sources:
             if kind == SYNCED:
                 if source.scope.marker == rest:
-                    self._shelf.adopt_markers()
+                    self._published.adopt_markers()
                     source.ask_for_list(CONFLICT)
             elif (
                 source.scope.kind.prefix == kind
                 and source.scope.covers(key)
-                and self._shelf.version(key) <= source.through
+                and self._published.version(key) <= source.through
             ):
-                self._shelf.doubt(key)
+                self._published.doubt(key)
                 source.ask_for_list(CONFLICT)
 
     async def _drained(self, owned: OwnedPort) -> None:
@@ -285,7 +285,7 @@ class Publisher:
 
     async def _open_marker(self, owned: OwnedPort, source: Source) -> bool:
         """Say that the kind is not complete while its list is being written; False: somebody else is at it."""
-        marker = self._shelf.markers.get(source.scope.marker)
+        marker = self._published.markers.get(source.scope.marker)
         if not source.scope.marker or (marker is not None and not marker.complete):
             return True
         era = self._era
@@ -299,7 +299,7 @@ class Publisher:
         source, era = step.source, self._era
         kind = source.scope.kind
         listed = {kind.key_of_listed(each) for each in step.keys}
-        shown = self._shelf.keys(kind.prefix)
+        shown = self._published.keys(kind.prefix)
         gone = [key for key in shown if key not in listed and source.scope.covers(key)]
         for start in range(0, len(gone) or 1, BATCH_MAX):
             for key in gone[start : start + BATCH_MAX]:
@@ -312,7 +312,7 @@ class Publisher:
         source.listing = False
         # Not the highest that was seen: a list that was begun anew may come from an older state than the one before.
         source.through = step.version
-        marker = self._shelf.markers.get(source.scope.marker)
+        marker = self._published.markers.get(source.scope.marker)
         if marker is not None and step.version < marker.version:
             self._log.warning(
                 "the API server shows an older state than STATE holds: listing again",
@@ -331,8 +331,8 @@ class Publisher:
     async def _absent(self, owned: OwnedPort, source: Source) -> None:
         """Others wait for this kind: tell them that there is nothing of it. What is known of it is never withdrawn so:
         a kind that vanishes while it has objects is for people to look at."""
-        if not self._shelf.keys(source.scope.kind.prefix):
-            marker = self._shelf.markers.get(source.scope.marker)
+        if not self._published.keys(source.scope.kind.prefix):
+            marker = self._published.markers.get(source.scope.marker)
             await self._mark(owned, source, 0 if marker is None else marker.version, complete=True)
 
     async def _comes(self, wait_s: float | None) -> bool:
@@ -352,12 +352,12 @@ class Publisher:
             if source.synced and not source.listing and not source.is_doubtful and source.through > source.told
         ]
 
-    def _owed_s(self) -> float | None:
+    def _next_marker_s(self) -> float | None:
         """Seconds until the next marker that no step will bring; None: none is owed."""
         due = min((source.marked_at for source in self._quiet()), default=None)
         return None if due is None else max(due + MARK_PAUSE_S - self._clock.monotonic(), MARK_PAUSE_MIN_S)
 
-    async def _mark_the_quiet(self, owned: OwnedPort) -> None:
+    async def _publish_idle_markers(self, owned: OwnedPort) -> None:
         now = self._clock.monotonic()
         for source in self._quiet():
             if source.marked_at + MARK_PAUSE_S <= now:
@@ -369,7 +369,7 @@ class Publisher:
         kind = source.scope.marker
         if not kind or source.is_void:
             return not source.is_void
-        known = self._shelf.markers.get(kind)
+        known = self._published.markers.get(kind)
         marker = Synced(kind=kind, version=version, complete=complete)
         if known is not None and (known == marker or known.version > version):
             if known.complete:
@@ -378,7 +378,7 @@ class Publisher:
         era, key = self._era, synced_key(kind)
         if self._is_overtaken(key):
             return False
-        self._shelf.mark(marker)
+        self._published.mark(marker)
         owned.put(key, encode(marker))
         await self._drained(owned)
         if era != self._era or self._is_overtaken(key):
@@ -393,5 +393,5 @@ class Publisher:
         if key not in self._conflicted:
             return False
         self._conflicted = [each for each in self._conflicted if each != key]
-        self._wonder(key)
+        self._recheck_foreign_write(key)
         return True

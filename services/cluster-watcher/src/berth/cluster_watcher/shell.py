@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from berth.bus.port import OwnedPort
 from berth.cluster_watcher import metrics
-from berth.cluster_watcher.core.shelf import Shelf
+from berth.cluster_watcher.core.published_view import PublishedView
 from berth.cluster_watcher.handlers import Intake
 from berth.cluster_watcher.kinds import scopes
 from berth.cluster_watcher.outbox import Outbox
@@ -129,14 +129,14 @@ class Term:
         self._context = context
         self._api = api
         self._outages = Outages()
-        self._shelf = Shelf()
+        self._published = PublishedView()
         self._outbox = Outbox(context.clock)
         self._intakes: dict[str, Intake] = {}
         self._complaints: OrderedDict[str, Problem] = OrderedDict()
         self.publisher = Publisher(
             self.sources,
             self._outbox,
-            self._shelf,
+            self._published,
             clock=context.clock,
             log=context.log,
             halt=self._halt,
@@ -173,7 +173,7 @@ class Term:
         facts: dict[str, str | int | float] = {}
         for source in self.sources:
             if not source.scope.only_key:
-                facts[source.scope.name] = len(self._shelf.keys(source.scope.kind.prefix))
+                facts[source.scope.name] = len(self._published.keys(source.scope.kind.prefix))
             facts[f"{source.scope.name} are" if not source.scope.only_key else source.scope.name] = source.describe()
             if source.malformed:
                 facts[f"{source.scope.name} with problems, seen"] = source.malformed
@@ -191,7 +191,7 @@ class Term:
         while True:
             source.relist.clear()
             began = context.clock.monotonic()
-            intake = Intake(source, self._outbox, self._shelf, clock=context.clock, complain=self._complain)
+            intake = Intake(source, self._outbox, self._published, clock=context.clock, complain=self._complain)
             self._intakes[source.scope.name] = intake
             reflector = Reflector(
                 self._api,
@@ -239,7 +239,7 @@ class Term:
         gauges = [(metrics.OBJECTS.labels(plural), metrics.SYNCED.labels(plural)) for plural in plurals]
         async for _ in Periodic(self._context.clock, TICK_S).ticks():
             for source, (objects, synced) in zip(whole, gauges, strict=True):
-                objects.set(len(self._shelf.keys(source.scope.kind.prefix)))
+                objects.set(len(self._published.keys(source.scope.kind.prefix)))
                 synced.set(source.synced and source.refusal is None)
             for source in self.sources:
                 how = source.describe() if source.refusal is not None else ""

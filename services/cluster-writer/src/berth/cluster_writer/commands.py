@@ -14,15 +14,15 @@ from typing import Any, cast
 
 import msgspec
 
-from berth.bus.errors import NotNow
+from berth.bus.errors import RetryLater
 from berth.bus.port import Message
 from berth.cluster_writer import metrics
+from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.outbox import Note, Outbox
-from berth.cluster_writer.picture import Picture
 from berth.contracts import kube, names
 from berth.contracts.codec import decode
 from berth.contracts.command import ApplyObject, Command, EvictPod, PatchNode, PatchObject, RefusePod
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.kube import resources
 from berth.kube.answer import Answer
 from berth.kube.api import KubeApi
@@ -58,15 +58,15 @@ _OBJECT = msgspec.json.Decoder(kube.AnyObject)
 _POD = msgspec.json.Decoder(PodItem)
 
 
-class NotNowError(NotNow):
+class RetryLaterError(RetryLater):
     """The API server could not carry it out now; the command comes again."""
 
 
 class Commands:
     """Carries out one command after the other; used by the durable consumer."""
 
-    def __init__(self, picture: Picture, api: KubeApi, outbox: Outbox, clock: Clock) -> None:
-        self._picture = picture
+    def __init__(self, cluster: ClusterView, api: KubeApi, outbox: Outbox, clock: Clock) -> None:
+        self._cluster = cluster
         self._api = api
         self._outbox = outbox
         self._clock = clock
@@ -79,22 +79,22 @@ class Commands:
         }
 
     async def handle(self, message: Message) -> None:
-        """One message of BERTH_CMD. Raises Broken for what can never be carried out, NotNowError for another try."""
+        """One message of BERTH_CMD. Raises InvalidMessage for what can never be carried out, RetryLaterError for another try."""
         command = decode(message.data, cast(Any, Command))
         kind = type(command).__name__
         try:
             outcome = await self._handlers[type(command)](command)
-        except NotNowError:
+        except RetryLaterError:
             metrics.COMMANDS.labels(kind, "later").inc()
             raise
-        except Broken:
+        except InvalidMessage:
             metrics.COMMANDS.labels(kind, "broken").inc()
             raise
         metrics.COMMANDS.labels(kind, outcome).inc()
 
     async def patch_node(self, command: PatchNode) -> str:
         """Set a node's resources in its status, and labels."""
-        node = self._picture.nodes.get(command.name)
+        node = self._cluster.nodes.get(command.name)
         if node is not None and node.uid != command.uid:
             return "overtaken"
         meta: dict[str, Any] = {"uid": command.uid}
@@ -113,7 +113,7 @@ class Commands:
         """Merge annotations, labels and status into one of the writable kinds."""
         resource = WRITABLE.get(command.api)
         if resource is None:
-            raise Broken("api", f"{command.api!r} is none of {', '.join(sorted(WRITABLE))}")
+            raise InvalidMessage("api", f"{command.api!r} is none of {', '.join(sorted(WRITABLE))}")
         meta: dict[str, Any] = {"uid": command.uid}
         if command.version:
             meta["resourceVersion"] = command.version
@@ -139,7 +139,7 @@ class Commands:
             resource, command, {"metadata": meta, "status": command.status}, subresource="status"
         )
         if answer.conflict and not command.version:
-            raise NotNowError("the object has changed meanwhile")
+            raise RetryLaterError("the object has changed meanwhile")
         return self._judge(answer)
 
     async def apply_object(self, command: ApplyObject) -> str:
@@ -150,7 +150,7 @@ class Commands:
         overtaken, and what a request for the new one has written since then moves the version on.
         """
         if command.api not in APPLICABLE:
-            raise Broken("api", f"{command.api!r} is none of {', '.join(sorted(APPLICABLE))}")
+            raise InvalidMessage("api", f"{command.api!r} is none of {', '.join(sorted(APPLICABLE))}")
         owner = command.owner
         resource, kind = APPLICABLE[command.api]
         found = await self._api.get(resource, "", command.name)
@@ -178,7 +178,7 @@ class Commands:
             resource, "", command.name, body, content_type=Patch.APPLY, field_manager=FIELD_MANAGER, force=True
         )
         if answer.conflict:
-            raise NotNowError("the object has changed meanwhile")
+            raise RetryLaterError("the object has changed meanwhile")
         return self._judge(answer)
 
     async def refuse_pod(self, command: RefusePod) -> str:
@@ -187,7 +187,7 @@ class Commands:
         The view may be late, and a condition that says False must not land on a pod that was bound meanwhile: the pod
         is read, and the patch guarded by its version.
         """
-        seen = self._picture.book.pods.get((command.namespace, command.name))
+        seen = self._cluster.book.pods.get((command.namespace, command.name))
         if seen is not None and seen.uid == command.uid and seen.node:
             return "overtaken"
         answer = await self._api.get(resources.PODS, command.namespace, command.name)
@@ -216,7 +216,7 @@ class Commands:
             field_manager=FIELD_MANAGER,
         )
         if answer.conflict:
-            raise NotNowError("the pod has changed meanwhile")
+            raise RetryLaterError("the pod has changed meanwhile")
         outcome = self._judge(answer)
         if outcome == "done":
             about = ObjectRef("v1", "Pod", command.namespace, command.name, command.uid)
@@ -252,8 +252,8 @@ class Commands:
         if answer.missing or answer.conflict or _is_successor(answer):
             return "overtaken"
         if answer.repeat:
-            raise NotNowError(f"{answer.status} {answer.message}")
-        raise Broken("", f"the API server refuses it: {answer.status} {answer.message}")
+            raise RetryLaterError(f"{answer.status} {answer.message}")
+        raise InvalidMessage("", f"the API server refuses it: {answer.status} {answer.message}")
 
 
 def _says(pod: kube.Pod, command: RefusePod) -> bool:

@@ -19,7 +19,7 @@ from berth.bus.port import BusPort, Committed, Stored, Write
 from berth.cluster_writer import metrics
 from berth.contracts import kube, names, subjects
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Epoch
 from berth.kube import resources
 from berth.kube.answer import Answer
@@ -205,7 +205,7 @@ def _epoch_in(stored: Stored | None) -> Epoch | None:
     """The epoch entry that is there; None when there is none, or none that can be read."""
     try:
         return decode(stored.value, Epoch) if stored is not None and not stored.deleted else None
-    except Broken:
+    except InvalidMessage:
         return None
 
 

@@ -7,17 +7,17 @@ from typing import Any
 
 from berth.bus.port import BusPort, Entry
 from berth.cluster_writer import metrics
-from berth.cluster_writer.acting import Acting
-from berth.cluster_writer.binds import Binds
+from berth.cluster_writer.bind_executor import BindExecutor
+from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.commands import PATIENCE_S, Commands
 from berth.cluster_writer.epochs import Epochs
+from berth.cluster_writer.event_publisher import EventPublisher
 from berth.cluster_writer.outbox import BUSY_ABOVE, Outbox
-from berth.cluster_writer.picture import Picture
 from berth.cluster_writer.settings import Settings
-from berth.cluster_writer.telling import Telling
+from berth.cluster_writer.wave_runner import WaveRunner
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import StatusAnswer
 from berth.kube.lease import KubeLease
 from berth.runtime.context import Context
@@ -32,18 +32,18 @@ PARKED_EVERY = 64
 class StateSink:
     """STATE into the picture."""
 
-    def __init__(self, picture: Picture, binds: Binds, acting: Acting, log: Any) -> None:
-        self._picture, self._binds, self._acting, self._log = picture, binds, acting, log
+    def __init__(self, cluster: ClusterView, bind_executor: BindExecutor, wave_runner: WaveRunner, log: Any) -> None:
+        self._cluster, self._binds, self._wave_runner, self._log = cluster, bind_executor, wave_runner, log
 
     def reset(self) -> None:
         """STATE starts over."""
-        self._picture.reset_state()
+        self._cluster.reset_state()
 
     def apply(self, entry: Entry) -> None:
         """The next message."""
         try:
-            name = self._picture.read_state(entry.key, entry.value, deleted=entry.deleted, gap=entry.gap)
-        except (Broken, ValueError) as error:
+            name = self._cluster.read_state(entry.key, entry.value, deleted=entry.deleted, gap=entry.gap)
+        except (InvalidMessage, ValueError) as error:
             metrics.BROKEN_MESSAGES.labels(buckets.STATE).inc()
             self._log.warning("a message cannot be read and is left out", key=entry.key, error=str(error))
             return
@@ -54,38 +54,38 @@ class StateSink:
 
     def end(self, sequence: int) -> None:
         """The end was reached."""
-        self._picture.end_of_state()
+        self._cluster.end_of_state()
         self._binds.at_end()
-        self._acting.state_ready.set()
-        self._acting.wake.set()
+        self._wave_runner.state_ready.set()
+        self._wave_runner.wake.set()
 
 
 class LedgerSink:
     """LEDGER into the picture."""
 
-    def __init__(self, picture: Picture, acting: Acting, log: Any) -> None:
-        self._picture, self._acting, self._log = picture, acting, log
+    def __init__(self, cluster: ClusterView, wave_runner: WaveRunner, log: Any) -> None:
+        self._cluster, self._wave_runner, self._log = cluster, wave_runner, log
 
     def reset(self) -> None:
         """LEDGER starts over: what it held has to be compared with the Lease again."""
-        self._picture.book.reset_ledger()
-        self._acting.check_again()
+        self._cluster.book.reset_ledger()
+        self._wave_runner.check_again()
 
     def apply(self, entry: Entry) -> None:
         """The next message."""
         try:
-            plan = self._picture.read_ledger(entry.key, entry.value, entry.deleted, entry.sequence)
+            plan = self._cluster.read_ledger(entry.key, entry.value, entry.deleted, entry.sequence)
             if plan:
-                self._acting.plan_read(plan)
-        except (Broken, ValueError) as error:
+                self._wave_runner.plan_read(plan)
+        except (InvalidMessage, ValueError) as error:
             metrics.BROKEN_MESSAGES.labels(buckets.LEDGER).inc()
             self._log.warning("a message cannot be read and is left out", key=entry.key, error=str(error))
-        self._acting.wake.set()
+        self._wave_runner.wake.set()
 
     def end(self, sequence: int) -> None:
         """The end was reached."""
-        self._acting.ledger_ready.set()
-        self._acting.wake.set()
+        self._wave_runner.ledger_ready.set()
+        self._wave_runner.wake.set()
 
 
 async def main(ctx: Context[Settings]) -> None:
@@ -93,17 +93,17 @@ async def main(ctx: Context[Settings]) -> None:
     settings, bus = ctx.settings, ctx.bus
     await bus.ensure()
     api = await ctx.kube(settings.kube())
-    open_binds: list[Binds] = []
+    open_binds: list[BindExecutor] = []
     outbox = Outbox(
         api,
         ctx.clock,
         ctx.random,
         ctx.instance,
         per_second=settings.events_per_s,
-        is_busy=lambda: any(binds.under_way() > BUSY_ABOVE for binds in open_binds),
+        is_busy=lambda: any(bind_executor.under_way() > BUSY_ABOVE for bind_executor in open_binds),
     )
-    telling = Telling(bus.events(), outbox, ctx.clock)
-    picture = Picture(telling.bound)
+    event_publisher = EventPublisher(bus.events(), outbox, ctx.clock)
+    cluster = ClusterView(event_publisher.bound)
     holder = f"{ctx.instance}-{ctx.random.getrandbits(48):012x}"
     lease = KubeLease(
         api,
@@ -112,35 +112,41 @@ async def main(ctx: Context[Settings]) -> None:
         holder,
         clock=ctx.clock,
         rng=ctx.random,
-        on_change=lambda held: acting.lease_changed(),
+        on_change=lambda held: wave_runner.lease_changed(),
     )
     epochs = Epochs(bus, api, lease, ctx.clock, ctx.random, settings.scheduler_names)
-    binds = Binds(
-        picture,
+    bind_executor = BindExecutor(
+        cluster,
         api,
         ctx.clock,
         ctx.random,
         concurrency=settings.bind_connections,
-        on_loss=lambda reason: _suspect(acting, reason),
-        on_withdrawn=telling.withdrawn,
-        on_landed=telling.landed,
+        on_loss=lambda reason: _suspect(wave_runner, reason),
+        on_withdrawn=event_publisher.withdrawn,
+        on_landed=event_publisher.landed,
     )
-    open_binds.append(binds)
-    acting = Acting(picture, bus.ledger(), lease, binds, epochs, ctx.clock, on_raised=telling.raised)
-    ctx.health.add("views", lambda: (acting.state_ready.is_set() and acting.ledger_ready.is_set(), "read to the end"))
-    ctx.spawn(bus.follow(buckets.STATE, StateSink(picture, binds, acting, ctx.log)).run(), name="follow STATE")
-    ledger = bus.follow(buckets.LEDGER, LedgerSink(picture, acting, ctx.log), keys=subjects.DECISIONS_AND_PLANS)
+    open_binds.append(bind_executor)
+    wave_runner = WaveRunner(
+        cluster, bus.ledger(), lease, bind_executor, epochs, ctx.clock, on_raised=event_publisher.raised
+    )
+    ctx.health.add(
+        "views", lambda: (wave_runner.state_ready.is_set() and wave_runner.ledger_ready.is_set(), "read to the end")
+    )
+    ctx.spawn(
+        bus.follow(buckets.STATE, StateSink(cluster, bind_executor, wave_runner, ctx.log)).run(), name="follow STATE"
+    )
+    ledger = bus.follow(buckets.LEDGER, LedgerSink(cluster, wave_runner, ctx.log), keys=subjects.DECISIONS_AND_PLANS)
     ctx.spawn(ledger.run(), name="follow LEDGER")
     callers = [
         ctx.spawn(lease.run(), name="lease"),
-        ctx.spawn(binds.run(), name="binds"),
+        ctx.spawn(bind_executor.run(), name="binds"),
         ctx.spawn(outbox.run(), name="events"),
-        ctx.spawn(_commands(ctx, bus, lease, Commands(picture, api, outbox, ctx.clock)), name="commands"),
+        ctx.spawn(_commands(ctx, bus, lease, Commands(cluster, api, outbox, ctx.clock)), name="commands"),
     ]
-    ctx.spawn(_forget(ctx, acting), name="forget")
+    ctx.spawn(_forget(ctx, wave_runner), name="forget")
     try:
-        await _answer(ctx, acting, binds, picture, telling)
-        await acting.run()
+        await _answer(ctx, wave_runner, bind_executor, cluster, event_publisher)
+        await wave_runner.run()
     finally:
         # Whoever may still send something ends before the Lease is given back and the connections are closed.
         for caller in callers:
@@ -150,9 +156,9 @@ async def main(ctx: Context[Settings]) -> None:
         await api.close()
 
 
-def _suspect(acting: Acting, reason: str) -> None:
-    acting.suspected_loss = reason
-    acting.wake.set()
+def _suspect(wave_runner: WaveRunner, reason: str) -> None:
+    wave_runner.suspected_loss = reason
+    wave_runner.wake.set()
 
 
 async def _commands(ctx: Context[Settings], bus: BusPort, lease: KubeLease, commands: Commands) -> None:
@@ -174,28 +180,34 @@ async def _commands(ctx: Context[Settings], bus: BusPort, lease: KubeLease, comm
             raise RuntimeError("the consumer of commands failed") from consumer.exception()
 
 
-async def _forget(ctx: Context[Settings], acting: Acting) -> None:
+async def _forget(ctx: Context[Settings], wave_runner: WaveRunner) -> None:
     while True:
         await ctx.clock.sleep(FORGET_EVERY_S)
-        await acting.forget_plans()
+        await wave_runner.forget_plans()
 
 
-async def _answer(ctx: Context[Settings], acting: Acting, binds: Binds, picture: Picture, telling: Telling) -> None:
+async def _answer(
+    ctx: Context[Settings],
+    wave_runner: WaveRunner,
+    bind_executor: BindExecutor,
+    cluster: ClusterView,
+    event_publisher: EventPublisher,
+) -> None:
     async def status(_: bytes) -> bytes:
-        view = picture.book.ledger
+        view = cluster.book.ledger
         return encode(
             StatusAnswer(
                 service=ctx.service,
                 instance=ctx.instance,
-                active=acting.is_acting,
-                ready=acting.state_ready.is_set() and acting.ledger_ready.is_set(),
+                active=wave_runner.is_acting,
+                ready=wave_runner.state_ready.is_set() and wave_runner.ledger_ready.is_set(),
                 facts={
                     "epoch": view.epoch.epoch,
-                    "open_binds": len(binds),
+                    "open_binds": len(bind_executor),
                     "decisions": len(view.decisions),
                     "plans": len(view.plans),
-                    "pods": len(picture.book.pods),
-                    "bound": telling.pods_bound,
+                    "pods": len(cluster.book.pods),
+                    "bound": event_publisher.pods_bound,
                 },
             )
         )

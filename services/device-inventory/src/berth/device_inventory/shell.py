@@ -12,7 +12,7 @@ from berth.bus.port import OwnedPort
 from berth.contracts import buckets
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchNode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import NodeChanged, ObjectRefused
 from berth.contracts.question import StatusAnswer
 from berth.contracts.subjects import command_subject, event_subject, named_key, synced_key
@@ -92,15 +92,15 @@ class Shell:
         for name, outcome in outcomes:
             try:
                 self._publish(name, outcome)
-            except (Broken, ValueError) as error:  # a name or an inventory too large for the bus
+            except (InvalidMessage, ValueError) as error:  # a name or an inventory too large for the bus
                 self.context.log.error("inventory cannot be published", node=name[:253], error=str(error))
         for name, outcome in outcomes:
             try:
                 if outcome.patch is not None:
                     await self._ask(outcome.patch)
-            except (Broken, ValueError) as error:
+            except (InvalidMessage, ValueError) as error:
                 self.context.log.error("node cannot be patched", node=name[:253], error=str(error))
-        await self.owned.room()
+        await self.owned.wait_while_full()
 
     def _publish(self, name: str, outcome: Outcome) -> None:
         key = named_key(NODE, name)
@@ -131,7 +131,7 @@ class Shell:
         else:
             problems = [f"{problem.field}: {problem.message}" for problem in event.problems[:5]]
             self.context.log.warning("Device object has problems", node=name, problems=problems)
-            subject, kind, about = event_subject("node", "refused", name), "object.refused.v1", "device"
+            subject, kind, about = event_subject("object", "refused", "devices", name), "object.refused.v1", "device"
         identity = f"{SERVICE}.{name}.{about}.{int(self.context.clock.now() * 1000)}"[:500]
         self.context.bus.events().offer(subject, encode(event), id=identity, type=kind)
 

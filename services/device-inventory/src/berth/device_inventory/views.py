@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from berth.bus.port import Entry
 from berth.contracts import state
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.subjects import named_key, parts, synced_key
 
@@ -72,7 +72,7 @@ class StateView:
                 self.devices[name] = _named(name, decode(entry.value, state.Device))
             else:
                 self.nodes[name] = _named(name, decode(entry.value, state.Node))
-        except (Broken, ValueError):
+        except (InvalidMessage, ValueError):
             self.unreadable += 1
             return
         self._mark(name)
@@ -80,7 +80,7 @@ class StateView:
     def _apply_marker(self, entry: Entry) -> None:
         try:
             complete = not entry.deleted and decode(entry.value, state.Synced).complete
-        except Broken:
+        except InvalidMessage:
             self.unreadable += 1
             return
         became_complete = complete and not self._are_devices_complete
@@ -94,7 +94,7 @@ Named = TypeVar("Named", state.Device, state.Node)
 
 def _named(name: str, message: Named) -> Named:
     if message.name != name:
-        raise Broken("name", "is not the name in the key")
+        raise InvalidMessage("name", "is not the name in the key")
     return message
 
 
@@ -139,7 +139,7 @@ class Shelf:
             return
         try:
             shown = None if entry.deleted else decode(entry.value, NodeInventory)
-        except Broken:
+        except InvalidMessage:
             self.put(name, None)
             self.keys[entry.key] = name
             self._mark(name)

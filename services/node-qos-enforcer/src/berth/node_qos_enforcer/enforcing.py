@@ -20,7 +20,7 @@ from berth.node_qos_enforcer.core.plan import Plan, release
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
-from berth.node_qos_enforcer.handlers import Picture
+from berth.node_qos_enforcer.handlers import KnownNode
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.runtime import Context, Periodic
@@ -32,17 +32,17 @@ STUCK_S = 60.0
 class Enforcer:
     """One node's enforcement. Blocking: it reads and writes files."""
 
-    def __init__(self, control: Control, meter: Meter, picture: Picture) -> None:
+    def __init__(self, control: Control, meter: Meter, known: KnownNode) -> None:
         """Take the door to the control groups, a meter of its own (its looks are closer), and what is known."""
         self._control = control
         self._meter = meter
-        self._picture = picture
+        self._known = known
         self._acted = self._ended = False
         self._lock = Lock()
 
     def step(self, sample: NodeSample, *, now: float) -> Plan:
         """Take one look to its end: measure it, plan, write what is to be written. Returns the plan."""
-        known = self._picture
+        known = self._known
         strategy = known.strategies.strategy
         if strategy is None:
             return Plan(reason="no strategy is known yet")
@@ -75,34 +75,34 @@ class Enforcer:
                 return
             self._acted = True
             refused = () if plan.is_empty else self._control.apply(plan, sample.best_effort)
-        self._picture.refused = refused
+        self._known.refused = refused
         failed = {problem.field for problem in refused}
         for knob, value in (("quota", plan.quota_us), ("cpus", plan.cpus)):
             if value is not None:
                 figures.WRITES.labels(knob, "refused" if f"best_effort.{knob}" in failed else "written").inc()
 
 
-async def enforce_for_ever(ctx: Context[Settings], trees: Trees, picture: Picture) -> None:
+async def enforce_for_ever(ctx: Context[Settings], trees: Trees, known: KnownNode) -> None:
     """Enforce until cancelled, then let go."""
     interval_s = ctx.settings.enforce_interval_s
-    meter = Meter(picture.node, max_gap_s=2 * interval_s + 1.0)
-    enforcer = Enforcer(Control(DiskTree(ctx.settings.cgroup_or_default())), meter, picture)
+    meter = Meter(known.node, max_gap_s=2 * interval_s + 1.0)
+    enforcer = Enforcer(Control(DiskTree(ctx.settings.cgroup_or_default())), meter, known)
     ctx.health.watch(ENFORCING, 3 * interval_s + STUCK_S)
     was_refused: tuple[Problem, ...] = ()
     was: Strategy | None = None
     try:
         async for _ in Periodic(ctx.clock, interval_s).ticks(at_once=True):
-            now = picture.strategies.strategy
+            now = known.strategies.strategy
             if now is not None and now != was:
-                ctx.log.info("strategy in force", told_by=picture.strategies.source, **asdict(now))
+                ctx.log.info("strategy in force", told_by=known.strategies.source, **asdict(now))
             was = now
             plan = await asyncio.to_thread(_round, ctx, trees, enforcer)
             ctx.health.beat(ENFORCING)
             if not plan.is_empty:
                 ctx.log.debug("best-effort pods are held", quota_us=plan.quota_us, cpus=sorted(plan.cpus or ()))
-            if picture.refused and picture.refused != was_refused:
-                ctx.log.error("best-effort pods cannot be held", problems=[str(each) for each in picture.refused])
-            was_refused = picture.refused
+            if known.refused and known.refused != was_refused:
+                ctx.log.error("best-effort pods cannot be held", problems=[str(each) for each in known.refused])
+            was_refused = known.refused
     finally:
         # A few small writes: done at once, so that nothing can come in between.
         for problem in enforcer.end():

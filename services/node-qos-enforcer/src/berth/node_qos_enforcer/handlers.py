@@ -13,7 +13,7 @@ from berth.bus.port import Entry, OwnedPort
 from berth.contracts import state
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.slo import NodeSLO
 from berth.contracts.subjects import named_key
 from berth.node_qos_enforcer import figures
@@ -52,7 +52,7 @@ class NodeView:
             return
         try:
             self.facts = facts_of(decode(entry.value, state.Node))
-        except Broken as error:
+        except InvalidMessage as error:
             self.facts = NodeFacts(problems=(Problem(field=f"state.{self.key}", message=str(error)[:200]),))
 
     def end(self, sequence: int) -> None:
@@ -76,7 +76,7 @@ class StrategyView:
     problems: tuple[Problem, ...] = ()
 
     def restore(self, message: NodeSLO) -> None:
-        """Take the strategy of a former life. Raises Broken."""
+        """Take the strategy of a former life. Raises InvalidMessage."""
         self.strategy, self.source, self.message = strategy_of(message.cpu_suppress), "file", message
 
     def reset(self) -> None:
@@ -93,14 +93,14 @@ class StrategyView:
             message = decode(entry.value, NodeSLO)
             self.strategy = strategy_of(message.cpu_suppress)
             self.source, self.message, self.problems = "bus", message, ()
-        except Broken as error:
+        except InvalidMessage as error:
             self.problems = (Problem(field=f"slo.{self.key}", message=str(error)[:200]),)
 
     def end(self, sequence: int) -> None:
         """Nothing waits for this view: what was known before counts until there is something newer."""
 
 
-class Picture:
+class KnownNode:
     """What is known of the node beside what a look shows. `refused` is what could not be written when enforcing."""
 
     def __init__(self, node: str) -> None:
@@ -117,7 +117,7 @@ class Picture:
 class Reporter:
     """Measures looks and publishes them under the node's key. `enforces`: somebody acts on the plans."""
 
-    picture: Picture
+    known: KnownNode
     meter: Meter
     bucket: OwnedPort
     enforces: bool = False
@@ -128,7 +128,7 @@ class Reporter:
 
     def report(self, sample: NodeSample, *, now: float) -> Measurement:
         """Measure one look and queue its message; `now` is unix seconds."""
-        known = self.picture
+        known = self.known
         measurement = self.meter.measure(
             replace(sample, problems=sample.problems + known.strategies.problems + known.refused),
             now=now,
@@ -137,7 +137,7 @@ class Reporter:
             processors=known.processors,
             enforced=self.enforces and known.strategies.strategy is not None,
         )
-        self.bucket.put(self.picture.key, encode(measurement.metrics))
+        self.bucket.put(self.known.key, encode(measurement.metrics))
         self.last, self.last_sample = measurement, sample
         self.rounds += 1
         figures.observe(sample, measurement)
@@ -145,19 +145,19 @@ class Reporter:
 
     def on_conflict(self, key: str) -> None:
         """Count that somebody else wrote the key; the next look writes it again, on top of what is there now."""
-        if key == self.picture.key:
+        if key == self.known.key:
             self.conflicts += 1
             figures.CONFLICTS.inc()
 
     def on_reset(self) -> None:
         """Publish the last look again: the bucket lost what it held."""
         if self.last is not None:
-            self.bucket.put(self.picture.key, encode(self.last.metrics))
+            self.bucket.put(self.known.key, encode(self.last.metrics))
 
     def facts(self) -> dict[str, str | int | float]:
         """Return what a person who asks for the status wants to see."""
         facts: dict[str, str | int | float] = {
-            "node": self.picture.node,
+            "node": self.known.node,
             "rounds": self.rounds,
             "conflicts": self.conflicts,
         }
@@ -174,7 +174,7 @@ class Reporter:
             "cgroup_version": sample.cgroup_version,
             "cgroup_driver": sample.driver or "no kubelet here",
             "problems": len(metrics.problems),
-            "strategy": self.picture.strategies.source,
+            "strategy": self.known.strategies.source,
         }
         return facts | _suppress_facts(self.last)
 

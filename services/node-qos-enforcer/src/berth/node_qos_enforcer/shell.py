@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from berth.contracts import buckets
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import StatusAnswer
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
-from berth.node_qos_enforcer.handlers import Picture, Reporter
+from berth.node_qos_enforcer.handlers import KnownNode, Reporter
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
@@ -38,7 +38,7 @@ class Parts(NamedTuple):
     """What both halves of a process share."""
 
     trees: Trees
-    picture: Picture
+    known: KnownNode
     file: StrategyFile
 
 
@@ -52,57 +52,57 @@ class Agent:
     def _shared(self, settings: Settings) -> Parts:
         if self._parts is None:
             roots = (settings.proc_root, settings.sys_root, settings.cgroup_or_default())
-            picture = Picture(settings.node_or_default())
-            file = StrategyFile(settings.strategy_file, picture.node)
-            self._parts = Parts(Trees(*map(DiskTree, roots)), picture, file)
+            known = KnownNode(settings.node_or_default())
+            file = StrategyFile(settings.strategy_file, known.node)
+            self._parts = Parts(Trees(*map(DiskTree, roots)), known, file)
         return self._parts
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if told to, until cancelled."""
-        trees, picture, file = self._shared(ctx.settings)
-        _restore(ctx, file, picture)
-        await _describe(ctx, trees, picture)
+        trees, known, file = self._shared(ctx.settings)
+        _restore(ctx, file, known)
+        await _describe(ctx, trees, known)
         if ctx.settings.enforce:
-            await enforce_for_ever(ctx, trees, picture)
+            await enforce_for_ever(ctx, trees, known)
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, picture, file = self._shared(ctx.settings)
-        ctx.spawn(ctx.bus.follow(buckets.STATE, picture.view, keys=picture.key).run(), name="follow-node")
-        ctx.spawn(ctx.bus.follow(buckets.SLO, picture.strategies, keys=picture.key).run(), name="follow-strategy")
+        trees, known, file = self._shared(ctx.settings)
+        ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
+        ctx.spawn(ctx.bus.follow(buckets.SLO, known.strategies, keys=known.key).run(), name="follow-strategy")
         reporter: Reporter
         bucket = ctx.bus.owned(
             buckets.METRICS,
-            keys=picture.key,
+            keys=known.key,
             on_conflict=lambda conflicted: reporter.on_conflict(conflicted),
             on_reset=lambda: reporter.on_reset(),
         )
-        meter = Meter(picture.node, max_gap_s=2 * ctx.settings.interval_s + SECOND_LOOK_S)
-        reporter = Reporter(picture=picture, meter=meter, bucket=bucket, enforces=ctx.settings.enforce)
+        meter = Meter(known.node, max_gap_s=2 * ctx.settings.interval_s + SECOND_LOOK_S)
+        reporter = Reporter(known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce)
         ctx.health.add("measured", lambda: _measured(ctx, reporter))
         await ctx.bus.serve(SERVICE, version(f"berth-{SERVICE}"), {"status": lambda _: _status(ctx, reporter)})
-        ctx.spawn(_keep_for_ever(ctx, file, picture), name="keep-strategy")
+        ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
         await _look_for_ever(ctx, trees, reporter)
 
 
-def _restore(ctx: Context[Settings], file: StrategyFile, picture: Picture) -> None:
+def _restore(ctx: Context[Settings], file: StrategyFile, known: KnownNode) -> None:
     """Take up the strategy of a former life; a file that is of no use is named, and counts as none."""
     try:
         kept = file.load()
         if kept is not None:
-            picture.strategies.restore(kept)
-    except (Broken, OSError) as error:
+            known.strategies.restore(kept)
+    except (InvalidMessage, OSError) as error:
         ctx.log.warning("cannot use the strategy of before", file=ctx.settings.strategy_file, error=str(error))
 
 
-async def _keep_for_ever(ctx: Context[Settings], file: StrategyFile, picture: Picture) -> None:
+async def _keep_for_ever(ctx: Context[Settings], file: StrategyFile, known: KnownNode) -> None:
     """Keep what the bus tells."""
     failed = ""
     async for _ in Periodic(ctx.clock, KEEP_S).ticks():
-        if picture.strategies.source not in ("bus", "withdrawn"):
+        if known.strategies.source not in ("bus", "withdrawn"):
             continue
         try:
-            await asyncio.to_thread(file.save, picture.strategies.message)
+            await asyncio.to_thread(file.save, known.strategies.message)
             failed = ""
         except OSError as error:
             if str(error) != failed:
@@ -133,17 +133,17 @@ async def _look(ctx: Context[Settings], trees: Trees, reporter: Reporter) -> Non
             ctx.log.warning("cannot measure all of the node", field=problem.field, problem=problem.message)
 
 
-async def _describe(ctx: Context[Settings], trees: Trees, picture: Picture) -> None:
+async def _describe(ctx: Context[Settings], trees: Trees, known: KnownNode) -> None:
     """Read the layout of the CPUs; one that cannot be read stops nothing, but no cpuset is chosen then."""
     try:
         rows = await asyncio.to_thread(read_topology, trees.sys)
     except (Malformed, Unreadable) as error:
-        ctx.log.warning("cannot read the CPU layout", node=picture.node, error=str(error))
+        ctx.log.warning("cannot read the CPU layout", node=known.node, error=str(error))
         return
-    picture.processors = rows
+    known.processors = rows
     ctx.log.info(
         "looking at node",
-        node=picture.node,
+        node=known.node,
         cpus=len(rows),
         cores=len({(row.socket, row.core) for row in rows}),
         sockets=len({row.socket for row in rows}),

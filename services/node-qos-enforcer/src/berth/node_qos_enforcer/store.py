@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.slo import NodeSLO
 
 BYTES_MAX = 4_096
@@ -27,7 +27,7 @@ class StrategyFile:
         self._kept: NodeSLO | None = None
 
     def load(self) -> NodeSLO | None:
-        """Return what was kept; None when nothing was. Raises Broken for a file that is of no use, and OSError."""
+        """Return what was kept; None when nothing was. Raises InvalidMessage for a file that is of no use, and OSError."""
         if self._path is None:
             return None
         try:
@@ -36,10 +36,10 @@ class StrategyFile:
         except FileNotFoundError:
             return None
         if len(data) > BYTES_MAX:
-            raise Broken("", f"larger than {BYTES_MAX} bytes")
+            raise InvalidMessage("", f"larger than {BYTES_MAX} bytes")
         kept = decode(data, NodeSLO)
         if kept.node != self._node:
-            raise Broken("node", f"is of node {kept.node[:253]!r}")
+            raise InvalidMessage("node", f"is of node {kept.node[:253]!r}")
         self._kept = kept
         return kept
 

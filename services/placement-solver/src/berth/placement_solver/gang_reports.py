@@ -9,8 +9,8 @@ from berth.contracts import subjects
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchObject
 from berth.contracts.state import PodGroup
+from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.gang_status import next_status
-from berth.placement_solver.picture import Picture
 
 API = "scheduling.sigs.k8s.io/v1alpha1/podgroups"
 PATCHES_MAX = 100
@@ -20,8 +20,8 @@ PATCHES_MAX = 100
 class GangReports:
     """One pass after the other over the gangs that changed; a patch is repeated when the object does not show it."""
 
-    def __init__(self, picture: Picture, commands: PublisherPort, clock: Clock, *, retry_s: float = 10.0) -> None:
-        self._picture = picture
+    def __init__(self, cluster: ClusterView, commands: PublisherPort, clock: Clock, *, retry_s: float = 10.0) -> None:
+        self._cluster = cluster
         self._commands = commands
         self._clock = clock
         self._retry_s = retry_s
@@ -29,20 +29,20 @@ class GangReports:
 
     async def tell(self) -> None:
         """Ask for what has to change."""
-        picture = self._picture
-        if not picture.changed_gangs:
+        cluster = self._cluster
+        if not cluster.changed_gangs:
             return
         now = self._clock.monotonic()
         text = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         sent = 0
-        for gang_id in sorted(picture.changed_gangs):
-            group = picture.pod_groups.get(gang_id)
-            if group is None or not picture.is_mine(picture.gangs.group_of(gang_id)):
+        for gang_id in sorted(cluster.changed_gangs):
+            group = cluster.pod_groups.get(gang_id)
+            if group is None or not cluster.is_mine(cluster.gangs.group_of(gang_id)):
                 self._done(gang_id)
                 continue
-            gang = picture.gangs.gangs.get(gang_id)
+            gang = cluster.gangs.gangs.get(gang_id)
             members = sorted(gang.children) if gang else ()
-            pods = [pod for name in members if (pod := picture.book.pods.get(name)) is not None]
+            pods = [pod for name in members if (pod := cluster.book.pods.get(name)) is not None]
             status = next_status(group, pods, text)
             if not status:
                 self._done(gang_id)
@@ -57,7 +57,7 @@ class GangReports:
             await self._ask(group, status, int(now * 1000))
 
     def _done(self, gang_id: str) -> None:
-        self._picture.changed_gangs.discard(gang_id)
+        self._cluster.changed_gangs.discard(gang_id)
         self._asked.pop(gang_id, None)
 
     async def _ask(self, group: PodGroup, status: dict[str, object], at_ms: int) -> None:
@@ -71,7 +71,7 @@ class GangReports:
             status_subresource=False,
         )
         await self._commands.publish(
-            subjects.command_subject("patch", "podgroup", group.namespace, group.name),
+            subjects.command_subject("patch", "podgroups", group.namespace, group.name),
             encode(patch),
             id=f"podgroup-{group.uid}-{group.version}-{at_ms}",
             type="object.patch.v1",

@@ -16,18 +16,18 @@ from berth.contracts import buckets
 from berth.contracts.base import Reason
 from berth.contracts.state import Reservation
 from berth.placement_solver import metrics
+from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import joint_solution
-from berth.placement_solver.core.joint.problem import write_down
+from berth.placement_solver.core.joint.problem import build_problem
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.event_publisher import EventPublisher
 from berth.placement_solver.optimiser import JointSolver
-from berth.placement_solver.picture import Picture
-from berth.placement_solver.telling import Telling
 from berth.placement_solver.tidying import Tidying
 from berth.telemetry import get_logger
 from berth.transaction.batch import MESSAGES_MAX
@@ -50,7 +50,7 @@ class Handlers:
 
     def __init__(
         self,
-        picture: Picture,
+        cluster: ClusterView,
         verifier: Verifier,
         ledger: LedgerPort,
         events: PublisherPort,
@@ -64,7 +64,7 @@ class Handlers:
         optimiser: JointSolver | None = None,
         optimiser_budget_s: float = 0.0,
     ) -> None:
-        self.picture = picture
+        self.cluster = cluster
         self.changed = asyncio.Event()
         self._verifier = verifier
         self._clock = clock
@@ -73,12 +73,12 @@ class Handlers:
         self._limit = batch_pods_max
         self._optimiser = optimiser
         self._optimiser_budget_s = optimiser_budget_s
-        self._committer = Committer(ledger, picture.book.ledger, clock, picture.me, messages_max=batch_messages_max)
-        self._telling = Telling(picture, events, commands, tell_after_s=tell_after_s)
-        self._tidying = Tidying(picture, self._committer, clock)
+        self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
+        self._event_publisher = EventPublisher(cluster, events, commands, tell_after_s=tell_after_s)
+        self._tidying = Tidying(cluster, self._committer, clock)
         self._needs_sequence, self._needed_since = 0, 0.0
         self._ledger_starts = 0
-        self._unread: set[str] = set()
+        self._awaited: set[str] = set()
         self._woken_at = float("-inf")
         self._conflicts_in_row = 0
 
@@ -90,20 +90,20 @@ class Handlers:
         Who has not read Reservations since STATE began anew would give their room away, and who has not read QUOTA
         would charge nobody.
         """
-        picture = self.picture
-        book = picture.book
+        cluster = self.cluster
+        book = cluster.book
         epoch = book.ledger.epoch
         pods, reservations = book.complete["pods"], book.complete["reservations"]
-        if self._ledger_starts != picture.ledger_starts:
+        if self._ledger_starts != cluster.ledger_starts:
             # Another stream counts from its own start.
-            self._ledger_starts, self._needs_sequence = picture.ledger_starts, 0
+            self._ledger_starts, self._needs_sequence = cluster.ledger_starts, 0
         if self._clock.monotonic() - self._needed_since > FOLLOW_TIMEOUT_S:
             # What was acknowledged may be lost before anybody has read it; R1 refuses who plans without it.
             self._needs_sequence = 0
         return (
             epoch.epoch > 0
-            and not self._unread
-            and picture.knows_quotas()
+            and not self._awaited
+            and cluster.knows_quotas()
             and pods.is_known
             and pods.version >= epoch.pods_version
             and reservations.is_known
@@ -118,46 +118,46 @@ class Handlers:
 
     def read_to_end(self, bucket: str) -> None:
         """A follower has reached the end of its bucket."""
-        self._unread.discard(bucket)
+        self._awaited.discard(bucket)
 
     def starts_over(self, bucket: str) -> None:
         """A follower reads its bucket from the start: nothing is planned before it has reached the end."""
         if bucket in MUST_BE_READ:
-            self._unread.add(bucket)
+            self._awaited.add(bucket)
 
     def tell_time(self) -> None:
         """Tell the picture the time."""
-        self.picture.now, self.picture.now_ms = self._clock.monotonic(), int(self._clock.now() * 1000)
+        self.cluster.now, self.cluster.now_ms = self._clock.monotonic(), int(self._clock.now() * 1000)
 
     def tick(self) -> None:
         """Tell the picture the time, and wake what room or quota that came back may help."""
-        picture = self.picture
-        picture.payers.settle(picture.book)
+        cluster = self.cluster
+        cluster.payers.settle(cluster.book)
         self.tell_time()
-        if picture.now - self._woken_at < WAKE_EVERY_S:
+        if cluster.now - self._woken_at < WAKE_EVERY_S:
             return
-        if picture.room_came_back:
-            self._woken_at = picture.now
-            picture.room_came_back = picture.quota_changed = False
-            picture.queue.wake(picture.now)
-        elif picture.quota_changed:
-            self._woken_at = picture.now
-            picture.quota_changed = False
-            picture.queue.wake(picture.now, _waits_for_quota)
+        if cluster.capacity_came_back:
+            self._woken_at = cluster.now
+            cluster.capacity_came_back = cluster.quota_changed = False
+            cluster.queue.wake(cluster.now)
+        elif cluster.quota_changed:
+            self._woken_at = cluster.now
+            cluster.quota_changed = False
+            cluster.queue.wake(cluster.now, _waits_for_quota)
 
     async def round(self) -> bool:
         """One batch; False when nothing was ready, or the views may not be planned on."""
         if not self.may_plan():
             return False
-        picture = self.picture
+        cluster = self.cluster
         self.tick()
         started = self._clock.monotonic()
-        units, held_back = picture.batch(self._limit)
+        units, held_back = cluster.batch(self._limit)
         for waiting, reason in held_back:
-            picture.queue.hold(waiting, (reason,), picture.now)
+            cluster.queue.hold(waiting, (reason,), cluster.now)
         for waiting, reason in held_back:
             if waiting.held and not waiting.ready:
-                await self._telling.refused(waiting, (reason,), patient=True)
+                await self._event_publisher.refused(waiting, (reason,), patient=True)
         if held_back:
             units = [unit for unit in units if self._is_current(unit)]
             if not self.may_plan():
@@ -167,7 +167,7 @@ class Handlers:
         if not units:
             return bool(held_back)
         plan = f"{self._random.getrandbits(96):024x}"
-        trial = Trial(picture.room)
+        trial = Trial(cluster.capacity)
         solution = self._verified(units, trial, plan)
         if self._optimiser is not None and is_contended(units, solution):
             solution = await self._improved(units, solution, trial, plan)
@@ -190,7 +190,7 @@ class Handlers:
 
     def _verified(self, units: Sequence[Unit], trial: Trial, plan: str) -> Solution:
         """Solve; what the independent verifier rejects is taken back and reported, never committed."""
-        solution = self.picture.solver.solve(units, trial, plan)
+        solution = self.cluster.solver.solve(units, trial, plan)
         problems = self._verifier.check([placement.claim for placement in solution.placements])
         if not problems:
             return solution
@@ -207,7 +207,7 @@ class Handlers:
         refusals: list[Refusal] = []
         for unit in units:
             before = len(trial.claims)
-            found = self.picture.solver.solve([unit], trial, plan)
+            found = self.cluster.solver.solve([unit], trial, plan)
             problems = self._verifier.check([placement.claim for placement in (*placements, *found.placements)])
             if problems:
                 trial.undo(before)
@@ -220,10 +220,10 @@ class Handlers:
 
     async def _improved(self, units: Sequence[Unit], solution: Solution, trial: Trial, plan: str) -> Solution:
         """Let the optimiser try a contended batch; its plan counts only if it is worth more and the verifier agrees."""
-        picture = self.picture
-        solver = picture.solver
+        cluster = self.cluster
+        solver = cluster.solver
         trial.undo()
-        written = write_down(units, picture.nodes, solver.costs, picture.quotas, self._optimiser_budget_s)
+        written = build_problem(units, cluster.nodes, solver.costs, cluster.quotas, self._optimiser_budget_s)
         if written is None or self._optimiser is None:
             return self._verified(units, trial, plan)
         # Followers read on while the child works: the room may have changed, and the expansion sees it as it is then.
@@ -247,17 +247,17 @@ class Handlers:
 
     def _is_current(self, unit: Unit) -> bool:
         """Nothing of the unit has changed since the batch was taken; else what still waits is tried in the next one."""
-        picture, queue = self.picture, self.picture.queue
+        cluster, queue = self.cluster, self.cluster.queue
         waiting = [queue.waiting.get(candidate.name) for candidate in unit.candidates]
         if (
             all(
                 w is not None
                 and w.object is c.object
-                and (isinstance(c.object, Reservation) or picture.payers.of(c.object) == c.quota)
+                and (isinstance(c.object, Reservation) or cluster.payers.of(c.object) == c.quota)
                 for w, c in zip(waiting, unit.candidates, strict=True)
             )
-            and not picture.unread.longest_wait([w for w in waiting if w is not None], picture.now)
-            and (not unit.needed or picture.gangs.still_needs(unit.id, unit.needed))
+            and not cluster.awaited.longest_wait([w for w in waiting if w is not None], cluster.now)
+            and (not unit.needed or cluster.gangs.still_needs(unit.id, unit.needed))
         ):
             return True
         for each in waiting:
@@ -266,15 +266,15 @@ class Handlers:
         return False
 
     async def _commit(self, plan: str, solution: Solution, trial: Trial) -> Outcome:
-        picture = self.picture
-        book = picture.book
-        basis = Basis(book.complete["pods"].version, book.complete["reservations"].version, picture.now_ms)
+        cluster = self.cluster
+        book = cluster.book
+        basis = Basis(book.complete["pods"].version, book.complete["reservations"].version, cluster.now_ms)
         traces = {
             waiting.object.uid: waiting.trace
             for placement in solution.placements
-            if (waiting := picture.queue.waiting.get(placement.candidate.name)) is not None
+            if (waiting := cluster.queue.waiting.get(placement.candidate.name)) is not None
         }
-        decisions, revisions = decisions_of(solution.placements, plan, basis, picture.nodes, picture.quotas, traces)
+        decisions, revisions = decisions_of(solution.placements, plan, basis, cluster.nodes, cluster.quotas, traces)
         if not self.may_plan():
             # The optimiser takes its time, in which an epoch may have begun that this view has not reached (R12).
             trial.undo()
@@ -283,35 +283,35 @@ class Handlers:
             trial.undo()
             return Outcome("behind", reason="another solver has used a newer revision of an account")
         # What was tried stays charged while the batch is on its way; the follower's word replaces it.
-        picture.room.assume(trial.claims)
-        started, ledger_starts = self._clock.monotonic(), picture.ledger_starts
+        cluster.capacity.assume(trial.claims)
+        started, ledger_starts = self._clock.monotonic(), cluster.ledger_starts
         outcome = await self._committer.commit(plan, decisions, revisions)
         metrics.COMMIT_SECONDS.observe(self._clock.monotonic() - started)
         metrics.PLANS.labels(outcome.status).inc()
-        if picture.ledger_starts == ledger_starts:  # else it is a sequence of what LEDGER has lost
+        if cluster.ledger_starts == ledger_starts:  # else it is a sequence of what LEDGER has lost
             self._require(outcome.sequence)
         if outcome.status == "committed":
-            self._telling.traced(decisions, int(self._clock.now() * 1000))
+            self._event_publisher.traced(decisions, int(self._clock.now() * 1000))
             await self._follow_to(outcome.sequence)
-        if picture.room.forget_assumed() and outcome.status == "committed":
+        if cluster.capacity.forget_assumed() and outcome.status == "committed":
             # Who was refused for the sake of a pod that is gone, or of a plan that the view does not show.
-            picture.room_came_back = True
+            cluster.capacity_came_back = True
         return outcome
 
     def _rests_behind(self, unit: Unit) -> bool:
         """Whether the unit would be charged to an account that is ahead of our view: it waits, the others go on."""
-        picture = self.picture
+        cluster = self.cluster
         quotas = {candidate.quota for candidate in unit.candidates if candidate.quota is not None}
-        if not any(self._is_behind(picture.quotas.accounts(quota)) for quota in quotas):
+        if not any(self._is_behind(cluster.quotas.accounts(quota)) for quota in quotas):
             return False
         for candidate in unit.candidates:
-            if (waiting := picture.queue.waiting.get(candidate.name)) is not None:
-                picture.queue.rest_until(waiting, self._clock.monotonic() + BEHIND_PAUSE_S)
+            if (waiting := cluster.queue.waiting.get(candidate.name)) is not None:
+                cluster.queue.rest_until(waiting, self._clock.monotonic() + BEHIND_PAUSE_S)
         return True
 
     def _is_behind(self, revisions: Mapping[str, int]) -> bool:
         """Rule R14: an account that names a newer revision than ours is planned on only after catching up."""
-        stamps = self.picture.book.ledger.stamps
+        stamps = self.cluster.book.ledger.stamps
         return any(
             (stamp := stamps.get(account)) is not None and stamp.revision > revision
             for account, revision in revisions.items()
@@ -320,7 +320,7 @@ class Handlers:
 
     async def _follow_to(self, sequence: int) -> None:
         """Wait until the ledger's follower has read our own batch, so that the next plan stands on it."""
-        ledger = self.picture.book.ledger
+        ledger = self.cluster.book.ledger
         deadline = self._clock.monotonic() + FOLLOW_TIMEOUT_S
         while ledger.sequence < sequence and self._clock.monotonic() < deadline:
             self.changed.clear()
@@ -333,7 +333,7 @@ class Handlers:
     def _look_again(self, placements: Sequence[Placement]) -> None:
         """A committed plan that our view does not show (it went into an epoch that is over, or the follower is stuck)
         leaves its pods waiting: they are tried again, and the server lets no second decision into one epoch."""
-        queue = self.picture.queue
+        queue = self.cluster.queue
         for placement in placements:
             waiting = queue.waiting.get(placement.candidate.name)
             if waiting is not None and not waiting.ready:
@@ -350,7 +350,7 @@ class Handlers:
             most_s = min(CONFLICT_PAUSE_MAX_S, 0.002 * 2 ** min(self._conflicts_in_row, 8))
             pause_s = self._random.uniform(0.0, most_s)
         log.debug("plan not committed", status=outcome.status, reason=outcome.reason)
-        queue = self.picture.queue
+        queue = self.cluster.queue
         for unit in units:
             for candidate in unit.candidates:
                 waiting = queue.waiting.get(candidate.name)
@@ -365,28 +365,28 @@ class Handlers:
         self._conflicts_in_row = 0
         metrics.PLACED.inc(len(solution.placements))
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)
-        await self._telling.planned(plan, solution.placements, took_ms)
+        await self._event_publisher.planned(plan, solution.placements, took_ms)
 
     async def _refuse(self, refusal: Refusal) -> None:
-        waiting = self.picture.queue.waiting.get(refusal.candidate.name)
+        waiting = self.cluster.queue.waiting.get(refusal.candidate.name)
         if waiting is None or waiting.ready:
             return  # what has changed since the batch was taken is tried again as it is now
         metrics.REFUSED.labels(refusal.reasons[0].code.split(" ")[0] if refusal.reasons else "none").inc()
         if self._may_lag(waiting, refusal.reasons):
-            self.picture.queue.hold(waiting, refusal.reasons, self.picture.now)
-            self.picture.queue.rest_until(waiting, waiting.since + QUOTA_LAG_S)
+            self.cluster.queue.hold(waiting, refusal.reasons, self.cluster.now)
+            self.cluster.queue.rest_until(waiting, waiting.since + QUOTA_LAG_S)
             return
-        self.picture.queue.refuse(waiting, refusal.reasons, self.picture.now)
-        await self._telling.refused(waiting, refusal.reasons, gang=refusal.gang)
+        self.cluster.queue.refuse(waiting, refusal.reasons, self.cluster.now)
+        await self._event_publisher.refused(waiting, refusal.reasons, gang=refusal.gang)
 
     def _may_lag(self, waiting: Waiting, reasons: Sequence[Reason]) -> bool:
         """A runtime follows demand: what quota alone keeps from a new pod may be given once its demand is counted."""
-        is_new = waiting.tries == 0 and self.picture.now - waiting.since < QUOTA_LAG_S
+        is_new = waiting.tries == 0 and self.cluster.now - waiting.since < QUOTA_LAG_S
         return is_new and bool(reasons) and all(reason.code == "quota" for reason in reasons)
 
     def is_idle(self) -> bool:
         """Fewer wait for their turn than one batch takes."""
-        return self.picture.queue.ready_about() < self._batch_max
+        return self.cluster.queue.ready_about() < self._batch_max
 
     async def tidy(self) -> None:
         """Tidy our part of the ledger, from a view that may be planned on; and the view itself, whatever it shows."""

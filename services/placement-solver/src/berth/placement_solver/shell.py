@@ -15,15 +15,15 @@ import numpy as np
 from berth.bus.port import BusPort, Entry
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import StatusAnswer, WhyQuestion
 from berth.placement_solver import metrics
+from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.handlers import WAKE_EVERY_S, Handlers
 from berth.placement_solver.members import FAMILY, Members
 from berth.placement_solver.optimiser import JointSolver, Optimiser
-from berth.placement_solver.picture import Picture
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.why import answer
 from berth.runtime.context import Context
@@ -69,7 +69,7 @@ class ViewSink:
         """The next message."""
         try:
             self._apply(entry)
-        except (Broken, ValueError) as error:
+        except (InvalidMessage, ValueError) as error:
             metrics.BROKEN_MESSAGES.labels(self._bucket).inc()
             self._log("a message cannot be read and is left out", bucket=self._bucket, key=entry.key, error=str(error))
         self._wake()
@@ -85,13 +85,13 @@ class ViewSink:
 async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver] = Optimiser) -> None:
     """Run until cancelled."""
     settings = ctx.settings
-    picture = Picture(settings.scheduler_names, ctx.instance)
-    verifier = Verifier(picture)
+    cluster = ClusterView(settings.scheduler_names, ctx.instance)
+    verifier = Verifier(cluster)
     bus = ctx.bus
     await bus.ensure()
     optimiser = make_optimiser() if settings.optimiser_budget_s > 0 else None
     handlers = Handlers(
-        picture,
+        cluster,
         verifier,
         bus.ledger(),
         bus.events(),
@@ -105,11 +105,11 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         optimiser_budget_s=settings.optimiser_budget_s,
     )
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
-    _follow(ctx, picture, handlers, members)
+    _follow(ctx, cluster, handlers, members)
     ctx.health.add("views", lambda: (handlers.may_plan(), "complete" if handlers.may_plan() else "still reading"))
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
-    await _answer(bus, ctx, picture, handlers)
-    reports = GangReports(picture, bus.commands(), ctx.clock)
+    await _answer(bus, ctx, cluster, handlers)
+    reports = GangReports(cluster, bus.commands(), ctx.clock)
     ctx.spawn(_tidy(ctx, handlers, members, reports, optimiser), name="tidy")
     try:
         await _rounds(ctx, handlers)
@@ -118,7 +118,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
             await optimiser.stop()
 
 
-def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, members: Members) -> None:
+def _follow(ctx: Context[Settings], cluster: ClusterView, handlers: Handlers, members: Members) -> None:
     def nothing() -> None:
         pass
 
@@ -141,30 +141,30 @@ def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, member
 
     def read_state(entry: Entry) -> None:
         handlers.tell_time()  # a pod's age counts from when it is read
-        picture.read_state(entry.key, entry.value, deleted=entry.deleted, gap=entry.gap, trace=entry.traceparent)
+        cluster.read_state(entry.key, entry.value, deleted=entry.deleted, gap=entry.gap, trace=entry.traceparent)
 
     sinks = {
         buckets.STATE: sink(
             buckets.STATE,
             read_state,
-            picture.reset_state,
-            picture.end_of_state,
+            cluster.reset_state,
+            cluster.end_of_state,
         ),
         buckets.INVENTORY: sink(
             buckets.INVENTORY,
-            lambda e: picture.read_inventory(e.key, e.value, e.deleted),
-            picture.reset_inventory,
+            lambda e: cluster.read_inventory(e.key, e.value, e.deleted),
+            cluster.reset_inventory,
         ),
         buckets.QUOTA: sink(
-            buckets.QUOTA, lambda e: picture.read_quota(e.key, e.value, e.deleted), picture.reset_quota
+            buckets.QUOTA, lambda e: cluster.read_quota(e.key, e.value, e.deleted), cluster.reset_quota
         ),
         buckets.RESERVATION: sink(
-            buckets.RESERVATION, lambda e: picture.read_reserved(e.key, e.value, e.deleted), picture.reset_reserved
+            buckets.RESERVATION, lambda e: cluster.read_reserved(e.key, e.value, e.deleted), cluster.reset_reserved
         ),
         buckets.LEDGER: sink(
             buckets.LEDGER,
-            lambda e: picture.read_ledger(e.key, e.value, e.deleted, e.sequence),
-            picture.reset_ledger,
+            lambda e: cluster.read_ledger(e.key, e.value, e.deleted, e.sequence),
+            cluster.reset_ledger,
         ),
         # Who is alive is looked at now and then: a renewal is no reason to wake up.
         buckets.LEASE: sink(buckets.LEASE, lambda e: members.seen(e.key, e.deleted), members.reset, wake=nothing),
@@ -177,17 +177,17 @@ def _follow(ctx: Context[Settings], picture: Picture, handlers: Handlers, member
 
 async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
     """Rounds for ever. A batch closes after a short window when the one before is a while ago, else after the gap."""
-    picture = handlers.picture
+    cluster = handlers.cluster
     window_s = ctx.settings.batch_window_s
     next_at = 0.0
     while True:
         handlers.tick()
-        if not handlers.may_plan() or not picture.queue.has_ready(picture.now):
+        if not handlers.may_plan() or not cluster.queue.has_ready(cluster.now):
             handlers.changed.clear()
             pause = IDLE_S
             if handlers.may_plan():
-                pause = min(pause, max(0.0, picture.queue.next_retry() - picture.now))
-            if picture.room_came_back or picture.quota_changed:
+                pause = min(pause, max(0.0, cluster.queue.next_retry() - cluster.now))
+            if cluster.capacity_came_back or cluster.quota_changed:
                 pause = min(pause, WAKE_EVERY_S)
             try:
                 async with asyncio.timeout(pause or 0.001):
@@ -199,13 +199,13 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
             continue
         # Every plan costs the bus a wait for the disk and the writer a wave: under load they are fewer and larger.
         rest_s = next_at - ctx.clock.monotonic()
-        if rest_s > 0 and picture.queue.ready_about() < ctx.settings.batch_pods_max:
+        if rest_s > 0 and cluster.queue.ready_about() < ctx.settings.batch_pods_max:
             await ctx.clock.sleep(rest_s)
         began = ctx.clock.monotonic()
         await handlers.round()
         took_s = ctx.clock.monotonic() - began
         next_at = began + took_s + min(max(ctx.settings.batch_gap_s, GAP_PER_ROUND * took_s), GAP_MAX_S)
-        metrics.WAITING.set(len(picture.queue))
+        metrics.WAITING.set(len(cluster.queue))
         # Followers share this loop: let them run between rounds even when the queue never empties.
         await asyncio.sleep(0)
 
@@ -213,17 +213,17 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
 async def _tidy(
     ctx: Context[Settings], handlers: Handlers, members: Members, reports: GangReports, optimiser: JointSolver | None
 ) -> None:
-    picture = handlers.picture
+    cluster = handlers.cluster
     tidied_at = float("-inf")
     while True:
         await ctx.clock.sleep(TIDY_EVERY_S)
         alive = members.alive()
-        if alive != picture.solvers:
+        if alive != cluster.solvers:
             ctx.log.info("solvers alive", solvers=list(alive))
-            picture.resharded(alive)
+            cluster.resharded(alive)
             handlers.changed.set()
-        metrics.NODES.set(int(np.count_nonzero(picture.nodes.alive)))
-        if optimiser is not None and picture.gangs.gangs:
+        metrics.NODES.set(int(np.count_nonzero(cluster.nodes.alive)))
+        if optimiser is not None and cluster.gangs.gangs:
             # Once: one that does not come up is tried again when a batch asks for it.
             optimiser.warm_up()
             optimiser = None
@@ -235,9 +235,9 @@ async def _tidy(
             await reports.tell()
 
 
-async def _answer(bus: BusPort, ctx: Context[Settings], picture: Picture, handlers: Handlers) -> None:
+async def _answer(bus: BusPort, ctx: Context[Settings], cluster: ClusterView, handlers: Handlers) -> None:
     async def why(payload: bytes) -> bytes:
-        return encode(answer(picture, decode(payload, WhyQuestion)))
+        return encode(answer(cluster, decode(payload, WhyQuestion)))
 
     async def status(_: bytes) -> bytes:
         return encode(
@@ -247,11 +247,11 @@ async def _answer(bus: BusPort, ctx: Context[Settings], picture: Picture, handle
                 active=True,
                 ready=handlers.may_plan(),
                 facts={
-                    "waiting": len(picture.queue),
-                    "nodes": int(np.count_nonzero(picture.nodes.alive)),
-                    "epoch": picture.book.ledger.epoch.epoch,
-                    "solvers": len(picture.solvers),
-                    "classes": sum(1 for _ in picture.classes),
+                    "waiting": len(cluster.queue),
+                    "nodes": int(np.count_nonzero(cluster.nodes.alive)),
+                    "epoch": cluster.book.ledger.epoch.epoch,
+                    "solvers": len(cluster.solvers),
+                    "classes": sum(1 for _ in cluster.classes),
                 },
             )
         )

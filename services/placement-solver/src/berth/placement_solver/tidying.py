@@ -8,9 +8,9 @@ from berth.bus.port import Clock
 from berth.bus.topology import TOMBSTONE_TTL_S
 from berth.contracts import subjects
 from berth.contracts.ledger import PlanStatus
+from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer
 from berth.placement_solver.core.shards import owner
-from berth.placement_solver.picture import Picture
 from berth.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -24,23 +24,23 @@ MARKERS_KEPT_S = 1.25 * TOMBSTONE_TTL_S
 class Tidying:
     """What this solver's part of the ledger no longer needs."""
 
-    def __init__(self, picture: Picture, committer: Committer, clock: Clock) -> None:
-        self.picture = picture
+    def __init__(self, cluster: ClusterView, committer: Committer, clock: Clock) -> None:
+        self.cluster = cluster
         self._committer = committer
         self._clock = clock
         self._open_since: dict[str, float] = {}
 
     def forget_markers(self) -> None:
         """Forget the deletions that the ledger itself has forgotten by now."""
-        self.picture.book.ledger.forget_markers(self._clock.monotonic(), MARKERS_KEPT_S)
+        self.cluster.book.ledger.forget_markers(self._clock.monotonic(), MARKERS_KEPT_S)
 
     async def tidy(self) -> None:
         """Delete settled decisions of our part, and give up plans that nobody finishes."""
-        picture = self.picture
+        cluster = self.cluster
         settled = [
             name
-            for name, held in picture.book.ledger.decisions.items()
-            if name in picture.loose and picture.is_mine(held.decision.uid) and picture.book.is_settled(held.decision)
+            for name, held in cluster.book.ledger.decisions.items()
+            if name in cluster.loose and cluster.is_mine(held.decision.uid) and cluster.book.is_settled(held.decision)
         ]
         stamps = self._idle_stamps()
         if settled or stamps:
@@ -51,30 +51,30 @@ class Tidying:
 
     def _idle_stamps(self) -> list[str]:
         """Accounts of our part whose node or reservation is gone. Those of groups stay: their revision counts (R14)."""
-        picture = self.picture
+        cluster = self.cluster
         found = []
-        for account in picture.book.ledger.stamps:
+        for account in cluster.book.ledger.stamps:
             family, _, rest = account.partition(".")
             if family == "node":
-                row = picture.nodes.rows.get(subjects.unescape(rest))
-                is_there = row is not None and bool(picture.nodes.alive[row])
+                row = cluster.nodes.rows.get(subjects.unescape(rest))
+                is_there = row is not None and bool(cluster.nodes.alive[row])
             elif family == "reservation":
-                is_there = ("", subjects.unescape(rest)) in picture.book.reservations
+                is_there = ("", subjects.unescape(rest)) in cluster.book.reservations
             else:
                 continue
-            if not is_there and picture.is_mine(account):
+            if not is_there and cluster.is_mine(account):
                 found.append(account)
         return found
 
     def _abandoned(self) -> Iterable[str]:
         """Plans that have been open, or without an entry, for a while. The clock only says when to try (R8)."""
-        ledger = self.picture.book.ledger
+        ledger = self.cluster.book.ledger
         now = self._clock.monotonic()
         unfinished = {plan for plan in ledger.members if ledger.plan_status(plan) in (None, PlanStatus.OPEN)}
         self._open_since = {plan: self._open_since.get(plan, now) for plan in unfinished}
-        solvers = self.picture.solvers
+        solvers = self.cluster.solvers
         return [
             plan
             for plan, since in self._open_since.items()
-            if now - since > ABANDONED_AFTER_S and owner(plan, solvers) == self.picture.me
+            if now - since > ABANDONED_AFTER_S and owner(plan, solvers) == self.cluster.me
         ]

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod
-from berth.placement_solver.picture import Picture
+from berth.placement_solver.cluster_view import ClusterView
 from berth.transaction.book import FINISHED_PHASES
 
 
-def answer(picture: Picture, question: WhyQuestion) -> WhyAnswer:
+def answer(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     """What this solver knows of a pod; an empty namespace asks about a Reservation."""
     name = (question.namespace, question.name)
-    seen = picture.book.seen(name)
+    seen = cluster.book.seen(name)
     base = WhyAnswer(namespace=question.namespace, name=question.name, outcome="unknown")
     if seen is None:
         return _with(base, "unknown", "no such object is known")
-    waiting = picture.queue.waiting.get(name)
-    held = picture.book.ledger.decisions.get(name)
-    gang = picture.gangs.gang_of(name)
-    mine = picture.is_mine((picture.gangs.group_of(gang.id) if gang else "") or seen.uid)
+    waiting = cluster.queue.waiting.get(name)
+    held = cluster.book.ledger.decisions.get(name)
+    gang = cluster.gangs.gang_of(name)
+    mine = cluster.is_mine((cluster.gangs.group_of(gang.id) if gang else "") or seen.uid)
     facts: dict[str, object] = {"mine": mine, "problems": list(seen.problems), "attempts": seen.attempt}
-    if not picture.is_ours(seen):
+    if not cluster.is_ours(seen):
         return _with(base, "foreign", f"scheduler name {seen.template.scheduler!r} is not one of ours", **facts)
     if seen.node:
-        claim = next((claim for claim in picture.book.claims_of(name) if claim.uid == seen.uid), None)
+        claim = next((claim for claim in cluster.book.claims_of(name) if claim.uid == seen.uid), None)
         facts.update(node=seen.node, plan=seen.plan)
         if claim is not None:
             facts.update(devices=list(claim.devices), quota=claim.quota)
@@ -37,7 +37,7 @@ def answer(picture: Picture, question: WhyQuestion) -> WhyAnswer:
         return _with(base, "waiting", "it is being deleted, or has ended, without a node", **facts)
     if seen.template.gates:
         return _with(base, "waiting", f"held by scheduling gates: {', '.join(seen.template.gates)}", **facts)
-    decision = picture.book.open_decision(name)
+    decision = cluster.book.open_decision(name)
     if decision is not None:
         facts.update(node=decision.node, plan=decision.plan, quota=decision.quota, reservation=decision.reservation)
         facts.update(devices=list(decision.allocation.devices), gang=decision.gang.name if decision.gang else "")

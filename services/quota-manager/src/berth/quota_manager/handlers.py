@@ -15,7 +15,7 @@ from berth.contracts import state
 from berth.contracts.base import Problem as WireProblem
 from berth.contracts.codec import decode
 from berth.contracts.command import PatchObject
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import ObjectRefused, QuotaChanged
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.subjects import event_subject, quota_key
@@ -87,7 +87,7 @@ class StateSink:
         else:
             try:
                 reader(entry.key, entry.value)
-            except Broken:
+            except InvalidMessage:
                 self.broken += 1
         if self._is_at_end:
             self._on_news()
@@ -152,7 +152,7 @@ class ShelfSink:
         if not entry.deleted:
             try:
                 message = decode(entry.value, QuotaGroup)
-            except Broken:
+            except InvalidMessage:
                 message = None
         if message is None and entry.key in self._shelf.messages:
             # An echo of an older write may have hidden that the group, which is back, has to be written again.
@@ -300,7 +300,9 @@ class Desk:
             text = _overuse(excess)
             event = QuotaChanged(tree=tree, group=group, runtime=runtime, message=text)
             verb = "exceeded" if excess else "recovered"
-            events.append(Announcement(event_subject("quota", verb, tree, group), event, f"quota.{verb}", text))
+            events.append(
+                Announcement(event_subject("quota", "changed", verb, tree, group), event, f"quota.{verb}", text)
+            )
         return events
 
     def _refusals(self) -> list[Announcement]:
@@ -311,7 +313,7 @@ class Desk:
         for owner, listed in self.alarms.refusals(self.problems).items():
             namespace, _, name = owner.rpartition("/")
             event = ObjectRefused(kind="ElasticQuota", namespace=namespace, name=name, problems=_on_wire(listed))
-            subject = event_subject("quota", "refused", namespace, name)
+            subject = event_subject("object", "refused", "elasticquotas", namespace, name)
             text = "; ".join(f"{problem.field}: {problem.message}" for problem in listed[:PROBLEMS_MAX])
             events.append(Announcement(subject, event, "quota.refused", text))
         return events

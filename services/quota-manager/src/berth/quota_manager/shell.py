@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from berth.bus.port import OwnedPort
 from berth.contracts import buckets
 from berth.contracts.codec import encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import StatusAnswer
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.subjects import command_subject
@@ -88,7 +88,7 @@ class Shell:
             if self.desk.state.is_complete:
                 self._step()
             busy_s = context.clock.monotonic() - began
-            await self.owned.room()
+            await self.owned.wait_while_full()
             await self.wake.wait()
             self.wake.clear()
             await context.clock.sleep(max(context.settings.window_s, REST * busy_s))
@@ -131,7 +131,7 @@ class Shell:
             identity = f"{SERVICE}.{patch.uid}.{int(self.context.clock.now() * 1000)}"
             try:
                 commands.offer(subject, encode(patch), id=identity, type="object.patch.v1")
-            except (Broken, ValueError) as error:
+            except (InvalidMessage, ValueError) as error:
                 self.context.log.error("status cannot be written", group=patch.name, error=str(error))
                 continue
             WRITEBACKS.inc()

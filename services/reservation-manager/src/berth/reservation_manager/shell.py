@@ -10,12 +10,12 @@ from berth.contracts import buckets, subjects
 from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchObject
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import ObjectRefused, ReservationChanged
 from berth.contracts.question import StatusAnswer
 from berth.contracts.state import Reservation
 from berth.reservation_manager.core.life import FINAL, Life, Phase, live
-from berth.reservation_manager.core.room import problems_of, room_of
+from berth.reservation_manager.core.reserved_capacity import problems_of, room_of
 from berth.reservation_manager.core.status import status_of
 from berth.reservation_manager.settings import Settings
 from berth.reservation_manager.views import StateView
@@ -102,9 +102,9 @@ class Shell:
                     break  # STATE began anew while a command waited for its place in the queue
                 try:
                     await self._decide(name)
-                except (Broken, ValueError) as error:
+                except (InvalidMessage, ValueError) as error:
                     self.context.log.error("a reservation cannot be published", name=name[:253], error=str(error))
-            await self.owned.room()
+            await self.owned.wait_while_full()
 
     async def _decide(self, name: str) -> None:
         key = subjects.named_key("reservation", name)
@@ -151,7 +151,7 @@ class Shell:
             status=status_of(reservation, life, at),
         )
         await self.context.bus.commands().publish(
-            subjects.command_subject("patch", "reservation", reservation.name),
+            subjects.command_subject("patch", "reservations", reservation.name),
             encode(patch),
             id=f"{SERVICE}.{reservation.uid}.{int(now * 1000)}",
             type="object.patch.v1",
@@ -168,7 +168,7 @@ class Shell:
                 message = ReservationChanged(
                     name=reservation.name, phase=life.phase.value, node=reservation.node, message=life.reason
                 )
-                subject = subjects.event_subject("reservation", life.phase.value.lower(), reservation.name)
+                subject = subjects.event_subject("reservation", "changed", life.phase.value.lower(), reservation.name)
                 marker = f"{SERVICE}.{reservation.uid}.{life.phase.value}"
                 events.offer(subject, encode(message), id=marker, type="reservation.changed.v1")
         problems = problems_of(reservation)
@@ -176,7 +176,7 @@ class Shell:
         if problems and told != (reservation.uid, problems):
             REFUSED.inc()
             refusal = ObjectRefused(kind="Reservation", name=reservation.name, problems=problems)
-            subject = subjects.event_subject("reservation", "refused", "reservation", reservation.name)
+            subject = subjects.event_subject("object", "refused", "reservations", reservation.name)
             marker = f"{SERVICE}.{reservation.uid}.refused.{reservation.version}"
             events.offer(subject, encode(refusal), id=marker, type="object.refused.v1")
 

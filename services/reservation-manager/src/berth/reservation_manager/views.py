@@ -9,7 +9,7 @@ import msgspec
 from berth.bus.port import Entry
 from berth.contracts import names, subjects
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.state import Node, Pod, Reservation, Synced
 from berth.reservation_manager.core.life import User
 from berth.rules.allocation_notes import noted_reservation
@@ -70,7 +70,7 @@ class StateView:
                 marker = decode(entry.value, Synced)
                 (self._synced.add if marker.complete else self._synced.discard)(marker.kind)
                 self._note_complete()
-        except (Broken, ValueError):
+        except (InvalidMessage, ValueError):
             self.unreadable += 1
 
     def end(self, sequence: int) -> None:

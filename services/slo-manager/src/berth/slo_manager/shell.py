@@ -13,7 +13,7 @@ from berth.contracts import buckets
 from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.command import ApplyObject
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import ObjectRefused
 from berth.contracts.question import StatusAnswer
 from berth.contracts.subjects import command_subject, event_subject, named_key
@@ -86,7 +86,7 @@ class Shell:
             for name, outcome in outcomes:
                 try:
                     await self._carry_out(name, outcome)
-                except (Broken, ValueError) as error:  # a name or a strategy too large for the bus
+                except (InvalidMessage, ValueError) as error:  # a name or a strategy too large for the bus
                     self.context.log.error("strategy cannot be published", node=name[:253], error=str(error))
                 del open_ones[name]
         finally:
@@ -94,7 +94,7 @@ class Shell:
             for name, outcome in open_ones.items():
                 self.desk.take_back(name, outcome)
         self._measure()
-        await self.owned.room()
+        await self.owned.wait_while_full()
 
     async def _carry_out(self, name: str, outcome: Outcome) -> None:
         # The object is asked for first: who dies in between asks again, since nothing was published yet.
@@ -124,7 +124,7 @@ class Shell:
         self.context.log.warning("ConfigMap of strategies has problems", namespace=namespace, name=name, problems=told)
         event = ObjectRefused(kind="ConfigMap", namespace=namespace, name=name, problems=problems[:100])
         identity = f"{SERVICE}.{name}.{int(self.context.clock.now() * 1000)}"[:500]
-        subject = event_subject("slo", "refused", namespace, name)
+        subject = event_subject("object", "refused", "configmaps", namespace, name)
         self.context.bus.events().offer(subject, encode(event), id=identity, type="object.refused.v1")
 
     def _measure(self) -> None:

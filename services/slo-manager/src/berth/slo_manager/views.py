@@ -8,7 +8,7 @@ from typing import Final
 from berth.bus.port import Entry
 from berth.contracts import state
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.slo import NodeSLO
 from berth.contracts.subjects import named_key, namespaced_key, parts, synced_key
 
@@ -68,7 +68,7 @@ class StateView:
                 self._apply_marker(entry)
             else:
                 self._apply_node(entry)
-        except (Broken, ValueError):
+        except (InvalidMessage, ValueError):
             self.unreadable += 1
 
     def end(self, sequence: int) -> None:
@@ -86,7 +86,7 @@ class StateView:
         else:
             node = decode(entry.value, state.Node)
             if node.name != name:
-                raise Broken("name", "is not the name in the key")
+                raise InvalidMessage("name", "is not the name in the key")
             self.nodes[name] = node
         self._mark(name)
 
@@ -133,7 +133,7 @@ class Shelf:
             return
         try:
             shown = None if entry.deleted else decode(entry.value, NodeSLO)
-        except Broken:
+        except InvalidMessage:
             self.put(name, None)
             self.names[entry.key] = name
             self._mark(name)

@@ -12,7 +12,7 @@ from berth.placement_solver.core.devices import (
     LEAST_ALLOCATED,
     MOST_ALLOCATED,
     Grant,
-    NoRoom,
+    NoCapacity,
     Scoring,
     Slot,
     Want,
@@ -67,7 +67,7 @@ def requests(draw: st.DrawFn) -> Want:
 @given(nodes(), requests(), st.sampled_from(POLICIES))
 def test_no_device_gives_more_than_it_has_left(slots: tuple[Slot, ...], want: Want, policy: Scoring | None) -> None:
     answer = allocate(slots, want, scoring=policy)
-    if isinstance(answer, NoRoom):
+    if isinstance(answer, NoCapacity):
         return
     by_minor = {slot.minor: slot for slot in slots}
     for minor, amounts in answer:
@@ -82,7 +82,7 @@ def test_no_device_gives_more_than_it_has_left(slots: tuple[Slot, ...], want: Wa
 @given(nodes(), requests(), st.sampled_from(POLICIES))
 def test_the_grants_are_the_request(slots: tuple[Slot, ...], want: Want, policy: Scoring | None) -> None:
     answer = allocate(slots, want, scoring=policy)
-    if isinstance(answer, NoRoom):
+    if isinstance(answer, NoCapacity):
         return
     assert len({grant.minor for grant in answer}) == len(answer) == want.instances
     for _, amounts in answer:
@@ -101,26 +101,26 @@ def test_order_of_listing_does_not_matter(
 @given(nodes(), requests(), st.sampled_from(POLICIES))
 def test_giving_back_restores_the_node(slots: tuple[Slot, ...], want: Want, policy: Scoring | None) -> None:
     answer = allocate(slots, want, scoring=policy)
-    if isinstance(answer, NoRoom):
+    if isinstance(answer, NoCapacity):
         return
     assert release(charge(slots, answer), answer) == tuple(sorted(slots, key=lambda slot: slot.minor))
 
 
 @given(nodes(), requests())
 def test_refused_only_if_too_few_devices_fit_alone(slots: tuple[Slot, ...], want: Want) -> None:
-    alone = [slot for slot in slots if not isinstance(allocate([slot], want._replace(instances=1)), NoRoom)]
-    assert isinstance(allocate(slots, want), NoRoom) == (len(alone) < want.instances)
+    alone = [slot for slot in slots if not isinstance(allocate([slot], want._replace(instances=1)), NoCapacity)]
+    assert isinstance(allocate(slots, want), NoCapacity) == (len(alone) < want.instances)
 
 
 @given(nodes(), requests(), st.sampled_from([LEAST_ALLOCATED, MOST_ALLOCATED]))
 def test_the_choice_has_the_best_scores(slots: tuple[Slot, ...], want: Want, strategy: str) -> None:
     policy = scoring_of(GPU, LEAST_ALLOCATED if strategy == LEAST_ALLOCATED else MOST_ALLOCATED)
     answer = allocate(slots, want, scoring=policy)
-    if isinstance(answer, NoRoom):
+    if isinstance(answer, NoCapacity):
         return
     taken = {grant.minor for grant in answer}
     points = {slot.minor: score(slot.total, slot.free, want.amounts, policy) for slot in slots}
-    able = {slot.minor for slot in slots if not isinstance(allocate([slot], want._replace(instances=1)), NoRoom)}
+    able = {slot.minor for slot in slots if not isinstance(allocate([slot], want._replace(instances=1)), NoCapacity)}
     assert all(points[a] > points[b] or (points[a] == points[b] and a < b) for a in taken for b in able - taken)
 
 
@@ -133,8 +133,8 @@ def shares(*percents: int) -> tuple[Slot, ...]:
     return tuple(Slot(minor, GPU.vector(WHOLE), GPU.vector(used)) for minor, used in enumerate(held))
 
 
-def minors(answer: tuple[Grant, ...] | NoRoom) -> list[int]:
-    assert not isinstance(answer, NoRoom)
+def minors(answer: tuple[Grant, ...] | NoCapacity) -> list[int]:
+    assert not isinstance(answer, NoCapacity)
     return [grant.minor for grant in answer]
 
 
@@ -154,17 +154,17 @@ def test_preferred_minors_go_first_and_required_ones_alone() -> None:
     slots, want = shares(0, 0, 0, 0), ask(gpu_core=200, gpu_memory_ratio=200)
     assert minors(allocate(slots, want, preferred={3})) == [0, 3]
     assert minors(allocate(slots, want, required={1, 3})) == [1, 3]
-    assert allocate(slots, want, required={1}) == NoRoom("Insufficient gpu devices")
+    assert allocate(slots, want, required={1}) == NoCapacity("Insufficient gpu devices")
 
 
 def test_percent_and_bytes_share_one_device_without_exceeding_either() -> None:
     slots = shares(0)
     by_bytes = allocate(slots, ask(gpu_memory=9 * GI))
-    assert not isinstance(by_bytes, NoRoom)
+    assert not isinstance(by_bytes, NoCapacity)
     assert by_bytes[0].amounts[RATIO] == 56
     slots = charge(slots, by_bytes)
     # 44 percent look free, but 44 percent of 16Gi are more than the 7Gi that are left.
-    assert isinstance(allocate(slots, ask(gpu_memory_ratio=44)), NoRoom)
+    assert isinstance(allocate(slots, ask(gpu_memory_ratio=44)), NoCapacity)
     assert minors(allocate(slots, ask(gpu_memory_ratio=43))) == [0]
 
 
@@ -181,26 +181,26 @@ def test_percent_and_bytes_share_one_device_without_exceeding_either() -> None:
 def test_what_a_device_does_not_report_it_does_not_have(
     total: dict[str, int], request_: dict[str, int], fits: bool
 ) -> None:
-    assert isinstance(allocate(idle(total), ask(**request_)), NoRoom) is not fits
+    assert isinstance(allocate(idle(total), ask(**request_)), NoCapacity) is not fits
 
 
 def test_two_hundred_percent_of_one_device_never_fit() -> None:
-    assert isinstance(allocate(shares(0, 0), ask(gpu_core=200, gpu_memory=GI)), NoRoom)
+    assert isinstance(allocate(shares(0, 0), ask(gpu_core=200, gpu_memory=GI)), NoCapacity)
 
 
 def test_a_node_without_such_devices_is_hopeless_a_full_one_is_not() -> None:
     want = ask(gpu_core=100, gpu_memory_ratio=100)
-    assert allocate((), want) == NoRoom("Insufficient gpu devices", unresolvable=True)
-    assert allocate(shares(1), want) == NoRoom("Insufficient gpu devices")
+    assert allocate((), want) == NoCapacity("Insufficient gpu devices", unresolvable=True)
+    assert allocate(shares(1), want) == NoCapacity("Insufficient gpu devices")
 
 
 def test_a_vanished_device_keeps_its_users_and_comes_back_with_them() -> None:
     grant = Grant(0, GPU.vector(WHOLE))
     gone = charge((), [grant])
     assert gone == (Slot(0, GPU.zero, GPU.vector(WHOLE)),)
-    assert isinstance(allocate(gone, ask(gpu_memory_ratio=1)), NoRoom)
+    assert isinstance(allocate(gone, ask(gpu_memory_ratio=1)), NoCapacity)
     back = charge(idle(), [grant])
-    assert isinstance(allocate(back, ask(gpu_memory_ratio=1)), NoRoom)
+    assert isinstance(allocate(back, ask(gpu_memory_ratio=1)), NoCapacity)
     assert minors(allocate(release(back, [grant]), ask(gpu_memory_ratio=1))) == [0]
 
 
@@ -214,4 +214,4 @@ def test_absurd_counts_are_refused_not_tried() -> None:
     want = gpu_want({names.GPU_SHARED: 2**53, names.GPU_MEMORY_RATIO: 2**53})
     assert want is not None
     assert want.instances == 1024
-    assert isinstance(allocate(shares(0), want), NoRoom)
+    assert isinstance(allocate(shares(0), want), NoCapacity)

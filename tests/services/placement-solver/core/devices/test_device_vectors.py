@@ -10,7 +10,7 @@ from berth.contracts import names
 from berth.placement_solver.core.devices import (
     SCOPES,
     Grant,
-    NoRoom,
+    NoCapacity,
     Slot,
     Want,
     allocate_gpus,
@@ -121,7 +121,7 @@ def check_allocation(case: dict[str, Any], inventory: list[dict[str, Any]]) -> N
     requests = device_requests(amounts(given["requests"]))
     assert isinstance(requests, dict)
     found = {kind: place(given, normalised, inventory) for kind, normalised in requests.items()}
-    refused = [answer for answer in found.values() if isinstance(answer, NoRoom)]
+    refused = [answer for answer in found.values() if isinstance(answer, NoCapacity)]
     assert (not refused) == expect["ok"]
     if refused:
         assert any(expect.get("reasonContains", "") in answer.reason for answer in refused)
@@ -160,11 +160,11 @@ def slots_given(given: dict[str, Any], family: Family, inventory: list[dict[str,
 
 def place(
     given: dict[str, Any], normalised: dict[str, int], inventory: list[dict[str, Any]]
-) -> list[dict[str, Any]] | NoRoom:
+) -> list[dict[str, Any]] | NoCapacity:
     slots = slots_given(given, GPU, inventory)
     scope = SCOPES[given.get("deviceAllocateHint", {}).get("gpu", {}).get("requiredTopologyScope", "Node")]
     answer = allocate_gpus(slots, want_of(normalised), scoring=scoring(given, GPU), scope=scope if scope > 1 else 0)
-    if isinstance(answer, NoRoom):
+    if isinstance(answer, NoCapacity):
         return answer
     return [{"minor": minor, "resources": GPU.resources(vector)} for minor, vector in answer]
 

@@ -9,7 +9,7 @@ from berth.placement_solver.core.devices import (
     GPU,
     RDMA,
     Fleet,
-    NoRoom,
+    NoCapacity,
     Slot,
     Want,
     allocate,
@@ -54,7 +54,7 @@ def test_fits_where_the_exact_choice_finds_devices(
     nodes = [node(parts) for parts in cluster]
     for row, slots in enumerate(nodes):
         fleet.write(row, slots)
-    expected = [not isinstance(allocate(slots, want), NoRoom) for slots in nodes]
+    expected = [not isinstance(allocate(slots, want), NoCapacity) for slots in nodes]
     assert fleet.fits(want)[: len(nodes)].tolist() == expected
     assert not fleet.fits(want)[len(nodes) :].any()
 
@@ -88,7 +88,7 @@ def test_rows_grow_shrink_and_follow_a_placement() -> None:
     fleet.write(5, slots)
     assert fleet.fits(want).tolist().index(True) == 5
     answer = allocate(slots, want)
-    assert not isinstance(answer, NoRoom)
+    assert not isinstance(answer, NoCapacity)
     fleet.write(5, charge(slots, answer))
     assert not fleet.fits(want).any()
     fleet.write(5, ())

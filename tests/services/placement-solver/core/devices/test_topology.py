@@ -13,7 +13,7 @@ from berth.placement_solver.core.devices import (
     MOST_ALLOCATED,
     SCOPES,
     Grant,
-    NoRoom,
+    NoCapacity,
     Slot,
     allocate,
     allocate_gpus,
@@ -35,8 +35,8 @@ def machine(used: dict[int, int]) -> tuple[Slot, ...]:
     return tuple(Slot(m, WHOLE, part(used.get(m, 0)), numa=m // 4, pcie=f"pci{m // 2}") for m in range(8))
 
 
-def minors(answer: tuple[Grant, ...] | NoRoom) -> list[int]:
-    assert not isinstance(answer, NoRoom)
+def minors(answer: tuple[Grant, ...] | NoCapacity) -> list[int]:
+    assert not isinstance(answer, NoCapacity)
     return [grant.minor for grant in answer]
 
 
@@ -56,7 +56,7 @@ def test_requests_fill_what_is_broken_into(percent: int, expected: list[int]) ->
 
 
 def test_eight_do_not_fit_beside_a_used_one() -> None:
-    assert allocate_gpus(machine({2: 100}), percent_want(800)) == NoRoom("Insufficient GPU Devices")
+    assert allocate_gpus(machine({2: 100}), percent_want(800)) == NoCapacity("Insufficient GPU Devices")
 
 
 def test_two_halves_take_any_minors() -> None:
@@ -71,7 +71,7 @@ def test_two_halves_take_any_minors() -> None:
 def test_a_required_scope_holds_all_or_refuses(scope: str, percent: int, expected: list[int] | None) -> None:
     answer = allocate_gpus(machine({2: 100}), percent_want(percent), scope=SCOPES[scope])
     if expected is None:
-        assert answer == NoRoom("Insufficient Topology Scoped GPU Devices")
+        assert answer == NoCapacity("Insufficient Topology Scoped GPU Devices")
     else:
         assert minors(answer) == expected
 
@@ -80,7 +80,7 @@ def test_without_places_a_scope_cannot_be_kept() -> None:
     flat = (Slot(0, WHOLE, GPU.zero), *machine({})[1:])
     assert minors(allocate_gpus(flat, percent_want(200))) == [0, 1]
     refused = allocate_gpus(flat, percent_want(200), scope=SCOPES["PCIe"])
-    assert refused == NoRoom("node(s) missing GPU Device Topology Tree", unresolvable=True)
+    assert refused == NoCapacity("node(s) missing GPU Device Topology Tree", unresolvable=True)
 
 
 def test_a_device_that_has_gone_does_not_take_the_tree_with_it() -> None:
@@ -108,8 +108,8 @@ asked = st.one_of(st.integers(1, 100), st.sampled_from([200, 300, 400, 500, 700,
 def test_place_never_changes_whether_a_request_fits(used: dict[int, int], percent: int, shuffle: random.Random) -> None:
     slots, want = machine(used), percent_want(percent)
     near, any_ = allocate_gpus(slots, want), allocate(slots, want)
-    assert isinstance(near, NoRoom) == isinstance(any_, NoRoom)
-    if isinstance(near, NoRoom):
+    assert isinstance(near, NoCapacity) == isinstance(any_, NoCapacity)
+    if isinstance(near, NoCapacity):
         return
     assert len(near) == want.instances
     assert all(grant.amounts == any_[0].amounts for grant in near)

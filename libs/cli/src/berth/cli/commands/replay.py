@@ -20,7 +20,7 @@ from berth.cli.replay.kills import kill_each
 from berth.cli.replay.processes import Processes
 from berth.cli.replay.progress import Progress
 from berth.cli.replay.report import report
-from berth.cli.replay.settings import Wish
+from berth.cli.replay.settings import ReplayOptions
 from berth.cli.runfile import RunFile
 from berth.cli.stack.services import OUR_PODS
 from berth.cli.stack.stack import Stack
@@ -32,37 +32,39 @@ QUIET_S = 3.0
 STALLED_S = 120.0
 
 
-async def replay(wish: Wish) -> int:
+async def replay(options: ReplayOptions) -> int:
     """Run it; EXIT_BAD when something is wrong or missing at the end."""
-    if wish.json_file is not None and not wish.json_file.absolute().parent.is_dir():
-        raise CliError(f"--json: there is no folder {wish.json_file.absolute().parent}")
+    if options.json_file is not None and not options.json_file.absolute().parent.is_dir():
+        raise CliError(f"--json: there is no folder {options.json_file.absolute().parent}")
     progress = Progress()
-    trace = load.read(wish)
-    progress.line(f"berth replay   {wish.trace}: {trace.nodes} nodes, {trace.gpus} GPUs, {len(trace.pods)} pods")
+    trace = load.read(options)
+    progress.line(f"berth replay   {options.trace}: {trace.nodes} nodes, {trace.gpus} GPUs, {len(trace.pods)} pods")
     stack = Stack(
-        replicas={"placement-solver": wish.solvers},
+        replicas={"placement-solver": options.solvers},
         environment=OUR_PODS,
         sim_arguments=SIMULATED_API,
-        keep=wish.keep,
+        keep=options.keep,
         say=lambda text: progress.line(f"  {text}"),
     )
     async with stack, Api(stack.kube_url) as api:
         with RunFile(nats_url=stack.nats_url, kube_url=stack.kube_url, command="replay"):
-            if wish.keep:
+            if options.keep:
                 progress.line(f"  logs in {stack.home / 'logs'}")
-            figures = await stack.unless_broken(Replay(wish, trace, stack, api, progress).run())
+            figures = await stack.unless_broken(Replay(options, trace, stack, api, progress).run())
     for line in report(figures):
         progress.line(line)
-    if wish.json_file is not None:
-        await asyncio.to_thread(wish.json_file.write_bytes, msgspec.json.format(msgspec.json.encode(figures)) + b"\n")
+    if options.json_file is not None:
+        await asyncio.to_thread(
+            options.json_file.write_bytes, msgspec.json.format(msgspec.json.encode(figures)) + b"\n"
+        )
     return EXIT_OK if figures.good else EXIT_BAD
 
 
 class Replay:
     """One replay on a stack that is up."""
 
-    def __init__(self, wish: Wish, trace: load.Trace, stack: Stack, api: Api, progress: Progress) -> None:
-        self._wish = wish
+    def __init__(self, options: ReplayOptions, trace: load.Trace, stack: Stack, api: Api, progress: Progress) -> None:
+        self._wish = options
         self._trace = trace
         self._stack = stack
         self._api = api

@@ -8,14 +8,14 @@ import time
 import msgspec
 
 from berth.bus import Bus, BusError
+from berth.cli.bus_options import BusOptions
 from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.facts import fact_texts
 from berth.cli.output import columns, wrapped
 from berth.cli.stack.services import SERVICES
-from berth.cli.way import Way
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.subjects import question_subject
 
@@ -40,7 +40,7 @@ async def ask_status(bus: Bus) -> dict[str, list[StatusAnswer]]:
             for raw in await bus.ask_all(question_subject(service, "status"), question, wait_s=wait_s):
                 try:
                     answers.append(decode(raw, StatusAnswer))
-                except Broken:
+                except InvalidMessage:
                     continue  # an instance of another version; it counts as missing
         return sorted(answers, key=lambda answer: answer.instance)
 
@@ -62,7 +62,7 @@ def problems_of(services: dict[str, list[StatusAnswer]]) -> list[str]:
     return found
 
 
-async def status(*, bus: Way, as_json: bool) -> int:
+async def status(*, bus: BusOptions, as_json: bool) -> int:
     """Print the table; EXIT_BAD when something is missing."""
     async with connected(bus) as link:
         try:

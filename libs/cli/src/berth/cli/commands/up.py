@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from berth.cli.bus_options import BusOptions
 from berth.cli.cluster.checks import check, check_node, node_of_this_machine
 from berth.cli.cluster.target import Target
 from berth.cli.connect import connected, environment_for
@@ -21,7 +22,6 @@ from berth.cli.output import columns
 from berth.cli.runfile import RunFile
 from berth.cli.stack.services import NODE_AGENT
 from berth.cli.stack.stack import Stack
-from berth.cli.way import Way
 from berth.contracts import names
 from berth.simcluster.generate import ClusterShape, generate_cluster
 from berth.telemetry.redaction import redacted_text
@@ -30,14 +30,14 @@ FIRST_POD = "first-pod"
 SCHEDULER_NAMES = "BERTH_SCHEDULER_NAMES"
 
 
-class Wish(NamedTuple):
+class UpOptions(NamedTuple):
     """What was asked for. Without a `target` the cluster is simulated; `bus` names one that runs already."""
 
     target: Target | None = None
     nodes: int = 20
     seed: int = 0
     solvers: int = 1
-    bus: Way = MappingProxyType({})
+    bus: BusOptions = MappingProxyType({})
     install: bool = False
     node: str | None = None
     keep: bool = False
@@ -48,32 +48,32 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-async def up(wish: Wish) -> int:
+async def up(options: UpOptions) -> int:
     """Run until cancelled. Raises CliError when a part ends that cannot be started again."""
     say("berth up")
     bus: Mapping[str, str] = {}
     node = ""
-    if wish.target:
-        bus = await _bus(wish.bus)
-        await check(wish.target, install=wish.install, alone=not bus, say=_detail)
-        node = await _node(wish.target, wish.node)
-    elif wish.bus or wish.install or wish.node:
+    if options.target:
+        bus = await _bus(options.bus)
+        await check(options.target, install=options.install, alone=not bus, say=_detail)
+        node = await _node(options.target, options.node)
+    elif options.bus or options.install or options.node:
         raise CliError("--nats, --install-crds and --node are for a cluster that exists: name it with --kubeconfig")
     began = time.monotonic()
     stack = Stack(
-        kube=wish.target.environment() if wish.target else None,
+        kube=options.target.environment() if options.target else None,
         nats=bus,
-        replicas={"placement-solver": wish.solvers, NODE_AGENT: 1 if node or not wish.target else 0},
+        replicas={"placement-solver": options.solvers, NODE_AGENT: 1 if node or not options.target else 0},
         environment={"BERTH_NODE_NAME": node} if node else None,
-        keep=wish.keep,
+        keep=options.keep,
         say=_detail,
     )
     async with stack:
         took_s = time.monotonic() - began
-        where = await _cluster(stack, wish)
-        kube_url = stack.kube_url or (wish.target.url if wish.target else "")
+        where = await _cluster(stack, options)
+        kube_url = stack.kube_url or (options.target.url if options.target else "")
         with RunFile(nats_url=stack.nats_url, kube_url=kube_url, command="up"):
-            for line in _welcome(stack, where, node, took_s, _first_pod(stack, wish.target)):
+            for line in _welcome(stack, where, node, took_s, _first_pod(stack, options.target)):
                 say(line)
             why = await stack.failed
     raise CliError(why, stack.failed_code)
@@ -83,12 +83,12 @@ def _detail(text: str) -> None:
     say(f"  {text}")
 
 
-async def _bus(way: Way) -> Mapping[str, str]:
+async def _bus(options: BusOptions) -> Mapping[str, str]:
     """Settings of the bus that runs already; none when one of our own is to be started. Raises CliError."""
-    if not way and not os.environ.get("BERTH_NATS_URL", "").strip():
+    if not options and not os.environ.get("BERTH_NATS_URL", "").strip():
         return {}
-    async with connected(way):
-        return environment_for(way)
+    async with connected(options):
+        return environment_for(options)
 
 
 async def _node(target: Target, wanted: str | None) -> str:
@@ -98,12 +98,12 @@ async def _node(target: Target, wanted: str | None) -> str:
     return wanted or await node_of_this_machine(target)
 
 
-async def _cluster(stack: Stack, wish: Wish) -> str:
+async def _cluster(stack: Stack, options: UpOptions) -> str:
     """What the services work on, for people; a simulated cluster gets its nodes."""
-    if wish.target:
-        return wish.target.shown
-    gpus = await _create_nodes(stack.kube_url, wish.nodes, wish.seed)
-    return f"{stack.kube_url}  (simulated, {wish.nodes} nodes, {gpus} GPUs)"
+    if options.target:
+        return options.target.shown
+    gpus = await _create_nodes(stack.kube_url, options.nodes, options.seed)
+    return f"{stack.kube_url}  (simulated, {options.nodes} nodes, {gpus} GPUs)"
 
 
 async def _create_nodes(url: str, nodes: int, seed: int) -> int:

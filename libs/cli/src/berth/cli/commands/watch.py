@@ -7,11 +7,11 @@ import sys
 import time
 
 from berth.bus import Message
+from berth.cli.bus_options import BusOptions
 from berth.cli.connect import connected
 from berth.cli.errors import CliError
 from berth.cli.lines import event_line, stamped
 from berth.cli.output import columns, fitted, is_live
-from berth.cli.way import Way
 from berth.contracts.buckets import EVENTS as EVENT_STREAM
 from berth.contracts.catalogue import CHANNELS
 from berth.contracts.subjects import PREFIX
@@ -63,7 +63,7 @@ def _families() -> str:
     return "\n".join(columns(rows, indent="  "))
 
 
-async def watch(pattern: str, *, bus: Way, as_json: bool) -> int:
+async def watch(pattern: str, *, bus: BusOptions, as_json: bool) -> int:
     """Print events until interrupted."""
     subject = subject_of(pattern)
     gone = asyncio.get_running_loop().create_future()

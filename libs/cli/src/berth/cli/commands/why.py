@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from berth.bus import Bus, BusError
+from berth.cli.bus_options import BusOptions
 from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.lines import devices_text, reason_line
 from berth.cli.output import wrapped
-from berth.cli.way import Way
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.subjects import question_subject
 
@@ -41,7 +41,7 @@ async def ask_why(bus: Bus, namespace: str, name: str) -> WhyAnswer | None:
         for raw in await bus.ask_all(SUBJECT, question, wait_s=wait_s):
             try:
                 answers.append(decode(raw, WhyAnswer))
-            except Broken:
+            except InvalidMessage:
                 continue  # a solver of another version
         if answers:
             break
@@ -53,7 +53,7 @@ def _rank(answer: WhyAnswer) -> tuple[bool, int]:
     return not answer.mine, _RANK.index(answer.outcome) if answer.outcome in _RANK else len(_RANK)
 
 
-async def why(pod: str, *, namespace: str | None, bus: Way, as_json: bool) -> int:
+async def why(pod: str, *, namespace: str | None, bus: BusOptions, as_json: bool) -> int:
     """Print the answer; EXIT_BAD when the pod has no node."""
     home, name = name_of(pod, namespace)
     async with connected(bus) as link:

@@ -17,7 +17,7 @@ from berth.cli.load.pods import Fate, PodWatch
 from berth.cli.output import WIDTH_MAX, fitted, painted, wrapped
 from berth.cli.replay.progress import Progress
 from berth.contracts.codec import decode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import PlacementDecided
 from berth.contracts.question import WhyAnswer
 from berth.simcluster.store.objects import Json
@@ -83,7 +83,7 @@ class Stage:
 
     async def decided(self, message: Message) -> None:
         """Note how long a plan took."""
-        with contextlib.suppress(Broken):
+        with contextlib.suppress(InvalidMessage):
             self.took_ms.append(decode(message.data, PlacementDecided).took_ms)
 
     def tell(self, kind: str, name: str, outcome: str, facts: str = "") -> None:

@@ -13,7 +13,7 @@ from berth.cli.errors import CliError
 from berth.cli.load.api import Api, path_of
 from berth.cli.load.creator import Creation, create
 from berth.cli.load.pods import PodWatch
-from berth.cli.replay.settings import Wish
+from berth.cli.replay.settings import ReplayOptions
 from berth.simcluster.openb import TraceError, TracePod, read_nodes, read_pods
 
 
@@ -26,32 +26,32 @@ class Trace(NamedTuple):
     pods: list[TracePod]
 
 
-def read(wish: Wish) -> Trace:
+def read(options: ReplayOptions) -> Trace:
     """Read the trace. Raises CliError naming the file and line of a problem."""
     try:
-        nodes = read_nodes(wish.folder)
-        pods = read_pods(wish.folder, wish.trace)
+        nodes = read_nodes(options.folder)
+        pods = read_pods(options.folder, options.trace)
     except TraceError as error:
         raise CliError(str(error)) from error
-    if wish.timed and any(pod.created_s is None for pod in pods):
-        raise CliError(f"the pod list {wish.trace!r} has no times: it can only fill the cluster")
+    if options.timed and any(pod.created_s is None for pod in pods):
+        raise CliError(f"the pod list {options.trace!r} has no times: it can only fill the cluster")
     cluster = [manifest for index, node in enumerate(nodes) for manifest in node.manifests(index=index)]
     return Trace(cluster, len(nodes), sum(node.gpus for node in nodes), pods)
 
 
-async def fill(api: Api, watch: PodWatch, trace: Trace, wish: Wish) -> None:
+async def fill(api: Api, watch: PodWatch, trace: Trace, options: ReplayOptions) -> None:
     """Create all pods in order; nothing is deleted."""
-    await create(api, [_creation(watch, pod) for pod in trace.pods], rate=wish.rate)
+    await create(api, [_creation(watch, pod) for pod in trace.pods], rate=options.rate)
 
 
-async def timed(api: Api, watch: PodWatch, trace: Trace, wish: Wish) -> None:
+async def timed(api: Api, watch: PodWatch, trace: Trace, options: ReplayOptions) -> None:
     """Create and delete pods at their times, divided by the scale."""
     first = min(pod.created_s or 0 for pod in trace.pods)
     moments: list[tuple[float, int, int]] = []
     for index, pod in enumerate(trace.pods):
-        moments.append((((pod.created_s or 0) - first) / wish.timed, index, 0))
+        moments.append((((pod.created_s or 0) - first) / options.timed, index, 0))
         if pod.deleted_s is not None:
-            moments.append(((pod.deleted_s - first) / wish.timed, index, 1))
+            moments.append(((pod.deleted_s - first) / options.timed, index, 1))
     heapq.heapify(moments)
     loop = asyncio.get_running_loop()
     began = loop.time()

@@ -12,7 +12,7 @@ VARIABLE = "BERTH_TRACE_DIR"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class ReplayOptions:
     """`timed` 0 fills; above, it divides the trace's times. `rate` 0 creates pods as fast as it goes."""
 
     folder: Path

@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 from berth.cli.stack.process import Process, StartError
-from berth.cli.stack.watchman import Watchman
+from berth.cli.stack.process_monitor import ProcessMonitor
 
 GO_RUNTIME = {"GOGC": "400", "GOMAXPROCS": "1"}
 """Its live heap is a few MiB: collecting four times less often saves a fifth of its CPU for some 20 MiB. One core
@@ -32,13 +32,13 @@ def find_server() -> str:
 class Nats:
     """A nats-server with its store in `home`. The port stays the same over restarts."""
 
-    def __init__(self, home: Path, logs: Path, watchman: Watchman) -> None:
+    def __init__(self, home: Path, logs: Path, monitor: ProcessMonitor) -> None:
         self.home = home
         self.port = 0
         self._ports = home / "ports"
         self._ports.mkdir(parents=True, exist_ok=True)
         self._config = home / "nats.conf"
-        self.process = Process("nats-server", [], logs / "nats-server.log", GO_RUNTIME, watchman=watchman)
+        self.process = Process("nats-server", [], logs / "nats-server.log", GO_RUNTIME, monitor=monitor)
 
     @property
     def url(self) -> str:

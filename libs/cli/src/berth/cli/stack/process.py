@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from berth.cli.errors import EXIT_USAGE
-from berth.cli.stack.watchman import Watchman
+from berth.cli.stack.process_monitor import ProcessMonitor
 
 STOP_TIMEOUT_S = 8.0
 LOG_TAIL_LINES = 15
@@ -50,7 +50,7 @@ class Process:
         log: Path,
         environment: Mapping[str, str] | None = None,
         *,
-        watchman: Watchman | None = None,
+        monitor: ProcessMonitor | None = None,
     ) -> None:
         self.name = name
         self.command = list(command)
@@ -58,7 +58,7 @@ class Process:
         self.environment = dict(environment or {})
         self.restarts = 0
         self.starts = 0
-        self._watchman = watchman or Watchman()
+        self._watchman = monitor or ProcessMonitor()
         self._child: asyncio.subprocess.Process | None = None
 
     @property

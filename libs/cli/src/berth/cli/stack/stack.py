@@ -21,12 +21,12 @@ from typing import Any, TypeVar
 
 import aiohttp
 
-from berth.cli.errors import EXIT_BAD, EXIT_NO_ROOM, EXIT_USAGE, CliError
+from berth.cli.errors import EXIT_BAD, EXIT_DISK_FULL, EXIT_USAGE, CliError
+from berth.cli.stack.disk_space import lack_of, unwritable
 from berth.cli.stack.nats import Nats
 from berth.cli.stack.process import Process, StartError
-from berth.cli.stack.room import lack_of, unwritable
+from berth.cli.stack.process_monitor import ProcessMonitor
 from berth.cli.stack.services import SERVICES, SIMULATED_API, ServiceSpec
-from berth.cli.stack.watchman import Watchman
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class Stack:
         self.failed_code = EXIT_BAD
         self._nats: Nats | None = None
         self._bus = dict(nats or {})
-        self._watchman = Watchman()
+        self._watchman = ProcessMonitor()
         self._kube = dict(kube or {})
         self._kubeconfigs = dict(kubeconfigs or {})
         self._replicas = dict(replicas or {})
@@ -200,7 +200,7 @@ class Stack:
             str(home),
         ]
         log = self.home / "logs" / f"{SIMULATED_API}.log"
-        process = Process(SIMULATED_API, [*serve, *self._sim_arguments], log, watchman=self._watchman)
+        process = Process(SIMULATED_API, [*serve, *self._sim_arguments], log, monitor=self._watchman)
         self.processes[process.name] = process
         await process.start()
         await self._until(lambda: bool(_port(port_file)), process)
@@ -223,7 +223,7 @@ class Stack:
         }
         environment = self._reroute(spec.name, environment)
         command = [sys.executable, "-m", spec.module]
-        process = Process(name, command, self.home / "logs" / f"{name}.log", environment, watchman=self._watchman)
+        process = Process(name, command, self.home / "logs" / f"{name}.log", environment, monitor=self._watchman)
         self.processes[name] = process
 
         async def start() -> None:
@@ -277,7 +277,7 @@ class Stack:
         while not done():
             if not process.pid or asyncio.get_running_loop().time() > deadline:
                 if lack := lack_of(process, 0):
-                    raise StartError(lack, EXIT_NO_ROOM)
+                    raise StartError(lack, EXIT_DISK_FULL)
                 raise StartError(f"{process.name} did not come up:\n{process.tail()}")
             await asyncio.sleep(POLL_S)
 
@@ -296,7 +296,7 @@ class Stack:
         if self._is_done_with(process):
             return
         if lack := lack_of(process, code):
-            self._fail(lack, EXIT_NO_ROOM)
+            self._fail(lack, EXIT_DISK_FULL)
             return
         if again is None or code == EXIT_SETTINGS:
             self._fail(f"{process.name} ended with exit code {code}:\n{process.tail()}")
@@ -324,7 +324,7 @@ class Stack:
 
     def _start_code(self) -> int:
         """What could not start is a matter of use, whatever it would have been later; but for a lack of room."""
-        return self.failed_code if self.failed_code == EXIT_NO_ROOM else EXIT_USAGE
+        return self.failed_code if self.failed_code == EXIT_DISK_FULL else EXIT_USAGE
 
     async def stop(self) -> None:
         """Stop everything, the bus last, and clean up."""

@@ -23,7 +23,7 @@ class Hold(NamedTuple):
     devices: tuple[tuple[Minor, int], ...] = ()
     quota: str = ""
     groups: tuple[str, ...] = ()
-    is_firm: bool = False
+    is_non_preemptible: bool = False
     is_ours: bool = True
     is_bound: bool = False
     since_s: float = 0.0
@@ -38,7 +38,7 @@ def of_bound(pod: Watched) -> Hold:
         amounts=pod.amounts,
         devices=minors_of(pod.node, pod.devices),
         quota=pod.annotations.get(names.ANNOTATION_QUOTA, "").rpartition("/")[2],
-        is_firm=pod.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
+        is_non_preemptible=pod.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
         is_ours=pod.is_ours,
         is_bound=True,
         since_s=pod.bound_s,
@@ -54,7 +54,7 @@ def of_decided(decision: Decision, pod: Watched) -> Hold:
         amounts=decision.allocation.amounts,
         devices=minors_of(decision.node, decision.allocation.devices),
         quota=decision.quota.rpartition("/")[2],
-        is_firm=decision.non_preemptible,
+        is_non_preemptible=decision.non_preemptible,
     )
 
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from berth.contracts import names
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.invariants.facts import dumped
 from berth.invariants.log import LogEntry
 from berth.invariants.observer.calm import NEVER, Calm
+from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.reserved import Reserved
-from berth.invariants.observer.room import Room
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.withdrawals import Withdrawals
 from berth.rules.quota_of_pod import BUILT_IN_GROUPS, ROOT_GROUP
@@ -37,7 +37,7 @@ class LedgerWatch:
         self,
         verdicts: Verdicts,
         decided: Decided,
-        room: Room,
+        capacity: Capacity,
         gangs: GangWatch,
         reserved: Reserved,
         fitness: Fitness,
@@ -55,7 +55,7 @@ class LedgerWatch:
         self.log: list[LogEntry] | None = [] if keep_log else None
         self._verdicts = verdicts
         self._decided = decided
-        self._room = room
+        self._capacity = capacity
         self._gangs = gangs
         self._reserved = reserved
         self._fitness = fitness
@@ -99,7 +99,7 @@ class LedgerWatch:
         used_until = self._verdicts.sequence
         if left == self._stored:
             if used_until > max((sequence for _, _, _, sequence in survivors), default=0):
-                self._room.doubt.begins(used_until, ())  # deletion markers alone: their sequences come again
+                self._capacity.doubt.begins(used_until, ())  # deletion markers alone: their sequences come again
             return
         self._stored = left
         begun = self._begun()
@@ -107,8 +107,8 @@ class LedgerWatch:
         self._fold_anew(survivors)
         changed = self._decided.lost(self.view.epoch.epoch, plans, self.view.plans)
         held = (held.decision for held in self.held.values())
-        self._room.doubt.begins(used_until, (each.uid for each in held if each.plan in changed))
-        if self._room.doubt.is_whole:
+        self._capacity.doubt.begins(used_until, (each.uid for each in held if each.plan in changed))
+        if self._capacity.doubt.is_whole:
             self._gangs.excuse_started(begun)
         for name in sorted(before | set(self.held)):
             self._claim(name)
@@ -120,7 +120,7 @@ class LedgerWatch:
         if now_s - self._doubt_since_s > self._limit_s:
             text = f"LEDGER has lost what the Lease names, and for {now_s - self._doubt_since_s:.1f} s without a fault"
             self._verdicts.add("I12", "a loss", f"{text} nobody has raised the epoch")
-            self._room.doubt.is_whole = False
+            self._capacity.doubt.is_whole = False
             self._doubt_since_s = NEVER
 
     def _begun(self) -> list[str]:
@@ -142,7 +142,7 @@ class LedgerWatch:
     def _apply(self, key: str, value: bytes, deleted: bool, sequence: int) -> Change | None:
         try:
             return self.view.apply(key, value, deleted, sequence)
-        except (Broken, ValueError) as error:
+        except (InvalidMessage, ValueError) as error:
             self._verdicts.add("I0", f"ledger {key}", f"ledger key {key} cannot be read: {error}")
             return None
 
@@ -155,7 +155,7 @@ class LedgerWatch:
             self.held.pop(name, None)
         else:
             self.held[name] = now
-            self._room.doubt.decided(now.decision.uid, now.sequence)
+            self._capacity.doubt.decided(now.decision.uid, now.sequence)
             self._decided.add(now.decision, self.view.epoch.epoch)
             self._fitness.decided(now.decision)
             if now.decision.reservation_uid:
@@ -165,7 +165,7 @@ class LedgerWatch:
             if now.decision.allocation.devices:
                 self._judge_unmarked(name, now.decision)
         if before is not None and (now is None or now.decision.uid != before.decision.uid):
-            self._room.doubt.over(before.decision.uid)
+            self._capacity.doubt.over(before.decision.uid)
             self._forget_absent(before.decision.uid, name)
         self._claim(name)
 
@@ -178,21 +178,21 @@ class LedgerWatch:
         if pod is None or pod.uid != decision.uid or decision.pod_version < pod.version:
             return
         label = pod.labels.get(names.LABEL_QUOTA_NAME)
-        group = self._room.groups.get(label) if label and label not in (charged, ROOT_GROUP) else None
-        if group is not None and group.since_s < self._room.seen_s:
+        group = self._capacity.groups.get(label) if label and label not in (charged, ROOT_GROUP) else None
+        if group is not None and group.since_s < self._capacity.seen_s:
             text = f"{'/'.join(name)}: names quota {label}, and plan {decision.plan} charges {charged or 'nobody'}"
             self._verdicts.add("I2", f"{'/'.join(name)}, plan {decision.plan}", text)
 
     def _judge_unmarked(self, name: tuple[str, str], decision: Decision) -> None:
         """Devices are given out of a node on which somebody holds devices that nobody can name."""
-        others = list(self._room.unmarked(decision.node))
+        others = list(self._capacity.unmarked(decision.node))
         if others:
             text = f"{'/'.join(name)}: is given devices of {decision.node}, where {others[0]} holds nobody knows which"
             self._verdicts.add("I1", f"{'/'.join(name)}, plan {decision.plan}", text)
 
     def _judge_end(self, name: tuple[str, str], decision: Decision, successor: Decision | None) -> None:
         """A decision leaves LEDGER: only when it is settled (R3), and that is final, so the truth shows it, too."""
-        if self._room.doubt.covers((decision.uid,)) or self.is_settled(name, decision):
+        if self._capacity.doubt.covers((decision.uid,)) or self.is_settled(name, decision):
             return
         what = f"replaced by plan {successor.plan} for {successor.node}" if successor else "deleted"
         pod = self._seen(name)
@@ -222,7 +222,7 @@ class LedgerWatch:
 
     def _epoch_changed(self) -> None:
         epoch = self.view.epoch.epoch
-        if epoch < self._decided.newest_epoch and not self._room.doubt.is_whole:
+        if epoch < self._decided.newest_epoch and not self._capacity.doubt.is_whole:
             text = f"the epoch goes back from {self._decided.newest_epoch} to {epoch}"
             self._verdicts.add("I12", f"epoch {epoch}", text)
         self._doubt_since_s = NEVER

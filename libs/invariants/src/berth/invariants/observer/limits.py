@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from berth.contracts import names
 from berth.invariants.facts import amounts_of
+from berth.invariants.observer.capacity import Capacity, Group, Limit
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
-from berth.invariants.observer.room import Group, Limit, Room
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.withdrawals import Withdrawals
 
@@ -23,7 +23,7 @@ class Limits:
     def __init__(
         self,
         verdicts: Verdicts,
-        room: Room,
+        capacity: Capacity,
         decided: Decided,
         gangs: GangWatch,
         fitness: Fitness,
@@ -33,7 +33,7 @@ class Limits:
         self._fitness = fitness
         self._withdrawals = withdrawals
         self._verdicts = verdicts
-        self._room = room
+        self._capacity = capacity
         self._decided = decided
         self._lease_epoch = 0
 
@@ -43,14 +43,14 @@ class Limits:
         self._withdrawals.see_node(data, deleted)
         name = data["metadata"]["name"]
         if deleted:
-            self._room.nodes.pop(name, None)
+            self._capacity.nodes.pop(name, None)
             return
         offered = amounts_of((data.get("status") or {}).get("allocatable"))
-        limit = self._room.nodes.get(name)
+        limit = self._capacity.nodes.get(name)
         if limit is None:
-            self._room.nodes[name] = Limit(offered)
+            self._capacity.nodes[name] = Limit(offered)
         else:
-            limit.change(offered, self._room.sight.now_s, self._room.lag_s)
+            limit.change(offered, self._capacity.sight.now_s, self._capacity.lag_s)
 
     def see_device(self, data: Mapping[str, Any], deleted: bool) -> None:
         """The devices of a node. Memory counts with the most that a minor ever had."""
@@ -60,27 +60,27 @@ class Limits:
             memory = amounts_of(each.get("resources")).get(names.GPU_MEMORY, 0)
             if memory:
                 minor = (node, each.get("type", ""), each.get("minor", 0), names.GPU_MEMORY)
-                self._room.memory[minor] = max(memory, self._room.memory.get(minor, 0))
+                self._capacity.memory[minor] = max(memory, self._capacity.memory.get(minor, 0))
 
     def see_quota(self, data: Mapping[str, Any], deleted: bool) -> None:
         """An ElasticQuota."""
         meta = data["metadata"]
         name = meta["name"]
         if deleted:
-            self._room.groups.pop(name, None)
-            self._room.regroup()
+            self._capacity.groups.pop(name, None)
+            self._capacity.regroup()
             return
         spec = data.get("spec") or {}
         parent = (meta.get("labels") or {}).get(names.LABEL_QUOTA_PARENT, "")
-        most, firm = amounts_of(spec.get("max")), amounts_of(spec.get("min"))
-        known = self._room.groups.get(name)
+        most, non_preemptible = amounts_of(spec.get("max")), amounts_of(spec.get("min"))
+        known = self._capacity.groups.get(name)
         if known is None or known.parent != parent:
-            since_s = self._room.sight.now_s if known is None else known.since_s
-            self._room.groups[name] = Group(parent, Limit(most), Limit(firm), since_s)
-            self._room.regroup()
+            since_s = self._capacity.sight.now_s if known is None else known.since_s
+            self._capacity.groups[name] = Group(parent, Limit(most), Limit(non_preemptible), since_s)
+            self._capacity.regroup()
         else:
-            known.most.change(most, self._room.sight.now_s, self._room.lag_s)
-            known.firm.change(firm, self._room.sight.now_s, self._room.lag_s)
+            known.most.change(most, self._capacity.sight.now_s, self._capacity.lag_s)
+            known.non_preemptible.change(non_preemptible, self._capacity.sight.now_s, self._capacity.lag_s)
 
     def see_lease(self, data: Mapping[str, Any], deleted: bool) -> None:
         """A Lease: the writer's says the epoch, and the newest plan that anybody may have acted on."""

@@ -20,6 +20,7 @@ from berth.invariants.facts import Facts
 from berth.invariants.log import LogEntry, folded_otherwise, state_hash
 from berth.invariants.observer.binds import judge_bind, judge_change, judge_reserved
 from berth.invariants.observer.calm import Calm
+from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.departures import Departures
 from berth.invariants.observer.doubt import Doubt
@@ -30,7 +31,6 @@ from berth.invariants.observer.ledger_watch import LedgerWatch
 from berth.invariants.observer.limits import Limits
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation
 from berth.invariants.observer.reserved import Reserved
-from berth.invariants.observer.room import Room
 from berth.invariants.observer.state_fence import StateFence
 from berth.invariants.observer.verdicts import Verdicts, Violation
 from berth.invariants.observer.withdrawals import Withdrawals
@@ -68,8 +68,8 @@ class Observer:
         self._sight = Calm(self.verdicts)
         calm = Calm(self.verdicts)
         self._decided = Decided(Doubt())
-        self.room = Room(self.verdicts, self._decided.doubt, self._sight, lag_s)
-        self._withdrawals = Withdrawals(self.room, self._decided, self._sight, lag_s)
+        self.capacity = Capacity(self.verdicts, self._decided.doubt, self._sight, lag_s)
+        self._withdrawals = Withdrawals(self.capacity, self._decided, self._sight, lag_s)
         self.gangs = GangWatch(
             self.verdicts,
             calm,
@@ -82,13 +82,13 @@ class Observer:
         self._schedulers = frozenset(schedulers)
         self._objects: dict[str, dict[tuple[str, str], Json]] = {kind: {} for kind in KINDS}
         self._placeholders: dict[tuple[str, str], Watched] = {}
-        self._reserved = Reserved(self.verdicts, self.room, self.pods)
+        self._reserved = Reserved(self.verdicts, self.capacity, self.pods)
         self._fence = StateFence(self.verdicts)
         self._fitness = Fitness(self.verdicts, self._sight, lag_s, self._tolerations)
         self._ledger = LedgerWatch(
             self.verdicts,
             self._decided,
-            self.room,
+            self.capacity,
             self.gangs,
             self._reserved,
             self._fitness,
@@ -100,7 +100,7 @@ class Observer:
             limit_s=recovery_s,
         )
         self._unreadable = 0
-        limits = Limits(self.verdicts, self.room, self._decided, self.gangs, self._fitness, self._withdrawals)
+        limits = Limits(self.verdicts, self.capacity, self._decided, self.gangs, self._fitness, self._withdrawals)
         self._readers = {
             "pods": self._see_pod,
             "reservations": self._see_reservation,
@@ -142,7 +142,7 @@ class Observer:
         self.verdicts.now_s = now_s
         if now_s >= self.gangs.due_s:
             self.gangs.check_due()
-        if self.room.doubt.is_whole:
+        if self.capacity.doubt.is_whole:
             self._ledger.check_doubt()
 
     def trouble(self, for_s: float, *, hides: bool = True) -> None:
@@ -285,7 +285,7 @@ class Observer:
         if pod.gang:
             self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
             self.gangs.gone(pod)
-        self.room.put(pod.uid, None)
+        self.capacity.put(pod.uid, None)
         self._reserved.changed(pod.uid, pod, None)
         self._forget(pod)
         self._claim(pod.name)
@@ -340,9 +340,9 @@ class Observer:
         if pod is None:
             return
         if pod.node:
-            self.room.put(pod.uid, of_bound(pod) if pod.is_live else None)
+            self.capacity.put(pod.uid, of_bound(pod) if pod.is_live else None)
         elif held is not None and held.decision.uid == pod.uid and not self._ledger.is_settled(name, held.decision):
-            self.room.put(pod.uid, of_decided(held.decision, pod))
+            self.capacity.put(pod.uid, of_decided(held.decision, pod))
         else:
-            self.room.put(pod.uid, None)
+            self.capacity.put(pod.uid, None)
         self._reserved.changed(pod.uid, pod, held.decision if held is not None else None)

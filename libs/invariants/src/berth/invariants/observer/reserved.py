@@ -12,9 +12,9 @@ from berth.contracts import kube, names
 from berth.contracts.ledger import Decision
 from berth.invariants.devices import PERCENT
 from berth.invariants.facts import read_reservation_uid
+from berth.invariants.observer.capacity import NOT_OF_NODES, Capacity
 from berth.invariants.observer.holds import Hold, Minor, minors_of
 from berth.invariants.observer.pods import Watched
-from berth.invariants.observer.room import NOT_OF_NODES, Room
 from berth.invariants.observer.verdicts import Verdicts
 from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
 
@@ -37,9 +37,9 @@ class Kept:
 class Reserved:
     """Reservations that hold room, by uid and by node, and their users."""
 
-    def __init__(self, verdicts: Verdicts, room: Room, pods: Mapping[tuple[str, str], Watched]) -> None:
+    def __init__(self, verdicts: Verdicts, capacity: Capacity, pods: Mapping[tuple[str, str], Watched]) -> None:
         self._verdicts = verdicts
-        self._room = room
+        self._capacity = capacity
         self._pods = pods
         self._by_uid: dict[str, Kept] = {}
         self._on_node: dict[str, set[str]] = {}
@@ -55,7 +55,7 @@ class Reserved:
         known = self._specs.get(now.uid)
         if known is None or known[0] != owners:
             read = msgspec.convert(owners or [], list[kube.ReservationOwner])
-            since_s = self._room.sight.now_s if known is not None else -1e18
+            since_s = self._capacity.sight.now_s if known is not None else -1e18
             self._specs[now.uid] = (owners, since_s, compile_owners(read), spec.get("allocateOnce") is not False)
         self._seen[now.name[1]] = now
         if now.node and now.is_live and now.plan:
@@ -99,7 +99,7 @@ class Reserved:
 
     def changed(self, uid: str, pod: Watched, decision: Decision | None) -> None:
         """What this pod holds may have changed."""
-        hold = self._room.holds.get(uid)
+        hold = self._capacity.holds.get(uid)
         if hold is None:
             self._users.pop(uid, None)
             self._taken.pop(uid, None)
@@ -118,7 +118,7 @@ class Reserved:
         if before == taken or not hold.is_ours or not self._on_node.get(hold.node):
             return
         if used not in self._on_node[hold.node]:
-            self._judge_room(hold.node, hold.amounts, hold.devices)
+            self._judge_capacity(hold.node, hold.amounts, hold.devices)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Reserved:
         self._by_uid[reserved.uid] = reserved
         self._on_node.setdefault(reserved.node, set()).add(reserved.uid)
         if known is None or known.node != reserved.node:
-            self._judge_room(reserved.node, reserved.amounts, reserved.devices)
+            self._judge_capacity(reserved.node, reserved.amounts, reserved.devices)
 
     def _drop(self, uid: str) -> None:
         known = self._by_uid.pop(uid, None)
@@ -144,7 +144,7 @@ class Reserved:
 
     def _judge_owner(self, decision: Decision, reserved: Kept, subject: str) -> None:
         pod = self._pods.get((decision.namespace, decision.name))
-        if pod is None or reserved.owners is None or reserved.owners_since_s > self._room.seen_s:
+        if pod is None or reserved.owners is None or reserved.owners_since_s > self._capacity.seen_s:
             return
         identity = PodIdentity(decision.namespace, decision.name, decision.uid, dict(pod.labels), pod.owners)
         if pod.uid == decision.uid and not reserved.owners.accept(identity):
@@ -155,24 +155,24 @@ class Reserved:
         if reserved is None or not reserved.is_for_one:
             return
         others = [uid for uid, each in self._users.items() if each == used and uid != hold.uid]
-        if others and not self._room.doubt.covers((hold.uid, *others)):
-            listed = ", ".join((hold.text, *(self._room.holds[uid].text for uid in others)))
+        if others and not self._capacity.doubt.covers((hold.uid, *others)):
+            listed = ", ".join((hold.text, *(self._capacity.holds[uid].text for uid in others)))
             text = f"reservation {reserved.name} serves one pod and has {len(others) + 1}: {listed}"
             self._verdicts.add("I10", f"reservation {reserved.name}", text)
 
-    def _judge_room(self, node: str, wanted: Mapping[str, int], minors: tuple[tuple[Minor, int], ...]) -> None:
+    def _judge_capacity(self, node: str, wanted: Mapping[str, int], minors: tuple[tuple[Minor, int], ...]) -> None:
         """Holders of the node, and what its reservations have left, fit together in what was just taken."""
-        limit = self._room.nodes.get(node)
-        holds = [hold for hold in self._room.on_node.get(node, {}).values() if self._room.is_known(hold)]
+        limit = self._capacity.nodes.get(node)
+        holds = [hold for hold in self._capacity.on_node.get(node, {}).values() if self._capacity.is_known(hold)]
         here = [self._by_uid[uid] for uid in sorted(self._on_node.get(node, ()))]
-        if limit is None or self._room.doubt.covers((*(each.uid for each in holds), *(each.uid for each in here))):
+        if limit is None or self._capacity.doubt.covers((*(each.uid for each in holds), *(each.uid for each in here))):
             return
         for name, amount in wanted.items():
             if amount <= 0 or name in NOT_OF_NODES or name == names.PODS:
                 continue
             held = sum(hold.amounts.get(name, 0) for hold in holds)
             left = sum(max(0, each.amounts.get(name, 0) - self._used(each, holds, name)) for each in here)
-            most = limit.most(name, self._room.seen_s)
+            most = limit.most(name, self._capacity.seen_s)
             if left and most is not None and held + left > most:
                 text = f"node {node}: {held} held and {left} still reserved of {most} {name}"
                 self._verdicts.add("I10b", f"node {node}, {name}", text)

@@ -21,17 +21,17 @@ from berth.contracts.ledger import Decision
 from berth.invariants.amounts import SHRINKING
 from berth.invariants.facts import BY_MINOR, amounts_of
 from berth.invariants.observer.calm import NEVER, Calm
+from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.pods import Watched
-from berth.invariants.observer.room import Room
 from berth.resources.amounts import Amounts
 
 
 class Withdrawals:
     """What is the matter with nodes, and when (by `sight`) something was."""
 
-    def __init__(self, room: Room, decided: Decided, sight: Calm, lag_s: float) -> None:
-        self._room = room
+    def __init__(self, capacity: Capacity, decided: Decided, sight: Calm, lag_s: float) -> None:
+        self._capacity = capacity
         self._decided = decided
         self._sight = sight
         self._lag_s = lag_s
@@ -78,7 +78,7 @@ class Withdrawals:
         offered = self._offered.get(node)
         if offered is None or node in self._going or self._is_recent(self._changed_s.get(node, -NEVER)):
             return True
-        holds = self._room.on_node.get(node, {}).values()
+        holds = self._capacity.on_node.get(node, {}).values()
         if any(not each.is_ours for each in holds) or len(holds) > offered.get(names.PODS, len(holds)):
             return True
         asked = [name for name, amount in decision.allocation.amounts.items() if amount > 0 and name not in BY_MINOR]

@@ -7,10 +7,10 @@ from berth.contracts import state
 from berth.contracts.kube import PodDisruptionBudget
 
 
-def disruption_budget_of(item: PodDisruptionBudget, version: int) -> state.DisruptionBudget:
+def disruption_budget_of(item: PodDisruptionBudget, version: int) -> state.PodDisruptionBudget:
     """The budget; percentages stay text, negative counts become 0: nothing may be disrupted then."""
     namespace, name = identity_of(item.metadata, [])
-    return state.DisruptionBudget(
+    return state.PodDisruptionBudget(
         namespace=namespace,
         name=name,
         version=version,

@@ -38,7 +38,7 @@ def clash(
     held = _held_twice(mine, others)
     if held:
         return Clash(held, bool(_held_twice(mine, [claim for claim in others if claim.is_ours])))
-    if mine.devices and any(claim.unread for claim in others):
+    if mine.devices and any(claim.unreadable for claim in others):
         return Clash(f"a pod on {mine.node} holds devices of which nobody knows the minors", is_ours=False)
     lacking = _amounts(mine, others, allocatable, device_names) or _slots(mine, others, allocatable)
     return Clash(lacking, is_ours=False) if lacking else None

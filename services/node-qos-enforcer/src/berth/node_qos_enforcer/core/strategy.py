@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.slo import CpuSuppress
 
 Policy = Literal["cpuset", "cfsQuota"]
@@ -28,13 +28,13 @@ DEFAULT: Final = Strategy()
 
 
 def strategy_of(rule: CpuSuppress) -> Strategy:
-    """Take the rule from a message. Raises Broken for a percentage or a policy that is none."""
+    """Take the rule from a message. Raises InvalidMessage for a percentage or a policy that is none."""
     for field, percent in (("threshold_percent", rule.threshold_percent), ("min_percent", rule.min_percent)):
         if percent is not None and not 0 <= percent <= 100:
-            raise Broken(f"cpu_suppress.{field}", f"is not within 0..100: {percent}")
+            raise InvalidMessage(f"cpu_suppress.{field}", f"is not within 0..100: {percent}")
     policy: Policy | None = next((each for each in get_args(Policy) if each == rule.policy), None)
     if policy is None:
-        raise Broken("cpu_suppress.policy", f"is none of {', '.join(get_args(Policy))}: {rule.policy[:60]!r}")
+        raise InvalidMessage("cpu_suppress.policy", f"is none of {', '.join(get_args(Policy))}: {rule.policy[:60]!r}")
     return Strategy(
         enabled=rule.enabled,
         threshold_percent=rule.threshold_percent,

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from berth.contracts import names
 from berth.contracts.base import Reason
 from berth.contracts.state import Reservation
+from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.groups import Gang, Gangs, pods_of
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.queue import Queue, Waiting
-from berth.placement_solver.core.reserved import wish_of
-from berth.placement_solver.core.unread import Unread
+from berth.placement_solver.core.reserved import reservation_request_of
 from berth.placement_solver.core.waits import Wait
 from berth.rules.member_order import member_key
 
@@ -31,13 +31,13 @@ class Batches:
         self,
         queue: Queue,
         gangs: Gangs,
-        unread: Unread,
+        awaited: AwaitedInputs,
         classes: ClassTable,
         payers: Payers,
     ) -> None:
         self._queue = queue
         self._gangs = gangs
-        self._unread = unread
+        self._awaited = awaited
         self._classes = classes
         self._payers = payers
 
@@ -64,12 +64,12 @@ class Batches:
                 if not readiness.satisfied:
                     gangs = self._gangs.members_of_group(waiting.group)
             if not gangs:
-                wait = self._unread.longest_wait((waiting,), now)
+                wait = self._awaited.longest_wait((waiting,), now)
             elif waiting.group in waits:
                 wait = waits[waiting.group]
             else:
                 members = [self._queue.waiting[name] for name in pods_of(gangs, self._queue.waiting)]
-                wait = waits[waiting.group] = self._unread.longest_wait(members, now)
+                wait = waits[waiting.group] = self._awaited.longest_wait(members, now)
             if wait is not None:
                 self._hold(waiting, *wait, now)
             elif not gangs:
@@ -116,7 +116,7 @@ class Batches:
             obj,
             cls,
             quota=self._payers.of(obj),
-            firm=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
-            wish=wish_of(obj),
+            non_preemptible=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
+            wish=reservation_request_of(obj),
             seen_ms=waiting.seen_ms,
         )

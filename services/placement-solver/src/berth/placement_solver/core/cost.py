@@ -88,7 +88,7 @@ class Costs:
         for column, amount in zip(cls.columns, cls.amounts, strict=True):
             fits &= nodes.free[column, rows] >= amount
         if cls.want is not None:
-            fits &= nodes.fleet.fits(cls.want, rows) & (nodes.unread[rows] == 0)
+            fits &= nodes.fleet.fits(cls.want, rows) & (nodes.unreadable[rows] == 0)
         return fits
 
     def _keep_suitable(self, cls: PodClass, count: int) -> None:

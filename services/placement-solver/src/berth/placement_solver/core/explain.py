@@ -18,7 +18,7 @@ from berth.contracts.base import Reason
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.core.repair import listed, room_repair
+from berth.placement_solver.core.repair import capacity_repair, listed
 from berth.rules import gpu_partitions, node_affinity, ports, taints
 from berth.rules.node_fit import TOO_MANY_PODS
 
@@ -119,10 +119,10 @@ def _short(cls: PodClass, nodes: Nodes, rows: npt.NDArray[np.intp]) -> list[Reas
     found[TOO_MANY_PODS] = int(np.count_nonzero(nodes.free[nodes.columns[names.PODS], rows] < 1))
     if cls.want is not None:
         uncounted = nodes.uncounted[rows]
-        unread = (nodes.unread[rows] > 0) & ~uncounted
-        known = ~(unread | uncounted)
+        unreadable = (nodes.unreadable[rows] > 0) & ~uncounted
+        known = ~(unreadable | uncounted)
         found["Insufficient gpu devices"] = int(np.count_nonzero(known & ~nodes.fleet.fits(cls.want, rows)))
-        found[UNREAD] = int(np.count_nonzero(unread))
+        found[UNREAD] = int(np.count_nonzero(unreadable))
         found[UNCOUNTED] = int(np.count_nonzero(uncounted))
     if cls.template.host_ports:
         wanted = cls.template.host_ports
@@ -130,5 +130,5 @@ def _short(cls: PodClass, nodes: Nodes, rows: npt.NDArray[np.intp]) -> list[Reas
     reasons = [Reason(code=CODES.get(text, text), message=text, nodes=short) for text, short in found.items() if short]
     if reasons:
         most = max(range(len(reasons)), key=lambda index: reasons[index].nodes)
-        reasons[most] = msgspec.structs.replace(reasons[most], repair=room_repair(cls, nodes, rows))
+        reasons[most] = msgspec.structs.replace(reasons[most], repair=capacity_repair(cls, nodes, rows))
     return reasons

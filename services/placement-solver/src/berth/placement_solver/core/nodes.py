@@ -52,7 +52,7 @@ class Nodes:
         self.alive: Mask = np.zeros(capacity, np.bool_)
         self.marked: Mask = np.zeros(capacity, np.bool_)
         """Tainted, unschedulable or with partitions only: whether a pod may go there depends on the pod."""
-        self.unread: Ints = np.zeros(capacity, np.int64)
+        self.unreadable: Ints = np.zeros(capacity, np.int64)
         self.uncounted: Mask = np.zeros(capacity, np.bool_)
         """Has devices that wait to be counted."""
         self.gpu_count: Ints = np.zeros(capacity, np.int64)
@@ -163,7 +163,7 @@ class Nodes:
 
     def mark_unread(self, row: int, sign: int) -> None:
         """Count a holder of devices whose minors nobody knows."""
-        self.unread[row] += sign
+        self.unreadable[row] += sign
         self.touched.add(row)
 
     def _write_devices(self, row: int) -> None:
@@ -176,7 +176,7 @@ class Nodes:
         self.free = np.pad(self.free, ((0, 0), (0, grow)))
         self.alive = np.pad(self.alive, (0, grow))
         self.marked = np.pad(self.marked, (0, grow))
-        self.unread = np.pad(self.unread, (0, grow))
+        self.unreadable = np.pad(self.unreadable, (0, grow))
         self.uncounted = np.pad(self.uncounted, (0, grow))
         self.gpu_count = np.pad(self.gpu_count, (0, grow))
         self._fleet.write(capacity - 1, ())

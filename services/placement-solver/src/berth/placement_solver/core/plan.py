@@ -8,7 +8,7 @@ from berth.contracts.base import Reason
 from berth.contracts.ledger import GangRef
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.classes import PodClass
-from berth.placement_solver.core.reserved import Wish
+from berth.placement_solver.core.reserved import ReservationRequest
 from berth.transaction.claims import Claim, Name
 
 
@@ -22,8 +22,8 @@ class Candidate(NamedTuple):
     object: Pod | Reservation
     cls: PodClass
     quota: tuple[str, str] | None = None
-    firm: bool = False
-    wish: Wish | None = None
+    non_preemptible: bool = False
+    wish: ReservationRequest | None = None
     seen_ms: int = 0
 
     @property

@@ -29,7 +29,7 @@ class Waiting:
     """Something that waits for a node. Times are monotonic seconds; `retry_at` infinite means until woken.
 
     `named_at` and `named_version` are of the moment when it was first seen with the quota label that it has. `held`: it
-    was not tried, for want of something that is on its way; `held_for_room_at`: since when for want of reserved room.
+    was not tried, for want of something that is on its way; `held_for_reservation_at`: since when for want of reserved room.
     """
 
     name: Name
@@ -47,7 +47,7 @@ class Waiting:
     named_at: float = 0.0
     named_version: int = 0
     held: bool = False
-    held_for_room_at: float | None = None
+    held_for_reservation_at: float | None = None
     told: str = ""
     told_at: float = float("-inf")
     order: OrderKey = field(default_factory=lambda: order_key(QueueEntry("")))
@@ -102,7 +102,7 @@ class Queue:
     def refuse(self, waiting: Waiting, reasons: tuple[Reason, ...], now: float) -> None:
         """It was tried in vain: back off, then wait for a sign that something changed."""
         waiting.ready = waiting.held = False
-        waiting.held_for_room_at = None
+        waiting.held_for_reservation_at = None
         waiting.reasons = reasons
         waiting.tries += 1
         waiting.tried_at = now

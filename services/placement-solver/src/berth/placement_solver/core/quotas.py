@@ -26,7 +26,7 @@ class Quotas:
         self.groups: dict[tuple[str, str], QuotaGroup] = {}
         self._tree_of: dict[str, str] = {}
         self._own: dict[tuple[str, str], dict[str, int]] = {}
-        self._own_firm: dict[tuple[str, str], dict[str, int]] = {}
+        self._own_non_preemptible: dict[tuple[str, str], dict[str, int]] = {}
         self._used: dict[tuple[str, str], dict[str, int]] = {}
         self._map: QuotaMap | None = None
         self.mapping_changed = False
@@ -71,17 +71,17 @@ class Quotas:
         tree = self._tree_of.get(name or "")
         return (tree, name) if name is not None and tree is not None else None
 
-    def charge(self, quota: str, amounts: Mapping[str, int], sign: int, *, firm: bool) -> None:
-        """Count a claim in (sign 1) or out (-1); `quota` is `tree/group`, `firm` a non-preemptible pod."""
+    def charge(self, quota: str, amounts: Mapping[str, int], sign: int, *, non_preemptible: bool) -> None:
+        """Count a claim in (sign 1) or out (-1); `quota` is `tree/group`, `non_preemptible` a non-preemptible pod."""
         tree, _, name = quota.rpartition("/")
         key = (tree, name)
         _add(self._own.setdefault(key, {}), amounts, sign)
-        if firm:
-            _add(self._own_firm.setdefault(key, {}), amounts, sign)
+        if non_preemptible:
+            _add(self._own_non_preemptible.setdefault(key, {}), amounts, sign)
         for each in self._line(key):
             _add(self._used.setdefault(each, {}), amounts, sign)
 
-    def refusal(self, key: tuple[str, str], amounts: Mapping[str, int], *, firm: bool) -> Reason | None:
+    def refusal(self, key: tuple[str, str], amounts: Mapping[str, int], *, non_preemptible: bool) -> Reason | None:
         """Why these amounts cannot be charged to the group now; None when they can.
 
         A group whose ancestors are not all known is not charged: what is published anew comes one by one.
@@ -93,20 +93,20 @@ class Quotas:
                 return Reason(
                     code="quota", message=message, repair="none needed; if this lasts, see whether quota-manager works"
                 )
-        first = next(self._over(key, amounts, firm), None)
+        first = next(self._over(key, amounts, non_preemptible), None)
         if first is None:
             return None
-        return Reason(code="quota", message=first.message, repair=repair_of(self._over(key, amounts, firm)))
+        return Reason(code="quota", message=first.message, repair=repair_of(self._over(key, amounts, non_preemptible)))
 
-    def _over(self, key: tuple[str, str], amounts: Mapping[str, int], firm: bool) -> Iterator[Over]:
+    def _over(self, key: tuple[str, str], amounts: Mapping[str, int], non_preemptible: bool) -> Iterator[Over]:
         """Every limit that the amounts would exceed, that of the group itself first."""
         group = self.groups.get(key)
         if group is None:
             return
-        if firm:
+        if non_preemptible:
             # A minimum that does not name a resource promises nothing about it.
             promised = {name: amount for name, amount in amounts.items() if name in group.min}
-            yield from over(group, "min", group.min, self._own_firm.get(key, {}), promised)
+            yield from over(group, "min", group.min, self._own_non_preemptible.get(key, {}), promised)
         yield from over(group, "runtime", group.runtime, self._used.get(key, {}), amounts)
         for name in group.ancestors:
             above = self.groups.get((key[0], name))

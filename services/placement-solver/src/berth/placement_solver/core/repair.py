@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from berth.contracts import names
 from berth.placement_solver.core.classes import PodClass
-from berth.placement_solver.core.devices import NoRoom, Slot, Want, allocate, charge, fill_memory, offers_of
+from berth.placement_solver.core.devices import NoCapacity, Slot, Want, allocate, charge, fill_memory, offers_of
 from berth.placement_solver.core.nodes import DEVICE_NAMES, PODS, Nodes
 from berth.resources.amounts import Amounts, format_amount
 
@@ -37,7 +37,7 @@ class _Missing(NamedTuple):
     port: str = ""
 
 
-def room_repair(cls: PodClass, nodes: Nodes, rows: Rows) -> str:
+def capacity_repair(cls: PodClass, nodes: Nodes, rows: Rows) -> str:
     """How one pod of a class would fit on one of these rows, all of which suit the class."""
     if _waits_for_count(cls, nodes, rows):
         return WAIT
@@ -70,10 +70,10 @@ def _waits_for_count(cls: PodClass, nodes: Nodes, rows: Rows) -> bool:
     rows = rows[nodes.uncounted[rows]]
     if cls.want is None or not rows.size:
         return False
-    has_room = nodes.free[PODS, rows] >= 1
+    has_capacity = nodes.free[PODS, rows] >= 1
     for column, amount in zip(cls.columns, cls.amounts, strict=True):
-        has_room &= nodes.free[column, rows] >= amount
-    return bool(has_room.any())
+        has_capacity &= nodes.free[column, rows] >= amount
+    return bool(has_capacity.any())
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -99,7 +99,7 @@ def _nearest(cls: PodClass, nodes: Nodes, rows: Rows, counts: Rows) -> list[int]
         able &= nodes.gpu_count[rows] >= cls.want.instances
         ready = np.count_nonzero(nodes.fleet.candidates(cls.want, rows), axis=1)
         distance += np.maximum(counts * cls.want.instances - ready, 0) / cls.want.instances
-        distance += 1000.0 * (nodes.unread[rows] > 0)
+        distance += 1000.0 * (nodes.unreadable[rows] > 0)
     found = np.flatnonzero(able)
     return [int(rows[each]) for each in found[np.argsort(distance[found], kind="stable")][:NODES_TRIED_MAX]]
 
@@ -114,9 +114,9 @@ def _missing(cls: PodClass, nodes: Nodes, row: int, count: int) -> _Missing | No
         if found is None:
             return None
         cards, devices = found
-        if nodes.unread[row]:
+        if nodes.unreadable[row]:
             devices.append("the GPUs of pods that do not say which")
-        if nodes.unread[row] or cls.want.shared:
+        if nodes.unreadable[row] or cls.want.shared:
             cards = 0
     taken = nodes.ports[row].conflict(cls.template.host_ports) if cls.template.host_ports else None
     return _Missing(
@@ -168,7 +168,7 @@ def _useful(slots: Sequence[Slot], want: Want, count: int) -> list[Slot]:
 def _serve(slots: Sequence[Slot], want: Want, count: int) -> bool:
     for _ in range(count):
         grants = allocate(slots, want)
-        if isinstance(grants, NoRoom):
+        if isinstance(grants, NoCapacity):
             return False
         slots = charge(slots, grants)
     return True
@@ -223,7 +223,7 @@ def _ask_for_less(cls: PodClass, nodes: Nodes, rows: Rows) -> str:
         part = np.minimum(part, free / amount)
     part[nodes.free[nodes.columns[names.PODS], rows] < 1] = 0.0
     if cls.want is not None:
-        part[~nodes.fleet.fits(cls.want, rows) | (nodes.unread[rows] > 0)] = 0.0
+        part[~nodes.fleet.fits(cls.want, rows) | (nodes.unreadable[rows] > 0)] = 0.0
     for each in np.argsort(-part, kind="stable")[:NODES_TRIED_MAX]:
         row = int(rows[each])
         if part[each] <= 0 or nodes.ports[row].conflict(cls.template.host_ports):

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from berth.contracts import kube, names
 from berth.contracts.base import Problem, Reason
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod
-from berth.placement_solver.core.room import Reserved, Room
+from berth.placement_solver.core.capacity import Capacity, Reserved
 from berth.resources.amounts import format_amount, lacking
 from berth.rules.bounded_json import read_annotation
 from berth.rules.node_affinity import NodeRule, compile_terms
@@ -39,7 +39,7 @@ class ReservationAffinity(kube.View, frozen=True, kw_only=True):
     tolerations: list[kube.Toleration] | None = None
 
 
-class Wish(NamedTuple):
+class ReservationRequest(NamedTuple):
     """What a pod says about reservations. `must` means that it goes nowhere else."""
 
     identity: PodIdentity
@@ -55,7 +55,7 @@ class Wish(NamedTuple):
 class Known:
     """A reservation as reservation-manager publishes it, with its owners compiled."""
 
-    room: ReservedRoom
+    capacity: ReservedCapacity
     owners: CompiledOwners
 
 
@@ -71,27 +71,27 @@ class Reservations:
         self.known.clear()
         self._uid_of.clear()
 
-    def see(self, name: str, room: ReservedRoom | None) -> None:
+    def see(self, name: str, capacity: ReservedCapacity | None) -> None:
         """Take in a reservation, or with None its end."""
         old = self._uid_of.pop(name, None)
         if old is not None:
             self.known.pop(old, None)
-        if room is not None:
-            self._uid_of[name] = room.uid
-            self.known[room.uid] = Known(room, compile_owners(room.owners))
+        if capacity is not None:
+            self._uid_of[name] = capacity.uid
+            self.known[capacity.uid] = Known(capacity, compile_owners(capacity.owners))
 
-    def candidates(self, wish: Wish, room: Room) -> Iterator[tuple[Known, Reserved]]:
+    def candidates(self, wish: ReservationRequest, capacity: Capacity) -> Iterator[tuple[Known, Reserved]]:
         """Matching reservations that hold room now, best first; amounts are not looked at."""
         found = []
         for uid, known in self.known.items():
-            holder = room.reserved.get(uid)
-            if holder is not None and known.room.usable and self._matches(wish, known, holder, room):
+            holder = capacity.reserved.get(uid)
+            if holder is not None and known.capacity.usable and self._matches(wish, known, holder, capacity):
                 found.append((known, holder))
-        found.sort(key=lambda pair: (pair[0].room.order or 1 << 62, -len(pair[1].users), pair[0].room.name))
+        found.sort(key=lambda pair: (pair[0].capacity.order or 1 << 62, -len(pair[1].users), pair[0].capacity.name))
         yield from found
 
-    def _matches(self, wish: Wish, known: Known, holder: Reserved, room: Room) -> bool:
-        reserved = known.room
+    def _matches(self, wish: ReservationRequest, known: Known, holder: Reserved, capacity: Capacity) -> bool:
+        reserved = known.capacity
         if reserved.allocate_once and holder.users:
             return False
         if not known.owners.accept(wish.identity):
@@ -104,14 +104,14 @@ class Reservations:
             return False
         if wish.labels is None and wish.rule is None:
             return True
-        node = room.nodes.states[room.nodes.row(holder.claim.node)]
+        node = capacity.nodes.states[capacity.nodes.row(holder.claim.node)]
         labels = {**(node.labels if node else {}), **reserved.labels}
         if wish.labels and not all_equal(wish.labels)(labels):
             return False
         return wish.rule is None or wish.rule.matches(labels, reserved.name)
 
 
-def wish_of(pod: Pod) -> Wish | None:
+def reservation_request_of(pod: Pod) -> ReservationRequest | None:
     """What the pod says about reservations; None when it must not be booked on any (reservation-ignored)."""
     template = pod.template
     if template.labels.get(names.LABEL_RESERVATION_IGNORED) == "true":
@@ -121,16 +121,16 @@ def wish_of(pod: Pod) -> Wish | None:
     )
     text = template.annotations.get(names.ANNOTATION_RESERVATION_AFFINITY)
     if not text:
-        return Wish(identity)
+        return ReservationRequest(identity)
     read = read_annotation(template.annotations, names.ANNOTATION_RESERVATION_AFFINITY, ReservationAffinity)
     if isinstance(read, Problem):
-        return Wish(identity, must=True, problem=read)
+        return ReservationRequest(identity, must=True, problem=read)
     if read is None:
-        return Wish(identity)
+        return ReservationRequest(identity)
     required = read.required_during_scheduling_ignored_during_execution
     field = f"metadata.annotations[{names.ANNOTATION_RESERVATION_AFFINITY}]"
     rule = compile_terms(required.reservation_selector_terms, field) if required else None
-    return Wish(
+    return ReservationRequest(
         identity,
         must=True,
         name=read.name,
@@ -143,16 +143,16 @@ def wish_of(pod: Pod) -> Wish | None:
 
 def shortage(known: Known, holder: Reserved, amounts: Mapping[str, int]) -> Reason | None:
     """Why a Restricted reservation does not have enough left; None when it has, or is not restricted."""
-    if known.room.allocate_policy != "Restricted":
+    if known.capacity.allocate_policy != "Restricted":
         return None
     reserved = holder.claim.amounts
-    tracked = set(known.room.restricted) & set(reserved) or set(reserved)
+    tracked = set(known.capacity.restricted) & set(reserved) or set(reserved)
     short = lacking({name: amounts.get(name, 0) for name in sorted(tracked)}, holder.amounts)
     if not short:
         return None
     more = " and ".join(f"{format_amount(name, amount)} {name}" for name, amount in short.items())
     return Reason(
         code="reservation",
-        message=f"reservation {known.room.name}: Insufficient {', '.join(short)}",
-        repair=f"reserve {more} more in {known.room.name}, where its node has that",
+        message=f"reservation {known.capacity.name}: Insufficient {', '.join(short)}",
+        repair=f"reserve {more} more in {known.capacity.name}, where its node has that",
     )

@@ -18,12 +18,13 @@ from berth.contracts.base import Reason
 from berth.contracts.ledger import DeviceGrant, GangRef
 from berth.contracts.state import Reservation
 from berth.placement_solver.core import explain
+from berth.placement_solver.core.capacity import Capacity, Reserved, write_port
 from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.devices import (
     GPU,
     MOST_ALLOCATED,
     Grant,
-    NoRoom,
+    NoCapacity,
     Slot,
     Want,
     allocate,
@@ -36,7 +37,6 @@ from berth.placement_solver.core.plan import Candidate, Placement, Refusal, Solu
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Known, Reservations, shortage
-from berth.placement_solver.core.room import Reserved, Room, write_port
 from berth.transaction.claims import Claim
 
 _PACK = scoring_of(GPU, MOST_ALLOCATED)
@@ -46,30 +46,30 @@ _TRIES_MAX = 8
 class Trial:
     """Placements applied to the room; `undo` takes them back."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
         self.claims: list[Claim] = []
 
     def add(self, claim: Claim) -> None:
         """Apply a claim."""
-        self._room.apply(claim, 1)
+        self._capacity.apply(claim, 1)
         self.claims.append(claim)
 
     def undo(self, back_to: int = 0) -> None:
         """Take back every claim after the first `back_to`, newest first."""
         while len(self.claims) > back_to:
-            self._room.apply(self.claims.pop(), -1)
+            self._capacity.apply(self.claims.pop(), -1)
 
 
 class Solver:
     """`solve` over a room, its reservations and a policy. `foreign` marks nodes better left to other solvers."""
 
-    def __init__(self, room: Room, reservations: Reservations, policy: Policy) -> None:
-        self.room = room
-        self.nodes = room.nodes
+    def __init__(self, capacity: Capacity, reservations: Reservations, policy: Policy) -> None:
+        self.capacity = capacity
+        self.nodes = capacity.nodes
         self.reservations = reservations
         self.policy = policy
-        self.costs = Costs(room.nodes, policy)
+        self.costs = Costs(capacity.nodes, policy)
         self.foreign: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     def solve(self, units: Iterable[Unit], trial: Trial, plan: str) -> Solution:
@@ -93,7 +93,9 @@ class Solver:
         if candidate.cls.refusals:
             return tuple(candidate.cls.refusals)
         if candidate.quota is not None:
-            reason = self.room.quotas.refusal(candidate.quota, candidate.cls.requests, firm=candidate.firm)
+            reason = self.capacity.quotas.refusal(
+                candidate.quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
+            )
             if reason is not None:
                 return (reason,)
         wish = candidate.wish
@@ -112,7 +114,9 @@ class Solver:
         if candidate.cls.refusals or not np.isfinite(self.costs.of(candidate.cls)[row]):
             return None
         quota = candidate.quota
-        if quota is not None and self.room.quotas.refusal(quota, candidate.cls.requests, firm=candidate.firm):
+        if quota is not None and self.capacity.quotas.refusal(
+            quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
+        ):
             return None
         if self.nodes.ports[row].conflict(candidate.cls.template.host_ports):
             return None
@@ -172,7 +176,7 @@ class Solver:
         devices: tuple[DeviceGrant, ...] = ()
         if cls.want is not None:
             grants = _choose(self.nodes.slots[row], cls.want)
-            if isinstance(grants, NoRoom):
+            if isinstance(grants, NoCapacity):
                 return None
             devices = tuple(device_grants(GPU, grants))
         return self._make_claim(candidate, row, devices, plan)
@@ -188,7 +192,7 @@ class Solver:
             devices=devices,
             ports=tuple(map(write_port, candidate.cls.template.host_ports)),
             quota="/".join(candidate.quota) if candidate.quota else "",
-            non_preemptible=candidate.firm,
+            non_preemptible=candidate.non_preemptible,
             reservation=reservation,
             plan=plan,
             attempt=candidate.object.attempt,
@@ -211,18 +215,18 @@ class Solver:
             problem = wish.problem
             return (Reason(code="invalid", message=f"{problem.field}: {problem.message}", field=problem.field),)
         reasons: list[Reason] = []
-        for known, holder in self.reservations.candidates(wish, self.room):
+        for known, holder in self.reservations.candidates(wish, self.capacity):
             found = self._draw_on(candidate, known, holder, plan)
             if isinstance(found, Claim):
                 trial.add(found)
-                return Placement(candidate, found, reservation=known.room.name)
+                return Placement(candidate, found, reservation=known.capacity.name)
             reasons.append(found)
         return tuple(reasons) or (_no_reservation(),)
 
     def _draw_on(self, candidate: Candidate, known: Known, holder: Reserved, plan: str) -> Claim | Reason:
         """The claim of the candidate on this reservation: its remainder first, the rest from the node."""
         cls, nodes = candidate.cls, self.nodes
-        name = known.room.name
+        name = known.capacity.name
         row = nodes.row(holder.claim.node)
         self.costs.of(cls)
         if not cls.suitable[row]:
@@ -246,10 +250,10 @@ class Solver:
             mine = [Grant(each.minor, GPU.vector(each.amounts)) for each in holder.devices if each.kind == GPU.name]
             slots = release(nodes.slots[row], mine)
             grants = _choose(slots, cls.want, preferred={grant.minor for grant in mine})
-            if isinstance(grants, NoRoom) or nodes.unread[row]:
+            if isinstance(grants, NoCapacity) or nodes.unreadable[row]:
                 return Reason(code="reservation", message=f"reservation {name}: Insufficient gpu devices", nodes=1)
             devices = tuple(device_grants(GPU, grants))
-        return self._make_claim(candidate, row, devices, plan, reservation=known.room.uid)
+        return self._make_claim(candidate, row, devices, plan, reservation=known.capacity.uid)
 
     # --- gangs -------------------------------------------------------------------------------------------------------
 
@@ -308,13 +312,13 @@ class Solver:
         cls = candidate.cls
         if cls.refusals:
             return reasons
-        alike = len({(each.cls.index, each.quota, each.firm) for each in unit.candidates}) == 1
+        alike = len({(each.cls.index, each.quota, each.non_preemptible) for each in unit.candidates}) == 1
         drawing = wish is not None and (wish.must or bool(self.reservations.known))
         if len(unit.needed) > 1 or not alike or drawing:
             return tuple(msgspec.structs.replace(reason, repair="") for reason in reasons)
         if candidate.quota is not None:
             together = {name: needed * amount for name, amount in cls.requests.items()}
-            refused = self.room.quotas.refusal(candidate.quota, together, firm=candidate.firm)
+            refused = self.capacity.quotas.refusal(candidate.quota, together, non_preemptible=candidate.non_preemptible)
             if refused is not None:
                 return (refused,)
         rows = Counter(self.nodes.row(placement.claim.node) for placement in placed)
@@ -322,7 +326,7 @@ class Solver:
         return tuple(msgspec.structs.replace(each, repair=repair if each.repair else "") for each in reasons)
 
 
-def _choose(slots: Sequence[Slot], want: Want, preferred: Collection[int] = ()) -> tuple[Grant, ...] | NoRoom:
+def _choose(slots: Sequence[Slot], want: Want, preferred: Collection[int] = ()) -> tuple[Grant, ...] | NoCapacity:
     """Several devices lie close together; for one, how full it is says more."""
     choose = allocate_gpus if want.instances > 1 else allocate
     return choose(slots, want, scoring=_PACK, preferred=preferred)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from berth.contracts import subjects
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.transaction.claims import Name
 
 
 def namespaced(rest: str) -> Name:
-    """Namespace and name in a key without its kind. Raises Broken, or ValueError for what is no token."""
+    """Namespace and name in a key without its kind. Raises InvalidMessage, or ValueError for what is no token."""
     parts = subjects.parts(rest)
     if len(parts) != 2:
-        raise Broken(rest, "expected a namespace and a name")
+        raise InvalidMessage(rest, "expected a namespace and a name")
     return (parts[0], parts[1])
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import LabelSelector
 from berth.rules.selectors import LabelTest, compile_selector
 from berth.slo_manager.core.shapes import Burst, HostApplication, Qos, System, Threshold, below, check
@@ -121,7 +121,7 @@ def read_config(data: Mapping[str, str], previous: Mapping[str, Section]) -> Con
         try:
             sections[section], notes = _readable(read, section, key, text)
             problems += notes
-        except Broken as error:
+        except InvalidMessage as error:
             broken.append(key)
             problems.append(Problem(field=below(f"data[{key}]", error.field), message=error.problem[:300]))
             if section in previous:
@@ -136,7 +136,7 @@ def _readable(
     try:
         return read(section, key, text)
     except RecursionError as error:
-        raise Broken("", "is nested too deeply") from error
+        raise InvalidMessage("", "is nested too deeply") from error
 
 
 def overlay(base: Json, over: Mapping[str, Any]) -> Json:
@@ -192,17 +192,17 @@ def _part(document: Json, name: str, kind: type) -> Any:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise Broken(name, "has to be a JSON " + ("object" if kind is dict else "list"))
+        raise InvalidMessage(name, "has to be a JSON " + ("object" if kind is dict else "list"))
     return value
 
 
 def _listed(document: Json, name: str) -> list[Json]:
     found: list[Json] = _part(document, name, list)
     if len(found) > NODE_STRATEGIES_MAX:
-        raise Broken(name, f"has more than {NODE_STRATEGIES_MAX} entries")
+        raise InvalidMessage(name, f"has more than {NODE_STRATEGIES_MAX} entries")
     for position, each in enumerate(found):
         if not isinstance(each, dict):
-            raise Broken(f"{name}[{position}]", "has to be a JSON object")
+            raise InvalidMessage(f"{name}[{position}]", "has to be a JSON object")
     return found
 
 
@@ -210,8 +210,8 @@ def _selected(raw: Json, key: str, place: str, notes: list[Problem]) -> tuple[st
     """Read name and selector. One without a selector, or with a selector that means nothing, matches no node."""
     try:
         part = decode(encode({field: raw[field] for field in ("name", "nodeSelector") if field in raw}), _NodePart)
-    except Broken as error:
-        raise Broken(below(place, error.field), error.problem) from error
+    except InvalidMessage as error:
+        raise InvalidMessage(below(place, error.field), error.problem) from error
     selector = compile_selector(part.node_selector, f"data[{key}].{place}.nodeSelector")
     notes += selector.problems
     return part.name or place, selector.matches
@@ -220,4 +220,4 @@ def _selected(raw: Json, key: str, place: str, notes: list[Problem]) -> tuple[st
 def _checked(value: Any, shape: Any, field: str) -> None:
     problem = check(value, shape, field)
     if problem is not None:
-        raise Broken(problem.field, problem.message)
+        raise InvalidMessage(problem.field, problem.message)

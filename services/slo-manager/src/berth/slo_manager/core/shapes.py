@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import Broken
+from berth.contracts.errors import InvalidMessage
 from berth.resources.quantity import QuantityError, parse_units
 
 Percent = Annotated[int, Meta(ge=0, le=100)]
@@ -195,7 +195,7 @@ def check(value: Any, shape: Any, field: str) -> Problem | None:
     """Say what is wrong with a section, naming the field below `field`; None when nothing is."""
     try:
         decode(encode(value), shape)
-    except Broken as error:
+    except InvalidMessage as error:
         return Problem(field=below(field, error.field), message=error.problem)
     return _quantity(value, field) or _order(value, field)
 

@@ -12,7 +12,7 @@ from berth.placement_solver.core.devices.gpus import allocate_gpus
 from berth.placement_solver.core.devices.memory import fill_memory
 from berth.placement_solver.core.devices.record import allocated_annotation, device_grants, slots_of_inventory
 from berth.placement_solver.core.devices.scoring import LEAST_ALLOCATED, MOST_ALLOCATED, Scoring, scoring_of
-from berth.placement_solver.core.devices.slots import Grant, NoRoom, Slot, charge, release
+from berth.placement_solver.core.devices.slots import Grant, NoCapacity, Slot, charge, release
 from berth.placement_solver.core.devices.topology import SCOPES
 from berth.placement_solver.core.devices.want import Want, gpu_want
 
@@ -26,7 +26,7 @@ __all__ = [
     "Family",
     "Fleet",
     "Grant",
-    "NoRoom",
+    "NoCapacity",
     "Scoring",
     "Slot",
     "Vector",

@@ -14,7 +14,7 @@ from berth.placement_solver.core.devices.columns import GPU, Vector
 from berth.placement_solver.core.devices.memory import fill_memory, fits
 from berth.placement_solver.core.devices.ordering import Candidate, by_minor
 from berth.placement_solver.core.devices.scoring import Scoring, score
-from berth.placement_solver.core.devices.slots import Grant, NoRoom, Slot
+from berth.placement_solver.core.devices.slots import Grant, NoCapacity, Slot
 from berth.placement_solver.core.devices.want import Want
 
 
@@ -25,17 +25,17 @@ def allocate(
     scoring: Scoring | None = None,
     preferred: Collection[int] = (),
     required: Collection[int] | None = None,
-) -> tuple[Grant, ...] | NoRoom:
+) -> tuple[Grant, ...] | NoCapacity:
     """Choose ``want.instances`` devices; grants come by rising minor.
 
     Without ``scoring`` all scores are equal (the check before a node is chosen). ``preferred`` minors are tried
     first, ``required`` are the only ones allowed: both are how a reservation narrows the choice.
     """
     if not slots:
-        return NoRoom(f"Insufficient {want.family.name} devices", unresolvable=True)
+        return NoCapacity(f"Insufficient {want.family.name} devices", unresolvable=True)
     offers = offers_of(slots, want, required)
     if len(offers) < want.instances:
-        return NoRoom(f"Insufficient {want.family.name} devices")
+        return NoCapacity(f"Insufficient {want.family.name} devices")
     candidates = [Candidate(minor, points_of(offered, want, scoring)) for minor, offered in offers.items()]
     chosen = sorted(candidate.minor for candidate in by_minor(candidates, preferred)[: want.instances])
     return tuple([Grant(minor, offers[minor].filled) for minor in chosen])

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from berth.placement_solver.core.devices.allocate import allocate, offers_of, points_of
 from berth.placement_solver.core.devices.scoring import Scoring
-from berth.placement_solver.core.devices.slots import Grant, NoRoom, Slot
+from berth.placement_solver.core.devices.slots import Grant, NoCapacity, Slot
 from berth.placement_solver.core.devices.topology import Ask, search, tree_of
 from berth.placement_solver.core.devices.want import Want
 
@@ -22,27 +22,27 @@ def allocate_gpus(
     preferred: Collection[int] = (),
     required: Collection[int] | None = None,
     scope: int = 0,
-) -> tuple[Grant, ...] | NoRoom:
+) -> tuple[Grant, ...] | NoCapacity:
     """As :func:`.allocate`, with the devices close together.
 
     ``scope`` is the level that all of them must share (``topology.SCOPES``), 0 for none. Shares of several GPUs have
     no tree rule: with a scope they are refused, without one any minors serve.
     """
     if not slots:
-        return NoRoom("Insufficient gpu devices", unresolvable=True)
+        return NoCapacity("Insufficient gpu devices", unresolvable=True)
     if want.shared and want.instances > 1:
         if scope:
-            return NoRoom("node(s) Unsupported Multi-Shared GPU", unresolvable=True)
+            return NoCapacity("node(s) Unsupported Multi-Shared GPU", unresolvable=True)
         return allocate(slots, want, scoring=scoring, preferred=preferred, required=required)
     tree = tree_of(slots)
     if tree is None:
         if scope:
-            return NoRoom("node(s) missing GPU Device Topology Tree", unresolvable=True)
+            return NoCapacity("node(s) missing GPU Device Topology Tree", unresolvable=True)
         return allocate(slots, want, scoring=scoring, preferred=preferred, required=required)
     offers = offers_of(slots, want, required)
     policy = scoring if want.shared else None
     points = {minor: points_of(offered, want, policy) for minor, offered in offers.items()}
     found = search(tree, Ask(want.instances, points, want.shared, preferred, scope))
     if found is None:
-        return NoRoom("Insufficient Topology Scoped GPU Devices" if scope else "Insufficient GPU Devices")
+        return NoCapacity("Insufficient Topology Scoped GPU Devices" if scope else "Insufficient GPU Devices")
     return tuple([Grant(minor, offers[minor].filled) for minor in found.minors])

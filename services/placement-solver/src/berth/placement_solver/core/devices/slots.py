@@ -38,7 +38,7 @@ class Grant(NamedTuple):
     amounts: Vector
 
 
-class NoRoom(NamedTuple):
+class NoCapacity(NamedTuple):
     """Why a node can't serve the request. ``unresolvable``: evicting pods from this node would not help."""
 
     reason: str

@@ -42,14 +42,16 @@ def joint_solution(
         beside = _members_beside(unit, placed, solver, trial, plan) if placed else solver.solve((unit,), trial, plan)
         placements += _named(unit, (*placed, *beside.placements))
         refusals += beside.refusals
-    had_room = {placement.candidate.name for placement in plain.placements}
-    return Solution(tuple(placements), tuple(_crowded_out(refusals, had_room)))
+    had_capacity = {placement.candidate.name for placement in plain.placements}
+    return Solution(tuple(placements), tuple(_crowded_out(refusals, had_capacity)))
 
 
-def _crowded_out(refusals: Iterable[Refusal], had_room: set[Name]) -> Iterable[Refusal]:
+def _crowded_out(refusals: Iterable[Refusal], had_capacity: set[Name]) -> Iterable[Refusal]:
     for refusal in refusals:
         is_full = all(reason.code != "quota" for reason in refusal.reasons)
-        yield refusal._replace(reasons=(CROWDED_OUT,)) if is_full and refusal.candidate.name in had_room else refusal
+        yield (
+            refusal._replace(reasons=(CROWDED_OUT,)) if is_full and refusal.candidate.name in had_capacity else refusal
+        )
 
 
 def _expand(

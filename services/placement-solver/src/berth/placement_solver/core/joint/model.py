@@ -55,9 +55,9 @@ def solve(problem: JointProblem) -> JointResult | None:
             start = begins[problem.group[index]]
             constraints.append(cp.sum(totals[members]) >= minimum * start)
             constraints += [totals[member] <= counts[member] * start for member in members]
-    for room, charged in zip(problem.quota_room, problem.quota_needs, strict=True):
-        if room:
-            constraints.append(np.array(charged) @ totals <= np.array(room))
+    for capacity, charged in zip(problem.quota_capacity, problem.quota_needs, strict=True):
+        if capacity:
+            constraints.append(np.array(charged) @ totals <= np.array(capacity))
     spread = SPREAD_COST * np.arange(nodes) / max(nodes, 1)
     task = cp.Problem(cp.Maximize(objective - cp.sum(placed @ spread)), constraints)
     try:

@@ -29,7 +29,7 @@ class JointProblem(msgspec.Struct, frozen=True, kw_only=True):
     its part of one card (0 to 1) when it shares; `whole[n]` counts idle cards, `gpu[n]` all free GPU in cards.
     `most[i][n]` bounds pods of an item on a node (0: not suitable). `gang[i]` is the index of the item's gang, -1
     without; `minimum[g]` its members that have to start together, `group[g]` the index of its gang group.
-    `quota_room[q][d]` with `quota_needs[q][d][i]` bounds dimension d of quota q.
+    `quota_capacity[q][d]` with `quota_needs[q][d][i]` bounds dimension d of quota q.
     """
 
     counts: list[int]
@@ -44,7 +44,7 @@ class JointProblem(msgspec.Struct, frozen=True, kw_only=True):
     gang: list[int]
     minimum: list[int]
     group: list[int]
-    quota_room: list[list[float]]
+    quota_capacity: list[list[float]]
     quota_needs: list[list[list[float]]]
     time_limit_s: float
 
@@ -56,7 +56,7 @@ class Layout(msgspec.Struct, kw_only=True):
     rows: list[int]
 
 
-def write_down(
+def build_problem(
     units: Sequence[Unit], nodes: Nodes, costs: Costs, quotas: Quotas, time_limit_s: float
 ) -> tuple[JointProblem, Layout] | None:
     """The model of a batch; None when it is too large or holds nothing that could be improved."""
@@ -83,12 +83,12 @@ def write_down(
         gang=gang_of,
         minimum=[minimum for _, minimum in gangs],
         group=_groups([group for group, _ in gangs]),
-        quota_room=[],
+        quota_capacity=[],
         quota_needs=[],
         time_limit_s=time_limit_s,
     )
-    room, charged = _quotas(items, quotas)
-    problem = msgspec.structs.replace(problem, quota_room=room, quota_needs=charged)
+    capacity, charged = _quotas(items, quotas)
+    problem = msgspec.structs.replace(problem, quota_capacity=capacity, quota_needs=charged)
     return problem, Layout(items=items, rows=rows.tolist())
 
 
@@ -160,20 +160,20 @@ def _groups(ids: Sequence[str]) -> list[int]:
 
 def _quotas(items: Sequence[Sequence[Candidate]], quotas: Quotas) -> tuple[list[list[float]], list[list[list[float]]]]:
     """Room and needs per quota group that binds, scaled by the room so that rows weigh alike."""
-    rooms: list[list[float]] = []
+    capacities: list[list[float]] = []
     needs: list[list[list[float]]] = []
     for key in dict.fromkeys(candidates[0].quota for candidates in items):
         group = quotas.groups.get(key) if key is not None else None
         if key is None or group is None:
             continue
-        room, need = [], []
+        capacity, need = [], []
         for name in group.limits:
             asked = [float(c[0].cls.requests.get(name, 0)) if c[0].quota == key else 0.0 for c in items]
             if any(asked):
                 left = max(0.0, float(group.runtime.get(name, 0) - quotas.used(key).get(name, 0)))
                 scale = max(left, 1.0)
-                room.append(left / scale)
+                capacity.append(left / scale)
                 need.append([each / scale for each in asked])
-        rooms.append(room)
+        capacities.append(capacity)
         needs.append(need)
-    return rooms, needs
+    return capacities, needs

@@ -45,7 +45,7 @@ class NodeCheck:
         problems = list(self._misfits())
         problems += self._unkept(_plain, self._offered())
         if any(claim.devices for claim in self._arriving):
-            if any(claim.unread for claim in self._held):
+            if any(claim.unreadable for claim in self._held):
                 problems.append("holds devices of which nobody knows the minors, so none can be given out")
             totals = self._device_totals()
             problems += self._overdrawn(totals)

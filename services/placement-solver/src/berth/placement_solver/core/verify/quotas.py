@@ -20,7 +20,7 @@ Groups: TypeAlias = Mapping[Key, QuotaGroup]
 class _Added(NamedTuple):
     """What the plan's earlier claims have charged."""
 
-    firm: dict[Key, Amounts]
+    non_preemptible: dict[Key, Amounts]
     subtree: dict[Key, Amounts]
 
 
@@ -29,7 +29,7 @@ class QuotaTallies:
 
     def __init__(self) -> None:
         self._own: dict[Key, Amounts] = {}
-        self._firm: dict[Key, Amounts] = {}
+        self._non_preemptible: dict[Key, Amounts] = {}
         self._subtree: dict[Key, Amounts] = {}
         self._known: dict[Key, QuotaGroup] = {}
         self._names: frozenset[str] = frozenset()
@@ -38,7 +38,7 @@ class QuotaTallies:
     def count(self, claim: Claim, sign: int) -> None:
         """A claim came (1) or went (-1)."""
         if claim.quota:
-            _charge(claim, sign, self._own, self._firm, self._subtree, self._known)
+            _charge(claim, sign, self._own, self._non_preemptible, self._subtree, self._known)
 
     def problems(self, claims: Sequence[Claim], view: View) -> Iterator[str]:
         """What the claims would exceed, and claims that charge the wrong group."""
@@ -53,7 +53,7 @@ class QuotaTallies:
         for claim in claims:
             if claim.quota:
                 yield from self._over_limits(claim, groups, added)
-                _charge(claim, 1, {}, added.firm, added.subtree, groups)
+                _charge(claim, 1, {}, added.non_preemptible, added.subtree, groups)
 
     def _over_limits(self, claim: Claim, groups: Groups, added: _Added) -> Iterator[str]:
         """Limits hold at the moment of charging: after the claims before this one, whatever comes later."""
@@ -64,7 +64,14 @@ class QuotaTallies:
         asked = claim.amounts
         if claim.non_preemptible:
             promised = {name: amount for name, amount in asked.items() if name in group.min}
-            yield from _over(group, "min", group.min, promised, self._firm.get(key, {}), added.firm.get(key, {}))
+            yield from _over(
+                group,
+                "min",
+                group.min,
+                promised,
+                self._non_preemptible.get(key, {}),
+                added.non_preemptible.get(key, {}),
+            )
         yield from _over(group, "runtime", group.runtime, asked, self._subtree.get(key, {}), added.subtree.get(key, {}))
         for each in above:
             ancestor = groups.get(each)
@@ -121,14 +128,14 @@ def _charge(
     claim: Claim,
     sign: int,
     own: dict[Key, Amounts],
-    firm: dict[Key, Amounts],
+    non_preemptible: dict[Key, Amounts],
     subtree: dict[Key, Amounts],
     groups: Groups,
 ) -> None:
     key = _key(claim)
     _add(own.setdefault(key, {}), claim.amounts, sign)
     if claim.non_preemptible:
-        _add(firm.setdefault(key, {}), claim.amounts, sign)
+        _add(non_preemptible.setdefault(key, {}), claim.amounts, sign)
     for above in _line(key, groups):
         _add(subtree.setdefault(above, {}), claim.amounts, sign)
 

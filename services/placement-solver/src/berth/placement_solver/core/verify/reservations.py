@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.view import View
 from berth.rules.bounded_json import read_annotation
@@ -25,22 +25,22 @@ def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim]
     if known is None or holder is None:
         yield f"draws on a reservation {claim.reservation} that holds nothing on node {claim.node}"
         return
-    room: ReservedRoom = known.room
-    if not room.usable:
-        yield f"reservation {room.name} takes no new users"
+    capacity: ReservedCapacity = known.capacity
+    if not capacity.usable:
+        yield f"reservation {capacity.name} takes no new users"
     users = [each for each in (*held, *arriving) if each.reservation == claim.reservation]
-    if room.allocate_once and len(users) > 1:
-        yield f"reservation {room.name} serves one pod only"
+    if capacity.allocate_once and len(users) > 1:
+        yield f"reservation {capacity.name} serves one pod only"
     pod = view.book.seen(claim.name)
     if isinstance(pod, Pod):
-        yield from _owner_problems(pod, room)
-    if room.allocate_policy == "Restricted":
+        yield from _owner_problems(pod, capacity)
+    if capacity.allocate_policy == "Restricted":
         whole = holder.amounts
-        tracked = set(room.restricted) & set(whole) or set(whole)
+        tracked = set(capacity.restricted) & set(whole) or set(whole)
         for name in sorted(tracked):
             used = sum(each.amounts.get(name, 0) for each in users)
             if claim.amounts.get(name, 0) > 0 and used > whole[name]:
-                yield f"reservation {room.name} has {whole[name]} of {name}, its users take {used}"
+                yield f"reservation {capacity.name} has {whole[name]} of {name}, its users take {used}"
 
 
 def affinity_problems(claim: Claim, pod: Pod, view: View) -> Iterator[str]:
@@ -56,14 +56,14 @@ def affinity_problems(claim: Claim, pod: Pod, view: View) -> Iterator[str]:
         yield "must use a reservation and draws on none"
     elif named.name:
         known = view.reservations.known.get(claim.reservation)
-        if known is None or known.room.name != named.name:
+        if known is None or known.capacity.name != named.name:
             yield f"wants reservation {named.name}"
 
 
-def _owner_problems(pod: Pod, room: ReservedRoom) -> Iterator[str]:
+def _owner_problems(pod: Pod, capacity: ReservedCapacity) -> Iterator[str]:
     template = pod.template
     if template.labels.get(names.LABEL_RESERVATION_IGNORED) == "true":
         yield "must not be booked on a reservation"
     identity = PodIdentity(pod.namespace, pod.name, pod.uid, template.labels, tuple(pod.owners))
-    if not compile_owners(room.owners).accept(identity):
-        yield f"is no owner of reservation {room.name}"
+    if not compile_owners(capacity.owners).accept(identity):
+        yield f"is no owner of reservation {capacity.name}"

@@ -23,12 +23,12 @@ PROBLEMS_MAX = 64
 class Verifier:
     """Checks plans against a picture. It counts quota use itself, from the claims that the picture tells it of."""
 
-    def __init__(self, picture: View) -> None:
-        self._picture = picture
+    def __init__(self, cluster: View) -> None:
+        self._cluster = cluster
         self._quotas = QuotaTallies()
-        for claim in picture.book.claims():
+        for claim in cluster.book.claims():
             self._quotas.count(claim, 1)
-        picture.observe(self._on_claim)
+        cluster.observe(self._on_claim)
 
     def check(self, claims: Sequence[Claim]) -> list[str]:
         """What is wrong with a plan that makes these claims, none of which the book holds yet; empty when nothing."""
@@ -39,26 +39,26 @@ class Verifier:
             if claim.uid in seen:
                 problems.append(f"{_name(claim)}: its uid {claim.uid} is placed twice by the plan")
             seen.add(claim.uid)
-            problems += [f"{_name(claim)}: {text}" for text in object_problems(claim, self._picture)]
+            problems += [f"{_name(claim)}: {text}" for text in object_problems(claim, self._cluster)]
             by_node.setdefault(claim.node, []).append(claim)
         for node, arriving in by_node.items():
             problems += [f"node {node}: {text}" for text in self._node_problems(node, arriving)]
-        problems += self._quotas.problems(claims, self._picture)
-        problems += gang_problems(claims, self._picture)
+        problems += self._quotas.problems(claims, self._cluster)
+        problems += gang_problems(claims, self._cluster)
         return problems[:PROBLEMS_MAX]
 
     def _node_problems(self, node: str, arriving: Sequence[Claim]) -> list[str]:
-        nodes = self._picture.nodes
+        nodes = self._cluster.nodes
         row = nodes.rows.get(node)
         state = nodes.states[row] if row is not None else None
         if row is None or state is None:
             return ["is not known"]
-        held = list(self._picture.book.claims_on(node))
+        held = list(self._cluster.book.claims_on(node))
         check = NodeCheck(state, nodes.inventories[row], held, arriving)
         problems = check.problems()
         for claim in arriving:
             if claim.reservation:
-                problems += [f"{_name(claim)}: {text}" for text in draw_problems(claim, held, arriving, self._picture)]
+                problems += [f"{_name(claim)}: {text}" for text in draw_problems(claim, held, arriving, self._cluster)]
         return problems
 
     def _on_claim(self, claim: Claim, added: bool) -> None:

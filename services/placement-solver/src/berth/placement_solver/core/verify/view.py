@@ -7,7 +7,7 @@ from typing import Protocol
 
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
-from berth.contracts.reservation import ReservedRoom
+from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Node, PodGroup
 from berth.rules.gang_config import GangConfig
 from berth.transaction.book import Book
@@ -32,18 +32,18 @@ class QuotaTable(Protocol):
     def groups(self) -> Mapping[tuple[str, str], QuotaGroup]: ...
 
 
-class KnownRoom(Protocol):
+class KnownCapacity(Protocol):
     """One message of RESERVATION."""
 
     @property
-    def room(self) -> ReservedRoom: ...
+    def capacity(self) -> ReservedCapacity: ...
 
 
 class ReservationTable(Protocol):
     """RESERVATION, by uid."""
 
     @property
-    def known(self) -> Mapping[str, KnownRoom]: ...
+    def known(self) -> Mapping[str, KnownCapacity]: ...
 
 
 class GangRecord(Protocol):

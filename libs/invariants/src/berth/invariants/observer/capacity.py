@@ -1,0 +1,242 @@
+"""Room at every moment: sums of what is held, kept up to date claim by claim, compared when something is taken.
+
+Capacity can be lowered after a decision was taken in good faith; so a limit counts with the largest value that it had
+within the last `lag_s` in which everybody could see it. Pods of other schedulers count once they are there for so long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from berth.contracts import names
+from berth.invariants.amounts import SHRINKING
+from berth.invariants.devices import PERCENT
+from berth.invariants.facts import BY_MINOR
+from berth.invariants.observer.calm import Calm
+from berth.invariants.observer.doubt import Doubt
+from berth.invariants.observer.holds import Hold, Minor
+from berth.invariants.observer.verdicts import Verdicts
+from berth.resources.amounts import Amounts
+
+NOT_OF_NODES = BY_MINOR | SHRINKING
+
+
+class Limit:
+    """A limit that changes. Former values count until everybody can have seen their successor."""
+
+    __slots__ = ("amounts", "former")
+
+    def __init__(self, amounts: Amounts) -> None:
+        self.amounts = amounts
+        self.former: list[tuple[float, Amounts]] = []
+
+    def change(self, amounts: Amounts, now_s: float, lag_s: float) -> None:
+        """Another value from now on."""
+        if amounts != self.amounts:
+            self.former = [each for each in self.former if each[0] >= now_s - lag_s]
+            self.former.append((now_s, self.amounts))
+            self.amounts = amounts
+
+    def most(self, name: str, since_s: float) -> int | None:
+        """The largest value in force since then; None: no limit was."""
+        values = [self.amounts.get(name)]
+        values += [amounts.get(name) for replaced_s, amounts in self.former if replaced_s >= since_s]
+        known = [value for value in values if value is not None]
+        return max(known) if len(known) == len(values) else None
+
+
+class Group(NamedTuple):
+    """A quota group: its parent and what it may hold; `since_s`: when it came."""
+
+    parent: str
+    most: Limit
+    non_preemptible: Limit
+    since_s: float = 0.0
+
+
+class Capacity:
+    """Who holds what, summed."""
+
+    def __init__(self, verdicts: Verdicts, doubt: Doubt, sight: Calm, lag_s: float) -> None:
+        self.doubt = doubt
+        self.holds: dict[str, Hold] = {}
+        self.nodes: dict[str, Limit] = {}
+        self.memory: dict[Minor, int] = {}
+        self.groups: dict[str, Group] = {}
+        self.on_node: dict[str, dict[str, Hold]] = {}
+        self._verdicts = verdicts
+        self.sight = sight
+        self.lag_s = lag_s
+        self._minors: dict[Minor, int] = {}
+        self._amounts: dict[tuple[str, str], int] = {}
+        self._charged: dict[tuple[str, str], int] = {}
+        self._non_preemptible: dict[tuple[str, str], int] = {}
+
+    def put(self, uid: str, hold: Hold | None) -> None:
+        """What this uid holds from now on. Whoever newly holds something is compared with what there is."""
+        if hold is not None:
+            hold = hold._replace(groups=self.line_of(hold.quota))
+        old = self.holds.get(uid)
+        if old == hold:
+            return
+        if old is not None:
+            self._sum(old, -1)
+            del self.on_node[old.node][uid]
+            del self.holds[uid]
+        if hold is not None:
+            self.holds[uid] = hold
+            self.on_node.setdefault(hold.node, {})[uid] = hold
+            self._sum(hold, 1)
+            if hold.is_ours:
+                self._compare(hold)
+
+    @property
+    def seen_s(self) -> float:
+        """By `sight`: what has been so since then everybody can have seen."""
+        return self.sight.now_s - self.lag_s
+
+    def is_known(self, hold: Hold) -> bool:
+        """Everybody can have seen it: a pod of ours, or a stranger that has been there for a while."""
+        return hold.is_ours or hold.since_s <= self.seen_s
+
+    def regroup(self) -> None:
+        """Quota groups have come, gone, or moved: work out anew who is charged. Nobody has taken anything by that."""
+        for uid, hold in list(self.holds.items()):
+            line = self.line_of(hold.quota)
+            if line != hold.groups:
+                self._sum(hold, -1)
+                self.holds[uid] = self.on_node[hold.node][uid] = moved = hold._replace(groups=line)
+                self._sum(moved, 1)
+
+    def unmarked(self, node: str) -> Iterator[str]:
+        """Who is known to hold devices of a node of which nobody can say which they are."""
+        for hold in self.on_node.get(node, {}).values():
+            wants = any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())
+            if wants and not hold.devices and self.is_known(hold):
+                yield hold.text
+
+    def line_of(self, group: str) -> tuple[str, ...]:
+        """A group and those above it, as far as they are known."""
+        line: list[str] = []
+        while group in self.groups and group not in line:
+            line.append(group)
+            group = self.groups[group].parent
+        return tuple(line)
+
+    def _sum(self, hold: Hold, sign: int) -> None:
+        for minor, amount in hold.devices:
+            _add(self._minors, minor, sign * amount)
+        node = hold.node
+        for name, amount in hold.amounts.items():
+            if name not in NOT_OF_NODES:
+                _add(self._amounts, (node, name), sign * amount)
+        _add(self._amounts, (node, names.PODS), sign)
+        for group in hold.groups:
+            for name, amount in hold.amounts.items():
+                _add(self._charged, (group, name), sign * amount)
+        if hold.is_non_preemptible and hold.groups:
+            for name, amount in hold.amounts.items():
+                _add(self._non_preemptible, (hold.groups[0], name), sign * amount)
+
+    # --- comparing: sums first, holders only when a sum is too large ------------------------------------------------
+
+    def _compare(self, hold: Hold) -> None:
+        for minor, amount in hold.devices:
+            most = 100 if minor[3] in PERCENT else self.memory.get(minor, 0) if minor[3] == names.GPU_MEMORY else 0
+            if amount and most and self._minors[minor] > most:
+                self._beyond("I1", f"node {minor[0]}, {minor[1]} {minor[2]}", minor[3], most, self._of_minor(minor))
+        limit = self.nodes.get(hold.node)
+        if limit is not None:
+            self._compare_node(hold, limit)
+        for position, group in enumerate(hold.groups):
+            self._compare_group(hold, group, is_own=position == 0)
+
+    def _compare_node(self, hold: Hold, limit: Limit) -> None:
+        node = hold.node
+        for name, amount in (*hold.amounts.items(), (names.PODS, 1)):
+            if amount <= 0 or name in NOT_OF_NODES:
+                continue
+            total = self._amounts[node, name]
+            if total > limit.amounts.get(name, 0):
+                most = limit.most(name, self.seen_s)
+                if most is None:
+                    # A node that does not say how many pods it takes takes any number, but nothing of what it lacks.
+                    most = total if name == names.PODS else max(_every(limit, name, self.seen_s))
+                if total > most:
+                    self._beyond("I1b", f"node {node}", name, most, self._of_node(node, name))
+
+    def _compare_group(self, hold: Hold, group: str, *, is_own: bool) -> None:
+        known = self.groups.get(group)
+        if known is None:
+            return
+        since_s = self.seen_s
+        for name, amount in hold.amounts.items():
+            if amount <= 0:
+                continue
+            if self._charged[group, name] > known.most.amounts.get(name, _NO_LIMIT):
+                most = known.most.most(name, since_s)
+                if most is not None and self._charged[group, name] > most:
+                    self._beyond("I2", f"quota {group}", name, most, self._of_group(group, name, non_preemptible=False))
+            if is_own and hold.is_non_preemptible and name in known.most.amounts:
+                most = known.non_preemptible.most(name, since_s)
+                if most is not None and self._non_preemptible[group, name] > most:
+                    self._beyond("I2b", f"quota {group}", name, most, self._of_group(group, name, non_preemptible=True))
+
+    def _beyond(
+        self, promise: str, subject: str, resource: str, most: int, holders: Callable[[], Iterator[tuple[Hold, int]]]
+    ) -> None:
+        held = [(hold, amount) for hold, amount in holders() if amount and self.is_known(hold)]
+        # A decision that is in doubt may overlap with others, before and after it is bound; bound pods may not.
+        for counted in (
+            [each for each in held if not self.doubt.covers((each[0].uid,))],
+            [each for each in held if each[0].is_bound],
+        ):
+            total = sum(amount for _, amount in counted)
+            if total > most:
+                listed = ", ".join(
+                    f"{hold.text}{'' if hold.is_bound else ' (decided)'} {amount}" for hold, amount in counted[:20]
+                )
+                text = f"{subject}: {total} of {most} {resource}: {listed}"
+                self._verdicts.add(promise, f"{subject}, {resource}", text)
+                return
+
+    def _of_minor(self, minor: Minor) -> Callable[[], Iterator[tuple[Hold, int]]]:
+        def holders() -> Iterator[tuple[Hold, int]]:
+            for hold in self.on_node.get(minor[0], {}).values():
+                yield hold, sum(amount for each, amount in hold.devices if each == minor)
+
+        return holders
+
+    def _of_node(self, node: str, name: str) -> Callable[[], Iterator[tuple[Hold, int]]]:
+        def holders() -> Iterator[tuple[Hold, int]]:
+            for hold in self.on_node.get(node, {}).values():
+                yield hold, 1 if name == names.PODS else hold.amounts.get(name, 0)
+
+        return holders
+
+    def _of_group(self, group: str, name: str, *, non_preemptible: bool) -> Callable[[], Iterator[tuple[Hold, int]]]:
+        def holders() -> Iterator[tuple[Hold, int]]:
+            for hold in self.holds.values():
+                if group in hold.groups and (
+                    not non_preemptible or (hold.is_non_preemptible and hold.groups[0] == group)
+                ):
+                    yield hold, hold.amounts.get(name, 0)
+
+        return holders
+
+
+_NO_LIMIT = 1 << 63
+
+
+def _every(limit: Limit, name: str, since_s: float) -> list[int]:
+    former = [amounts.get(name, 0) for replaced_s, amounts in limit.former if replaced_s >= since_s]
+    return [limit.amounts.get(name, 0), *former]
+
+
+def _add(sums: dict[Minor, int] | dict[tuple[str, str], int], key: object, amount: int) -> None:
+    total = sums.get(key, 0) + amount  # type: ignore[call-overload]
+    if total:
+        sums[key] = total  # type: ignore[index]
+    else:
+        sums.pop(key, None)  # type: ignore[call-overload]

@@ -1,0 +1,327 @@
+"""Carrying out decisions: judge, send, read the answer, until each is over. Many at once, each alone in order.
+
+A decision that has been begun is never dropped here: it ends bound, gone or withdrawn. What has to wait for the view
+is parked under its name and judged again when the view has moved. A verdict that a late view could be the cause of
+waits until the end of STATE was reached once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from berth.cluster_writer import metrics
+from berth.cluster_writer.cluster_view import DEVICE_NAMES, ClusterView
+from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
+from berth.cluster_writer.core.judge import Judgement, Verdict, judge
+from berth.contracts import kube, names
+from berth.contracts.ledger import Decision
+from berth.kube import resources
+from berth.kube.answer import Answer
+from berth.kube.api import KubeApi
+from berth.kube.backoff import Backoff
+from berth.kube.bodies import timestamp
+from berth.resources.amounts import format_amounts
+from berth.rules.allocation_notes import bind_notes
+from berth.runtime.clock import Clock
+from berth.telemetry import get_logger
+from berth.transaction.claims import Name
+
+log = get_logger(__name__)
+
+Key = tuple[str, int]
+_META = msgspec.json.Decoder(kube.AnyObject)
+GONE = -1
+REPEAT_ALARM_AFTER = 5
+"""So many tries in vain are told, and from then on others are let in during the pauses: what stands in the way may be
+this object's alone, as a namespace that is being terminated or a webhook that is down."""
+REPEAT_PAUSE_MAX_S = 5.0
+"""A server that has come to itself again is not kept waiting for long: nobody else sends this request."""
+LOOK_PAUSE_S = 0.02
+LOOK_PAUSE_MAX_S = 5.0
+"""A conflict that the view cannot explain yet is no reason for a hot loop."""
+
+
+class BindExecutor:
+    """Every decision being carried out, by uid and attempt. `on_loss(reason)` is told of a clash among our own."""
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        api: KubeApi,
+        clock: Clock,
+        random: Any,
+        *,
+        concurrency: int,
+        on_loss: Callable[[str], None],
+        on_withdrawn: Callable[[Decision, str], None],
+        on_landed: Callable[[Decision], None],
+    ) -> None:
+        self._cluster = cluster
+        self._api = api
+        self._clock = clock
+        self._random = random
+        self._queue: asyncio.Queue[Decision] = asyncio.Queue()
+        self._open: dict[Key, Decision] = {}
+        self._parked: dict[Name, dict[Key, tuple[Decision, int]]] = {}
+        self._give_up: dict[Key, str] = {}
+        self._unsure: dict[Key, str] = {}
+        self._ends = 0
+        self._doubted_at: dict[Key, int] = {}
+        self._places = asyncio.Semaphore(concurrency)
+        self._aside = 0
+        self._on_loss = on_loss
+        self._on_withdrawn = on_withdrawn
+        self._on_landed = on_landed
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def under_way(self) -> int:
+        """How many are being worked on or are next: neither parked, nor pausing after many tries in vain."""
+        return len(self._open) - sum(map(len, self._parked.values())) - self._aside
+
+    def begin(self, decision: Decision) -> None:
+        """Carry out a decision; one that is being carried out already goes on as it is."""
+        key = (decision.uid, decision.attempt)
+        if key not in self._open:
+            self._open[key] = decision
+            self._queue.put_nowait(decision)
+
+    def give_up(self, decision: Decision, reason: str) -> None:
+        """Withdraw a decision without trying it (R9)."""
+        self._give_up[decision.uid, decision.attempt] = reason
+        self.begin(decision)
+
+    def moved(self, name: Name | None) -> None:
+        """The view has changed for a name, or (None) in how far it is complete: judge what was parked again."""
+        waiting = [self._parked.pop(name, {})] if name is not None else list(self._parked.values())
+        if name is None:
+            self._parked = {}
+        for parked in waiting:
+            for decision, version in parked.values():
+                seen = self._cluster.book.seen((decision.namespace, decision.name))
+                if seen is not None and seen.uid == decision.uid and seen.version < version:
+                    self._park(decision, version)
+                else:
+                    self._queue.put_nowait(decision)
+
+    def at_end(self) -> None:
+        """The end of STATE was reached."""
+        self._ends += 1
+        if self._parked:
+            self.moved(None)
+
+    def has_parked(self) -> bool:
+        """Whether anything waits for the view."""
+        return bool(self._parked)
+
+    async def run(self) -> None:
+        """Work for ever."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                decision = await self._queue.get()
+                await self._places.acquire()
+                group.create_task(self._carry_out(decision))
+
+    async def _carry_out(self, decision: Decision) -> None:
+        over = await self._step(decision)
+        self._places.release()
+        if over:
+            for book in (self._open, self._give_up, self._unsure, self._doubted_at):
+                book.pop((decision.uid, decision.attempt), None)
+        metrics.OPEN_BINDS.set(len(self._open))
+
+    async def _pause(self, pause_s: float, tries: int) -> None:
+        """Before another try. Whoever has tried often leaves its place to others meanwhile."""
+        if tries < REPEAT_ALARM_AFTER:
+            await self._clock.sleep(pause_s)
+            return
+        self._aside += 1
+        self._places.release()
+        await self._clock.sleep(pause_s)
+        await self._places.acquire()
+        self._aside -= 1
+
+    async def _step(self, decision: Decision) -> bool:
+        """Judge and act once; True when the decision is over, False when it was parked."""
+        key = (decision.uid, decision.attempt)
+        backoff = Backoff(self._random, base_s=2 * LOOK_PAUSE_S, cap_s=LOOK_PAUSE_MAX_S)
+        tries = 0
+        while True:
+            cluster = self._cluster
+            judgement = judge(decision, cluster.book, cluster.nodes, DEVICE_NAMES, nodes_known=cluster.nodes_known)
+            if judgement.verdict is Verdict.BIND and key in self._give_up:
+                judgement = judgement._replace(verdict=Verdict.WITHDRAW, reason=self._give_up[key])
+            if not judgement.is_doubtful:
+                self._doubted_at.pop(key, None)
+            if judgement.verdict is Verdict.NOTHING:
+                self._tell_of_lost_answer(decision)
+                return True
+            if judgement.verdict is Verdict.WAIT or (judgement.is_doubtful and self._is_doubted(key)):
+                self._park(decision, 0)
+                return False
+            if judgement.verdict is Verdict.LOSS:
+                self._on_loss(f"{decision.namespace}/{decision.name}: {judgement.reason}")
+                return True
+            if judgement.verdict is Verdict.WITHDRAW:
+                following = await self._withdraw(decision, judgement)
+            else:
+                following = await self._bind(decision, judgement.version)
+            if following is Next.DONE:
+                return True
+            tries += 1
+            await self._pause(LOOK_PAUSE_S + backoff.next(), tries)
+            newest = await self._look(decision)
+            if newest == GONE:
+                return True
+            seen = self._cluster.book.seen((decision.namespace, decision.name))
+            if newest and (seen is None or seen.version < newest):
+                self._park(decision, newest)
+                return False
+
+    def _is_doubted(self, key: Key) -> bool:
+        """Whether the end of STATE is still to be reached since a verdict was doubted first."""
+        return self._ends <= self._doubted_at.setdefault(key, self._ends)
+
+    async def _bind(self, decision: Decision, version: int) -> Next:
+        started = self._clock.monotonic()
+        answer = await self._repeated(lambda: self._send(decision, version), after_bind, decision)
+        metrics.BIND_SECONDS.observe(self._clock.monotonic() - started)
+        following = after_bind(answer)
+        metrics.BINDS.labels(following.value).inc()
+        if following is Next.WITHDRAW:
+            self._give_up[decision.uid, decision.attempt] = f"bind refused: {answer.status} {answer.message}"
+            return Next.LOOK
+        if answer.ok:
+            self._on_landed(decision)
+        return following
+
+    async def _send(self, decision: Decision, version: int) -> Answer:
+        if decision.kind == "pod":
+            # The request is guarded by the version that was judged, so notes that came later refuse it.
+            seen = self._cluster.book.pods.get((decision.namespace, decision.name))
+            carried = seen.template.annotations if seen is not None else {}
+            return await self._api.bind(
+                decision.namespace,
+                decision.name,
+                uid=decision.uid,
+                version=str(version),
+                node=decision.node,
+                annotations=bind_notes(decision.annotations, carried),
+            )
+        return await self._send_reservation(decision, version)
+
+    async def _send_reservation(self, decision: Decision, version: int) -> Answer:
+        """A Reservation is bound by its status; its annotations go first, since status patches carry none."""
+        guard = {"uid": decision.uid, "resourceVersion": str(version)}
+        noted = await self._api.patch(
+            resources.RESERVATIONS, "", decision.name, {"metadata": {**guard, "annotations": decision.annotations}}
+        )
+        if not noted.ok:
+            return noted
+        meta = _meta_of(noted)
+        if meta is None:
+            return Answer(0, reason="UnreadableAnswer")
+        guard["resourceVersion"] = meta.resource_version
+        status = {
+            "phase": "Available",
+            "nodeName": decision.node,
+            "allocatable": format_amounts(decision.allocation.amounts),
+            "conditions": reservation_conditions(self._clock.now()),
+        }
+        return await self._api.patch(
+            resources.RESERVATIONS, "", decision.name, {"metadata": guard, "status": status}, subresource="status"
+        )
+
+    async def _withdraw(self, decision: Decision, judgement: Judgement) -> Next:
+        """R6: only a guarded patch of the object gives a decision up."""
+        body = {
+            "metadata": {
+                "uid": decision.uid,
+                "resourceVersion": str(judgement.version),
+                "annotations": {names.ANNOTATION_ATTEMPT: str(decision.attempt + 1)},
+            }
+        }
+        resource = resources.PODS if decision.kind == "pod" else resources.RESERVATIONS
+
+        async def send() -> Answer:
+            return await self._api.patch(resource, decision.namespace, decision.name, body)
+
+        self._unsure[decision.uid, decision.attempt] = judgement.reason
+        answer = await self._repeated(send, after_withdrawal, decision)
+        following = after_withdrawal(answer)
+        if answer.ok:
+            self._tell_withdrawn(decision, judgement.reason)
+        return following
+
+    def _tell_of_lost_answer(self, decision: Decision) -> None:
+        """The attempt is past, and we have asked for that: the answer may have been lost."""
+        reason = self._unsure.get((decision.uid, decision.attempt))
+        seen = self._cluster.book.seen((decision.namespace, decision.name))
+        if reason is not None and seen is not None and seen.uid == decision.uid and seen.attempt > decision.attempt:
+            self._tell_withdrawn(decision, reason)
+
+    def _tell_withdrawn(self, decision: Decision, reason: str) -> None:
+        metrics.WITHDRAWN.inc()
+        log.info("decision withdrawn", namespace=decision.namespace, name=decision.name, reason=reason)
+        self._on_withdrawn(decision, reason)
+
+    async def _repeated(self, send: Callable[[], Any], meaning: Callable[[Answer], Next], decision: Decision) -> Answer:
+        """The same request until its outcome is known. Unknown is never taken for failed."""
+        backoff = Backoff(self._random, cap_s=REPEAT_PAUSE_MAX_S)
+        tries = 0
+        while True:
+            answer: Answer = await send()
+            if meaning(answer) is not Next.REPEAT:
+                return answer
+            tries += 1
+            metrics.REPEATS.inc()
+            if tries == REPEAT_ALARM_AFTER:
+                log.error(
+                    "the API server does not carry out a request: it is repeated until its outcome is known",
+                    namespace=decision.namespace,
+                    name=decision.name,
+                    status=answer.status,
+                    reason=answer.reason,
+                )
+            await self._pause(backoff.next(answer.retry_after_s), tries)
+
+    async def _look(self, decision: Decision) -> int:
+        """The object's version as the API server has it now; 0 when nobody answers, GONE when it is gone."""
+        resource = resources.PODS if decision.kind == "pod" else resources.RESERVATIONS
+        answer = await self._api.get(resource, decision.namespace, decision.name)
+        if answer.missing:
+            return GONE
+        meta = _meta_of(answer)
+        if meta is None:
+            await self._clock.sleep(0.2)
+            return 0
+        return int(meta.resource_version) if meta.uid == decision.uid else GONE
+
+    def _park(self, decision: Decision, version: int) -> None:
+        name = (decision.namespace, decision.name)
+        self._parked.setdefault(name, {})[decision.uid, decision.attempt] = (decision, version)
+
+
+def _meta_of(answer: Answer) -> kube.Meta | None:
+    """The metadata of the object in an answer; None without a readable one."""
+    if not answer.ok:
+        return None
+    try:
+        meta = _META.decode(answer.body).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return meta if meta.resource_version.isascii() and meta.resource_version.isdigit() else None
+
+
+def reservation_conditions(now: float) -> list[dict[str, str]]:
+    """The conditions of a Reservation that has just got its node."""
+    at = timestamp(now)
+    return [
+        {"type": kind, "status": "True", "reason": reason, "lastProbeTime": at, "lastTransitionTime": at}
+        for kind, reason in (("Scheduled", "Scheduled"), ("Ready", "Available"))
+    ]

@@ -1,0 +1,123 @@
+"""What cluster-writer sees: STATE's pods, Reservations and nodes, and LEDGER, in a book that remembers.
+
+It also notices pods that turn out bound under a plan of ours, which is when `placement.bound` is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from berth.contracts import names, subjects
+from berth.contracts.codec import decode
+from berth.contracts.ledger import Decision
+from berth.contracts.state import Node, Pod, Reservation, Synced
+from berth.rules.gpu_request import FAMILY
+from berth.transaction.book import Book
+from berth.transaction.claims import Name
+
+DEVICE_NAMES = frozenset(FAMILY) | {names.RDMA, names.FPGA}
+
+
+class ClusterView:
+    """The writer's views. `on_bound(object, decision)` is called once per object that appears bound under our plan."""
+
+    def __init__(self, on_bound: Callable[[Pod | Reservation, Decision | None, bool], None]) -> None:
+        self.book = Book(DEVICE_NAMES, remember=True)
+        self.nodes: dict[str, Node] = {}
+        self.nodes_known = False
+        self.begun: set[tuple[str, str]] = set()
+        """Plan and gang of every strict gang of which a member was seen bound, even if that member is gone by now."""
+        self._on_bound = on_bound
+        self._live = False
+
+    def reset_state(self) -> None:
+        """STATE starts over."""
+        self._live = self.nodes_known = False
+        self.nodes.clear()
+        self.book.reset_state()
+
+    def end_of_state(self) -> None:
+        """The end of STATE was reached; from the first time on, changes are news."""
+        for tracker in self.book.complete.values():
+            tracker.end()
+        self.book.settle_waiting()
+        self._live = True
+
+    def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool) -> Name | None:
+        """Take in one message of STATE; the name of the pod or Reservation that it is about. Raises InvalidMessage."""
+        if gap:
+            for tracker in self.book.complete.values():
+                tracker.gap()
+        kind, _, rest = key.partition(".")
+        if kind == "pod":
+            return self._read_pod(rest, value, deleted)
+        if kind == "reservation":
+            return self._read_reservation(subjects.unescape(rest), value, deleted)
+        if kind == "node":
+            name = subjects.unescape(rest)
+            if deleted:
+                self.nodes.pop(name, None)
+            else:
+                self.nodes[name] = decode(value, Node)
+        elif kind == "synced" and not deleted:
+            marker = decode(value, Synced)
+            if marker.kind == "nodes":
+                self.nodes_known = marker.complete
+            if marker.kind in self.book.complete:
+                self.book.complete[marker.kind].marked(marker.version, marker.complete)
+                self.book.settle_waiting()
+        return None
+
+    def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> str:
+        """Take in one message of LEDGER; the plan whose entry it is, empty when it is none. Raises InvalidMessage."""
+        self.book.read_ledger(key, value, deleted, sequence)
+        _, _, rest = key.partition(".")
+        family, _, plan = rest.partition(".")
+        return subjects.unescape(plan) if family == "plan" and not deleted else ""
+
+    def _read_pod(self, rest: str, value: bytes, deleted: bool) -> Name:
+        namespace, pod_name = subjects.parts(rest)
+        name = (namespace, pod_name)
+        tracker = self.book.complete["pods"]
+        if deleted:
+            tracker.seen(_version(value))
+            self.book.see_pod(name, None)
+            return name
+        pod = decode(value, Pod)
+        before = self.book.pods.get(name)
+        tracker.seen(pod.version)
+        self.book.see_pod(name, pod)
+        self._tell(before, pod, name)
+        return name
+
+    def _read_reservation(self, reservation_name: str, value: bytes, deleted: bool) -> Name:
+        name = ("", reservation_name)
+        tracker = self.book.complete["reservations"]
+        if deleted:
+            tracker.seen(_version(value))
+            self.book.see_reservation(name, None)
+            return name
+        reservation = decode(value, Reservation)
+        before = self.book.reservations.get(name)
+        tracker.seen(reservation.version)
+        self.book.see_reservation(name, reservation)
+        self._tell(before, reservation, name)
+        return name
+
+    def _tell(self, before: Pod | Reservation | None, after: Pod | Reservation, name: Name) -> None:
+        if not after.node or not after.plan:
+            return
+        if before is not None and before.uid == after.uid and before.node:
+            return
+        held = self.book.ledger.decisions.get(name)
+        decision = held.decision if held and held.decision.uid == after.uid else None
+        if decision is not None and decision.gang is not None and decision.plan == after.plan:
+            self.begun.add((decision.plan, decision.gang.name))
+        self._on_bound(after, decision, self._live)
+
+
+def _version(value: bytes) -> int:
+    try:
+        return int(value) if value else 0
+    except ValueError:
+        return 0

@@ -1,0 +1,367 @@
+"""What a solver sees: every bucket it follows, folded into the book, the columns, the queue.
+
+The picture takes messages in and keeps itself up to date, message by message and without I/O. It decides nothing;
+`batch` hands out what waits as units for `core.solve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from berth.contracts import subjects
+from berth.contracts.base import Reason
+from berth.contracts.codec import decode
+from berth.contracts.errors import InvalidMessage
+from berth.contracts.inventory import NodeInventory
+from berth.contracts.quota import QuotaGroup
+from berth.contracts.reservation import ReservedCapacity
+from berth.contracts.state import Device, ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
+from berth.placement_solver.core.awaited_inputs import AwaitedInputs
+from berth.placement_solver.core.batches import Batches
+from berth.placement_solver.core.capacity import Capacity
+from berth.placement_solver.core.classes import ClassTable
+from berth.placement_solver.core.groups import Gangs, Readiness, pods_of
+from berth.placement_solver.core.inventories import Inventories, same_devices
+from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
+from berth.placement_solver.core.payers import Payers
+from berth.placement_solver.core.plan import Unit
+from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.queue import Queue, Waiting
+from berth.placement_solver.core.quotas import Quotas
+from berth.placement_solver.core.reserved import Reservations
+from berth.placement_solver.core.shards import foreign_nodes, owner
+from berth.placement_solver.core.solve import Solver
+from berth.placement_solver.core.state_keys import namespaced, tombstone_version
+from berth.transaction.book import FINISHED_PHASES, Book
+from berth.transaction.claims import Claim, Name
+
+
+class ClusterView:
+    """All views of one solver. `me` and `solvers` say which part of the work is this solver's."""
+
+    def __init__(self, schedulers: Sequence[str], me: str, policy: Policy | None = None) -> None:
+        self.schedulers = frozenset(schedulers)
+        self.me = me
+        self.solvers: tuple[str, ...] = (me,)
+        self.nodes = Nodes()
+        self.inventories = Inventories()
+        self.quotas = Quotas()
+        self.payers = Payers(self.quotas)
+        self.capacity = Capacity(self.nodes, self.quotas)
+        self.reservations = Reservations()
+        self.solver = Solver(self.capacity, self.reservations, policy or Policy())
+        self.book = Book(DEVICE_NAMES, on_change=self._on_claim, payer=self.payers.named)
+        self.classes = ClassTable(self.nodes)
+        self.gangs = Gangs()
+        self.queue = Queue()
+        self.pod_groups: dict[str, PodGroup] = {}
+        self.awaited = AwaitedInputs(self.quotas)
+        self.ledger_starts = 0
+        self.changed_gangs: set[str] = set()
+        self.loose: set[Name] = set()
+        """Names whose decision is settled, or may become so while nobody judges the name: its object is not seen."""
+        self.now = 0.0
+        self.now_ms = 0
+        self.capacity_came_back = False
+        self.quota_changed = False
+        self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers)
+        self._trackers = {**self.book.complete, "elasticquotas": self.awaited.elastic_quotas.complete}
+        self._state_began_anew = False
+        self._traces: dict[Name, str] = {}
+        self._observers: list[Callable[[Claim, bool], None]] = []
+        self._foreign_for: tuple[tuple[str, ...], int] = ((), 0)
+
+    # --- messages in -------------------------------------------------------------------------------------------------
+
+    def reset_state(self) -> None:
+        """STATE starts over. Nodes disappear until they are read again; decisions go on holding their room."""
+        self.book.reset_state()
+        self.loose = set(self.book.ledger.decisions)
+        self.inventories.reset_state()
+        self._state_began_anew = True
+        for name in self.nodes.names:
+            self.nodes.see_node(name, None)
+        for waiting in list(self.queue.waiting):
+            self.queue.drop(waiting)
+        self.gangs.reset()
+        self.pod_groups.clear()
+        self.awaited.reset_state()
+        self.changed_gangs.clear()
+
+    def end_of_state(self) -> None:
+        """The end of STATE was reached."""
+        for tracker in self._trackers.values():
+            tracker.end()
+        self._settle()
+        if self._state_began_anew:  # a Device that was shown before may be gone
+            self._state_began_anew = False
+            for name in self.nodes.names:
+                self._count_devices(name)
+        self._look_at_unread()
+
+    def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool, trace: str | None) -> None:
+        """Take in one message of STATE. Raises InvalidMessage for a malformed one."""
+        if gap:
+            for tracker in self._trackers.values():
+                tracker.gap()
+        kind, _, rest = key.partition(".")
+        if kind == "pod":
+            self._read_pod(rest, value, deleted, trace)
+        elif kind == "node":
+            self._read_node(subjects.unescape(rest), value, deleted)
+        elif kind == "device":
+            self._read_device(subjects.unescape(rest), value, deleted)
+        elif kind == "reservation":
+            self._read_reservation(subjects.unescape(rest), value, deleted, trace)
+        elif kind == "podgroup":
+            self._read_pod_group(rest, value, deleted)
+        elif kind == "elasticquota":
+            self._read_elastic_quota(rest, value, deleted)
+        elif kind == "synced" and not deleted:
+            marker = decode(value, Synced)
+            if marker.kind in self._trackers:
+                self._trackers[marker.kind].marked(marker.version, marker.complete)
+                self._settle()
+                self._look_at_unread()
+
+    def read_inventory(self, key: str, value: bytes, deleted: bool) -> None:
+        """Take in one message of INVENTORY."""
+        kind, _, rest = key.partition(".")
+        if kind == "node":
+            node = subjects.unescape(rest)
+            self.inventories.publish(node, None if deleted else decode(value, NodeInventory))
+            self._count_devices(node)
+
+    def reset_inventory(self) -> None:
+        """INVENTORY starts over: no devices until they are read again."""
+        self.inventories.reset()
+        for name in self.nodes.names:
+            self._count_devices(name)
+
+    def read_quota(self, key: str, value: bytes, deleted: bool) -> None:
+        """Take in one message of QUOTA."""
+        kind, tree, name = (*subjects.parts(key), "", "")[:3]
+        if kind == "group":
+            self.quotas.see(tree, name, None if deleted else decode(value, QuotaGroup))
+            self.quota_changed = True
+
+    def reset_quota(self) -> None:
+        """QUOTA starts over."""
+        self.quotas.reset()
+        self.awaited.elastic_quotas.anew_at = self.now
+
+    def knows_quotas(self) -> bool:
+        """Whether QUOTA has what STATE shows of ElasticQuotas, as far as who pays depends on it."""
+        return self.awaited.elastic_quotas.are_in(self.quotas.knows, self.now)
+
+    def read_reserved(self, key: str, value: bytes, deleted: bool) -> None:
+        """Take in one message of RESERVATION."""
+        kind, _, rest = key.partition(".")
+        if kind == "reservation":
+            name, capacity = subjects.unescape(rest), None if deleted else decode(value, ReservedCapacity)
+            self.reservations.see(name, capacity)
+            self.awaited.capacity.publish(name, capacity)
+            self.capacity_came_back = True
+
+    def reset_reserved(self) -> None:
+        """RESERVATION starts over."""
+        self.reservations.reset()
+        self.awaited.capacity.reset_reserved()
+
+    def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
+        """Take in one message of LEDGER."""
+        for name in sorted(self.book.read_ledger(key, value, deleted, sequence)):
+            self._judge(name)
+
+    def reset_ledger(self) -> None:
+        """LEDGER starts over."""
+        self.ledger_starts += 1
+        names_before = list(self.book.ledger.decisions)
+        self.book.reset_ledger()
+        for name in names_before:
+            self._judge(name)
+
+    # --- units out ---------------------------------------------------------------------------------------------------
+
+    def batch(self, limit: int) -> tuple[list[Unit], list[tuple[Waiting, Reason]]]:
+        """Up to about `limit` candidates as units, first ones first; and members of groups that cannot be tried yet."""
+        self._split_nodes()
+        return self._batches.take(limit, self.now)
+
+    def _split_nodes(self) -> None:
+        key = (self.solvers, len(self.nodes))
+        if key != self._foreign_for:
+            self.solver.foreign = foreign_nodes(self.nodes.names, self.me, self.solvers)
+            self._foreign_for = key
+
+    # --- rules of waiting --------------------------------------------------------------------------------------------
+
+    def is_ours(self, obj: Pod | Reservation) -> bool:
+        """Addressed to Berth."""
+        if isinstance(obj, Reservation):
+            return not obj.template.scheduler or obj.template.scheduler in self.schedulers
+        return obj.template.scheduler in self.schedulers
+
+    def is_mine(self, unit: str) -> bool:
+        """This solver decides the unit."""
+        return len(self.solvers) < 2 or owner(unit, self.solvers) == self.me
+
+    def resharded(self, solvers: tuple[str, ...]) -> None:
+        """Other solvers are alive: every waiting object is assigned anew."""
+        self.solvers = solvers
+        for name in [*self.book.pods, *self.book.reservations]:
+            self._judge(name)
+        # Also those without a member, whose last figures may be untold by the solver that is gone.
+        self.changed_gangs.update(self.pod_groups)
+
+    def is_pending(self, obj: Pod | Reservation) -> bool:
+        """It waits for a node and may have one: unbound, not ended, not going away, no gates, no open decision (R3)."""
+        if obj.node or obj.deleting or obj.phase in FINISHED_PHASES or obj.template.gates or not self.is_ours(obj):
+            return False
+        name = (obj.namespace, obj.name) if isinstance(obj, Pod) else ("", obj.name)
+        return self.book.open_decision(name) is None
+
+    def _judge(self, name: Name) -> None:
+        """Put a name into the queue or take it out, as the book now has it."""
+        seen = self.book.seen(name)
+        decision = self.book.open_decision(name)
+        holds = decision is not None and seen is not None and seen.uid == decision.uid
+        if holds or name not in self.book.ledger.decisions:
+            self.loose.discard(name)
+        else:
+            self.loose.add(name)
+        gang_id = ""
+        if name[0]:
+            # A member that has ended counts until it is deleted.
+            pod = seen if isinstance(seen, Pod) and self.is_ours(seen) else None
+            gang_id = self.gangs.see_pod(name, pod, decided=pod is not None and decision is not None)
+        group = self.gangs.group_of(gang_id) if gang_id else ""
+        if seen is None or not self.is_pending(seen) or not self.is_mine(group or seen.uid):
+            self.queue.drop(name)
+        else:
+            self.queue.put(name, seen, group, self.now, self.now_ms, self._traces.pop(name, ""))
+        if group:
+            self.changed_gangs.add(gang_id)
+            self._wake_group(group)
+
+    def _wake_group(self, group: str) -> None:
+        """A gang's membership changed, and the group may be tried now: one waiting member stands up for all.
+
+        Once that is enough for it to have begun, each stands for itself.
+        """
+        readiness: Readiness | None = None
+        for name in pods_of(self.gangs.members_of_group(group), self.queue.waiting):
+            waiting = self.queue.waiting[name]
+            if waiting.tries and not waiting.ready and not waiting.held:
+                continue
+            readiness = readiness or self.gangs.readiness(group)
+            if not readiness.ready:
+                return
+            self.queue.make_ready(waiting)
+            if not readiness.satisfied:
+                return
+
+    def _settle(self) -> None:
+        for name in sorted(self.book.settle_waiting()):
+            self._judge(name)
+
+    def _look_at_unread(self, *, is_news: bool = False) -> None:
+        if self.awaited.ends_waits(is_news=is_news):
+            self.quota_changed = True
+
+    # --- claims ------------------------------------------------------------------------------------------------------
+
+    def observe(self, observer: Callable[[Claim, bool], None]) -> None:
+        """Tell somebody else of every claim that comes or goes (the verifier keeps tallies of its own)."""
+        self._observers.append(observer)
+
+    def _on_claim(self, claim: Claim, added: bool) -> None:
+        self.capacity.on_change(claim, added)
+        for observer in self._observers:
+            observer(claim, added)
+        if not added or (claim.is_reservation and claim.uid in self.reservations.known):
+            self.capacity_came_back = True
+
+    # --- decoding ----------------------------------------------------------------------------------------------------
+
+    def _read_pod(self, rest: str, value: bytes, deleted: bool, trace: str | None) -> None:
+        name = namespaced(rest)
+        tracker = self.book.complete["pods"]
+        if deleted:
+            tracker.seen(tombstone_version(value))
+            self.book.see_pod(name, None)
+        else:
+            pod = decode(value, Pod)
+            tracker.seen(pod.version)
+            self.book.see_pod(name, pod)
+            if trace and not pod.node:
+                self._traces[name] = trace
+        self._judge(name)
+        self._traces.pop(name, None)
+
+    def _read_reservation(self, name: str, value: bytes, deleted: bool, trace: str | None) -> None:
+        key = ("", name)
+        tracker = self.book.complete["reservations"]
+        if deleted:
+            reservation = None
+            tracker.seen(tombstone_version(value))
+        else:
+            reservation = decode(value, Reservation)
+            tracker.seen(reservation.version)
+        self.book.see_reservation(key, reservation)
+        if self.awaited.capacity.see(name, reservation):
+            self.capacity_came_back = True
+        self._judge(key)
+
+    def _read_node(self, name: str, value: bytes, deleted: bool) -> None:
+        if self.nodes.see_node(name, None if deleted else decode(value, Node)):
+            self.capacity_came_back = True
+
+    def _read_device(self, node: str, value: bytes, deleted: bool) -> None:
+        """Only how new it is: INVENTORY says what it comes to."""
+        device = None if deleted else decode(value, Device)
+        if device is not None and device.name != node:
+            raise InvalidMessage("name", "is not the name in the key")
+        self.inventories.see(node, None if device is None else device.version)
+        self._count_devices(node)
+
+    def _count_devices(self, node: str) -> None:
+        """A node's devices may be others than before, or count from now on."""
+        nodes, found, is_uncounted = self.nodes, self.inventories.of(node), self.inventories.waits(node)
+        row = nodes.row(node)
+        if is_uncounted == nodes.uncounted[row] and same_devices(found, nodes.inventories[row]):
+            return
+        nodes.see_inventory(node, found, is_uncounted=is_uncounted)
+        self.capacity_came_back = True
+
+    def _read_elastic_quota(self, rest: str, value: bytes, deleted: bool) -> None:
+        """Only which there are: QUOTA says what they allow."""
+        namespace, name = namespaced(rest)
+        if deleted:
+            self.awaited.elastic_quotas.forget(namespace, name)
+            self.awaited.elastic_quotas.complete.seen(tombstone_version(value))
+        else:
+            self.awaited.elastic_quotas.see(namespace, name, self.now)
+            self.awaited.elastic_quotas.complete.seen(decode(value, ElasticQuota).version)
+        self._look_at_unread(is_news=True)
+
+    def _read_pod_group(self, rest: str, value: bytes, deleted: bool) -> None:
+        namespace, name = namespaced(rest)
+        group = None if deleted else decode(value, PodGroup)
+        known = self.gangs.gangs.get(f"{namespace}/{name}")
+        before = known.config if known else None
+        gang_id = self.gangs.see_group(namespace, name, group)
+        self.changed_gangs.add(gang_id)
+        if group is None:
+            self.pod_groups.pop(gang_id, None)
+        else:
+            self.pod_groups[gang_id] = group
+        gang = self.gangs.gangs.get(gang_id)
+        if gang is None:
+            return
+        for member in sorted(gang.children):
+            if gang.config != before and member in self.queue.waiting:
+                self.queue.waiting[member].tries = 0  # it was refused as a member of another gang, as it were
+            self._judge(member)
+        if not gang.children:
+            self._wake_group(self.gangs.group_of(gang_id))

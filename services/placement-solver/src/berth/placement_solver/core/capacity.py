@@ -1,0 +1,156 @@
+"""Room: every claim that holds, charged to node columns, device minors, quotas and reservations.
+
+A reservation holds its amounts on its node; a pod placed into it draws from them, so what the node has to keep for
+the reservation is only the remainder. That remainder is charged like a claim, and worked out anew whenever the
+reservation or one of its users comes or goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from berth.contracts.ledger import DeviceGrant
+from berth.contracts.state import HostPort
+from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.quotas import Quotas
+from berth.transaction.claims import Claim, Name
+
+NOTHING: Final[tuple[DeviceGrant, ...]] = ()
+
+
+@dataclass
+class Reserved:
+    """A reservation that holds room: its claim, its users, and what of it is left for further users."""
+
+    claim: Claim
+    users: dict[tuple[Name, str], Claim] = field(default_factory=dict)
+    amounts: dict[str, int] = field(default_factory=dict)
+    devices: tuple[DeviceGrant, ...] = NOTHING
+
+
+class Capacity:
+    """Claims applied to the columns. `apply` is called by the book for each change, and by trials of the solver."""
+
+    def __init__(self, nodes: Nodes, quotas: Quotas) -> None:
+        self.nodes = nodes
+        self.quotas = quotas
+        self.reserved: dict[str, Reserved] = {}
+        self._users_without: dict[str, dict[tuple[Name, str], Claim]] = {}
+        self._assumed: dict[tuple[Name, str], Claim] = {}
+        self.released = 0
+
+    def on_change(self, claim: Claim, added: bool) -> None:
+        """The book's word: a claim holds from now on, or no longer. An assumed claim that comes true costs nothing."""
+        key = (claim.name, claim.uid)
+        assumed = self._assumed.pop(key, None)
+        if assumed is not None:
+            if added and assumed == claim:
+                return
+            self.apply(assumed, -1)
+        self.apply(claim, 1 if added else -1)
+        if not added:
+            self.released += 1
+
+    def assume(self, claims: Iterable[Claim]) -> None:
+        """Claims applied by a trial that was committed: they stay, until the book says the same or `forget_assumed`."""
+        for claim in claims:
+            self._assumed[claim.name, claim.uid] = claim
+
+    def forget_assumed(self) -> bool:
+        """Take back what was assumed and has not come true; whether there was any."""
+        forgotten = list(self._assumed.values())
+        for claim in forgotten:
+            self.apply(claim, -1)
+        self._assumed.clear()
+        return bool(forgotten)
+
+    def apply(self, claim: Claim, sign: int) -> None:
+        """Charge (1) or give back (-1) a claim."""
+        if claim.is_reservation:
+            self._apply_reservation(claim, sign)
+            return
+        row = self.nodes.row(claim.node)
+        holder = self.reserved.get(claim.reservation) if claim.reservation else None
+        if holder is not None:
+            self._charge_remainder(holder, -1)
+        self._charge_pod(row, claim, sign)
+        if claim.reservation:
+            users = holder.users if holder else self._users_without.setdefault(claim.reservation, {})
+            if sign > 0:
+                users[claim.name, claim.uid] = claim
+            else:
+                users.pop((claim.name, claim.uid), None)
+                if holder is None and not users:
+                    del self._users_without[claim.reservation]
+        if holder is not None:
+            self._charge_remainder(holder, 1)
+
+    def _charge_pod(self, row: int, claim: Claim, sign: int) -> None:
+        self.nodes.take(row, claim.amounts, sign)
+        if claim.devices:
+            self.nodes.take_devices(row, claim.devices, sign)
+        if claim.ports:
+            self.nodes.take_ports(row, map(read_port, claim.ports), sign)
+        if claim.unreadable:
+            self.nodes.mark_unread(row, sign)
+        if claim.quota:
+            self.quotas.charge(claim.quota, claim.amounts, sign, non_preemptible=claim.non_preemptible)
+
+    def _apply_reservation(self, claim: Claim, sign: int) -> None:
+        if sign > 0:
+            holder = Reserved(claim, self._users_without.pop(claim.uid, {}))
+            self.reserved[claim.uid] = holder
+            self._charge_remainder(holder, 1)
+        else:
+            gone = self.reserved.pop(claim.uid, None)
+            if gone is not None:
+                self._charge_remainder(gone, -1)
+                if gone.users:
+                    self._users_without[claim.uid] = gone.users
+
+    def _charge_remainder(self, holder: Reserved, sign: int) -> None:
+        row = self.nodes.row(holder.claim.node)
+        if sign > 0:
+            users = [user for user in holder.users.values() if user.node == holder.claim.node]
+            holder.amounts = left_over(holder.claim.amounts, (user.amounts for user in users))
+            holder.devices = devices_left(holder.claim.devices, (user.devices for user in users))
+        self.nodes.take(row, holder.amounts, sign, slots=0)
+        if holder.devices:
+            self.nodes.take_devices(row, holder.devices, sign)
+
+
+def left_over(whole: Mapping[str, int], parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """What is left of amounts after the parts, never negative."""
+    left = dict(whole)
+    for part in parts:
+        for name, amount in part.items():
+            if name in left:
+                left[name] = max(0, left[name] - amount)
+    return left
+
+
+def devices_left(whole: Iterable[DeviceGrant], parts: Iterable[Iterable[DeviceGrant]]) -> tuple[DeviceGrant, ...]:
+    """What is left of device grants after those of the users; a device used up is left out."""
+    used: dict[tuple[str, int], list[Mapping[str, int]]] = {}
+    for part in parts:
+        for grant in part:
+            used.setdefault((grant.kind, grant.minor), []).append(grant.amounts)
+    rest = []
+    for grant in whole:
+        amounts = left_over(grant.amounts, used.get((grant.kind, grant.minor), ()))
+        if any(amounts.values()):
+            rest.append(DeviceGrant(kind=grant.kind, minor=grant.minor, amounts=amounts))
+    return tuple(rest)
+
+
+def read_port(text: str) -> HostPort:
+    """A port as claims write it: `address/protocol/port`."""
+    address, protocol, port = text.split("/")
+    return HostPort(port=int(port), protocol=protocol, host_ip=address)
+
+
+def write_port(port: HostPort) -> str:
+    """The inverse of `read_port`."""
+    return f"{port.host_ip or '0.0.0.0'}/{port.protocol}/{port.port}"  # noqa: S104

@@ -1,0 +1,135 @@
+"""What the solver tells the world: plans that were committed, and pods that go nowhere, each with its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from berth.bus.port import PublisherPort
+from berth.contracts import event, subjects
+from berth.contracts.base import Reason
+from berth.contracts.codec import encode
+from berth.contracts.command import PatchObject, RefusePod
+from berth.contracts.ledger import Decision
+from berth.contracts.state import Pod, Reservation
+from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core import explain
+from berth.placement_solver.core.plan import Placement
+from berth.placement_solver.core.queue import Waiting
+from berth.telemetry import emit_span, recording
+
+TELL_AGAIN_S = 10.0
+LOST_AFTER_S = 300.0
+"""What was told and is not shown after so long is told again: its command was overtaken, or ended as a dead letter."""
+ANNOUNCED_MAX = 2000
+"""Most pods named in one event; a larger plan is in the ledger."""
+RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
+
+
+class EventPublisher:
+    """Events and commands of one solver. `tell_after_s`: how long a gang may gather before its pods are told."""
+
+    def __init__(
+        self, cluster: ClusterView, events: PublisherPort, commands: PublisherPort, *, tell_after_s: float
+    ) -> None:
+        self.cluster = cluster
+        self._events = events
+        self._commands = commands
+        self._tell_after_s = tell_after_s
+
+    async def planned(self, plan: str, placed: Sequence[Placement], took_ms: float) -> None:
+        """A plan was committed."""
+        message = event.PlacementDecided(
+            plan=plan,
+            pods=["/".join(placement.candidate.name) for placement in placed[:ANNOUNCED_MAX]],
+            nodes=[placement.claim.node for placement in placed[:ANNOUNCED_MAX]],
+            gang=_gang(placed),
+            took_ms=took_ms,
+            solver=self.cluster.me,
+        )
+        subject = subjects.event_subject("placement", "decided", plan)
+        await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.planned.v1")
+
+    @staticmethod
+    def traced(decisions: Sequence[Decision], now_ms: int) -> None:
+        """Record the part of each pod's trace that is the solver's: from seeing it to its committed decision."""
+        for decision in decisions:
+            if decision.trace and recording(decision.trace):
+                attributes = {
+                    "k8s.namespace.name": decision.namespace,
+                    "k8s.pod.name": decision.name,
+                    "k8s.pod.uid": decision.uid,
+                    "k8s.node.name": decision.node,
+                }
+                begin_ns, end_ns = decision.seen_ms * 1_000_000, now_ms * 1_000_000
+                emit_span("placement decided", decision.trace, begin_ns, end_ns, attributes)
+
+    async def refused(
+        self, waiting: Waiting, reasons: Sequence[Reason], gang: str = "", *, patient: bool = False
+    ) -> None:
+        """Write the refusal where people look: the pod's condition and an event; only when the message changed."""
+        nodes = int(np.count_nonzero(self.cluster.nodes.alive))
+        waiting.message = explain.message(reasons, nodes)
+        now = self.cluster.now
+        if waiting.message == _shown(waiting.object):
+            return
+        if waiting.message == waiting.told and now - waiting.told_at < LOST_AFTER_S:
+            return
+        if patient and now - waiting.since < self._tell_after_s:
+            self.cluster.queue.rest_until(waiting, waiting.since + self._tell_after_s)
+            return
+        if now - waiting.told_at < TELL_AGAIN_S and reasons and reasons[0].code != "gang":
+            # What the pod shows is out of date until then.
+            self.cluster.queue.rest_until(waiting, waiting.told_at + TELL_AGAIN_S)
+            return
+        waiting.told, waiting.told_at = waiting.message, now
+        namespace, name = waiting.name
+        uid = waiting.object.uid
+        # The stream drops a second message of the same id: a message that comes back after another is news again.
+        marker = f"refused-{uid}-{waiting.object.attempt}-{self.cluster.now_ms}"
+        if isinstance(waiting.object, Reservation):
+            await self._commands.publish(
+                subjects.command_subject("patch", "reservations", name),
+                encode(_unplaced(waiting.object, waiting.message)),
+                id=marker,
+                type="object.patch.v1",
+            )
+        else:
+            command = RefusePod(namespace=namespace, name=name, uid=uid, message=waiting.message)
+            await self._commands.publish(
+                subjects.command_subject("refuse", "pods", namespace, name),
+                encode(command),
+                id=marker,
+                type="pod.refuse.v1",
+                traceparent=waiting.trace or None,
+            )
+        message = event.PlacementUnschedulable(
+            namespace=namespace, name=name, uid=uid, message=waiting.message, reasons=list(reasons), gang=gang
+        )
+        subject = subjects.event_subject("placement", "unschedulable", namespace, name)
+        await self._events.publish(subject, encode(message), id=f"e{marker}", type="placement.unschedulable.v1")
+
+
+def _gang(placements: Sequence[Placement]) -> str:
+    names: set[str] = {placement.gang.name for placement in placements if placement.gang}
+    return ";".join(sorted(names))
+
+
+def _shown(obj: Pod | Reservation) -> str:
+    """The refusal that the object carries."""
+    if not isinstance(obj, Reservation):
+        return obj.unschedulable
+    shown = (each.message for each in obj.conditions if (each.type, each.status) == ("Scheduled", "False"))
+    return next(shown, "")
+
+
+def _unplaced(reservation: Reservation, message: str) -> PatchObject:
+    condition = {"type": "Scheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return PatchObject(
+        api=RESERVATION_API,
+        name=reservation.name,
+        uid=reservation.uid,
+        version=str(reservation.version),
+        status={"phase": "Pending", "conditions": [condition]},
+    )

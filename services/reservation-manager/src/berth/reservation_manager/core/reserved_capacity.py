@@ -1,0 +1,74 @@
+"""The published answer: which room a Reservation holds, for whom, and whether new owners may be placed into it."""
+
+from __future__ import annotations
+
+from berth.contracts import kube, names
+from berth.contracts.base import Problem
+from berth.contracts.reservation import ReservedCapacity
+from berth.contracts.state import Reservation
+from berth.reservation_manager.core.life import Life, Phase
+from berth.rules.bounded_json import read_annotation
+from berth.rules.numbers import parse_integer
+from berth.rules.reservation_matchable import reservation_matchable
+from berth.rules.reservation_owners import compile_owners
+
+
+class _Restricted(kube.View, frozen=True, kw_only=True):
+    """The restricted-options annotation."""
+
+    resources: list[str] = []
+
+
+def room_of(reservation: Reservation, life: Life) -> ReservedCapacity:
+    """The room as RESERVATION tells it."""
+    problems = problems_of(reservation)
+    owners_readable = not any(problem.field.startswith("spec.owners") for problem in problems)
+    usable = not reservation.deleting and reservation_matchable(
+        phase=life.phase.value,
+        node=reservation.node,
+        owners_readable=owners_readable,
+        allocate_once=reservation.allocate_once,
+        users=len(life.owners),
+    )
+    return ReservedCapacity(
+        name=reservation.name,
+        uid=reservation.uid,
+        revision=reservation.version,
+        phase=life.phase.value,
+        node=reservation.node,
+        usable=usable,
+        amounts=reservation.allocatable if life.phase is Phase.AVAILABLE else {},
+        allocate_once=reservation.allocate_once,
+        allocate_policy=reservation.allocate_policy,
+        restricted=_restricted(reservation),
+        order=_order(reservation),
+        owners=reservation.owners if owners_readable else [],
+        taints=reservation.taints,
+        labels=reservation.labels,
+        unschedulable=reservation.unschedulable,
+        expires_at=life.ends_at,
+        problems=problems,
+    )
+
+
+def problems_of(reservation: Reservation) -> list[Problem]:
+    """Everything that is wrong with the object, as far as it concerns reserving."""
+    found = list(reservation.problems)
+    if not reservation.owners:
+        found.append(Problem(field="spec.owners", message="must name at least one owner"))
+    found.extend(compile_owners(reservation.owners).problems)
+    if reservation.pre_allocation:
+        found.append(Problem(field="spec.preAllocation", message="is not supported yet"))
+    read = read_annotation(reservation.annotations, names.ANNOTATION_RESERVATION_RESTRICTED, _Restricted)
+    if isinstance(read, Problem):
+        found.append(read)
+    return found
+
+
+def _restricted(reservation: Reservation) -> list[str]:
+    read = read_annotation(reservation.annotations, names.ANNOTATION_RESERVATION_RESTRICTED, _Restricted)
+    return sorted(read.resources) if isinstance(read, _Restricted) else []
+
+
+def _order(reservation: Reservation) -> int:
+    return max(0, parse_integer(reservation.labels.get(names.LABEL_RESERVATION_ORDER, "")) or 0)

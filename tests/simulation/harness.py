@@ -1,0 +1,168 @@
+"""A control plane in one process: world, bus, API server, services, and the observer that is told of everything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.simulation.errors import is_odd
+from tests.simulation.services import BESIDE, SPECS
+
+from berth.bus import Bus
+from berth.bus import headers as h
+from berth.bus.settings import BusSettings
+from berth.contracts import buckets
+from berth.invariants import Observer
+from berth.simcluster.kubelet import KubeletSettings
+from berth.simcluster.store import Event
+from berth.simcluster.store.collection import DELETED
+from berth.telemetry.logs import Level
+from berth.testing.simulation.journal import Journal
+from berth.testing.simulation.kube_faults import KubeFaults
+from berth.testing.simulation.kube_server import SimKube
+from berth.testing.simulation.nats import Faults, SimNats
+from berth.testing.simulation.nats import WorldScheduler as NatsScheduler
+from berth.testing.simulation.nats.stream import Stream
+from berth.testing.simulation.process import Process
+from berth.testing.simulation.scheduling import WorldScheduler
+from berth.testing.simulation.services import Host, ServiceSpec
+from berth.testing.simulation.world import World
+
+if TYPE_CHECKING:
+    from tests.simulation.node_agent import Machine
+
+LEDGER: Final = f"KV_{buckets.LEDGER}"
+STATE: Final = f"KV_{buckets.STATE}"
+RESTART_S: Final = (0.5, 4.0)
+SKEW_S: Final = 2.0
+QUIET: Final = KubeFaults(delay_s=(0.0005, 0.005))
+HOME: Final = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "berth-system"}}
+
+
+def no_faults(rng: random.Random) -> Faults:
+    """A bus on a good day: a fraction of a millisecond each way."""
+    draw = rng.random  # every message takes one of these
+    return Faults(up_s=lambda _: 0.0001 + 0.0004 * draw(), down_s=lambda _: 0.0001 + 0.0009 * draw())
+
+
+class Nats(SimNats):
+    """The bus, with the observer at the store."""
+
+    observer: Observer
+    world: World
+    first_epoch = 0
+    """The first that LEDGER ever held."""
+    ledger_losses = 0
+
+    def add_stream(self, stream: Stream) -> None:
+        """See `SimNats.add_stream`; what LEDGER and STATE store is shown to the observer."""
+        super().add_stream(stream)
+        if stream.name not in (LEDGER, STATE):
+            return
+        tell, prefix = stream.tell, len(f"$KV.{stream.name.removeprefix('KV_')}.")
+        observer, world, is_ledger = self.observer, self.world, stream.name == LEDGER
+
+        def shown(stored: Iterable[Any]) -> None:
+            stored = list(stored)
+            observer.at(world.now)
+            for each in stored:
+                key, deleted = each.subject[prefix:], bool(each.raw) and h.marks_deletion(each.raw)
+                if is_ledger:
+                    world.note(b"%b=%b" % (key.encode(), each.data))
+                    observer.ledger(key, each.data, deleted, each.sequence)
+                    self.first_epoch = self.first_epoch or observer.view.epoch.epoch
+                else:
+                    observer.state(key, each.data, deleted)
+            tell(stored)
+
+        stream.tell = shown  # type: ignore[method-assign]
+
+    @contextmanager
+    def damaged(self) -> Iterator[None]:
+        """What LEDGER and STATE lose inside a `with` block is shown to the observer."""
+        ledger, state = self._stored(LEDGER), self._stored(STATE)
+        yield
+        self.observer.at(self.world.now)
+        left = self._stored(LEDGER)
+        if left != ledger:
+            self.ledger_losses += 1
+            self.observer.ledger_lost(left)
+        left = self._stored(STATE)
+        if left != state:
+            self.observer.state_lost((key, value, deleted) for key, value, deleted, _ in left)
+
+    def _stored(self, name: str) -> list[tuple[str, bytes, bool, int]]:
+        stream, prefix = self.streams.get(name), len(f"$KV.{name.removeprefix('KV_')}.")
+        stored = sorted(stream.messages.values(), key=lambda each: each.sequence) if stream is not None else []
+        return [
+            (each.subject[prefix:], each.data, bool(each.raw) and h.marks_deletion(each.raw), each.sequence)
+            for each in stored
+        ]
+
+
+@dataclass
+class Harness:
+    """What a scenario acts on. Close the world when done."""
+
+    world: World
+    journal: Journal
+    kube: SimKube
+    nats: Nats
+    host: Host
+    observer: Observer
+    machine: Machine | None = None
+    """A node with an agent, in some runs."""
+
+
+def build(
+    seed: int,
+    manifests: Iterable[Mapping[str, Any]],
+    replicas: Mapping[str, int],
+    *,
+    log_level: Level,
+    specs: Iterable[ServiceSpec] = SPECS,
+    machine: Machine | None = None,
+) -> Harness:
+    """Everything in place, the services started; nothing has run yet."""
+    world = World(seed)
+    journal = Journal(world, log_level, counts=is_odd)
+    observer = Observer(keep_log=True)
+    kube = SimKube(
+        WorldScheduler(world),
+        world.chance("api"),
+        wall=world.wall,
+        faults=QUIET,
+        kubelet=KubeletSettings(heartbeat_s=0.0),
+        history=2_000,
+        bookmark_s=10.0,
+    )
+    _show_api(kube, observer, world)
+    kube.load([dict(HOME), *map(dict, manifests)])
+    nats = Nats(NatsScheduler(world), random=world.chance("bus"), faults=no_faults(world.chance("bus delays")))
+    nats.observer, nats.world = observer, world
+
+    async def connect(process: Process, settings: BusSettings, service: str) -> Bus:
+        process.on_end(lambda ended: nats.sever(ended))
+        return await Bus.connect(
+            settings, service=service, clock=process.clock, random=process.random, client=nats.clients_of(process)
+        )
+
+    host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
+    harness = Harness(world, journal, kube, nats, host, observer, machine)
+    if machine is not None:
+        machine.live(harness)
+        specs = [*specs, machine.spec()]
+    for spec in specs:
+        host.run(spec, replicas=replicas.get(spec.name, int(spec.name not in BESIDE)))
+    return harness
+
+
+def _show_api(kube: SimKube, observer: Observer, world: World) -> None:
+    def seen(event: Event) -> None:
+        observer.at(world.now)
+        observer.api(event.resource.plural, event.obj.data, deleted=event.kind == DELETED)
+
+    kube.store.listen(seen)

@@ -1,0 +1,182 @@
+"""The kinds of runs in which planted bugs come up: small crowded clusters, and one kind of trouble each.
+
+Each holds without a bug; what breaks in one of them is a defect of the code.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from tests.simulation.planted import trouble, users
+from tests.simulation.planted.bookings import bookings
+from tests.simulation.planted.injectors import Saboteur
+from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
+from tests.simulation.run_profile import RunProfile
+from tests.simulation.workload import Size
+
+
+def one_each(rng: random.Random) -> Mapping[str, int]:
+    """One replica of everything."""
+    return {}
+
+
+def two_solvers(rng: random.Random) -> Mapping[str, int]:
+    """Two that share the work."""
+    return {SOLVER: 2}
+
+
+def four_solvers(rng: random.Random) -> Mapping[str, int]:
+    """Enough of them for several plans to be in the making."""
+    return {SOLVER: 4}
+
+
+def with_an_agent(rng: random.Random) -> Mapping[str, int]:
+    """A node that follows the strategies of slo-manager."""
+    return {"slo-manager": 1, "node-qos-enforcer": 1}
+
+
+SHORT: Final = RunProfile(
+    end_s=70.0,
+    whole_s=80.0,
+    settle_s=90.0,
+    size=Size(nodes=3, singles=110),
+    cluster=users.cards,
+    actions=users.crowd,
+    faults=every(5.0, trouble.nothing),
+    replicas=one_each,
+    injector=Saboteur,
+)
+LATE_LEDGER: Final = replace(
+    SHORT,
+    replicas=two_solvers,
+    faults=every(4.0, late(f"{SOLVER}:berth_ledger", 1.5), trouble.killed(SOLVER)),
+)
+LATE_STATE: Final = replace(
+    SHORT,
+    replicas=two_solvers,
+    faults=every(4.0, late(f"{SOLVER}:berth_state", 3.0), trouble.killed(SOLVER)),
+)
+SOLVERS_COME_AND_GO: Final = replace(
+    SHORT,
+    size=Size(nodes=6, singles=140),
+    replicas=two_solvers,
+    faults=every(7.0, trouble.alone, trouble.alone, trouble.paused(SOLVER, 7.0, 9.0)),
+)
+SUCCESSORS: Final = replace(
+    LATE_STATE,
+    size=Size(nodes=2, singles=16),
+    actions=users.successors,
+    faults=every(3.0, late(f"{SOLVER}:berth_state", 3.0, 8.0)),
+)
+SUCCESSORS_LATE: Final = replace(
+    SUCCESSORS,
+    replicas=one_each,
+    faults=every(
+        4.0, late(f"{WRITER}:berth_ledger", 2.0), trouble.slow_bus(0.5, 4.0), trouble.paused(WRITER, 0.5, 2.0)
+    ),
+)
+HALVES: Final = replace(SHORT, size=Size(nodes=2, singles=110), replicas=two_solvers, faults=every(4.0, trouble.halves))
+BINDS_AND_LOSS: Final = replace(SHORT, faults=every(12.0, trouble.slow_binds_and_loss))
+LOST_BINDS: Final = replace(SHORT, faults=every(8.0, trouble.lost_binds))
+STAGES: Final = replace(
+    SHORT,
+    size=Size(nodes=3, singles=50, gangs=14),
+    actions=users.large_gangs,
+    replicas=two_solvers,
+    environ={SOLVER: {"BERTH_BATCH_MESSAGES_MAX": "8"}},
+    constants={"berth.placement_solver.tidying.ABANDONED_AFTER_S": 3.0},
+)
+STAGES_CONTENDED: Final = replace(STAGES, faults=every(6.0, trouble.slow_bus(0.4, 6.0)))
+STAGES_STOPPED: Final = replace(
+    STAGES,
+    size=Size(nodes=4, gangs=10),
+    actions=users.larger_gangs,
+    faults=every(
+        6.0, trouble.slow_bus(1.5, 7.0), trouble.slow_bus(1.5, 7.0), trouble.slow_bus(1.5, 7.0), trouble.killed(SOLVER)
+    ),
+    constants={"berth.placement_solver.tidying.ABANDONED_AFTER_S": 0.5},
+)
+STAGES_OF_MANY: Final = replace(
+    STAGES_STOPPED,
+    size=Size(nodes=8, gangs=25),
+    replicas=four_solvers,
+    faults=every(6.0, trouble.slow_bus(1.5, 7.0)),
+)
+SHRUNK_GANGS: Final = replace(
+    SHORT,
+    size=Size(nodes=3, gangs=25),
+    actions=users.shrunk_gangs,
+    faults=every(25.0, trouble.leases_fail),
+)
+LOSSES_OF_TWO: Final = replace(
+    SHORT,
+    size=Size(nodes=6, singles=105),
+    actions=users.bursts,
+    replicas=two_solvers,
+    environ={SOLVER: {"BERTH_BATCH_PODS_MAX": "1"}},
+    faults=trouble.losses(kill_after_s=None),
+    end_s=95.0,
+    whole_s=100.0,
+)
+LOSSES: Final = replace(LOSSES_OF_TWO, replicas=one_each, faults=trouble.losses(kill_after_s=(0.0, 0.3)))
+LOSSES_LATER: Final = replace(LOSSES_OF_TWO, replicas=one_each, faults=trouble.losses(kill_after_s=(1.3, 2.6)))
+HALVES_AND_LOSS: Final = replace(
+    SHORT, size=Size(nodes=3, singles=130), faults=every(14.0, trouble.read_by_halves_after_a_loss, start_s=10.0)
+)
+STRANGERS: Final = replace(
+    SHORT,
+    size=Size(nodes=3, singles=60),
+    actions=users.strangers,
+    faults=every(26.0, trouble.leases_fail),
+    end_s=90.0,
+    whole_s=100.0,
+)
+LATE_WRITER: Final = replace(SHORT, faults=every(4.0, late(f"{WRITER}:berth_state", 2.5)))
+TWO_GROUPS: Final = replace(
+    SHORT,
+    size=Size(nodes=6, singles=150),
+    cluster=users.shared_quota,
+    actions=users.quota_users,
+    replicas=two_solvers,
+    faults=every(4.0, late(f"{SOLVER}:berth_ledger", 1.0)),
+)
+QUOTAS_LOST: Final = replace(
+    TWO_GROUPS,
+    size=Size(nodes=6, singles=330),
+    replicas=one_each,
+    faults=every(18.0, trouble.emptied_without_quotas),
+)
+STATE_REMADE: Final = replace(SHORT, faults=every(5.0, trouble.state_remade))
+LOWERED: Final = replace(
+    SHORT,
+    size=Size(nodes=6, singles=84),
+    cluster=users.one_quota,
+    actions=users.lowered_quota,
+    replicas=two_solvers,
+    faults=trouble.quota_late,
+    end_s=100.0,
+    whole_s=105.0,
+)
+API_TROUBLE: Final = replace(
+    SHORT,
+    size=Size(nodes=1, singles=40),
+    actions=users.queuers,
+    faults=every(5.0, trouble.api_trouble),
+    end_s=40.0,
+    whole_s=45.0,
+)
+BOOKINGS: Final = replace(SHORT, size=Size(nodes=2, singles=50, reservations=12), actions=bookings)
+WEAR: Final = replace(SHORT, actions=users.wear)
+WEAR_AND_LOSS: Final = replace(SHORT, actions=users.worn_out, faults=every(14.0, trouble.inventory_lost, start_s=18.0))
+SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, trouble.paused(WRITER, 2.0, 6.0)))
+GROUPS_MADE_ANEW: Final = replace(
+    SHORT,
+    size=Size(nodes=1, singles=10),
+    actions=users.strategy,
+    replicas=with_an_agent,
+    faults=every(20.0, trouble.group_made_anew),
+)
+"""A node whose best-effort group kubelet makes again, while a strategy is in force."""
