@@ -22,6 +22,10 @@ REFUSED_CHANGES: dict[str, tuple[str, Json]] = {
     "a note added": ("", {"metadata": {"annotations": {names.ANNOTATION_QUOTA: "tree/rich"}}}),
     "a note of tomorrow": ("", {"metadata": {"annotations": {"scheduling.berth.sh/new": "x"}}}),
     "a label of ours": ("", {"metadata": {"labels": {"scheduling.berth.sh/x": "y"}}}),
+    "devices forged": ("", {"metadata": {"annotations": {names.ANNOTATION_DEVICE_ALLOCATED: "{}"}}}),
+    "a reservation forged": ("", {"metadata": {"annotations": {names.ANNOTATION_RESERVATION_ALLOCATED: "{}"}}}),
+    "cores forged": ("", {"metadata": {"annotations": {names.ANNOTATION_RESOURCE_STATUS: "{}"}}}),
+    "a gang forged by the status": ("/status", {"metadata": {"annotations": {names.ANNOTATION_BIND_GANG_GROUP: "g"}}}),
     "by the status": ("/status", {"metadata": {"annotations": {names.ANNOTATION_ATTEMPT: "2"}}}),
 }
 
@@ -69,6 +73,35 @@ def test_nobody_brings_notes_along(api: KubeServer, where: str) -> None:
     refused = call(api, "POST", PODS, body)
     assert refused.status == 422, refused
     assert "leave them as they are, and out of manifests" in refused.body["message"]
+
+
+@pytest.mark.parametrize("key", [names.ANNOTATION_DEVICE_ALLOCATED, names.ANNOTATION_RESERVATION_ALLOCATED])
+def test_nobody_brings_allocations_along(api: KubeServer, key: str) -> None:
+    refused = call(api, "POST", PODS, pod("forged", {key: "{}"}))
+    assert refused.status == 422, refused
+    assert "belong to cluster-writer" in refused.body["message"]
+
+
+@pytest.mark.parametrize("account", ["koord-scheduler", "koordlet"])
+def test_koordinators_own_note_allocations_and_nothing_of_berths(api: KubeServer, noted: str, account: str) -> None:
+    theirs = f"koordinator-system/{account}"
+    may_all = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": "koordinator-system"}
+    for path, body in (
+        ("/api/v1/namespaces", {"metadata": {"name": "koordinator-system"}}),
+        ("/api/v1/namespaces/koordinator-system/serviceaccounts", {"metadata": {"name": account}}),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+            {"metadata": {"name": account}, "roleRef": may_all, "subjects": [subject]},
+        ),
+    ):
+        assert call(api, "POST", path, body).status in (201, 409)
+    given = {"metadata": {"annotations": {names.ANNOTATION_DEVICE_ALLOCATED: "{}"}}}
+    assert call(api, "PATCH", f"{PODS}/{noted}", given, account=theirs).status == 200
+    removed = {"metadata": {"annotations": {names.ANNOTATION_DEVICE_ALLOCATED: None}}}
+    assert call(api, "PATCH", f"{PODS}/{noted}", removed).status == 422
+    ours = {"metadata": {"annotations": {names.ANNOTATION_ATTEMPT: "7"}}}
+    assert call(api, "PATCH", f"{PODS}/{noted}", ours, account=theirs).status == 422
 
 
 def test_only_the_writer_notes_in_a_binding(api: KubeServer) -> None:

@@ -18,14 +18,17 @@ def in_state(name: str, node: str, minor: int | None = None) -> tuple[str, tuple
         state_pod(name).on(node).set(uid=f"uid-{name}").requests(cpu=1000).annotation(names.ANNOTATION_QUOTA, "/q")
     )
     if minor is not None:
-        builder = builder.on(node, [DeviceGrant(kind="gpu", minor=minor, amounts={names.GPU_CORE: 50})])
+        builder = builder.share(50).on(node, [DeviceGrant(kind="gpu", minor=minor, amounts={names.GPU_CORE: 50})])
     return subjects.pod_key("default", name), (1, encode(builder.build(1)))
+
+
+SHARE = {names.GPU_CORE: "50", names.GPU_MEMORY_RATIO: "50"}
 
 
 def test_state_shows_what_the_cluster_shows() -> None:
     note = {names.ANNOTATION_DEVICE_ALLOCATED: '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}'}
     quotas = {names.ANNOTATION_QUOTA: "/q"}
-    pods = [pod("a", "n1", {"cpu": "1"}, notes=quotas), pod("b", "n1", {"cpu": "1"}, notes=quotas | note)]
+    pods = [pod("a", "n1", {"cpu": "1"}, notes=quotas), pod("b", "n1", {"cpu": "1"} | SHARE, notes=quotas | note)]
     seen = dict([in_state("a", "n1"), in_state("b", "n1", 0)])
     assert check_of(pods=pods, believed=seen) == []
     assert check_of(pods=pods, believed=seen | dict([in_state("a", "n2")])) == ["I8"]

@@ -7,6 +7,7 @@ import pytest
 from berth.contracts import names
 from berth.contracts.ledger import Allocation, Decision, DeviceGrant
 from berth.contracts.state import HostPort, PodTemplate, Reservation
+from berth.rules.allocation_notes import NOTE_LENGTH_MAX
 from berth.testing.builders import gpu_grant, pod
 from berth.transaction import claims
 
@@ -43,10 +44,13 @@ def test_a_bound_pod_and_its_decision_make_the_same_claim() -> None:
         reservation_uid="uid-r",
         host_ports=["0.0.0.0/TCP/80"],
     )
-    read = claims.of_pod(bound, DEVICES)
+    read = claims.of_pod(bound, DEVICES, decision)
     assert read == claims.of_decision(decision)._replace(is_bound=True)
     assert read.takes_as(claims.of_decision(decision))
     assert read.is_ours
+    noted = claims.of_pod(bound, DEVICES, accepts=lambda uid: uid == "uid-r")
+    assert noted.takes_as(read)
+    assert not noted.is_ours
 
 
 @pytest.mark.parametrize(
@@ -60,11 +64,13 @@ def test_a_bound_pod_and_its_decision_make_the_same_claim() -> None:
         '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":-50}}]}',
         '{"gpu":[{"minor":0,"x":%s}]}' % DEEP,  # noqa: UP031
         '{"gpu":[{"minor":-1,"resources":{"koordinator.sh/gpu-core":"50"}}]}',
-        "x" * (claims.ANNOTATION_BYTES_MAX + 1),
+        "x" * (NOTE_LENGTH_MAX + 1),
     ],
 )
 def test_devices_that_cannot_be_read_block_the_node(text: str) -> None:
-    read = claims.of_pod(pod("a").annotation(names.ANNOTATION_DEVICE_ALLOCATED, text).on("n").build(1), DEVICES)
+    read = claims.of_pod(
+        pod("a").share(50).annotation(names.ANNOTATION_DEVICE_ALLOCATED, text).on("n").build(1), DEVICES
+    )
     assert read.unreadable
     assert read.devices == ()
 
@@ -74,17 +80,20 @@ def test_devices_that_nobody_recorded_block_the_node() -> None:
     assert not claims.of_pod(pod("a").requests(cpu=1).on("n").build(1), DEVICES).unreadable
 
 
-@pytest.mark.parametrize(("text", "amount"), [("16Gi", 16 << 30), ("2k", 2000), ("7", 7)])
+@pytest.mark.parametrize(
+    ("text", "amount"), [("16Gi", 16 << 30), ("2k", 2000), ("7", 7), ("1e3", 1000), ("1.5Gi", 3 << 29)]
+)
 def test_quantities_in_annotations(text: str, amount: int) -> None:
     note = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory":"%s"}}]}' % text  # noqa: UP031
-    read = claims.of_pod(pod("a").annotation(names.ANNOTATION_DEVICE_ALLOCATED, note).on("n").build(1), DEVICES)
+    asks = pod("a").requests({names.GPU_MEMORY: 1 << 40}).annotation(names.ANNOTATION_DEVICE_ALLOCATED, note)
+    read = claims.of_pod(asks.on("n").build(1), DEVICES | {names.GPU_MEMORY})
     assert read.devices == (DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_MEMORY: amount}),)
 
 
 @pytest.mark.parametrize("text", ["{", '{"uid":"u","x":%s}' % DEEP])  # noqa: UP031
 def test_an_unreadable_reservation_reference_is_none(text: str) -> None:
     bound = pod("a").annotation(names.ANNOTATION_RESERVATION_ALLOCATED, text).on("n").build(1)
-    assert claims.of_pod(bound, DEVICES).reservation == ""
+    assert claims.of_pod(bound, DEVICES, accepts=lambda _: True).reservation == ""
 
 
 def test_addresses_of_ports_are_written_out() -> None:

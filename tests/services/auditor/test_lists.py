@@ -64,9 +64,18 @@ async def test_only_what_is_judged_is_kept() -> None:
 
 
 async def test_a_malformed_object_is_named_and_the_rest_is_read() -> None:
-    found = await lists(pods=[listed({"metadata": {"name": "x", "namespace": "d"}, "spec": 5}, pod("ours"))])
+    broken = {"metadata": {"name": "x", "namespace": "d", "labels": 5}}
+    found = await lists(pods=[listed(broken, pod("ours"))])
     assert [each.metadata.name for each in found.pods] == ["ours"]
-    assert [text.startswith("pods d/x: spec") for text in found.unreadable] == [True]
+    assert [text.startswith("pods d/x: metadata") for text in found.unreadable] == [True]
+
+
+async def test_a_pod_is_read_as_cluster_watcher_reads_it() -> None:
+    bound = pod("bound", node="n")
+    bound["spec"]["containers"] = [{"name": "c", "ports": [{"hostPort": "80"}]}]
+    found = await lists(pods=[listed(bound)])
+    assert [(each.metadata.name, each.spec.node_name) for each in found.pods] == [("bound", "n")]
+    assert found.unreadable == []
 
 
 async def test_a_kind_that_is_not_installed_has_no_objects() -> None:

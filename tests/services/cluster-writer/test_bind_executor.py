@@ -229,3 +229,45 @@ async def test_a_reservation_is_bound_by_its_status(desk, api):
 def _allocation(minors):
     grants = [DeviceGrant(kind="gpu", minor=m, amounts={names.GPU_CORE: 100}) for m in minors]
     return Allocation(amounts={"cpu": 1000}, devices=grants)
+
+
+async def test_a_bind_empties_the_notes_that_a_tenant_brought_along(desk, api):
+    forged = {
+        names.ANNOTATION_DEVICE_ALLOCATED: '{"gpu":[{"minor":1}]}',
+        names.ANNOTATION_RESERVATION_ALLOCATED: '{"name":"r","uid":"u"}',
+        names.ANNOTATION_QUOTA: "/rich",
+        names.ANNOTATION_PLAN: "forged",
+    }
+    pod = api.pod("liar", annotations=forged)
+    desk.show("liar")
+    desk.binds.begin(desk.decide(pod))
+    await desk.over()
+    assert api.raw("liar")["metadata"]["annotations"] == {
+        names.ANNOTATION_DEVICE_ALLOCATED: "{}",
+        names.ANNOTATION_RESERVATION_ALLOCATED: "{}",
+        names.ANNOTATION_QUOTA: "",
+        names.ANNOTATION_PLAN: "p",
+    }
+
+
+FORGED = {
+    names.ANNOTATION_DEVICE_ALLOCATED: '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"100"}}]}',
+    names.ANNOTATION_PLAN: "forged",
+}
+
+
+@pytest.mark.parametrize(("asked", "landed", "withdrawn"), [(0, ["a"], []), (1, [], ["a"])])
+async def test_a_forged_holder_raises_no_epoch(desk, api, asked, landed, withdrawn):
+    """It blocks no card that it does not ask for; one that it asks for costs the decision, and never the ledger."""
+    api.pod("liar", gpus=asked, annotations=FORGED, nodeName="n")
+    desk.show("liar")
+    pod = api.pod("a", gpus=1)
+    desk.show("a")
+    desk.binds.begin(desk.decide(pod, minors=[0], allocation=_allocation([0])))
+    if withdrawn:
+        await eventually(lambda: desk.binds.has_parked())
+        desk.end()
+        await eventually(lambda: desk.withdrawn or desk.lost)
+    else:
+        await desk.over()
+    assert ([name for name, _ in desk.withdrawn], desk.landed, desk.lost) == (withdrawn, landed, [])

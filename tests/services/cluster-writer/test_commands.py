@@ -85,6 +85,13 @@ async def test_a_refusal_is_written_once(desk, api, is_shown):
     assert api.seen("a").unschedulable == "still no room"
 
 
+async def test_a_pod_with_a_field_of_the_wrong_type_gets_its_condition(desk, api):
+    broken = [{"name": "c", "image": "i", "ports": [{"containerPort": "80", "hostPort": "80"}]}]
+    pod = api.pod("a", containers=broken)
+    await desk.send(refusal(pod, "hostPort cannot be read"))
+    assert api.seen("a").unschedulable == "hostPort cannot be read"
+
+
 async def test_a_refusal_is_compared_with_the_pod_and_not_with_a_late_view(desk, api):
     pod = api.pod("a")
     await desk.send(refusal(pod, "one"))

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from berth.bus.port import Entry
-from berth.contracts import names, state
+from berth.contracts import kube, names, state
 from berth.contracts.codec import encode
+from berth.contracts.kube import ReservationOwner
 from berth.contracts.subjects import named_key, pod_key, synced_key
 from berth.reservation_manager.core.life import Life, live
 from berth.reservation_manager.views import StateView
@@ -34,6 +35,7 @@ def some_reservation(rng: random.Random, version: int) -> tuple[str, bytes]:
         node=rng.choice(("n1", "n2", "")),
         allocatable={"cpu": 5},
         allocate_once=rng.random() < 0.3,
+        owners=[ReservationOwner()] if rng.random() < 0.8 else [],
         ttl_s=0.0,
     )
     return named_key("reservation", name), encode(reservation)
@@ -112,3 +114,15 @@ def test_an_annotation_that_is_nested_too_deeply_names_no_reservation() -> None:
     reservation = state.Reservation(name="r", uid="u", version=1)
     view.apply(entry(named_key("reservation", "r"), encode(reservation)))
     assert view.users_of(reservation) == []
+
+
+def test_a_forged_note_ends_no_reservation() -> None:
+    view = StateView(lambda _: None)
+    owner = ReservationOwner(object=kube.ObjectReference(name="meant"))
+    reservation = state.Reservation(name="r", uid="u", version=1, phase="Available", node="n", owners=[owner])
+    view.apply(entry(named_key("reservation", "r"), encode(reservation)))
+    template = state.PodTemplate(annotations={names.ANNOTATION_RESERVATION_ALLOCATED: '{"name":"r","uid":"u"}'})
+    for name in ("liar", "meant"):
+        pod = state.Pod(namespace="ns", name=name, uid=name, version=1, template=template, node="n")
+        view.apply(entry(pod_key("ns", name), encode(pod)))
+    assert [user.name for user in view.users_of(reservation)] == ["meant"]

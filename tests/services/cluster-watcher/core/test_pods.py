@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from berth.cluster_watcher.core.findings import NAME_LENGTH_MAX, PROBLEMS_MAX
 from berth.cluster_watcher.core.packing import MESSAGE_BYTES_MAX, TEXT_LENGTH_MAX, pack
-from berth.cluster_watcher.core.pods import PodItem, pod_of
+from berth.cluster_watcher.core.pods import pod_of
 from berth.contracts import names, state
 from berth.contracts.codec import decode
 from berth.contracts.state import HostPort
+from berth.rules.pod_reading import PodItem
 
 DECODER = msgspec.json.Decoder(PodItem)
 

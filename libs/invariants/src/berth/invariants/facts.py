@@ -14,6 +14,7 @@ from berth.contracts.ledger import Decision, DeviceGrant, PlanStatus
 from berth.invariants.world import World
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
+from berth.rules.allocation_notes import counted_devices
 from berth.rules.bounded_json import read_annotation
 from berth.rules.gpu_request import FAMILY
 
@@ -101,8 +102,13 @@ class Seen:
 
     @cached_property
     def devices(self) -> list[DeviceGrant]:
-        """The devices it was given."""
+        """The devices it was given, as noted."""
         return read_devices(self.annotations)
+
+    @property
+    def held_devices(self) -> list[DeviceGrant]:
+        """Of the noted devices what its request explains: anybody can write a note."""
+        return list(counted_devices(tuple(self.devices), self.amounts))
 
 
 class Holder(NamedTuple):

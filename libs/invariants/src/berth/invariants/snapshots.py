@@ -101,7 +101,7 @@ def believed_otherwise(facts: Facts) -> Iterator[Finding]:
 
 def _placement(seen: Seen) -> Placement:
     quota = seen.annotations.get(names.ANNOTATION_QUOTA, "")
-    return Placement(seen.text, seen.node, _devices(seen.devices), quota, seen.reservation)
+    return Placement(seen.text, seen.node, _devices(seen.held_devices), quota, seen.reservation)
 
 
 def _devices(grants: Iterable[DeviceGrant]) -> Devices:

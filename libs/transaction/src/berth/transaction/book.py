@@ -17,6 +17,7 @@ from berth.transaction import claims
 from berth.transaction.claims import Claim, Name
 from berth.transaction.completeness import Completeness
 from berth.transaction.ledger_view import LedgerView
+from berth.transaction.owners import Owners
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
@@ -26,6 +27,12 @@ OnChange = Callable[[Claim, bool], None]
 
 def _nobody(pod: Pod) -> str:
     return ""
+
+
+def _placed_by(seen: Pod | Reservation, standing: list[Decision]) -> Decision | None:
+    """The decision that stands for this object where it is: that of the plan it names, should there be several."""
+    found = [each for each in standing if each.uid == seen.uid and each.node == seen.node]
+    return next((each for each in found if each.plan == seen.plan), found[0]) if found else None
 
 
 def _ignore(claim: Claim, added: bool) -> None:
@@ -58,7 +65,8 @@ class Book:
         self._remembered: dict[Name, dict[tuple[str, int], Decision]] = {}
         self._newest_epoch = 0
         self._claims: dict[Name, tuple[Claim, ...]] = {}
-        self._read_claims: dict[Name, tuple[Pod | Reservation, Claim]] = {}
+        self._read_claims: dict[Name, tuple[Pod | Reservation, Decision | None, Claim]] = {}
+        self._owners = Owners()
         self._by_node: dict[str, dict[tuple[Name, str], Claim]] = {}
         self._waiting: set[Name] = set()
 
@@ -69,6 +77,7 @@ class Book:
         names = set(self.pods) | set(self.reservations) | set(self.ledger.decisions)
         self.pods.clear()
         self.reservations.clear()
+        self._owners.clear()
         for tracker in self.complete.values():
             tracker.reset()
         for name in sorted(names):
@@ -84,6 +93,7 @@ class Book:
 
     def see_pod(self, name: Name, pod: Pod | None) -> None:
         """A pod was written or, with None, deleted."""
+        self._owners.see_pod(name, pod)
         if pod is None:
             self.pods.pop(name, None)
         else:
@@ -97,6 +107,8 @@ class Book:
         else:
             self.reservations[name] = reservation
         self.refresh(name)
+        for user in self._owners.see(name[1], reservation):
+            self.refresh(user)
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> set[Name]:
         """Take in one message of LEDGER; the names whose decisions it touched. Raises InvalidMessage when malformed.
@@ -211,37 +223,38 @@ class Book:
 
     def _work_out(self, name: Name) -> tuple[Claim, ...]:
         seen = self.seen(name)
-        result: list[Claim] = []
-        if seen is not None and seen.node and seen.phase not in FINISHED_PHASES:
-            result.append(self._of_seen(name, seen))
+        standing: list[Decision] = []
         waiting = False
         for decision in self._decisions(name):
-            absent = seen is None or seen.uid != decision.uid
             if self._settles(decision, seen):
                 self._forget(name, decision)
                 continue
-            waiting = waiting or absent
-            if not (result and result[0].uid == decision.uid):
-                claim = claims.of_decision(decision)
-                if all(claim.uid != other.uid for other in result):
-                    result.append(claim)
+            waiting = waiting or seen is None or seen.uid != decision.uid
+            standing.append(decision)
+        result: list[Claim] = []
+        if seen is not None and seen.node and seen.phase not in FINISHED_PHASES:
+            result.append(self._of_seen(name, seen, standing))
+        for decision in standing:
+            if all(decision.uid != other.uid for other in result):
+                result.append(claims.of_decision(decision))
         if waiting:
             self._waiting.add(name)
         else:
             self._waiting.discard(name)
         return tuple(result)
 
-    def _of_seen(self, name: Name, seen: Pod | Reservation) -> Claim:
-        """The claim of a bound object, read once per version of it."""
+    def _of_seen(self, name: Name, seen: Pod | Reservation, standing: list[Decision]) -> Claim:
+        """The claim of a bound object, read once per version of it and of the decision that tells what it was given."""
+        decision = _placed_by(seen, standing)
         known = self._read_claims.get(name)
-        if known is not None and known[0] is seen:
-            return known[1]
-        claim = self._of_pod(seen) if isinstance(seen, Pod) else claims.of_reservation(seen)
-        self._read_claims[name] = (seen, claim)
+        if known is not None and known[0] is seen and known[1] is decision:
+            return known[2]
+        claim = self._of_pod(seen, decision) if isinstance(seen, Pod) else claims.of_reservation(seen)
+        self._read_claims[name] = (seen, decision, claim)
         return claim
 
-    def _of_pod(self, pod: Pod) -> Claim:
-        claim = claims.of_pod(pod, self._device_names)
+    def _of_pod(self, pod: Pod, decision: Decision | None) -> Claim:
+        claim = claims.of_pod(pod, self._device_names, decision, lambda uid: self._owners.accept(uid, pod))
         return claim if claim.quota else claim._replace(quota=self._payer(pod))
 
     def _decisions(self, name: Name) -> list[Decision]:

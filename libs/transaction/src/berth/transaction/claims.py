@@ -6,27 +6,29 @@ names of the request, device amounts included; `devices` says which minors.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
-
-import msgspec
+from collections.abc import Callable
+from typing import NamedTuple
 
 from berth.contracts import names
-from berth.contracts.kube import View
 from berth.contracts.ledger import Decision, DeviceGrant
 from berth.contracts.state import Amounts, Pod, Reservation
+from berth.rules.allocation_notes import counted_devices, noted_devices, noted_reservation
 
 Name = tuple[str, str]
 """Namespace and name; a Reservation has the empty namespace."""
 
-ANNOTATION_BYTES_MAX = 256 * 1024
+
+def _nobody_accepts(uid: str) -> bool:
+    return False
 
 
 class Claim(NamedTuple):
     """What one holder takes.
 
     `quota` is `tree/group` or empty, `reservation` the uid of the reservation that the holder draws on, `plan` the plan
-    it was placed under (empty: placed by somebody else). `unreadable` says that it holds devices of which nobody knows
-    the minors, so that no device of that node can be given out safely. `is_bound` tells an object from a decision.
+    it was placed under (empty: no decision says that Berth has placed it). `unreadable` says that it holds devices of
+    which nobody knows the minors, so that no device of that node can be given out safely. `is_bound` tells an object
+    from a decision.
     """
 
     name: Name
@@ -58,20 +60,6 @@ class Claim(NamedTuple):
         return bool(self.plan)
 
 
-class _Device(View, frozen=True, kw_only=True):
-    minor: Annotated[int, msgspec.Meta(ge=0)]
-    resources: dict[str, str | int] = {}
-
-
-class _ReservationRef(View, frozen=True, kw_only=True):
-    name: str = ""
-    uid: str = ""
-
-
-_DEVICES = msgspec.json.Decoder(dict[str, list[_Device]])
-_RESERVATION = msgspec.json.Decoder(_ReservationRef)
-
-
 def of_decision(decision: Decision) -> Claim:
     """The claim that a decision makes."""
     return Claim(
@@ -90,12 +78,28 @@ def of_decision(decision: Decision) -> Claim:
     )
 
 
-def of_pod(pod: Pod, device_names: frozenset[str]) -> Claim:
-    """The claim of a bound pod; `device_names` are the resources that are given out by minor."""
+def of_pod(
+    pod: Pod,
+    device_names: frozenset[str],
+    decision: Decision | None = None,
+    accepts: Callable[[str], bool] = _nobody_accepts,
+) -> Claim:
+    """The claim of a bound pod, by what counts as evidence of it (`berth.rules.allocation_notes`).
+
+    `device_names` are the resources that are given out by minor. `decision` is the one that stands for this pod on
+    its node: devices, quota, reservation and plan are taken from it, since annotations may be anybody's. Without one,
+    notes count within the request, a reservation if it `accepts` the pod (asked by uid), and the plan for nothing.
+    """
     notes = pod.template.annotations
-    devices, readable = _read_devices(notes.get(names.ANNOTATION_DEVICE_ALLOCATED, ""))
     requests = pod.template.requests
     wants_devices = not device_names.isdisjoint(requests) and any(requests.get(name, 0) > 0 for name in device_names)
+    if decision is not None:
+        devices, reservation = tuple(decision.allocation.devices), decision.reservation_uid
+    else:
+        text = notes.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
+        devices = counted_devices(noted_devices(text) or (), requests) if text else ()
+        reservation = noted_reservation(notes.get(names.ANNOTATION_RESERVATION_ALLOCATED, ""))
+        reservation = reservation if reservation and accepts(reservation) else ""
     return Claim(
         name=(pod.namespace, pod.name),
         uid=pod.uid,
@@ -103,84 +107,28 @@ def of_pod(pod: Pod, device_names: frozenset[str]) -> Claim:
         amounts=pod.template.requests,
         devices=devices,
         ports=tuple(f"{p.host_ip or '0.0.0.0'}/{p.protocol}/{p.port}" for p in pod.template.host_ports),  # noqa: S104
-        quota=notes.get(names.ANNOTATION_QUOTA, ""),
+        quota=notes.get(names.ANNOTATION_QUOTA, "") if decision is None else decision.quota,
         non_preemptible=pod.template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
-        reservation=_read_reservation(notes.get(names.ANNOTATION_RESERVATION_ALLOCATED, "")),
-        plan=pod.plan,
+        reservation=reservation,
+        plan="" if decision is None else decision.plan,
         attempt=pod.attempt,
         is_bound=True,
-        unreadable=not readable or (wants_devices and not devices),
+        unreadable=wants_devices and not devices,
     )
 
 
 def of_reservation(reservation: Reservation) -> Claim:
     """The claim of a Reservation that has its node."""
-    notes = {**reservation.template.annotations, **reservation.annotations}
-    devices, readable = _read_devices(notes.get(names.ANNOTATION_DEVICE_ALLOCATED, ""))
+    devices = noted_devices(reservation.annotations.get(names.ANNOTATION_DEVICE_ALLOCATED, ""))
     return Claim(
         name=("", reservation.name),
         uid=reservation.uid,
         node=reservation.node,
         amounts=reservation.allocatable or reservation.template.requests,
-        devices=devices,
+        devices=devices or (),
         plan=reservation.plan,
         attempt=reservation.attempt,
         is_reservation=True,
         is_bound=True,
-        unreadable=not readable,
+        unreadable=devices is None,
     )
-
-
-def _read_devices(text: str) -> tuple[tuple[DeviceGrant, ...], bool]:
-    """Grants in a device annotation, and whether it could be read."""
-    if not text:
-        return (), True
-    if len(text) > ANNOTATION_BYTES_MAX:
-        return (), False
-    try:
-        by_kind = _DEVICES.decode(text)
-        grants = tuple(
-            DeviceGrant(kind=kind, minor=device.minor, amounts={k: _integer(v) for k, v in device.resources.items()})
-            for kind, devices in sorted(by_kind.items())
-            for device in devices
-        )
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return (), False
-    return grants, True
-
-
-_SUFFIXES = {
-    "Ki": 1 << 10,
-    "Mi": 1 << 20,
-    "Gi": 1 << 30,
-    "Ti": 1 << 40,
-    "k": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-}
-
-
-def _integer(quantity: str | int) -> int:
-    """An amount in an annotation. Raises ValueError; a negative one would make others' room look larger."""
-    amount = quantity if isinstance(quantity, int) else _parsed(quantity)
-    if amount < 0:
-        raise ValueError(f"{quantity} is negative")
-    return amount
-
-
-def _parsed(quantity: str) -> int:
-    for suffix, factor in _SUFFIXES.items():
-        if quantity.endswith(suffix):
-            return int(quantity.removesuffix(suffix)) * factor
-    return int(quantity)
-
-
-def _read_reservation(text: str) -> str:
-    """Uid of the reservation named in the annotation; empty when there is none or it cannot be read."""
-    if not text or len(text) > ANNOTATION_BYTES_MAX:
-        return ""
-    try:
-        return _RESERVATION.decode(text).uid
-    except (msgspec.MsgspecError, RecursionError):
-        return ""

@@ -18,6 +18,7 @@ from berth.kube.answer import Answer
 from berth.kube.decoding import Decoded, HasMeta, ObjectDecoder
 from berth.kube.discovery import proven
 from berth.kube.listing import PageSize, pages
+from berth.rules.pod_reading import PodItem, whole_pod
 
 T = TypeVar("T", bound=HasMeta)
 RESTARTS_MAX = 3
@@ -52,7 +53,7 @@ class Lister:
         unreadable: list[str] = []
         self._unreadable = unreadable
         return Lists(
-            pods=await self._list(resources.PODS, kube.Pod, self._slim),
+            pods=await self._list(resources.PODS, PodItem, self._slim),
             nodes=await self._list(resources.NODES, kube.Node, _slim_node),
             devices=await self._list(resources.DEVICES, kube.Device),
             quotas=await self._list(resources.ELASTIC_QUOTAS, kube.ElasticQuota),
@@ -62,8 +63,9 @@ class Lister:
             unreadable=unreadable,
         )
 
-    def _slim(self, pod: kube.Pod) -> kube.Pod | None:
+    def _slim(self, item: PodItem) -> kube.Pod | None:
         """What is judged of a pod; None: nothing."""
+        pod = whole_pod(item)
         if pod.status.phase in ENDED or not (pod.spec.node_name or pod.spec.scheduler_name in self._schedulers):
             return None
         spec = pod.spec
@@ -76,7 +78,7 @@ class Lister:
 
     async def _list(
         self, resource: resources.Resource, kind: type[T], slim: Callable[[Any], Any] = lambda item: item
-    ) -> list[T]:
+    ) -> list[Any]:
         answer = Answer(0)
         for _ in range(RESTARTS_MAX):
             found = await self._once(resource, kind, slim)
@@ -89,9 +91,11 @@ class Lister:
                 break
         raise IncompleteError(f"{resource.label}: {answer.status} {answer.reason}"[:300])
 
-    async def _once(self, resource: resources.Resource, kind: type[T], slim: Callable[[Any], Any]) -> list[T] | Answer:
+    async def _once(
+        self, resource: resources.Resource, kind: type[T], slim: Callable[[Any], Any]
+    ) -> list[Any] | Answer:
         decoder = ObjectDecoder(kind)
-        items: list[T] = []
+        items: list[Any] = []
         async with aclosing(pages(self._api, Selection(resource), self._size)) as read:
             async for page in read:
                 if isinstance(page, Answer):

@@ -17,7 +17,7 @@ from berth.cluster_watcher.core.namespaces import namespace_of
 from berth.cluster_watcher.core.node_metrics import node_metric_of
 from berth.cluster_watcher.core.nodes import node_of
 from berth.cluster_watcher.core.pod_groups import pod_group_of
-from berth.cluster_watcher.core.pods import PodItem, pod_of
+from berth.cluster_watcher.core.pods import pod_of
 from berth.cluster_watcher.core.priority_classes import priority_class_of
 from berth.cluster_watcher.core.reservations import ReservationItem, reservation_of
 from berth.cluster_watcher.core.topologies import topology_of
@@ -26,6 +26,7 @@ from berth.contracts import state
 from berth.contracts.base import Problem
 from berth.contracts.subjects import named_key, namespaced_key
 from berth.kube import Resource, Selection
+from berth.rules.pod_reading import PodItem
 
 
 class Kind(NamedTuple):

@@ -25,6 +25,7 @@ from berth.kube.api import KubeApi
 from berth.kube.backoff import Backoff
 from berth.kube.bodies import timestamp
 from berth.resources.amounts import format_amounts
+from berth.rules.allocation_notes import bind_notes
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
 from berth.transaction.claims import Name
@@ -219,13 +220,16 @@ class BindExecutor:
 
     async def _send(self, decision: Decision, version: int) -> Answer:
         if decision.kind == "pod":
+            # The request is guarded by the version that was judged, so notes that came later refuse it.
+            seen = self._cluster.book.pods.get((decision.namespace, decision.name))
+            carried = seen.template.annotations if seen is not None else {}
             return await self._api.bind(
                 decision.namespace,
                 decision.name,
                 uid=decision.uid,
                 version=str(version),
                 node=decision.node,
-                annotations=decision.annotations,
+                annotations=bind_notes(decision.annotations, carried),
             )
         return await self._send_reservation(decision, version)
 

@@ -29,6 +29,7 @@ from berth.kube.answer import NOT_FOUND, Answer
 from berth.kube.api import KubeApi
 from berth.kube.bodies import ObjectRef, Patch, timestamp
 from berth.kube.resources import Resource
+from berth.rules.pod_reading import PodItem, whole_pod
 from berth.runtime.clock import Clock
 
 FIELD_MANAGER = "berth-cluster-writer"
@@ -55,6 +56,7 @@ PATIENCE_S = {str(ApplyObject.__struct_config__.tag): 72 * 3600.0}
 """Types of commands that nobody asks for again, and how long each is tried through an API server that fails."""
 
 _OBJECT = msgspec.json.Decoder(kube.AnyObject)
+_POD = msgspec.json.Decoder(PodItem)
 
 
 class RetryLaterError(RetryLater):
@@ -194,7 +196,7 @@ class Commands:
         outcome = self._judge(answer)
         if outcome != "done":
             return outcome
-        pod = msgspec.json.decode(answer.body, type=kube.Pod)
+        pod = whole_pod(_POD.decode(answer.body))
         if pod.metadata.uid != command.uid or pod.spec.node_name or _says(pod, command):
             return "overtaken"
         condition = {

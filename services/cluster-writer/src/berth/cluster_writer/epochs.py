@@ -29,6 +29,7 @@ from berth.kube.lease import KubeLease, Outcome
 from berth.kube.lease_record import LeaseRecord
 from berth.kube.listing import Listing, list_all
 from berth.kube.resources import Resource
+from berth.rules.pod_reading import PodItem, whole_pod
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
 
@@ -89,14 +90,14 @@ class Epochs:
                 raise LostLeaseError
             await self._clock.sleep(backoff.next())
 
-    async def _fenced(self) -> tuple[Listing[kube.Pod], Listing[kube.Reservation]]:
+    async def _fenced(self) -> tuple[Listing[PodItem], Listing[kube.Reservation]]:
         """Fence everything, then list it: what was not found, yet is listed, is fenced again."""
         backoff = Backoff(self._random)
         while True:
             not_found = await self._fence_all()
-            pods = await self._list(resources.PODS, kube.Pod)
+            pods = await self._list(resources.PODS, PodItem)
             reservations = await self._list(resources.RESERVATIONS, kube.Reservation)
-            listed = (*pods.items, *reservations.items)
+            listed = (*map(whole_pod, pods.items), *reservations.items)
             if not any(each.metadata.uid in not_found and self._needs_fence(each) for each in listed):
                 return pods, reservations
             await self._clock.sleep(backoff.next())
@@ -113,12 +114,12 @@ class Epochs:
                 if not await self._fence(resource, obj):
                     not_found.add(obj.metadata.uid)
 
-        pods = await self._list(resources.PODS, kube.Pod)
+        pods = await self._list(resources.PODS, PodItem)
         reservations = await self._list(resources.RESERVATIONS, kube.Reservation)
         is_lost = False
         try:
             async with asyncio.TaskGroup() as group:
-                for pod in pods.items:
+                for pod in map(whole_pod, pods.items):
                     if self._needs_fence(pod):
                         group.create_task(fence(resources.PODS, pod))
                 for reservation in reservations.items:
@@ -142,7 +143,6 @@ class Epochs:
     async def _fence(self, resource: Resource, obj: kube.Pod | kube.Reservation) -> bool:
         """Raise the attempt of one object, guarded; whatever changed meanwhile is looked at again. False: not found."""
         backoff = Backoff(self._random)
-        kind: type[kube.Pod] | type[kube.Reservation] = type(obj)
         uid = obj.metadata.uid
         current: kube.Pod | kube.Reservation = obj
         while self._needs_fence(current) and current.metadata.uid == uid:
@@ -168,7 +168,10 @@ class Epochs:
                 return False
             if answer.ok:
                 with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a proxy's page: again
-                    current = msgspec.json.decode(answer.body, type=kind)
+                    if resource is resources.PODS:
+                        current = whole_pod(msgspec.json.decode(answer.body, type=PodItem))
+                    else:
+                        current = msgspec.json.decode(answer.body, type=kube.Reservation)
         return True
 
     async def _list(self, resource: Resource, kind: type[Any]) -> Listing[Any]:

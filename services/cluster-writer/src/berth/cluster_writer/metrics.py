@@ -11,6 +11,9 @@ LATENCY_SECONDS = histogram("berth_writer_placement_seconds", "From first sight 
 WITHDRAWN = counter("berth_writer_withdrawn_total", "Decisions withdrawn.")
 WAVES = counter("berth_writer_waves_total", "Waves by outcome.", ["outcome"])
 EPOCHS = counter("berth_writer_epochs_total", "Epochs raised.")
+EPOCHS_PUT_OFF = counter(
+    "berth_writer_epochs_put_off_total", "Epochs that were raised later than asked: too many within a few minutes."
+)
 REPEATS = counter(
     "berth_writer_repeats_total", "Requests sent again because their outcome was unknown or refused for now."
 )

@@ -16,6 +16,7 @@ from berth.bus.port import LedgerPort, Stored, Write
 from berth.cluster_writer import metrics
 from berth.cluster_writer.bind_executor import BindExecutor
 from berth.cluster_writer.cluster_view import ClusterView
+from berth.cluster_writer.core.epoch_rate import BURST, epoch_delay_s
 from berth.cluster_writer.core.gangs import Start, check_plan
 from berth.cluster_writer.core.waves import loss, plans_to_forget, to_begin, to_record
 from berth.cluster_writer.epochs import Epochs, LostLeaseError
@@ -65,6 +66,8 @@ class WaveRunner:
         self._is_checked = False
         self._looked_at = float("-inf")
         self._on_raised = on_raised
+        self._raised_at: list[float] = []
+        self._has_put_off = False
         self.ledger_ready = asyncio.Event()
         self.state_ready = asyncio.Event()
 
@@ -267,7 +270,10 @@ class WaveRunner:
             # The follower may not have read a plan that was committed a moment ago: the leader's word counts.
             reason = await self._leader_says(record.epoch, [record.plan]) if record.epoch is not None else reason
         if reason:
+            if await self._is_put_off(reason):
+                return
             epoch = await self._epochs.raise_epoch(view.epoch.epoch, reason)
+            self._raised_at = [*self._raised_at[1 - BURST :], self._clock.monotonic()]
             self._on_raised(epoch, reason)
             self.suspected_loss = ""
             await self._until_epoch(epoch)
@@ -275,6 +281,20 @@ class WaveRunner:
             self._fresh = set(view.plans)
         metrics.EPOCH.set(view.epoch.epoch)
         self._is_checked = True
+
+    async def _is_put_off(self, reason: str) -> bool:
+        """Too many epochs were raised of late: rest for a moment, with nothing begun, and compare again."""
+        delay_s = epoch_delay_s(self._raised_at, self._clock.monotonic())
+        if delay_s <= 0:
+            self._has_put_off = False
+            return False
+        if not self._has_put_off:
+            self._has_put_off = True
+            metrics.EPOCHS_PUT_OFF.inc()
+            log.error("too many epochs were raised of late: the next one is put off", reason=reason, delay_s=delay_s)
+        self._is_checked = False
+        await self._clock.sleep(min(delay_s, IDLE_S))
+        return True
 
     async def _until_epoch(self, epoch: int) -> None:
         """Wait until the follower has read the epoch that we have written. It may be lost before that."""

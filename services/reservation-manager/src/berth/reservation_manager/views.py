@@ -7,22 +7,18 @@ from collections.abc import Callable
 import msgspec
 
 from berth.bus.port import Entry
-from berth.contracts import kube, names, subjects
+from berth.contracts import names, subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.state import Node, Pod, Reservation, Synced
 from berth.reservation_manager.core.life import User
+from berth.rules.allocation_notes import noted_reservation
+from berth.transaction.owners import Owners
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 PodName = tuple[str, str]
 
 
-class _Reference(kube.View, frozen=True, kw_only=True):
-    name: str = ""
-    uid: str = ""
-
-
-_REFERENCE = msgspec.json.Decoder(_Reference)
 _POD = msgspec.json.Decoder(Pod)
 
 
@@ -43,7 +39,8 @@ class StateView:
         self._on_complete = on_complete
         self._was_complete = False
         self._name_of: dict[str, str] = {}
-        self._users: dict[str, dict[PodName, tuple[str, User]]] = {}
+        self._users: dict[str, dict[PodName, tuple[Pod, User]]] = {}
+        self._owners = Owners()
         self._uses: dict[PodName, str] = {}
         self._synced: set[str] = set()
 
@@ -51,6 +48,7 @@ class StateView:
         """STATE starts over."""
         for each in (self.reservations, self._name_of, self._users, self._uses, self.nodes, self._synced):
             each.clear()
+        self._owners.clear()
         self.is_at_end = self._was_complete = False
 
     @property
@@ -81,9 +79,16 @@ class StateView:
         self._note_complete()
 
     def users_of(self, reservation: Reservation) -> list[User]:
-        """The pods on its node that name its uid and have not ended."""
+        """The pods on its node that name its uid, have not ended, and that it accepts as owners.
+
+        Anybody can write such a note: a pod that was not meant neither uses the reservation nor ends it.
+        """
         users = self._users.get(reservation.uid, {})
-        return [user for node, user in users.values() if node == reservation.node]
+        return [
+            user
+            for pod, user in users.values()
+            if pod.node == reservation.node and self._owners.accept(reservation.uid, pod)
+        ]
 
     def node_is_gone(self, node: str) -> bool:
         """The node is not there, and the view is complete enough to say so."""
@@ -99,6 +104,7 @@ class StateView:
         old = self.reservations.pop(name, None)
         if old is not None:
             self._name_of.pop(old.uid, None)
+        self._owners.see(name, reservation)
         if reservation is not None:
             self.reservations[name] = reservation
             self._name_of[reservation.uid] = name
@@ -132,12 +138,12 @@ class StateView:
             return ""
         try:
             pod = _POD.decode(value)
-            reference = _REFERENCE.decode(pod.template.annotations[names.ANNOTATION_RESERVATION_ALLOCATED])
-        except (msgspec.MsgspecError, KeyError, RecursionError):
+        except (msgspec.MsgspecError, RecursionError):
             return ""
-        if not pod.node or pod.phase in FINISHED or not reference.uid:
+        uid = noted_reservation(pod.template.annotations.get(names.ANNOTATION_RESERVATION_ALLOCATED, ""))
+        if not pod.node or pod.phase in FINISHED or not uid:
             return ""
         user = User(pod.uid, pod.namespace, pod.name, pod.template.requests)
-        self._users.setdefault(reference.uid, {})[pod_name] = (pod.node, user)
-        self._uses[pod_name] = reference.uid
-        return reference.uid
+        self._users.setdefault(uid, {})[pod_name] = (pod, user)
+        self._uses[pod_name] = uid
+        return uid

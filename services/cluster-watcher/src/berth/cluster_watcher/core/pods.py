@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from berth.cluster_watcher.core.findings import Found, problems_of, shortened
 from berth.cluster_watcher.core.metadata import attempt_of, carried, identity_of, plan_of
-from berth.cluster_watcher.core.salvage import read_part
 from berth.cluster_watcher.core.template import template_of
 from berth.contracts import state
-from berth.contracts.kube import Meta, PodSpec, PodStatus, View
+from berth.contracts.kube import PodStatus
+from berth.rules.pod_reading import PodItem, parts_of
 
 UNSCHEDULABLE_LENGTH_MAX: Final = 1024
-
-
-class PodItem(View, frozen=True, kw_only=True):
-    """A pod whose specification and status are read later, so that one field that does not fit costs only itself: a
-    bound pod must never vanish for it."""
-
-    metadata: Meta
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 def pod_of(item: PodItem, version: int) -> state.Pod:
@@ -30,8 +19,7 @@ def pod_of(item: PodItem, version: int) -> state.Pod:
     found: Found = []
     meta = item.metadata
     namespace, name = identity_of(meta, found)
-    spec = read_part(item.spec, PodSpec, "spec", found)
-    status = read_part(item.status, PodStatus, "status", found)
+    spec, status = parts_of(item, found)
     annotations = carried(meta.annotations)
     template = template_of(spec, meta.labels, annotations, found, status=status if spec.node_name else None)
     attempt = attempt_of(annotations, found)

@@ -9,13 +9,13 @@ import msgspec
 
 from berth.cluster_watcher.core.findings import Found, problems_of, shortened
 from berth.cluster_watcher.core.metadata import attempt_of, carried, identity_of, plan_of, time_of
-from berth.cluster_watcher.core.salvage import read_part
 from berth.cluster_watcher.core.template import template_of
 from berth.contracts import state
 from berth.contracts.kube import Meta, PodTemplate, ReservationSpec, ReservationStatus, View
 from berth.contracts.names import LABEL_PRIORITY
 from berth.resources.amounts import parse_amounts
 from berth.rules.durations import parse_duration_s
+from berth.rules.salvage import read_part
 
 TTL_DEFAULT_S: Final = 86_400.0
 """What the CRD fills in when neither `ttl` nor `expires` is given."""

@@ -12,9 +12,11 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from berth.cluster_watcher.core.findings import PROBLEMS_MAX, Found
-
 T = TypeVar("T", bound=msgspec.Struct)
+
+Found = list[tuple[str, str]]
+"""(field, message) of each problem, in the order in which they were found."""
+PROBLEMS_MAX: Final = 32
 
 _NOTHING: Final = object()
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
