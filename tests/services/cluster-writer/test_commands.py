@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import msgspec
 import pytest
 
 from berth.bus.port import Message
@@ -86,8 +87,10 @@ async def test_a_refusal_is_written_once(desk, api, is_shown):
 
 
 async def test_a_pod_with_a_field_of_the_wrong_type_gets_its_condition(desk, api):
-    broken = [{"name": "c", "image": "i", "ports": [{"containerPort": "80", "hostPort": "80"}]}]
-    pod = api.pod("a", containers=broken)
+    pod = api.pod("a")
+    shown = api.raw("a")
+    shown["spec"]["containers"] = [{"name": "c", "ports": [{"containerPort": "80", "hostPort": "80"}]}]
+    api.on("get", lambda name: Answer(200, msgspec.json.encode(shown)))
     await desk.send(refusal(pod, "hostPort cannot be read"))
     assert api.seen("a").unschedulable == "hostPort cannot be read"
 
