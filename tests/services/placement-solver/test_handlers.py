@@ -215,3 +215,27 @@ async def test_what_a_lost_ledger_said_is_not_waited_for(rounds: Rounds) -> None
     run.pod(pod("a").requests(cpu=1000))
     await handlers.round()
     assert handlers.may_plan()
+
+
+@pytest.mark.xfail(strict=True)
+async def test_a_pod_whose_plan_was_rejected_is_not_tried_with_others_again(
+    rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, asked = rounds.run, []
+    check = run.verifier.check
+
+    def wrong(claims: Any) -> list[str]:
+        asked.append({claim.name[1] for claim in claims})
+        return ["wrong"] if any(claim.name[1] == "bad" for claim in claims) else check(claims)
+
+    monkeypatch.setattr(run.verifier, "check", wrong)
+    run.pods(pod(name).requests(cpu=500) for name in ("bad", "a"))
+    await rounds.handlers.round()
+    assert set(rounds.placed()) == {"a"}
+    asked.clear()
+    run.pods(pod(name).requests(cpu=500) for name in ("b", "c"))
+    rounds.run.cluster.queue.make_ready(rounds.run.cluster.queue.waiting["default", "bad"])
+    await rounds.handlers.round()
+    assert set(rounds.placed()) == {"a", "b", "c"}
+    assert asked[0] == {"b", "c"}, "it costs nobody else a second plan"
+    assert not any("bad" in names and len(names) == 1 + len({"b", "c"} & names) > 3 for names in asked)
