@@ -217,7 +217,6 @@ async def test_what_a_lost_ledger_said_is_not_waited_for(rounds: Rounds) -> None
     assert handlers.may_plan()
 
 
-@pytest.mark.xfail(strict=True)
 async def test_a_pod_whose_plan_was_rejected_is_not_tried_with_others_again(
     rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,8 +10,11 @@ from tests.services.worlds.solver.rounds import Rounds
 from berth.contracts import names, subjects
 from berth.contracts.kube import LabelSelector, ReservationOwner
 from berth.contracts.state import ElasticQuota, Reservation
+from berth.placement_solver import handlers
+from berth.placement_solver.core.plan import Solution
 from berth.placement_solver.optimiser import Answer
 from berth.rules.quota_of_pod import DEFAULT_GROUP
+from berth.telemetry import captured_logs
 from berth.testing.builders import gpu_slots, pod
 
 
@@ -111,3 +114,30 @@ async def test_what_changes_while_the_optimiser_thinks_is_not_placed_as_it_was(s
         assert "single" not in decided
     else:
         assert decided["single"].allocation.amounts[names.CPU] == 101
+
+
+async def test_a_plan_of_the_optimiser_that_the_verifier_rejects_is_counted_and_logged(
+    solving: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = solving()
+    run.node("n0", cpu=4000)
+    run.devices("n0", gpu_slots(4))
+    optimiser = SlowOptimiser(lambda: None)
+    rounds = Rounds(run, optimiser=optimiser, optimiser_budget_s=1.0)
+    run.pods(pod(name).share(60).requests(cpu=100) for name in ("a", "b"))
+    run.pods(pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4))
+
+    async def better(problem: Any) -> Answer:
+        return Answer([[0]])
+
+    check, lines = run.verifier.check, []
+    monkeypatch.setattr(optimiser, "solve", better)
+    monkeypatch.setattr(
+        handlers, "joint_solution", lambda counts, layout, units, greedy, *_: Solution(greedy.placements * 9, ())
+    )
+    monkeypatch.setattr(handlers, "worth", len)
+    monkeypatch.setattr(run.verifier, "check", lambda claims: ["wrong"] if len(claims) > 6 else check(claims))
+    with captured_logs(lines.append, "warning"):
+        await rounds.handlers.round()
+    assert ["the optimiser" in line.message for line in lines] == [True]
+    assert rounds.placed(), "the plan at hand is taken"

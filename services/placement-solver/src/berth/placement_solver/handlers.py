@@ -189,22 +189,35 @@ class Handlers:
         return True
 
     def _verified(self, units: Sequence[Unit], trial: Trial, plan: str) -> Solution:
-        """Solve; what the independent verifier rejects is taken back and reported, never committed."""
-        solution = self.cluster.solver.solve(units, trial, plan)
-        problems = self._verifier.check([placement.claim for placement in solution.placements])
-        if not problems:
-            return solution
-        metrics.REJECTED_PLANS.inc()
-        log.error(
-            "the verifier rejected a plan: it is not committed; please report this", plan=plan, problems=problems[:8]
-        )
-        trial.undo()
-        return self._one_by_one(units, trial, plan)
+        """Solve; what the independent verifier rejects is taken back and reported, never committed.
 
-    def _one_by_one(self, units: Sequence[Unit], trial: Trial, plan: str) -> Solution:
-        """Solve units so that one which the verifier rejects costs only itself."""
-        placements: list[Placement] = []
-        refusals: list[Refusal] = []
+        A unit of which it has rejected a plan before is tried behind the others, by itself.
+        """
+        aside = {unit.id for unit in units if self._was_rejected(unit)}
+        together = [unit for unit in units if unit.id not in aside] if aside else units
+        solution = self.cluster.solver.solve(together, trial, plan)
+        problems = self._verifier.check([placement.claim for placement in solution.placements])
+        if problems:
+            metrics.REJECTED_PLANS.inc()
+            log.error(
+                "the verifier rejected a plan: it is not committed; please report this",
+                plan=plan,
+                problems=problems[:8],
+            )
+            trial.undo()
+            solution = self._one_by_one(together, trial, plan, Solution((), ()))
+        if aside:
+            solution = self._one_by_one([unit for unit in units if unit.id in aside], trial, plan, solution)
+        return solution
+
+    def _was_rejected(self, unit: Unit) -> bool:
+        waiting = self.cluster.queue.waiting
+        return any((each := waiting.get(c.name)) is not None and each.rejected for c in unit.candidates)
+
+    def _one_by_one(self, units: Sequence[Unit], trial: Trial, plan: str, others: Solution) -> Solution:
+        """Solve units beside what others got, so that one which the verifier rejects costs only itself."""
+        placements = list(others.placements)
+        refusals = list(others.refusals)
         for unit in units:
             before = len(trial.claims)
             found = self.cluster.solver.solve([unit], trial, plan)
@@ -213,6 +226,9 @@ class Handlers:
                 trial.undo(before)
                 reason = Reason(code="verifier", message=f"internal: plan rejected by the verifier: {problems[0]}")
                 refusals += [Refusal(candidate, (reason,)) for candidate in unit.candidates]
+                for candidate in unit.candidates:
+                    if (waiting := self.cluster.queue.waiting.get(candidate.name)) is not None:
+                        waiting.rejected = True
             else:
                 placements += found.placements
                 refusals += found.refusals
@@ -239,7 +255,11 @@ class Handlers:
             return self._verified(units, trial, plan)
         joint = joint_solution(answer.counts, written[1], units, solution, solver, trial, plan)
         is_better = worth(joint.placements) > worth(solution.placements)
-        if not is_better or self._verifier.check([placement.claim for placement in joint.placements]):
+        problems = self._verifier.check([placement.claim for placement in joint.placements]) if is_better else []
+        if problems:
+            metrics.REJECTED_JOINT_PLANS.inc()
+            log.warning("the verifier rejected a plan of the optimiser", plan=plan, problems=problems[:8])
+        if problems or not is_better:
             trial.undo()
             return self._verified(units, trial, plan)
         metrics.IMPROVED.inc()

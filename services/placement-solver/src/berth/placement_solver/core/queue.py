@@ -30,7 +30,7 @@ class Waiting:
 
     `named_at` and `named_version` are of the moment when it was first seen with the quota label that it has. `held`: it
     was not tried, for want of something that is on its way; `held_for_reservation_at`: since when for want of reserved
-    room.
+    capacity. `rejected`: the verifier rejected a plan for it alone, so it is tried behind the others.
     """
 
     name: Name
@@ -49,6 +49,7 @@ class Waiting:
     named_version: int = 0
     held: bool = False
     held_for_reservation_at: float | None = None
+    rejected: bool = False
     told: str = ""
     told_at: float = float("-inf")
     order: OrderKey = field(default_factory=lambda: order_key(QueueEntry("")))
@@ -80,6 +81,7 @@ class Queue:
             known.object, known.group = obj, group
             if changed:
                 known.tries = 0
+                known.rejected = False
                 self.make_ready(known)
             return known
         waiting = Waiting(
