@@ -201,7 +201,16 @@ class Story:
         if made.reservation_uid:
             reference = {"name": made.reservation, "uid": made.reservation_uid}
             notes[names.ANNOTATION_RESERVATION_ALLOCATED] = msgspec.json.encode(reference).decode()
-        self.change("pods", name, {"metadata": {"annotations": notes}, "spec": {"nodeName": made.node}})
+        spec: dict[str, Any] = {"nodeName": made.node}
+        if devices:
+            # As if it had asked for them all along: a note counts for no more than that.
+            (container,) = self.objects["pods"][name]["spec"]["containers"]
+            asked = dict(container["resources"]["requests"])
+            for grant in made.allocation.devices:
+                for key, value in grant.amounts.items():
+                    asked[key] = str(int(asked.get(key, 0)) + value)
+            spec["containers"] = [{**container, "resources": {"requests": asked}}]
+        self.change("pods", name, {"metadata": {"annotations": notes}, "spec": spec})
         self.change("pods", name, {"status": {"phase": "Running"}})
 
     def withdraw(self, name: str) -> None:

@@ -16,6 +16,8 @@ from berth.auditor.reconciler import Reconciler
 from berth.contracts import names
 from berth.contracts.subjects import PREFIX
 
+CARD = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
+
 
 def bound_by_a_foreign_hand(story: Story) -> None:
     story.place("a", minors={0: 100})
@@ -24,7 +26,11 @@ def bound_by_a_foreign_hand(story: Story) -> None:
     note = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"100"}}]}'
     change = {
         "metadata": {"annotations": {names.ANNOTATION_DEVICE_ALLOCATED: note}},
-        "spec": {"nodeName": "n1", "schedulerName": "default-scheduler"},
+        "spec": {
+            "nodeName": "n1",
+            "schedulerName": "default-scheduler",
+            "containers": [{"name": "main", "resources": {"requests": dict.fromkeys(CARD, "100")}}],
+        },
     }
     story.change("pods", "theirs", change)
 
@@ -285,3 +291,18 @@ def test_limits_count_at_their_most_generous() -> None:
     story.node("n1", cpu="1")
     assert look(at, story) == []
     assert look(at, story) == ["found I1b", "found I2"]
+
+
+def test_a_note_that_no_request_explains_is_no_difference() -> None:
+    """Whoever may create pods can bind them by hand, with any note."""
+    story, at = stage(), reconciler(settle_s=0)
+    story.place("a", minors={0: 100})
+    story.bind("a")
+    story.pod("theirs", uid="uid-theirs")
+    note = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"100"}}]}'
+    notes = {"annotations": {names.ANNOTATION_DEVICE_ALLOCATED: note}}
+    story.change("pods", "theirs", {"metadata": notes, "spec": {"nodeName": "n1", "schedulerName": "other"}})
+    story.wait(100)
+    look(at, story)
+    story.wait(3)
+    assert look(at, story) == []

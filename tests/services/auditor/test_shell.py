@@ -98,7 +98,8 @@ class World:
         await self.create(DEVICES, {"metadata": {"name": name}, "spec": {"devices": devices}})
 
     async def pod(self, name: str, scheduler: str = names.SCHEDULER_NAME) -> Json:
-        containers = [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]
+        resources = {"cpu": "1", names.GPU_CORE: "100", names.GPU_MEMORY_RATIO: "100"}
+        containers = [{"name": "main", "image": "x", "resources": {"requests": resources, "limits": resources}}]
         body = {"metadata": {"name": name}, "spec": {"schedulerName": scheduler, "containers": containers}}
         return await self.create(PODS, body, "default")
 

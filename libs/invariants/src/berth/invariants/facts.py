@@ -168,7 +168,7 @@ class Facts:
                     key=seen.key,
                     node=seen.node,
                     amounts=seen.amounts,
-                    devices=seen.devices,
+                    devices=seen.held_devices,
                     labels=seen.labels,
                     quota=seen.annotations.get(names.ANNOTATION_QUOTA, ""),
                     reservation=seen.reservation,
