@@ -22,6 +22,7 @@ class Verdict(Enum):
 
     NOTHING = "nothing"
     BIND = "bind"
+    WITHDRAW = "withdraw"
     LOSS = "loss"
     DOUBT = "doubt"
 
@@ -36,7 +37,7 @@ def steps(know: Knowledge, state: State, me: int) -> Iterator[Step]:
         verdict = judge(know, state, me, decision)
         if verdict is Verdict.LOSS:
             yield from _on_loss(know, state, me, decision)
-        elif verdict is Verdict.BIND and decision.id in writer.given_up:
+        elif verdict is Verdict.WITHDRAW or (verdict is Verdict.BIND and decision.id in writer.given_up):
             yield from _withdraw(state, me, view, decision)
         elif verdict is Verdict.BIND:
             yield _send(know, state, me, decision)
@@ -64,28 +65,32 @@ def judge(know: Knowledge, state: State, me: int, decision: Decision) -> Verdict
             return Verdict.NOTHING
     elif decision.id in state.failed:
         return Verdict.NOTHING
-    if not rules.last_check or not _clash(know, state, me, decision):
+    if not rules.last_check:
         return Verdict.BIND
-    is_late = rules.clash_at_end and view.position < len(state.log)
-    return Verdict.DOUBT if is_late or (rules.clash_at_end and view.left) else Verdict.LOSS
+    clash = _clash(know, state, me, decision)
+    is_late = rules.clash_at_end and (view.position < len(state.log) or view.left)
+    return Verdict.DOUBT if is_late and clash is not Verdict.BIND else clash
 
 
-def _clash(know: Knowledge, state: State, me: int, decision: Decision) -> bool:
-    """R11: a pod bound in this view, or another unsettled decision that this writer has read, holds the slot."""
+def _clash(know: Knowledge, state: State, me: int, decision: Decision) -> Verdict:
+    """R11: a pod bound in this view, or another unsettled decision that this writer has read, holds the slot.
+
+    Only decisions that it knows prove a loss: who bound a pod of which it knows none, its notes do not prove.
+    """
     writer = state.writers[me]
     view = state.views[know.world.solvers + me]
-    for name in know.names:
-        seen = know.seen(state, view, name)
-        if seen.slot == decision.slot and seen.uid != decision.uid:
-            return True
     others = {d for _, d in writer.ledger.decisions if d} | writer.remembered
-    return any(
+    holders = [know.seen(state, view, name) for name in know.names]
+    bound = {seen.uid for seen in holders if seen.slot == decision.slot and seen.uid != decision.uid}
+    if any(other.uid in bound and other.slot == decision.slot for other in others) or any(
         other.slot == decision.slot
         and other.uid != decision.uid
         and not know.settled(state, view, writer.ledger, other)
         and not _is_bound_elsewhere(know, state, view, other)
         for other in others
-    )
+    ):
+        return Verdict.LOSS
+    return Verdict.WITHDRAW if bound else Verdict.BIND
 
 
 def _is_bound_elsewhere(know: Knowledge, state: State, view: View, other: Decision) -> bool:
