@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from berth.contracts import names
 from berth.contracts.state import PodGroup
 from berth.placement_solver.core.groups import Gangs
 from berth.testing.builders import pod
 
 
-@pytest.mark.xfail(strict=True)
 def test_a_solver_that_stayed_sees_the_gang_of_one_that_restarted() -> None:
     """Who decides a gang is a function of its group: two that see another group each leave it to the other."""
     ours = pod("p").gang("g", 2).build(1)
@@ -25,7 +22,6 @@ def test_a_solver_that_stayed_sees_the_gang_of_one_that_restarted() -> None:
     assert stayed.gangs["default/g"].config == restarted.gangs["default/g"].config
 
 
-@pytest.mark.xfail(strict=True)
 def test_the_settings_of_members_do_not_depend_on_who_came_first() -> None:
     members = [pod(name).gang("g", count).build(1) for name, count in (("a", 2), ("b", 3))]
     one, other = Gangs(), Gangs()

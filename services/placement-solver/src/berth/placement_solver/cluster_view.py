@@ -20,7 +20,7 @@ from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ClassTable
-from berth.placement_solver.core.groups import Gangs, Readiness, pods_of
+from berth.placement_solver.core.groups import Gang, Gangs, Readiness, pods_of
 from berth.placement_solver.core.inventories import Inventories, same_devices
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.placement_solver.core.payers import Payers
@@ -239,7 +239,11 @@ class ClusterView:
         if name[0]:
             # A member that has ended counts until it is deleted.
             pod = seen if isinstance(seen, Pod) and self.is_ours(seen) else None
+            former = self.gangs.gang_of(name)
+            before = self.gangs.group_of(former.id) if former is not None else ""
             gang_id = self.gangs.see_pod(name, pod, decided=pod is not None and decision is not None)
+            if former is not None and self.gangs.group_of(former.id) != before:
+                self._regroup(former, name)
         group = self.gangs.group_of(gang_id) if gang_id else ""
         if seen is None or not self.is_pending(seen) or not self.is_mine(group or seen.uid):
             self.queue.drop(name)
@@ -248,6 +252,11 @@ class ClusterView:
         if group:
             self.changed_gangs.add(gang_id)
             self._wake_group(group)
+
+    def _regroup(self, gang: Gang, besides: Name) -> None:
+        """The gang is of another group by what its members say now: another solver may be the one that decides it."""
+        for member in sorted(gang.children - {besides}):
+            self._judge(member)
 
     def _wake_group(self, group: str) -> None:
         """A gang's membership changed, and the group may be tried now: one waiting member stands up for all.

@@ -1,6 +1,7 @@
 """Gangs and gang groups: who belongs together, how many are needed, and whether a group may be tried now.
 
-The settings come from a PodGroup or, without one, from the first member that says something usable. A group is tried
+The settings come from a PodGroup or, without one, from the first member by name that says something usable: a function
+of what STATE shows now, so that solvers agree on who decides a gang. A group is tried
 when every gang of it is known and has enough members; then all of it is placed in one plan or none of it.
 """
 
@@ -31,6 +32,8 @@ class Gang:
     bound: set[Name] = field(default_factory=set)
     has_begun: bool = False
     by_group_object: bool = False
+    by_member: dict[Name, GangConfig] = field(default_factory=dict)
+    """What members say that is usable."""
 
 
 class Readiness(NamedTuple):
@@ -66,7 +69,9 @@ class Gangs:
                 schedule_timeout_s=group.schedule_timeout_s,
                 annotations=group.annotations,
             )
-        elif not gang.children:
+        elif gang.children:
+            _settle(gang)
+        else:
             self._drop(gang)
         return gang_id
 
@@ -88,10 +93,12 @@ class Gangs:
         self._of_pod[name] = wanted_id
         gang = self.gangs.setdefault(wanted_id, Gang(wanted_id))
         gang.children.add(name)
-        if gang.config is None or (gang.config.min_member is None and not gang.by_group_object):
-            config = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
-            if config is not None and (config.source == "annotations" or config.min_member is not None):
-                gang.config = config
+        config = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
+        if config is not None and (config.source == "annotations" or config.min_member is not None):
+            gang.by_member[name] = config
+        else:
+            gang.by_member.pop(name, None)
+        _settle(gang)
         if pod.node:
             gang.bound.add(name)
         else:
@@ -171,6 +178,8 @@ class Gangs:
         gang.children.discard(name)
         gang.placed.discard(name)
         gang.bound.discard(name)
+        gang.by_member.pop(name, None)
+        _settle(gang)
         if not gang.children and not gang.by_group_object:
             self._drop(gang)
 
@@ -189,3 +198,10 @@ def _no(message: str, repair: str) -> Readiness:
 
 def _first(problems: tuple[Problem, ...]) -> Problem:
     return problems[0] if problems else Problem(field="metadata.annotations", message="no usable minimum of members")
+
+
+def _settle(gang: Gang) -> None:
+    """Without a PodGroup, the settings of the first member by name; of those, one with a usable minimum if there is."""
+    if not gang.by_group_object:
+        ranked = min(gang.by_member, key=lambda name: (gang.by_member[name].min_member is None, name), default=None)
+        gang.config = gang.by_member[ranked] if ranked is not None else None
