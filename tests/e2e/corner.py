@@ -17,6 +17,8 @@ from berth.contracts import names
 if TYPE_CHECKING:
     from tests.e2e.whole import Whole
 
+KOORD_SCHEDULER = "system:serviceaccount:koordinator-system:koord-scheduler"
+"""Besides cluster-writer the only scheduler that may write what a pod was given (k8s/base/guard.yaml)."""
 CORNER = "test.berth.sh/corner"
 """The label of a corner's nodes; its value is the namespace."""
 
@@ -123,7 +125,8 @@ class Corner:
 
     async def pod(self, name: str, requests: Mapping[str, str] | None = None, **more: Any) -> str:
         """Create a pod; its name."""
-        await self.whole.call("POST", PODS.format(self.namespace), self.manifest(name, requests, **more))
+        user = KOORD_SCHEDULER if more.get("scheduler") == "koord-scheduler" else ""
+        await self.whole.call("POST", PODS.format(self.namespace), self.manifest(name, requests, **more), user=user)
         return name
 
     async def delete_pod(self, name: str) -> None:

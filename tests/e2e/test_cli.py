@@ -108,4 +108,4 @@ def test_a_pod_of_ones_own_from_its_file_to_its_past(up: Any, until: Callable[..
     assert "default/mine  gone" in gone.out
     answer = json.loads(up.berth("why", "mine", "--json").out)
     kinds = [each["event"]["type"].split(".")[1] for each in answer["past"]]
-    assert kinds == ["planned", "bound", "ended"]
+    assert kinds == ["decided", "bound", "ended"]

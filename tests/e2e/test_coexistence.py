@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 from tests.e2e.clusters import Cluster
-from tests.e2e.corner import Corner
+from tests.e2e.corner import KOORD_SCHEDULER, Corner
 from tests.e2e.objects import DEVICES, NODES, PODS, Json, devices_of, note
 from tests.e2e.recount import over_capacity
 from tests.e2e.standing import standing
@@ -61,7 +61,7 @@ async def bind(corner: Corner, pod: str, node: str, annotations: Json | None = N
         "metadata": {"name": pod, "annotations": annotations or {}},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
-    await corner.whole.call("POST", f"{PODS.format(corner.namespace)}/{pod}/binding", binding)
+    await corner.whole.call("POST", f"{PODS.format(corner.namespace)}/{pod}/binding", binding, user=KOORD_SCHEDULER)
 
 
 async def theirs(corner: Corner, name: str, node: str, requests: Json, annotations: Json | None = None) -> None:

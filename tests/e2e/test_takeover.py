@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.clusters import Cluster
-from tests.e2e.corner import Corner
+from tests.e2e.corner import KOORD_SCHEDULER, Corner
 from tests.e2e.objects import DEVICES, NODES, POD_GROUPS, PODS, RESERVATIONS, Json, devices_of, note
 from tests.e2e.recount import broken_gangs, over_capacity
 from tests.e2e.standing import standing
@@ -60,7 +60,7 @@ async def bind(corner: Corner, pod: str, node: str, annotations: Json) -> None:
         "metadata": {"name": pod, "annotations": annotations},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
-    await corner.whole.call("POST", f"{PODS.format(corner.namespace)}/{pod}/binding", binding)
+    await corner.whole.call("POST", f"{PODS.format(corner.namespace)}/{pod}/binding", binding, user=KOORD_SCHEDULER)
 
 
 def allocated(*minors: int) -> Json:

@@ -49,11 +49,14 @@ class Whole:
 
     # --- the API server ----------------------------------------------------------------------------------------------
 
-    async def call(self, method: str, path: str, body: Any = None, *, kind: str = "application/json") -> Json:
-        """The decoded answer. Fails for anything but success, and waits for a server that asks for it."""
+    async def call(
+        self, method: str, path: str, body: Any = None, *, kind: str = "application/json", user: str = ""
+    ) -> Json:
+        """The decoded answer, `user` being impersonated. Fails for anything but success, and waits for a server that
+        asks for it."""
         deadline = time.monotonic() + WAIT_S
         while True:
-            status, answer = await self.try_call(method, path, body, kind=kind)
+            status, answer = await self.try_call(method, path, body, kind=kind, user=user)
             if status != 429 or time.monotonic() > deadline:
                 break
             await asyncio.sleep(POLL_S)  # a server that has just been started fills its caches
@@ -61,12 +64,14 @@ class Whole:
         return answer
 
     async def try_call(
-        self, method: str, path: str, body: Any = None, *, kind: str = "application/json"
+        self, method: str, path: str, body: Any = None, *, kind: str = "application/json", user: str = ""
     ) -> tuple[int, Json]:
         """Status and decoded answer."""
         data = None if body is None else io.BytesIO(msgspec.json.encode(body))
         headers = {"Content-Type": kind}
         headers |= self.cluster.headers
+        if user:
+            headers |= {"Impersonate-User": user, "Impersonate-Group": "system:masters"}
         url = self.cluster.url + path
         async with self.session.request(method, url, data=data, headers=headers) as response:
             return response.status, msgspec.json.decode(await response.read())
