@@ -72,7 +72,7 @@ class Forgetful(Costs):
 
 
 class Driven(Feed):
-    """A picture and its verifier, fed by hand."""
+    """A view and its verifier, fed by hand."""
 
     def __init__(self) -> None:
         self.cluster = ClusterView([names.SCHEDULER_NAME], "s1")

@@ -1,8 +1,8 @@
 """An empty bus: everything that Berth knew is made again from the API server's objects, and is the same as before.
 
-The picture is what every service stands on: the buckets of STATE, INVENTORY, QUOTA and RESERVATION, value by value, the
-bound pods with what they were given, and the decisions that are still open. The API server refuses the binds of some
-pods while the bus is lost, so that there are open decisions; once it accepts them, those pods are bound as well.
+The snapshot is what every service stands on: the buckets of STATE, INVENTORY, QUOTA and RESERVATION, value by value,
+the bound pods with what they were given, and the decisions that are still open. The API server refuses the binds of
+some pods while the bus is lost, so that there are open decisions; once it accepts them, those pods are bound as well.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Size(NamedTuple):
 
 
 class Rebuilt(NamedTuple):
-    """`seconds`: from the loss until the picture was the old one. `entries`: how many values were compared."""
+    """`seconds`: from the loss until the snapshot was the old one. `entries`: how many values were compared."""
 
     seconds: float
     entries: int
@@ -159,7 +159,7 @@ async def release(whole: Whole, *, within_s: float) -> None:
 
 
 async def still(whole: Whole, *, within_s: float) -> Snapshot:
-    """The picture, once it stays the same."""
+    """The snapshot, once it stays the same."""
     deadline = time.monotonic() + within_s
     before = await read_picture(whole)
     while True:

@@ -31,7 +31,7 @@ class Clock:
         await asyncio.sleep(0)
 
 
-class Desk:
+class Bench:
     """Doubts about `KEYS`, under way."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, spawn: Any, answer: Any) -> None:
@@ -55,7 +55,7 @@ async def test_keys_that_nobody_has_read_yet_are_read_without_a_pause(monkeypatc
     async def nothing(*_: object) -> None:
         return None
 
-    desk = Desk(monkeypatch, spawn, nothing)
+    desk = Bench(monkeypatch, spawn, nothing)
     async with asyncio.timeout(10):
         while desk.doubts:
             await asyncio.sleep(0)
@@ -67,7 +67,7 @@ async def test_while_nobody_answers_pauses_grow_to_a_limit(monkeypatch, spawn) -
     async def nobody(*_: object) -> None:
         raise Disconnected("gone")
 
-    desk = Desk(monkeypatch, spawn, nobody)
+    desk = Bench(monkeypatch, spawn, nobody)
     async with asyncio.timeout(10):
         while len(desk.clock.slept) < 7:
             await asyncio.sleep(0)

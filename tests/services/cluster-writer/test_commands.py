@@ -48,7 +48,7 @@ def subject_of(command):
             return subjects.command_subject("evict", "pods", command.namespace, command.name)
 
 
-class Desk:
+class Bench:
     def __init__(self, api):
         self.api, self.outbox = api, FakeOutbox()
         self.cluster = ClusterView(lambda *args: None)
@@ -65,7 +65,7 @@ class Desk:
 
 @pytest.fixture
 def desk(api):
-    return Desk(api)
+    return Bench(api)
 
 
 def refusal(pod, message="no room"):

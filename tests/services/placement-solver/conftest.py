@@ -1,4 +1,4 @@
-"""A solver without a bus: a picture fed by hand, and rounds that solve, verify and commit as the handlers do."""
+"""A solver without a bus: a view fed by hand, and rounds that solve, verify and commit as the handlers do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from berth.transaction.batch import plan_batch
 
 
 class Solving(Feed):
-    """A picture with its feed. `now` is the picture's time in seconds."""
+    """A view with its feed. `now` is the view's time in seconds."""
 
     def __init__(self) -> None:
         self.cluster = ClusterView([names.SCHEDULER_NAME], "s1")

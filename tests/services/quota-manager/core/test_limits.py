@@ -6,7 +6,7 @@ from berth.contracts.base import Problem
 from berth.quota_manager.core.book import Claim
 from berth.quota_manager.core.engine import Engine
 from berth.quota_manager.core.group import GroupSpec
-from berth.quota_manager.core.limits import Shelf, group_message
+from berth.quota_manager.core.limits import PublishedGroups, group_message
 from berth.rules.quota_of_pod import DEFAULT_GROUP
 
 
@@ -58,27 +58,27 @@ def wanted(runtime, request=0, **more):
 
 
 def test_a_revision_rises_with_limits_and_only_with_them():
-    shelf = Shelf()
-    first = shelf.successor("k", wanted(5), 100, demand_too=False)
+    published_groups = PublishedGroups()
+    first = published_groups.successor("k", wanted(5), 100, demand_too=False)
     assert first is not None
     assert first.revision == 100
-    assert shelf.successor("k", wanted(5), 200, demand_too=True) is None
-    assert shelf.successor("k", wanted(5, request=9), 200, demand_too=False) is None
-    demand = shelf.successor("k", wanted(5, request=9), 200, demand_too=True)
+    assert published_groups.successor("k", wanted(5), 200, demand_too=True) is None
+    assert published_groups.successor("k", wanted(5, request=9), 200, demand_too=False) is None
+    demand = published_groups.successor("k", wanted(5, request=9), 200, demand_too=True)
     assert demand is not None
     assert (demand.revision, demand.request) == (100, {"cpu": 9})
-    risen = shelf.successor("k", wanted(6, request=9), 200, demand_too=False)
+    risen = published_groups.successor("k", wanted(6, request=9), 200, demand_too=False)
     assert risen is not None
     assert risen.revision == 200
-    moved = shelf.successor("k", wanted(6, request=9, ancestors=["p"]), 201, demand_too=False)
+    moved = published_groups.successor("k", wanted(6, request=9, ancestors=["p"]), 201, demand_too=False)
     assert moved is not None
     assert moved.revision == 201
 
 
 def test_revisions_survive_a_restart_a_deletion_and_a_clock_that_is_behind():
-    before = Shelf()
+    before = PublishedGroups()
     message = before.successor("k", wanted(5), before.next_revision(5_000), demand_too=True)
-    after = Shelf()
+    after = PublishedGroups()
     after.saw("k", message)
     assert after.successor("k", wanted(5), after.next_revision(100), demand_too=True) is None
     again = after.successor("k", wanted(7), after.next_revision(100), demand_too=True)
@@ -88,28 +88,28 @@ def test_revisions_survive_a_restart_a_deletion_and_a_clock_that_is_behind():
     reborn = after.successor("k", wanted(7), after.next_revision(100), demand_too=True)
     assert reborn is not None
     assert reborn.revision == 5_002
-    empty = Shelf()
+    empty = PublishedGroups()
     assert empty.next_revision(6_000) == 6_000, "a lost bucket goes on above what the clock allowed before"
 
 
 def test_the_echo_of_an_overtaken_write_changes_nothing():
-    shelf = Shelf()
-    older = shelf.successor("k", wanted(5), 1, demand_too=True)
-    newer = shelf.successor("k", wanted(6), 2, demand_too=True)
-    shelf.saw("k", older)
-    assert shelf.messages["k"] == newer
+    published_groups = PublishedGroups()
+    older = published_groups.successor("k", wanted(5), 1, demand_too=True)
+    newer = published_groups.successor("k", wanted(6), 2, demand_too=True)
+    published_groups.saw("k", older)
+    assert published_groups.messages["k"] == newer
     other = msgspec.structs.replace(newer, revision=9, runtime={"cpu": 1})
-    shelf.saw("k", other)
-    ours = shelf.successor("k", wanted(6), shelf.next_revision(3), demand_too=True)
+    published_groups.saw("k", other)
+    ours = published_groups.successor("k", wanted(6), published_groups.next_revision(3), demand_too=True)
     assert ours is not None
     assert ours.revision == 10
 
 
 def test_a_group_below_another_parent_says_since_when() -> None:
-    shelf = Shelf()
-    assert shelf.successor("k", wanted(5), 100, demand_too=False).moved == 0, "it was never below another"
+    published_groups = PublishedGroups()
+    assert published_groups.successor("k", wanted(5), 100, demand_too=False).moved == 0, "it was never below another"
     there = msgspec.structs.replace(wanted(5), parent="p", ancestors=["p"])
-    moved = shelf.successor("k", there, 200, demand_too=False)
+    moved = published_groups.successor("k", there, 200, demand_too=False)
     assert (moved.revision, moved.moved) == (200, 200)
-    later = shelf.successor("k", msgspec.structs.replace(there, max={"cpu": 7}), 300, demand_too=False)
+    later = published_groups.successor("k", msgspec.structs.replace(there, max={"cpu": 7}), 300, demand_too=False)
     assert (later.revision, later.moved) == (300, 200)

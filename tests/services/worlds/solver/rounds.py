@@ -81,7 +81,7 @@ class Told:
 
 
 class Rounds:
-    """Handlers over a picture, without a bus."""
+    """Handlers over a view, without a bus."""
 
     def __init__(self, run: Any, **settings: Any) -> None:
         self.run = run

@@ -53,7 +53,7 @@ class FakeEpochs:
 
 
 class Leader:
-    """The ledger's leader; what it holds is read by the picture only when the test says so."""
+    """The ledger's leader; what it holds is read by the view only when the test says so."""
 
     def __init__(self) -> None:
         self.stored: dict[str, Stored] = {}

@@ -1,6 +1,6 @@
 """Pictures of who holds what, to compare what was rebuilt with what was, and what is believed with what is.
 
-A picture holds bound pods (where, with which devices), what each quota group was charged, and placed reservations with
+A snapshot holds bound pods (where, with which devices), what each quota group was charged, and placed reservations with
 their users. Decisions that were not carried out yet are in none: they are open, not rebuilt.
 """
 
@@ -92,7 +92,7 @@ def differences(left: Snapshot, right: Snapshot, left_says: str = "before", righ
 
 
 def believed_otherwise(facts: Facts) -> Iterator[Finding]:
-    """Where STATE, if it is given, shows another picture than the API, once all is quiet."""
+    """Where STATE, if it is given, shows another snapshot than the API, once all is quiet."""
     believed = facts.world.believed
     if believed is None or not facts.world.is_quiet:
         return

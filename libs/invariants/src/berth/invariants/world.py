@@ -36,7 +36,7 @@ class World:
 
     `schedulers` are the scheduler names whose pods are Berth's. `excused_gangs` (`namespace/name`) are those that
     nothing could keep whole: a member was deleted or withdrawn after they had begun, say. `unreadable` says what
-    had to be left out. `believed` is the picture that STATE gives of the same moment, where it was read.
+    had to be left out. `believed` is the snapshot that STATE gives of the same moment, where it was read.
     """
 
     pods: list[kube.Pod] = field(default_factory=list)

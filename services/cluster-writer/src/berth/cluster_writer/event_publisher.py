@@ -23,7 +23,7 @@ def ended_id(uid: str) -> str:
 
 
 class EventPublisher:
-    """Callbacks of the picture and the binds, turned into events. Never blocks; what does not fit is counted."""
+    """Callbacks of the view and the binds, turned into events. Never blocks; what does not fit is counted."""
 
     def __init__(self, events: PublisherPort, outbox: Outbox, clock: Clock) -> None:
         self._events = events

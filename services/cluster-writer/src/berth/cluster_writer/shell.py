@@ -31,7 +31,7 @@ PARKED_EVERY = 64
 
 
 class StateSink:
-    """STATE into the picture."""
+    """STATE into the view."""
 
     def __init__(self, cluster: ClusterView, bind_executor: BindExecutor, wave_runner: WaveRunner, log: Any) -> None:
         self._cluster, self._binds, self._wave_runner, self._log = cluster, bind_executor, wave_runner, log
@@ -62,7 +62,7 @@ class StateSink:
 
 
 class LedgerSink:
-    """LEDGER into the picture."""
+    """LEDGER into the view."""
 
     def __init__(self, cluster: ClusterView, wave_runner: WaveRunner, log: Any) -> None:
         self._cluster, self._wave_runner, self._log = cluster, wave_runner, log

@@ -1,6 +1,6 @@
 """What a solver sees: every bucket it follows, folded into the book, the columns, the queue.
 
-The picture takes messages in and keeps itself up to date, message by message and without I/O. It decides nothing;
+The view takes messages in and keeps itself up to date, message by message and without I/O. It decides nothing;
 `batch` hands out what waits as units for `core.solve`.
 """
 

@@ -1,7 +1,7 @@
 """One round of the solver: take a batch, solve, verify, commit, tell.
 
 A round touches the world in three places only: the ledger (commit), commands (a pod's refusal), events. Everything
-else is the picture and the core.
+else is the view and the core.
 """
 
 from __future__ import annotations
@@ -126,11 +126,11 @@ class Handlers:
             self._awaited.add(bucket)
 
     def tell_time(self) -> None:
-        """Tell the picture the time."""
+        """Tell the view the time."""
         self.cluster.now, self.cluster.now_ms = self._clock.monotonic(), int(self._clock.now() * 1000)
 
     def tick(self) -> None:
-        """Tell the picture the time, and wake what room or quota that came back may help."""
+        """Tell the view the time, and wake what room or quota that came back may help."""
         cluster = self.cluster
         cluster.payers.settle(cluster.book)
         self.tell_time()

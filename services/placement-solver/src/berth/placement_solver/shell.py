@@ -1,6 +1,6 @@
 """The shell of the placement solver: followers in, rounds on, questions answered. No decisions.
 
-STATE, INVENTORY, QUOTA, RESERVATION and LEDGER come in through one sink each, which feeds the picture message by
+STATE, INVENTORY, QUOTA, RESERVATION and LEDGER come in through one sink each, which feeds the view message by
 message. One loop makes rounds while something is ready. Every solver keeps a lease of its own, by which the others
 learn that it is alive and take their share of the work.
 """
@@ -41,7 +41,7 @@ machine or the bus is busy, and there fewer and larger plans help."""
 
 
 class ViewSink:
-    """Feeds one bucket into the picture; a message that cannot be read is counted and left out."""
+    """Feeds one bucket into the view; a message that cannot be read is counted and left out."""
 
     def __init__(
         self,

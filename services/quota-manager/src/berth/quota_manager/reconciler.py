@@ -14,7 +14,7 @@ from berth.quota_manager.core.alarms import Alarms
 from berth.quota_manager.core.engine import Engine, Rules
 from berth.quota_manager.core.forest import Group
 from berth.quota_manager.core.group import Problem
-from berth.quota_manager.core.limits import Shelf, group_message
+from berth.quota_manager.core.limits import PublishedGroups, group_message
 from berth.quota_manager.core.writeback import Pace, Shown, figures_of, patch
 from berth.quota_manager.settings import SERVICE
 from berth.quota_manager.views import EVERYTHING, LedgerView, PublishedView, StateView
@@ -27,7 +27,7 @@ PROBLEMS_MAX: Final = 20
 
 
 class Reconciler:
-    """What should be written now. All of it follows from the engine, the shelf and the time given."""
+    """What should be written now. All of it follows from the engine, what was published and the time given."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class Reconciler:
     ) -> None:
         """`started`: the monotonic time from which write-backs are allowed."""
         self.engine = Engine(rules)
-        self.shelf = Shelf()
+        self.published_groups = PublishedGroups()
         self.view = StateView(self.engine, on_news=on_news, ignores_deleting=ignores_deleting)
-        self.published = PublishedView(self.shelf, self.reconsider, self.renew)
-        self.ledger = LedgerView(self.shelf, on_news)
+        self.published = PublishedView(self.published_groups, self.reconsider, self.renew)
+        self.ledger = LedgerView(self.published_groups, on_news)
         self.pace = Pace(interval_s)
         self.alarms = Alarms(grace_s)
         self.problems: list[Problem] = []
@@ -134,9 +134,9 @@ class Reconciler:
         ]
 
     def reconsider(self, key: str | None = None) -> None:
-        """Compare everything with the shelf again: a take-over, a lost bucket, or (with its key) a refused write."""
+        """Compare everything with what was published again: a take-over, a lost bucket, a refused write (its key)."""
         if key is not None:
-            self.shelf.messages.pop(key, None)
+            self.published_groups.messages.pop(key, None)
         self._everything = True
 
     def renew(self) -> None:
@@ -181,7 +181,7 @@ class Reconciler:
         renews, self._renews = self._renews, False
         names = groups.keys() if everything else (self._limits | self._demand) & groups.keys()
         problems = self._problems_by_object()
-        revision = self.shelf.next_revision(now_ms)
+        revision = self.published_groups.next_revision(now_ms)
         changes: dict[str, QuotaGroup | None] = {}
         for group in sorted((groups[name] for name in names), key=_place):
             name = group.name
@@ -193,13 +193,13 @@ class Reconciler:
             )
             key = quota_key(group.tree, name)
             demand_too = everything or name in self._demand
-            message = self.shelf.successor(key, wanted, revision, demand_too=demand_too, renews=renews)
+            message = self.published_groups.successor(key, wanted, revision, demand_too=demand_too, renews=renews)
             if message is not None:
                 changes[key] = message
         if everything:
             for key in sorted(set(present) - {quota_key(group.tree, group.name) for group in groups.values()}):
                 changes[key] = None
-                self.shelf.saw(key, None)
+                self.published_groups.saw(key, None)
         self._limits.clear()
         self._demand.clear()
         return changes

@@ -16,7 +16,7 @@ from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import AccountStamp
 from berth.contracts.quota import QuotaGroup
 from berth.quota_manager.core.engine import Engine
-from berth.quota_manager.core.limits import Shelf
+from berth.quota_manager.core.limits import PublishedGroups
 from berth.quota_manager.core.objects import NodeView, PodView, read_pod, read_quota
 from berth.quota_manager.core.writeback import Shown, shown_by
 
@@ -129,17 +129,19 @@ class StateView:
 class PublishedView:
     """Our own bucket, as it really is: after a restart, beside another replica, after a loss."""
 
-    def __init__(self, shelf: Shelf, reconsider: Callable[[str | None], None], renew: Callable[[], None]) -> None:
+    def __init__(
+        self, published_groups: PublishedGroups, reconsider: Callable[[str | None], None], renew: Callable[[], None]
+    ) -> None:
         self.keys: set[str] = set()
         """Keys that are there, counting our writes on their way."""
-        self._shelf = shelf
+        self._published_groups = published_groups
         self._reconsider = reconsider
         self._renew = renew
 
     def reset(self) -> None:
         """The bucket begins anew. Revisions do not."""
         self.keys.clear()
-        self._shelf.messages.clear()
+        self._published_groups.messages.clear()
         self._renew()
 
     def apply(self, entry: Entry) -> None:
@@ -151,10 +153,10 @@ class PublishedView:
                 message = decode(entry.value, QuotaGroup)
             except InvalidMessage:
                 message = None
-        if message is None and entry.key in self._shelf.messages:
+        if message is None and entry.key in self._published_groups.messages:
             # An echo of an older write may have hidden that the group, which is back, has to be written again.
             self._reconsider(None)
-        self._shelf.saw(entry.key, message)
+        self._published_groups.saw(entry.key, message)
 
     def wrote(self, key: str, message: object) -> None:
         """A write that is on its way (None: a deletion); what it says was noted when it was decided."""
@@ -162,7 +164,7 @@ class PublishedView:
 
     def get(self, key: str) -> QuotaGroup | None:
         """What a key shows."""
-        return self._shelf.messages.get(key)
+        return self._published_groups.messages.get(key)
 
     def name_of(self, key: str) -> str:
         """A write of this key was refused: it is compared with the bucket again."""
@@ -176,11 +178,11 @@ class PublishedView:
 class LedgerView:
     """The revisions that LEDGER names: solvers plan on no less (R14), whatever QUOTA lost and the clock says."""
 
-    def __init__(self, shelf: Shelf, on_news: Callable[[], None]) -> None:
+    def __init__(self, published_groups: PublishedGroups, on_news: Callable[[], None]) -> None:
         self.is_at_end = False
         """The stamps were read once. What a LEDGER that begins anew shows is not above what was seen."""
         self.unreadable = 0
-        self._shelf = shelf
+        self._published_groups = published_groups
         self._on_news = on_news
 
     def reset(self) -> None:
@@ -195,7 +197,7 @@ class LedgerView:
         except InvalidMessage:
             self.unreadable += 1
             return
-        self._shelf.revision = max(self._shelf.revision, revision)
+        self._published_groups.revision = max(self._published_groups.revision, revision)
 
     def end(self, sequence: int) -> None:
         """The end of the bucket."""

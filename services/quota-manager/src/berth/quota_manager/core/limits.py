@@ -55,7 +55,7 @@ def group_message(
     )
 
 
-class Shelf:
+class PublishedGroups:
     """What the bucket holds, as far as its owner knows, and the highest revision ever seen."""
 
     def __init__(self) -> None:

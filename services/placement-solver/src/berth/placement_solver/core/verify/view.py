@@ -65,7 +65,7 @@ class GangTable(Protocol):
 
 
 class View(Protocol):
-    """A solver's picture, as far as the verifier looks at it."""
+    """A solver's view, as far as the verifier looks at it."""
 
     @property
     def book(self) -> Book: ...
