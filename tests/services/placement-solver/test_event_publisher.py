@@ -44,7 +44,6 @@ async def test_a_refusal_that_the_pod_never_shows_is_told_again(rounds: Rounds) 
     assert rounds.commands.refusals()
 
 
-@pytest.mark.xfail(strict=True)
 async def test_a_refusal_of_a_reservation_that_changed_meanwhile_is_told_again(rounds: Rounds) -> None:
     """The command is guarded by the version that was seen, and dropped by cluster-writer."""
     rounds.run.reservation(too_big())
@@ -56,7 +55,6 @@ async def test_a_refusal_of_a_reservation_that_changed_meanwhile_is_told_again(r
     assert rounds.commands.messages
 
 
-@pytest.mark.xfail(strict=True)
 @pytest.mark.parametrize("more", [1, 5])
 async def test_each_change_of_a_reservation_has_its_refusal_published_once(rounds: Rounds, more: int) -> None:
     for _ in range(1 + more):

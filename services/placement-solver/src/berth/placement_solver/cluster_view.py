@@ -326,6 +326,9 @@ class ClusterView:
         if self.awaited.capacity.see(name, reservation):
             self.capacity_came_back = True
         self._judge(key)
+        waiting = self.queue.waiting.get(key)
+        if waiting is not None and waiting.is_overtaken and not waiting.ready:
+            self.queue.rest_until(waiting, self.now)
 
     def _read_node(self, name: str, value: bytes, deleted: bool) -> None:
         if self.nodes.see_node(name, None if deleted else decode(value, Node)):

@@ -12,7 +12,7 @@ from berth.contracts.base import Reason
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchObject, RefusePod
 from berth.contracts.ledger import Decision
-from berth.contracts.state import Pod, Reservation
+from berth.contracts.state import Reservation
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.plan import Placement
@@ -72,9 +72,9 @@ class EventPublisher:
         nodes = int(np.count_nonzero(self.cluster.nodes.alive))
         waiting.message = explain.message(reasons, nodes)
         now = self.cluster.now
-        if waiting.message == _shown(waiting.object):
+        if waiting.message == waiting.shown:
             return
-        if waiting.message == waiting.told and now - waiting.told_at < LOST_AFTER_S:
+        if waiting.message == waiting.told and not waiting.is_overtaken and now - waiting.told_at < LOST_AFTER_S:
             return
         if patient and now - waiting.since < self._tell_after_s:
             self.cluster.queue.rest_until(waiting, waiting.since + self._tell_after_s)
@@ -83,7 +83,7 @@ class EventPublisher:
             # What the pod shows is out of date until then.
             self.cluster.queue.rest_until(waiting, waiting.told_at + TELL_AGAIN_S)
             return
-        waiting.told, waiting.told_at = waiting.message, now
+        waiting.told, waiting.told_at, waiting.told_version = waiting.message, now, waiting.object.version
         namespace, name = waiting.name
         uid = waiting.object.uid
         # The stream drops a second message of the same id: a message that comes back after another is news again.
@@ -114,14 +114,6 @@ class EventPublisher:
 def _gang(placements: Sequence[Placement]) -> str:
     names: set[str] = {placement.gang.name for placement in placements if placement.gang}
     return ";".join(sorted(names))
-
-
-def _shown(obj: Pod | Reservation) -> str:
-    """The refusal that the object carries."""
-    if not isinstance(obj, Reservation):
-        return obj.unschedulable
-    shown = (each.message for each in obj.conditions if (each.type, each.status) == ("Scheduled", "False"))
-    return next(shown, "")
 
 
 def _unplaced(reservation: Reservation, message: str) -> PatchObject:

@@ -52,7 +52,22 @@ class Waiting:
     rejected: bool = False
     told: str = ""
     told_at: float = float("-inf")
+    told_version: int = 0
     order: OrderKey = field(default_factory=lambda: order_key(QueueEntry("")))
+
+    @property
+    def shown(self) -> str:
+        """The refusal that the object carries."""
+        if not isinstance(self.object, Reservation):
+            return self.object.unschedulable
+        shown = (each.message for each in self.object.conditions if (each.type, each.status) == ("Scheduled", "False"))
+        return next(shown, "")
+
+    @property
+    def is_overtaken(self) -> bool:
+        """A refusal was sent for an older version of a Reservation, which guards it; this one does not show it."""
+        is_newer = isinstance(self.object, Reservation) and self.object.version > self.told_version
+        return bool(self.told) and is_newer and self.shown != self.told
 
     @property
     def template(self) -> PodTemplate:
