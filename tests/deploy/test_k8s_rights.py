@@ -109,11 +109,17 @@ def test_tokens_are_mounted_where_they_are_used() -> None:
 
 def test_the_guard_names_the_writer_and_every_key_of_ours() -> None:
     from berth.contracts import names
+    from berth.rules.allocation_notes import ALLOCATION_NOTES
 
     (policy,) = of_kind("ValidatingAdmissionPolicy")
     (condition,) = policy["spec"]["matchConditions"]
     assert "'system:serviceaccount:berth-system:cluster-writer'" in condition["expression"]
     ours = [names.ANNOTATION_ATTEMPT, names.ANNOTATION_PLAN, names.ANNOTATION_QUOTA]
     (prefix,) = {name.partition("/")[0] for name in ours}
-    assert all(f"startsWith('{prefix}/')" in each["expression"] for each in policy["spec"]["validations"])
+    notes, allocations, labels = (each["expression"] for each in policy["spec"]["validations"])
+    assert all(f"startsWith('{prefix}/')" in each for each in (notes, labels))
+    assert "variables.allocations.all(" in allocations
+    (listed,) = (each["expression"] for each in policy["spec"]["variables"] if each["name"] == "allocations")
+    theirs = [each for each in ALLOCATION_NOTES if not each.startswith(f"{prefix}/")]
+    assert all(f"'{each}'" in listed for each in theirs), "every annotation that a bind writes"
     assert policy["spec"]["failurePolicy"] == "Fail"

@@ -1,24 +1,25 @@
 """Run seeds: `make simulate SEEDS=200`.
 
     python -m tests.simulation [--seeds 100] [--jobs N]     the next seeds that this code has not been run with
+    python -m tests.simulation --profile all [--seeds 200]  fresh seeds of each run profile; nothing is counted
     python -m tests.simulation --seed 17 [--verbose]        one seed again, with its faults and the trace of what broke
     python -m tests.simulation --planted NAME [--seeds 100] a planted bug, in its profile; --planted list names them
     python -m tests.simulation --record                     keep in record.json what was counted, for other checkouts
 
-May be stopped at any time: each seed is counted when it has ended, and the next call goes on. It first tries again what
-had failed, since a checker may have been mended, which starts no new tally. The exit status is 0 when no promise was
-broken, 1 when one was, 2 when the code was edited meanwhile, 130 when it was stopped.
+May be stopped at any time: each seed is counted when it has ended, and the next call goes on. The exit status is 0 when
+no promise was broken, 1 when one was, 2 when the code was edited meanwhile, 130 when it was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":
@@ -29,9 +30,11 @@ if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":
 from tests.simulation import tally as tallies
 from tests.simulation.counted import run_counted
 from tests.simulation.planted import PLANTED
+from tests.simulation.profiles import SPECIAL, kind_of
 from tests.simulation.run import Outcome, run_seed, run_task
 
 PROGRESS_EVERY_S = 5.0
+ORDINARY = "ordinary"
 
 
 def arguments() -> argparse.Namespace:
@@ -41,6 +44,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="this one alone; nothing is counted")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
     parser.add_argument("--planted", default="", help="plant this bug; nothing is counted")
+    parser.add_argument(
+        "--profile", default="", help="fresh seeds of this run profile, or of `all`; nothing is counted"
+    )
     parser.add_argument("--keep-going", action="store_true", help="go on after a seed that broke a promise")
     parser.add_argument("--record", action="store_true", help="run nothing; keep the tally beside the code")
     parser.add_argument("--verbose", action="store_true", help="with --seed: every fault, and what was logged")
@@ -51,7 +57,7 @@ class CodeChangedError(Exception):
     """The sources are not those any more that the tally counts for."""
 
 
-def outcomes(seeds: range, planted: str, jobs: int, code: str) -> Iterator[Outcome]:
+def outcomes(seeds: Sequence[int], planted: str, jobs: int, code: str) -> Iterator[Outcome]:
     """Results in the order of the seeds. Raises CodeChangedError at the first that another state of the code gave."""
     work = ((seed, planted) for seed in seeds)
     if jobs <= 1:
@@ -81,8 +87,6 @@ def many(options: argparse.Namespace) -> int:
     tally = tallies.load(tallies.code_under_test(), first_seed=options.first)
     if options.first and tally.first_seed != options.first and not options.planted:
         print(f"the tally of this code began with seed {tally.first_seed} and goes on with {tally.next_seed}")
-    if not options.planted:
-        _try_failed_again(tally)
     first, began, told = (0 if options.planted else tally.next_seed), time.monotonic(), time.monotonic()
     bad: list[Outcome] = []
     done = 0
@@ -109,24 +113,35 @@ def many(options: argparse.Namespace) -> int:
     return 1 if bad or (tally.failed and not options.planted) else 0
 
 
+def of_profiles(options: argparse.Namespace) -> int:
+    """So many fresh seeds of each profile that was asked for; the exit status is 1 when one broke a promise."""
+    names = ["", *SPECIAL] if options.profile == "all" else ["" if options.profile == ORDINARY else options.profile]
+    if unknown := [name for name in names if name and name not in SPECIAL]:
+        print(f"no profile is called {unknown[0]!r}: all, {ORDINARY}, {', '.join(SPECIAL)}", file=sys.stderr)
+        return 2
+    code, broken = tallies.code_under_test(), 0
+    first = options.first or tallies.fresh(code)
+    for name in names:
+        seeds = list(itertools.islice((s for s in itertools.count(first) if kind_of(s)[0] == name), options.seeds))
+        began, bad = time.monotonic(), 0
+        for found in outcomes(seeds, "", options.jobs, code):
+            if found.violations:
+                bad += 1
+                _tell_of(found, "")
+        broken += bad
+        took_s = time.monotonic() - began
+        print(
+            f"{name or ORDINARY}: {len(seeds)} seeds from {seeds[0]}, {bad} broke a promise; {took_s:.0f} s", flush=True
+        )
+    return 1 if broken else 0
+
+
 def record(options: argparse.Namespace) -> int:
     tally = tallies.load(tallies.code_under_test(), first_seed=options.first)
     if tally.count:
         tallies.write(tally, tallies.RECORD)
     _tell_tally(tally)
     return 1 if tally.failed or not tally.count else 0
-
-
-def _try_failed_again(tally: tallies.Tally) -> None:
-    """What failed before may have been the checkers' fault, which are not what is counted here."""
-    for seed in list(tally.failed):
-        found = run_seed(seed)
-        if found.violations:
-            _tell_of(found, "")
-        else:
-            tally.strike(seed)
-            tallies.save(tally)
-            print(f"seed {seed} keeps every promise now")
 
 
 def _tell_of(found: Outcome, planted: str) -> None:
@@ -165,7 +180,9 @@ def main() -> int:
     if options.record:
         return record(options)
     try:
-        return one(options) if options.seed is not None else many(options)
+        if options.seed is not None:
+            return one(options)
+        return of_profiles(options) if options.profile else many(options)
     except KeyboardInterrupt:
         print("stopped; what has ended is counted")
         return 130

@@ -14,6 +14,7 @@ def test_a_closed_pipe_ends_it_quietly_though_nothing_happens(nats_server: NatsS
         try:
             assert process.stdout is not None
             assert process.stderr is not None
+            assert process.stderr.readline() == f"asking bus {nats_server.url}\n"
             assert process.stderr.readline() == "listening on berth.v1.evt.>\n"
             process.stdout.close()
             assert process.wait(20) == 0
