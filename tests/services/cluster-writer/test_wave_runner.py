@@ -11,6 +11,7 @@ from tests.services.worlds.writer.wave_bench import WaveBench, wave_runner
 from berth.bus.errors import ApiError, Disconnected
 from berth.cluster_writer.epochs import LostLeaseError
 from berth.contracts import names, subjects
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Epoch, PlanStatus
 from berth.kube.answer import Answer
 from berth.simcluster.store import Path
@@ -320,3 +321,22 @@ async def test_the_loop_goes_on_after_errors(bench):
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
+
+
+@pytest.mark.xfail(strict=True, reason="an unreadable entry is passed over")
+@pytest.mark.parametrize(
+    "key", [subjects.decision_key(1, "default", "a"), subjects.plan_key(1, "p1"), subjects.account_key(1, "quota.=.t")]
+)
+async def test_an_entry_that_cannot_be_read_is_a_loss(bench, key):
+    """Nobody knows any more what it held: the epoch is raised, and the solvers go on in the new one."""
+    bench.plan("p1", "a")
+    await bench.turn(1)
+    with pytest.raises(InvalidMessage):
+        bench.cluster.read_ledger(key, b"{", False, bench.leader.sequence + 1)
+    bench.leader.sequence += 1
+    await bench.turn(2)
+    assert bench.raised == [1, 2]
+    assert key in bench.epochs.reasons[-1]
+    bench.plan("p2", "b")
+    await bench.turn(2)
+    assert bench.binds.began == ["a", "b"]
