@@ -104,7 +104,7 @@ async def test_a_service_can_do_its_work(service: str, server: NatsServer, tmp_p
         for bucket in part.follows:
             keys: tuple[str, ...] = (subjects.named_key("node", "n1") if part.owned_keys != ">" else ">",)
             if bucket == buckets.LEDGER and service != "placement-solver":
-                keys = subjects.DECISIONS_AND_PLANS
+                keys = subjects.COUNTED
             follower = bus.follow(bucket, Nothing(), keys=keys)
             task = asyncio.create_task(follower.run())
             await follower.ready.wait()

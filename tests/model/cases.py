@@ -12,6 +12,7 @@ from tests.model.quota import QuotaAccounts
 from tests.model.quota_line import QuotaLine
 from tests.model.rules import Rules, missing, without
 from tests.model.search import Result, System, explore, walk
+from tests.model.unreadable import UnreadableEntry
 from tests.model.world import World
 
 
@@ -19,7 +20,8 @@ from tests.model.world import World
 class Case:
     """One search. `commits`: also a decision that overlaps another counts; between a loss and the new epoch it may.
 
-    `world` None: the quota accounts; a text: a line of groups whose limit `appears`, or of which one `moves`.
+    `world` None: the quota accounts; a text: a line of groups whose limit `appears`, or of which one `moves`; or a
+    decision that becomes `unreadable`.
     `fair_every`: from one state in how many a fair run starts; 0: from none.
     """
 
@@ -39,6 +41,8 @@ class Case:
         """What is searched."""
         if self.world is None:
             return QuotaAccounts(self.rules)
+        if self.world == "unreadable":
+            return UnreadableEntry(self.rules)
         if isinstance(self.world, str):
             return QuotaLine(self.rules, moves=self.world == "moves")
         return Protocol(replace(self.world, rules=self.rules), commits=self.commits)
@@ -149,6 +153,8 @@ LACKING = [
     lacking("a group moves, and its new line does not say so", "tree_revision", "moves"),
     lacking("a group moves, old and new line share no account", "joined", "moves"),
     lacking("a max appears, without sequences", "account_sequences", "appears"),
+    lacking("planned beside an entry that cannot be read", "unreadable_blocks", "unreadable"),
+    lacking("an entry that cannot be read stays", "unreadable_is_loss", "unreadable", fair_every=1),
 ]
 
 HOLDING = [
@@ -170,6 +176,7 @@ HOLDING = [
     holding("quota accounts", None),
     holding("a max appears", "appears", fair_every=1),
     holding("a group moves", "moves", fair_every=1),
+    holding("an entry becomes unreadable", "unreadable", fair_every=1),
     holding("gang", replace(GANG, delete=1)),
     holding("gang, rejection", replace(GANG, pods=2, rejects=1)),
     holding("staged gang", STAGED),

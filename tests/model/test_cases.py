@@ -23,6 +23,7 @@ SMALL = {
     "rules: quota accounts",
     "rules: a max appears",
     "rules: a group moves",
+    "rules: an entry becomes unreadable",
     "rules: gang, rejection",
     "rules: a late view",
 }

@@ -18,8 +18,6 @@ PLAN = subjects.plan_key(1, "plan-1")
 STAMP = subjects.account_key(1, subjects.quota_account("", "team"))
 GARBAGE = b'{"node": 7'
 
-pytestmark = pytest.mark.xfail(strict=True, reason="what was known of an unreadable entry is forgotten")
-
 
 def decision(**fields: Any) -> Decision:
     return Decision(

@@ -323,7 +323,6 @@ async def test_the_loop_goes_on_after_errors(bench):
     assert task.cancelled()
 
 
-@pytest.mark.xfail(strict=True, reason="an unreadable entry is passed over")
 @pytest.mark.parametrize(
     "key", [subjects.decision_key(1, "default", "a"), subjects.plan_key(1, "p1"), subjects.account_key(1, "quota.=.t")]
 )

@@ -97,8 +97,10 @@ def quota_key(tree: str, group: str) -> str:
 # --- LEDGER ----------------------------------------------------------------------------------------------------------
 
 EPOCH_KEY = "epoch"
-DECISIONS_AND_PLANS = (EPOCH_KEY, "*.decision.>", "*.plan.>")
-"""LEDGER: patterns of all keys but the stamps of accounts, which say something to solvers alone."""
+QUOTA_ACCOUNTS = "quota."
+"""What the names of quota groups' accounts begin with."""
+COUNTED = (EPOCH_KEY, "*.decision.>", "*.plan.>", f"*.account.{QUOTA_ACCOUNTS}>")
+"""LEDGER: patterns of all keys but the stamps of nodes and Reservations, whose content says nothing to anybody."""
 
 
 def epoch_prefix(epoch: int) -> str:
@@ -128,7 +130,7 @@ def node_account(node: str) -> str:
 
 def quota_account(tree: str, group: str) -> str:
     """The account of a quota group."""
-    return f"quota.{escape(tree)}.{escape(group)}"
+    return f"{QUOTA_ACCOUNTS}{escape(tree)}.{escape(group)}"
 
 
 def reservation_account(name: str) -> str:

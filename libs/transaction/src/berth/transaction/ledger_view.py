@@ -1,6 +1,8 @@
 """What a follower of LEDGER knows: the current epoch's decisions, account stamps and plans with their sequences.
 
 Keys of other epochs are not read. Sequences serve as expected sequences of the next write, and for nothing else.
+
+What cannot be read changes nothing (R15): the view keeps what it knew of the key, and expects what it expected.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ class Change(NamedTuple):
 
 
 NOTHING = Change()
+FAMILIES = frozenset({"decision", "plan", "account"})
 
 
 class LedgerView:
@@ -42,7 +45,8 @@ class LedgerView:
 
     `sequence` is that of the newest message applied. A deleted key keeps the sequence of its marker, which the next
     write has to expect for as long as the server keeps the marker: whoever holds a view for long calls `forget_markers`
-    now and then. A deleted plan keeps nothing, since its id is never used again.
+    now and then. A deleted plan keeps nothing, since its id is never used again. `unreadable` are the keys whose newest
+    message cannot be read, with its sequence: what they hold is not known.
     """
 
     def __init__(self) -> None:
@@ -52,6 +56,7 @@ class LedgerView:
         self.plans: dict[str, Plan] = {}
         self.stamps: dict[str, AccountStamp] = {}
         self.members: dict[str, set[Name]] = {}
+        self.unreadable: dict[str, int] = {}
         self._sequences: dict[str, int] = {}
         self._markers = Markers()
         self._began = 0  # sequence of the entry that began the epoch: of its keys, those behind it were read
@@ -62,31 +67,43 @@ class LedgerView:
         self.__init__()  # type: ignore[misc]
 
     def apply(self, key: str, value: bytes, deleted: bool, sequence: int) -> Change:
-        """Take in one message. Raises InvalidMessage when it is malformed; its sequence counts all the same."""
+        """Take in one message. Raises InvalidMessage: then only `sequence` and `unreadable` have moved."""
         self.sequence = max(self.sequence, sequence)
         if key == subjects.EPOCH_KEY:
             return self._apply_epoch(value, deleted, sequence)
         if not key.startswith(self._prefix):
             return NOTHING
         family, _, rest = key[len(self._prefix) :].partition(".")
+        try:
+            if family == "decision":
+                change = self._apply_decision(rest, value, deleted, sequence)
+            elif family == "plan":
+                change = self._apply_plan(rest, value, deleted)
+            elif family == "account":
+                change = self._apply_stamp(rest, value, deleted)
+            else:
+                raise InvalidMessage(key, "unknown family of ledger keys")
+        except (InvalidMessage, ValueError):
+            if family == "account" and not rest.startswith(subjects.QUOTA_ACCOUNTS):
+                # Its revision is compared by nobody, and its sequence says that what was decided before was read.
+                self._sequences[key] = sequence
+            elif family in FAMILIES:
+                self.unreadable[key] = sequence
+            raise
+        self._read(key, family, deleted, sequence)
+        return change
+
+    def _read(self, key: str, family: str, deleted: bool, sequence: int) -> None:
+        """A message was read: from now on its sequence is the one to expect (R1)."""
+        if self.unreadable:
+            self.unreadable.pop(key, None)
         if not deleted:
             self._sequences[key] = sequence
-        else:
-            self._sequences.pop(key, None)  # with the key's old copy: the markers share the new one
-            if family != "plan":
-                self._sequences[key] = sequence
-                self._markers.add(key, sequence)
-        if family == "decision":
-            return self._apply_decision(rest, value, deleted, sequence)
-        if family == "plan":
-            return self._apply_plan(rest, value, deleted)
-        if family == "account":
-            if deleted:
-                self.stamps.pop(rest, None)
-            else:
-                self.stamps[rest] = decode(value, AccountStamp)
-            return NOTHING
-        raise InvalidMessage(key, "unknown family of ledger keys")
+            return
+        self._sequences.pop(key, None)  # with the key's old copy: the markers share the new one
+        if family != "plan":
+            self._sequences[key] = sequence
+            self._markers.add(key, sequence)
 
     def learn_absent(self, key: str, expected: int) -> None:
         """Take the leader's word that it holds no message for a key, not even a marker: its next write expects 0.
@@ -114,6 +131,8 @@ class LedgerView:
             sequence: of the marker.
         """
         was_read = self._began < sequence <= self.sequence
+        if key in self.unreadable:
+            return
         if was_read and key.startswith(self._prefix) and not self.expected(key):
             self._sequences[key] = sequence
             self._markers.add(key, sequence)
@@ -159,11 +178,13 @@ class LedgerView:
         if len(parts) != 2:
             raise InvalidMessage(rest, "a decision's key has a namespace and a name")
         name = (parts[0], parts[1])
+        decision = None if deleted else decode(value, Decision)
+        if decision is not None and (decision.namespace, decision.name) != name:
+            raise InvalidMessage("name", f"is {decision.namespace}/{decision.name} under the key of {'/'.join(name)}")
         old = self.decisions.pop(name, None)
         if old:
             self._leave(old.decision.plan, name)
-        if not deleted:
-            decision = decode(value, Decision)
+        if decision is not None:
             self.decisions[name] = Held(sequence, decision)
             self.members.setdefault(decision.plan, set()).add(name)
         return Change(name=name)
@@ -177,9 +198,19 @@ class LedgerView:
 
     def _apply_plan(self, rest: str, value: bytes, deleted: bool) -> Change:
         plan = subjects.unescape(rest)
+        entry = None if deleted else decode(value, Plan)
+        if entry is not None and entry.id != plan:
+            raise InvalidMessage("id", f"is {entry.id} under the key of {plan}")
         was = self.plan_status(plan)
-        if deleted:
+        if entry is None:
             self.plans.pop(plan, None)
         else:
-            self.plans[plan] = decode(value, Plan)
+            self.plans[plan] = entry
         return Change(plan=plan, settles=PlanStatus.ABORTED in (was, self.plan_status(plan)))
+
+    def _apply_stamp(self, account: str, value: bytes, deleted: bool) -> Change:
+        if deleted:
+            self.stamps.pop(account, None)
+        else:
+            self.stamps[account] = decode(value, AccountStamp)
+        return NOTHING

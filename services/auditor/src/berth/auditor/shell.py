@@ -40,7 +40,7 @@ class Shell(Replica[Settings]):
         settings = context.settings
         self._at_end = asyncio.Event()
         self.ledger = LedgerView(self._at_end.set)
-        ledger = Input(buckets.LEDGER, self.ledger, subjects.DECISIONS_AND_PLANS)
+        ledger = Input(buckets.LEDGER, self.ledger, subjects.COUNTED)
         super().__init__(SERVICE, context, inputs=[ledger], lease_ttl_s=settings.lease_ttl_s)
         schedulers = frozenset(settings.scheduler_names)
         self.reconciler = Reconciler(schedulers=schedulers, settle_s=settings.audit_settle_s)

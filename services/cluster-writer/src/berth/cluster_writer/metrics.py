@@ -25,3 +25,6 @@ BROKEN_MESSAGES = counter(
 OPEN_BINDS = gauge("berth_writer_open_binds", "Decisions being carried out.")
 ACTIVE = gauge("berth_writer_active", "1 while this instance holds the Lease.")
 EPOCH = gauge("berth_writer_epoch", "Epoch that this instance acts in.")
+LEDGER_UNREADABLE = gauge(
+    "berth_writer_ledger_unreadable", "Entries of the ledger's epoch that cannot be read: nothing is planned meanwhile."
+)

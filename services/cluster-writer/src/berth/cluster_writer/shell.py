@@ -80,7 +80,7 @@ class LedgerSink:
                 self._wave_runner.plan_read(plan)
         except (InvalidMessage, ValueError) as error:
             metrics.BROKEN_MESSAGES.labels(buckets.LEDGER).inc()
-            self._log.warning("a message cannot be read and is left out", key=entry.key, error=str(error))
+            self._log.error("an entry of the ledger cannot be read", key=entry.key, error=str(error))
         self._wave_runner.wake.set()
 
     def end(self, sequence: int) -> None:
@@ -136,7 +136,7 @@ async def main(ctx: Context[Settings]) -> None:
     ctx.spawn(
         bus.follow(buckets.STATE, StateSink(cluster, bind_executor, wave_runner, ctx.log)).run(), name="follow STATE"
     )
-    ledger = bus.follow(buckets.LEDGER, LedgerSink(cluster, wave_runner, ctx.log), keys=subjects.DECISIONS_AND_PLANS)
+    ledger = bus.follow(buckets.LEDGER, LedgerSink(cluster, wave_runner, ctx.log), keys=subjects.COUNTED)
     ctx.spawn(ledger.run(), name="follow LEDGER")
     callers = [
         ctx.spawn(lease.run(), name="lease"),
@@ -208,6 +208,7 @@ async def _answer(
                     "open_binds": len(bind_executor),
                     "decisions": len(view.decisions),
                     "plans": len(view.plans),
+                    "unreadable": len(view.unreadable),
                     "pods": len(cluster.book.pods),
                     "bound": event_publisher.pods_bound,
                 },

@@ -18,7 +18,7 @@ from berth.cluster_writer.bind_executor import BindExecutor
 from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.core.epoch_rate import BURST, epoch_delay_s
 from berth.cluster_writer.core.gangs import Start, check_plan
-from berth.cluster_writer.core.waves import loss, plans_to_forget, to_begin, to_record
+from berth.cluster_writer.core.waves import loss, plans_to_forget, to_begin, to_record, unreadable
 from berth.cluster_writer.epochs import Epochs, LostLeaseError
 from berth.contracts import subjects
 from berth.contracts.codec import decode
@@ -76,6 +76,11 @@ class WaveRunner:
         """The Lease is ours and the ledger has been compared with it."""
         return self._lease.active and self._is_checked
 
+    @property
+    def _must_compare(self) -> bool:
+        """The ledger was not compared yet, or something was lost, or cannot be read (R15)."""
+        return not self._is_checked or bool(self.suspected_loss or self._cluster.book.ledger.unreadable)
+
     def check_again(self) -> None:
         """The Lease has just become ours, or the ledger starts over, or the bus was away: compare before acting."""
         self._is_checked = False
@@ -103,6 +108,7 @@ class WaveRunner:
         await self.ledger_ready.wait()
         while True:
             metrics.ACTIVE.set(1 if self._lease.active else 0)
+            metrics.LEDGER_UNREADABLE.set(len(self._cluster.book.ledger.unreadable))
             try:
                 moved = await self._turn() if self._lease.active else False
             except LostLeaseError:
@@ -126,7 +132,7 @@ class WaveRunner:
 
     async def _turn(self) -> bool:
         """One step; True when there may be more to do at once."""
-        if not self._is_checked or self.suspected_loss:
+        if self._must_compare:
             await self._compare()
             return True
         view = self._cluster.book.ledger
@@ -143,7 +149,7 @@ class WaveRunner:
             return True
         # The Lease may have taken its time, as while the API server is away. LEDGER may be starting over, with half a
         # gang read so far, or a gang may have lost a member.
-        if not self._is_checked:
+        if self._must_compare:
             return True
         ready = self._begin_gangs(to_begin(view, ready), broken)
         metrics.WAVES.labels("begun").inc()
@@ -265,8 +271,9 @@ class WaveRunner:
         if record is None or not self._lease.held:
             raise LostLeaseError
         view = self._cluster.book.ledger
-        reason = self.suspected_loss or loss(view, record.epoch, record.plan)
-        if reason and not self.suspected_loss:
+        certain = self.suspected_loss or unreadable(view)
+        reason = certain or loss(view, record.epoch, record.plan)
+        if reason and not certain:
             # The follower may not have read a plan that was committed a moment ago: the leader's word counts.
             reason = await self._leader_says(record.epoch, [record.plan]) if record.epoch is not None else reason
         if reason:

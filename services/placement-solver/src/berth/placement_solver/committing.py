@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 from berth.bus.errors import BusError
 from berth.bus.port import Clock, Committed, LedgerPort, Refused, Unknown, Write
 from berth.contracts import subjects
-from berth.contracts.codec import decode
 from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.transaction.batch import MESSAGES_MAX, abort_batch, plan_batch, stages
 from berth.transaction.batch import Write as PlannedWrite
@@ -120,14 +119,13 @@ class Committer:
 
     async def _look_up(self, plan: str, unknown: Unknown, writes: Sequence[PlannedWrite]) -> Outcome:
         """What became of a batch whose answer was lost: the plan entry tells. Asks until the bus answers."""
-        wanted = decode(writes[-1].value or b"", Plan)
         while True:
             try:
                 stored = await self._ledger.read(writes[-1].key)
             except BusError:
                 await self._clock.sleep(LOOK_UP_PAUSE_S)
                 continue
-            if stored is not None and not stored.deleted and decode(stored.value, Plan) == wanted:
+            if stored is not None and not stored.deleted and stored.value == writes[-1].value:
                 return Outcome("committed", stored.sequence)
             newest = await self._learn([write.key for write in writes])
             return Outcome("lost", newest, unknown.reason)

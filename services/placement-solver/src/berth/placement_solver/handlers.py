@@ -85,7 +85,7 @@ class Handlers:
     # --- planning ----------------------------------------------------------------------------------------------------
 
     def may_plan(self) -> bool:
-        """Rule R12, and views that have been read to their end.
+        """Rules R12 and R15, and views that have been read to their end.
 
         Who has not read Reservations since STATE began anew would give their room away, and who has not read QUOTA
         would charge nobody.
@@ -109,6 +109,7 @@ class Handlers:
             and reservations.is_known
             and reservations.version >= epoch.reservations_version
             and book.ledger.sequence >= self._needs_sequence
+            and not book.ledger.unreadable
         )
 
     def _require(self, sequence: int) -> None:

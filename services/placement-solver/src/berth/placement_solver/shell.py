@@ -252,6 +252,7 @@ async def _answer(bus: BusPort, ctx: Context[Settings], cluster: ClusterView, ha
                     "epoch": cluster.book.ledger.epoch.epoch,
                     "solvers": len(cluster.solvers),
                     "classes": sum(1 for _ in cluster.classes),
+                    "unreadable": len(cluster.book.ledger.unreadable),
                 },
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from berth.contracts import subjects
 from berth.contracts.ledger import PlanStatus
@@ -34,6 +35,14 @@ def loss(view: LedgerView, epoch: int | None, plan: str) -> str:
     if plan and view.plan_status(plan) is not PlanStatus.COMMITTED:
         return f"the ledger does not hold plan {plan}, which the Lease names, as committed"
     return ""
+
+
+def unreadable(view: LedgerView) -> str:
+    """Which entries of the epoch cannot be read, so that nobody knows what they hold (R15); empty when all can."""
+    if not view.unreadable:
+        return ""
+    keys = ", ".join(islice(view.unreadable, 3))
+    return f"the ledger holds {len(view.unreadable)} entries that cannot be read: {keys}"
 
 
 def plans_to_forget(view: LedgerView, recorded: str) -> list[str]:
