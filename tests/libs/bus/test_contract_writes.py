@@ -267,3 +267,40 @@ async def test_a_message_whose_time_is_over_is_no_message(raw: Any) -> None:
     await eventually_async(expired)
     assert await raw.put(a, Nats_Expected_Last_Subject_Sequence="1") == refused(10071, "wrong last sequence: 0")
     assert await raw.put(a, Nats_Expected_Last_Subject_Sequence="0") == {"seq": 2}
+
+
+async def test_what_a_full_bucket_still_takes(raw: Any) -> None:
+    """By itself, what replaces a message that is not smaller; in a batch nothing, since each counts as one more."""
+    bucket = {"subjects": ["n.>"], "discard": "new", "max_msgs_per_subject": 1, "allow_atomic": True}
+    assert "error" not in await raw.api("STREAM.CREATE.N", bucket | {"name": "N", "max_bytes": 270})
+    assert await raw.put("n.1", b"x" * 100) == {"seq": 1}
+    assert await raw.put("n.2", b"x" * 100) == {"seq": 2}
+    full = refused(10077, "maximum bytes exceeded", 503)
+    assert await raw.put("n.3") == full
+    assert await raw.put("n.1", b"x" * 101) == full
+    assert await raw.put("n.1", b"x" * 100) == {"seq": 3}
+    assert await raw.put("n.1", b"", KV_Operation="DEL") == {"seq": 4}
+    assert await raw.put("n.3", b"x" * 70) == full
+    batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
+    assert await raw.put("n.2", b"", **batch) == full
+    assert await raw.put("n.3", b"x" * 10) == {"seq": 5}
+
+
+async def test_a_stream_with_its_most_messages_takes_none_in_a_batch(raw: Any) -> None:
+    bucket = {"subjects": ["n.>"], "discard": "new", "max_msgs_per_subject": 1, "allow_atomic": True}
+    assert "error" not in await raw.api("STREAM.CREATE.N", bucket | {"name": "N", "max_msgs": 2})
+    assert await raw.put("n.1") == {"seq": 1}
+    assert await raw.put("n.2") == {"seq": 2}
+    batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
+    assert await raw.put("n.1", **batch) == refused(10077, "maximum messages exceeded", 503)
+    assert await raw.put("n.1", b"much larger") == {"seq": 3}
+
+
+async def test_the_subjects_of_a_pattern(raw: Any) -> None:
+    for key in ("e1.decision.a.b", "e1.plan.p", "e2.plan.p", "epoch"):
+        assert "seq" in await raw.put(LEDGER + key)
+    answer = await raw.api("STREAM.INFO.KV_berth_ledger", {"subjects_filter": LEDGER + "e1.>"})
+    assert answer["state"]["subjects"] == {LEDGER + "e1.decision.a.b": 1, LEDGER + "e1.plan.p": 1}
+    assert (answer["total"], answer["offset"], answer["limit"]) == (2, 0, 100_000)
+    answer = await raw.api("STREAM.INFO.KV_berth_ledger", {"subjects_filter": LEDGER + "e1.>", "offset": 2})
+    assert not answer["state"].get("subjects")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PREFIX = "$JS.API."
 NEXT = "$JS.API.CONSUMER.MSG.NEXT."
 ZERO_TIME = "0001-01-01T00:00:00Z"
+SUBJECTS_MAX = 100_000
+"""Most subjects in one answer of STREAM.INFO."""
 
 Verb = Callable[["Api", list[str], Any], dict[str, Any]]
 
@@ -112,8 +114,17 @@ class Api:
                 raise Refusal(problems.SUBJECTS_OVERLAP)
 
     def stream_info(self, rest: list[str], body: Any) -> dict[str, Any]:
-        """STREAM.INFO.<name>."""
-        return _stream_info(self._stream(rest[0]))
+        """STREAM.INFO.<name>, with the subjects of a pattern where one is asked for."""
+        stream = self._stream(rest[0])
+        info = _stream_info(stream)
+        pattern = (body or {}).get("subjects_filter")
+        if pattern:
+            found = sorted(subject for subject in stream.by_subject if fits(pattern, subject))
+            offset = int(body.get("offset", 0))
+            page = found[offset : offset + SUBJECTS_MAX]
+            info["state"]["subjects"] = {subject: len(stream.by_subject[subject]) for subject in page}
+            info |= {"total": len(found), "offset": offset, "limit": SUBJECTS_MAX}
+        return info
 
     def stream_delete(self, rest: list[str], body: Any) -> dict[str, Any]:
         """STREAM.DELETE.<name>."""

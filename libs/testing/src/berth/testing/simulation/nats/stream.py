@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from berth.bus import headers as h
 from berth.testing.simulation.nats import problems
 from berth.testing.simulation.nats.batch import Batches
-from berth.testing.simulation.nats.message import NANO, Publish, Stored, number_of, ttl_seconds
+from berth.testing.simulation.nats.message import NANO, RECORD_BYTES, Publish, Stored, number_of, ttl_seconds
 from berth.testing.simulation.nats.problems import Refusal
 from berth.testing.simulation.nats.subjects import fits
 
@@ -116,7 +116,7 @@ class Stream:
             self._check_last_id(headers.get("Nats-Expected-Last-Msg-Id"))
         else:
             self.check_size(publish)
-        self.check_room([publish])
+        self.check_room([publish], may_replace=True)
         stored = self.store(publish, expires, message_id)
         self.acknowledge(publish, stored.sequence)
         self.tell((stored,))
@@ -169,22 +169,24 @@ class Stream:
             if last != wanted:
                 raise Refusal(problems.wrong_message_id(last))
 
-    def check_room(self, publishes: Iterable[Publish]) -> None:
-        """Raises Refusal when the limits leave no room and nothing old may be discarded."""
+    def check_room(self, publishes: Sequence[Publish], *, may_replace: bool = False) -> None:
+        """Raises Refusal when the limits leave no room and nothing old may be discarded.
+
+        `may_replace`: a message by itself fits a full stream where it replaces one that is not smaller. In a batch each
+        counts as one more, whatever it replaces.
+        """
         config = self.config
         if config["discard"] != "new" or (config["max_msgs"] <= 0 and config["max_bytes"] <= 0):
             return
-        count, size = len(self.messages), self.bytes
-        for publish in publishes:
-            there = self.by_subject.get(publish.subject)
-            size += len(publish.subject) + len(publish.raw) + len(publish.data) + 30
-            count += 1
-            if 0 < config["max_msgs_per_subject"] <= len(there or ()):
-                continue  # it replaces one
-            if 0 < config["max_msgs"] < count:
-                raise Refusal(problems.store_failed("maximum messages exceeded"))
-            if 0 < config["max_bytes"] < size:
-                raise Refusal(problems.store_failed("maximum bytes exceeded"))
+        sizes = [RECORD_BYTES + len(p.subject) + len(p.data) + (len(p.raw) + 4 if p.raw else 0) for p in publishes]
+        there = self.by_subject.get(publishes[0].subject) if may_replace else None
+        replaced = None
+        if there and 0 < config["max_msgs_per_subject"] <= len(there):
+            replaced = self.messages[next(iter(there))]
+        if 0 < config["max_msgs"] < len(self.messages) + len(publishes) and replaced is None:
+            raise Refusal(problems.store_failed("maximum messages exceeded"))
+        if 0 < config["max_bytes"] < self.bytes + sum(sizes) and (replaced is None or replaced.size < sizes[0]):
+            raise Refusal(problems.store_failed("maximum bytes exceeded"))
 
     # --- storing and removing -----------------------------------------------------------------------------------------
 
