@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import names, subjects
@@ -129,6 +129,7 @@ NOTES = st.one_of(
 
 @settings(deadline=None)
 @given(NOTES, st.sampled_from([0, 30, 100, 200]), st.booleans())
+@example('{"npu": [{"minor": 0, "resources": {}}]}', 30, False)
 def test_no_note_takes_more_of_cards_than_the_request(text: str, percent: int, decided: bool) -> None:
     wants = pod("any").requests(cpu=1)
     if percent:

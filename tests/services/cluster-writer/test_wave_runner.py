@@ -208,7 +208,7 @@ async def test_plans_are_forgotten_but_for_the_one_in_the_lease(bench):
 
 async def test_a_plan_that_goes_on_while_others_are_forgotten_is_not(bench, monkeypatch):
     """Its deletion expects what was read when it was judged."""
-    monkeypatch.setattr("berth.cluster_writer.wave_runner.FORGET_MAX", 1)
+    monkeypatch.setattr("berth.bus.deleting.BATCH_MAX", 1)
     bench.plan("p0")
     bench.plan("p1", status=PlanStatus.OPEN)
     judged = bench.cluster.book.ledger.expected(subjects.plan_key(1, "p1"))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.services.worlds.solver.rounds import Rounds
 
+from berth.bus.port import Refused
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.errors import InvalidMessage
@@ -253,3 +254,25 @@ async def test_nothing_is_planned_on_a_ledger_with_an_entry_that_cannot_be_read(
     assert not await rounds.handlers.round()
     rounds.run.epoch(2)
     assert await rounds.handlers.round(), "in a new epoch all is known again"
+
+
+async def test_a_full_ledger_is_waited_for_longer_each_time_and_then_all_goes_on(rounds: Rounds) -> None:
+    rounds.run.pod(pod("p").requests(cpu=1000))
+    refuse, rounds.ledger.commit = rounds.ledger.commit, full  # type: ignore[method-assign]
+    paused = []
+    for _ in range(12):
+        before = rounds.clock.time
+        assert await rounds.handlers.round()
+        paused.append(rounds.clock.time - before)
+    assert rounds.handlers.is_full
+    assert not rounds.placed()
+    assert paused[0] <= 0.5
+    assert 2.5 <= min(paused[6:]) <= max(paused) <= 5.1
+    rounds.ledger.commit = refuse  # type: ignore[method-assign]
+    await rounds.until_idle()
+    assert set(rounds.placed()) == {"p"}
+    assert not rounds.handlers.is_full
+
+
+async def full(writes: Any, *, traceparent: str | None = None) -> Refused:
+    return Refused(10077, "maximum bytes exceeded")

@@ -15,6 +15,7 @@ TOKEN_BYTES_MAX = 1024
 """Longest escaped token; longer names are refused at the door, since a subject has to fit one protocol line."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9-]+")
+_EPOCH = re.compile(r"e(\d{1,18})\.")
 _HEX = re.compile(r"=([0-9A-F]{2})")
 
 
@@ -106,6 +107,12 @@ COUNTED = (EPOCH_KEY, "*.decision.>", "*.plan.>", f"*.account.{QUOTA_ACCOUNTS}>"
 def epoch_prefix(epoch: int) -> str:
     """LEDGER: what every key of this epoch begins with."""
     return f"e{epoch}."
+
+
+def epoch_of(key: str) -> int | None:
+    """The epoch that a key of the ledger belongs to; None for one that belongs to none."""
+    found = _EPOCH.match(key)
+    return int(found[1]) if found else None
 
 
 def decision_key(epoch: int, namespace: str, name: str) -> str:

@@ -96,6 +96,17 @@ async def stream_info(link: Link, stream: str) -> StreamInfo:
     return msgspec.convert(await call(link, f"STREAM.INFO.{stream}"), StreamInfo)
 
 
+async def subjects(link: Link, stream: str, pattern: str) -> list[str]:
+    """Subjects that fit a pattern and have a message, as the stream's leader knows them. Raises what `call` raises."""
+    found: list[str] = []
+    while True:
+        answer = await call(link, f"STREAM.INFO.{stream}", {"subjects_filter": pattern, "offset": len(found)})
+        page = answer.get("state", {}).get("subjects") or {}
+        found += page
+        if not page or len(found) >= int(answer.get("total", 0)):
+            return found
+
+
 async def newest(link: Link, bucket: str, key: str) -> Stored | None:
     """What is stored of a key, from the leader; None: nothing."""
     raw = await newest_message(link, bucket, key)

@@ -3,6 +3,8 @@
 A JetStream atomic batch on the ledger's bucket. Every message expects the last sequence of its key; one that is not
 met refuses the whole batch. The answer to the last message settles the batch; without that answer its outcome is
 unknown, and only reading the keys tells. A batch is never sent twice.
+
+A write by itself needs no batch: so a full bucket takes it where it replaces something larger.
 """
 
 from __future__ import annotations
@@ -54,6 +56,11 @@ class Ledger:
         """Newest message of a key as the leader knows it; None: there is none. Raises BusError."""
         return await jetstream.newest(self._link, self._bucket, key)
 
+    async def keys(self, pattern: str) -> list[str]:
+        """Keys that fit a pattern and have a message, as the leader knows them, in order. Raises BusError."""
+        found = await jetstream.subjects(self._link, f"KV_{self._bucket}", self._prefix + pattern)
+        return sorted(subject[len(self._prefix) :] for subject in found)
+
     async def _send(self, writes: Sequence[Write], traceparent: str | None) -> Committed | Refused | Unknown:
         batch, last = self._link.token(), writes[-1]
         subject = self._prefix + last.key
@@ -63,7 +70,11 @@ class Ledger:
                 for number, write in enumerate(writes, 1):
                     if self._link.generation != generation:
                         return Unknown("connection lost while the batch was sent")
-                    headers = _headers(write, batch, number, commit=write is last)
+                    headers = _headers(write)
+                    if len(writes) > 1:
+                        headers |= {h.BATCH_ID: batch, h.BATCH_SEQUENCE: str(number)}
+                    if len(writes) > 1 and write is last:
+                        headers[h.BATCH_COMMIT] = "1"
                     if traceparent:
                         headers[h.TRACEPARENT] = traceparent
                     to = expected.reply if write is last else ""
@@ -102,11 +113,9 @@ def _outcome(msg: Delivery) -> Committed | Refused | Unknown:
     return Refused(ack.error.err_code, ack.error.description)
 
 
-def _headers(write: Write, batch: str, number: int, *, commit: bool) -> dict[str, str]:
-    headers = {h.BATCH_ID: batch, h.BATCH_SEQUENCE: str(number), h.EXPECTED: str(write.expected)}
+def _headers(write: Write) -> dict[str, str]:
+    headers = {h.EXPECTED: str(write.expected)}
     if write.value is None:
         headers[h.OPERATION] = "DEL"
         headers[h.TTL] = f"{TOMBSTONE_TTL_S}s"
-    if commit:
-        headers[h.BATCH_COMMIT] = "1"
     return headers

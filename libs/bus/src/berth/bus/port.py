@@ -123,11 +123,20 @@ class Committed(NamedTuple):
     sequence: int
 
 
+NO_ROOM = 10077
+"""The server's error code for a stream at its limits."""
+
+
 class Refused(NamedTuple):
     """Nothing of the batch is stored; `code` is the server's error code (10071, 10164: another sequence)."""
 
     code: int
     reason: str
+
+    @property
+    def is_full(self) -> bool:
+        """The bucket has no room for it: sequences are as they were expected to be, as far as anybody looked."""
+        return self.code == NO_ROOM
 
 
 class Unknown(NamedTuple):
@@ -153,6 +162,10 @@ class LedgerPort(Protocol):
 
     async def read(self, key: str) -> Stored | None:
         """Newest message of a key; None: there is none. Raises BusError when the bus cannot answer."""
+        ...
+
+    async def keys(self, pattern: str) -> list[str]:
+        """Keys that fit a pattern and have a message, be it a deletion marker; in order. Raises BusError."""
         ...
 
 

@@ -85,12 +85,12 @@ def counted_devices(grants: tuple[DeviceGrant, ...], requests: Mapping[str, int]
     counted: list[DeviceGrant] = []
     taken: dict[str, set[int]] = {}
     for grant in grants:
-        family = grant.kind if grant.kind in _BY_PERCENT else "gpu"
-        minors = taken.setdefault(family, set())
-        if family not in limits or grant.minor in minors or len(minors) == limits[family].count:
+        limit = limits.get(grant.kind)  # cards of every vendor are `gpu`
+        minors = taken.setdefault(grant.kind, set())
+        if limit is None or grant.minor in minors or len(minors) == limit.count:
             continue
         minors.add(grant.minor)
-        counted.append(DeviceGrant(kind=grant.kind, minor=grant.minor, amounts=_within(grant.amounts, limits[family])))
+        counted.append(DeviceGrant(kind=grant.kind, minor=grant.minor, amounts=_within(grant.amounts, limit)))
     return tuple(counted)
 
 

@@ -46,7 +46,8 @@ class LedgerView:
     `sequence` is that of the newest message applied. A deleted key keeps the sequence of its marker, which the next
     write has to expect for as long as the server keeps the marker: whoever holds a view for long calls `forget_markers`
     now and then. A deleted plan keeps nothing, since its id is never used again. `unreadable` are the keys whose newest
-    message cannot be read, with its sequence: what they hold is not known.
+    message cannot be read, with its sequence: what they hold is not known. `other_epochs` are those of whose keys a
+    message was read that is no deletion.
     """
 
     def __init__(self) -> None:
@@ -57,6 +58,7 @@ class LedgerView:
         self.stamps: dict[str, AccountStamp] = {}
         self.members: dict[str, set[Name]] = {}
         self.unreadable: dict[str, int] = {}
+        self.other_epochs: set[int] = set()
         self._sequences: dict[str, int] = {}
         self._markers = Markers()
         self._began = 0  # sequence of the entry that began the epoch: of its keys, those behind it were read
@@ -72,6 +74,8 @@ class LedgerView:
         if key == subjects.EPOCH_KEY:
             return self._apply_epoch(value, deleted, sequence)
         if not key.startswith(self._prefix):
+            if not deleted and (epoch := subjects.epoch_of(key)) is not None:
+                self.other_epochs.add(epoch)
             return NOTHING
         family, _, rest = key[len(self._prefix) :].partition(".")
         try:
@@ -165,9 +169,9 @@ class LedgerView:
         if epoch == self.epoch:
             self._sequences[subjects.EPOCH_KEY] = sequence
             return NOTHING
-        newest = self.sequence
+        newest, others = self.sequence, self.other_epochs | {self.epoch.epoch}
         self.reset()
-        self.sequence = newest
+        self.sequence, self.other_epochs = newest, others - {epoch.epoch, 0}
         self.epoch = epoch
         self._prefix = subjects.epoch_prefix(epoch.epoch)
         self._sequences[subjects.EPOCH_KEY] = self._began = sequence

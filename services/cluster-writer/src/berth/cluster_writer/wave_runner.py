@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from berth.bus.deleting import delete
 from berth.bus.errors import ApiError, BusError
 from berth.bus.port import LedgerPort, Stored, Write
 from berth.cluster_writer import metrics
@@ -20,6 +21,7 @@ from berth.cluster_writer.core.epoch_rate import BURST, epoch_delay_s
 from berth.cluster_writer.core.gangs import Start, check_plan
 from berth.cluster_writer.core.waves import loss, plans_to_forget, to_begin, to_record, unreadable
 from berth.cluster_writer.epochs import Epochs, LostLeaseError
+from berth.cluster_writer.old_epochs import OldEpochs
 from berth.contracts import subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
@@ -33,7 +35,6 @@ log = get_logger(__name__)
 
 PLANS_MAX = 64
 IDLE_S = 1.0
-FORGET_MAX = 200
 LOOK_EVERY_S = 2.0
 NO_BUCKET = 10059
 """JetStream's error code for a stream that is not there."""
@@ -58,6 +59,7 @@ class WaveRunner:
         self._lease = lease
         self._binds = binds
         self._epochs = epochs
+        self._old_epochs = OldEpochs(ledger)
         self._clock = clock
         self.wake = asyncio.Event()
         self.suspected_loss = ""
@@ -316,20 +318,21 @@ class WaveRunner:
     # --- tidying -----------------------------------------------------------------------------------------------------
 
     async def forget_plans(self) -> None:
-        """Delete plan entries whose decisions are gone, never the one that the Lease names.
+        """Delete plan entries whose decisions are gone, never the one that the Lease names, and what old epochs left.
 
         What is remembered of plans that are gone is forgotten first: by a stand-by, too.
         """
         self._forget_gone()
         record = self._lease.record
+        if self._lease.held and record is not None and record.epoch is not None:
+            await self._old_epochs.delete_some(self._cluster.book.ledger, record.epoch)
         if not self.is_acting or record is None:
             return
         view = self._cluster.book.ledger
         keys = [subjects.plan_key(view.epoch.epoch, plan) for plan in plans_to_forget(view, record.plan)]
         # What each expects is taken now, with the judgement: a plan that goes on meanwhile has to refuse it (R8).
         writes = [Write(key, None, view.expected(key)) for key in keys]
-        for start in range(0, len(writes), FORGET_MAX):
-            await self._ledger.commit(writes[start : start + FORGET_MAX])
+        await delete(self._ledger, writes)
 
     def _forget_gone(self) -> None:
         view = self._cluster.book.ledger

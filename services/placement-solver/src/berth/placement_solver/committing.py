@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from berth.bus.deleting import delete
 from berth.bus.errors import BusError
 from berth.bus.port import Clock, Committed, LedgerPort, Refused, Unknown, Write
 from berth.contracts import subjects
@@ -23,9 +24,10 @@ LOOK_UP_PAUSE_S = 0.5
 
 
 class Outcome(NamedTuple):
-    """How a plan ended; `behind` was never sent. `sequence`: follow LEDGER at least that far before planning again."""
+    """How a plan ended; `behind` was never sent, for `full` LEDGER has no room. `sequence`: follow LEDGER at least that
+    far before planning again."""
 
-    status: Literal["committed", "refused", "lost", "behind"]
+    status: Literal["committed", "refused", "lost", "behind", "full"]
     sequence: int = 0
     reason: str = ""
 
@@ -54,18 +56,11 @@ class Committer:
         return await self._staged(plan, parts, revisions)
 
     async def delete(self, names: Iterable[Name], accounts: Iterable[str] = ()) -> None:
-        """Tidying: delete settled decisions and the stamps of accounts that are gone.
-
-        A refused batch is taken apart, so that one key which somebody else has written keeps no other from going.
-        """
+        """Tidying: delete settled decisions and the stamps of accounts that are gone."""
         epoch = self._view.epoch.epoch
         keys = [subjects.decision_key(epoch, namespace, name) for namespace, name in names]
         keys += [subjects.account_key(epoch, account) for account in accounts]
-        writes = [Write(key, None, self._view.expected(key)) for key in keys]
-        if not writes or not isinstance(await self._ledger.commit(writes), Refused) or len(writes) == 1:
-            return
-        for write in writes:
-            await self._ledger.commit([write])
+        await delete(self._ledger, [Write(key, None, self._view.expected(key)) for key in keys])
 
     async def abort(self, plan: str, expected: int | None = None) -> Outcome:
         """Give up an open plan, or decisions without a plan entry (R8); refused when the view shows that it has ended.
@@ -112,6 +107,8 @@ class Committer:
         result = await self._ledger.commit([Write(*write) for write in writes])
         if isinstance(result, Committed):
             return Outcome("committed", result.sequence)
+        if isinstance(result, Refused) and result.is_full:
+            return Outcome("full", reason=f"{result.code} {result.reason}")
         if isinstance(result, Refused):
             newest = await self._learn([write.key for write in writes])
             return Outcome("refused", newest, f"{result.code} {result.reason}")

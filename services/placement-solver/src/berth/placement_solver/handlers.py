@@ -37,6 +37,7 @@ log = get_logger(__name__)
 WAKE_EVERY_S = 0.1
 """Waking looks at everything that waits, so a stream of departures is gathered."""
 CONFLICT_PAUSE_MAX_S = 0.2
+FULL_PAUSE_MAX_S = 5.0
 FOLLOW_TIMEOUT_S = 10.0
 UNSEEN_PAUSE_S = 0.5
 BEHIND_PAUSE_S = 0.05
@@ -81,6 +82,7 @@ class Handlers:
         self._awaited: set[str] = set()
         self._woken_at = float("-inf")
         self._conflicts_in_row = 0
+        self._full_in_row = 0
 
     # --- planning ----------------------------------------------------------------------------------------------------
 
@@ -362,15 +364,17 @@ class Handlers:
 
     async def _try_again(self, units: Sequence[Unit], outcome: Outcome) -> None:
         """A refused batch is solved again; smaller and later for a while, so that solvers find past each other. One
-        that was never sent waits for its views a moment."""
+        that was never sent waits for its views a moment, and one that finds LEDGER full for longer."""
         pause_s = BEHIND_PAUSE_S
-        if outcome.status != "behind":
+        if outcome.status == "full":
+            pause_s = self._full_pause()
+        elif outcome.status != "behind":
             metrics.CONFLICTS.inc()
             self._conflicts_in_row += 1
             self._limit = max(8, self._limit // 2)
             most_s = min(CONFLICT_PAUSE_MAX_S, 0.002 * 2 ** min(self._conflicts_in_row, 8))
             pause_s = self._random.uniform(0.0, most_s)
-        log.debug("plan not committed", status=outcome.status, reason=outcome.reason)
+        log.debug("a plan was not committed", status=outcome.status, reason=outcome.reason)
         queue = self.cluster.queue
         for unit in units:
             for candidate in unit.candidates:
@@ -379,9 +383,24 @@ class Handlers:
                     queue.make_ready(waiting)
         await self._clock.sleep(pause_s)
 
+    def _full_pause(self) -> float:
+        """LEDGER has no room: how long to rest, longer each time. Deletions go through meanwhile, and make room."""
+        if not self._full_in_row:
+            log.error("the ledger is full: nothing is placed before something is deleted from it")
+        metrics.LEDGER_FULL.set(1)
+        self._full_in_row += 1
+        return self._random.uniform(0.5, 1.0) * min(FULL_PAUSE_MAX_S, 0.25 * 2.0 ** min(self._full_in_row, 8))
+
+    def _has_room(self) -> None:
+        if self._full_in_row:
+            log.info("the ledger takes plans again")
+            metrics.LEDGER_FULL.set(0)
+            self._full_in_row = 0
+
     # --- afterwards --------------------------------------------------------------------------------------------------
 
     async def _announce(self, plan: str, solution: Solution, started: float) -> None:
+        self._has_room()
         self._limit = min(self._batch_max, self._limit * 2)
         self._conflicts_in_row = 0
         metrics.PLACED.inc(len(solution.placements))
@@ -404,6 +423,11 @@ class Handlers:
         """A runtime follows demand: what quota alone keeps from a new pod may be given once its demand is counted."""
         is_new = waiting.tries == 0 and self.cluster.now - waiting.since < QUOTA_LAG_S
         return is_new and bool(reasons) and all(reason.code == "quota" for reason in reasons)
+
+    @property
+    def is_full(self) -> bool:
+        """LEDGER had no room for the last plan."""
+        return self._full_in_row > 0
 
     def is_idle(self) -> bool:
         """Fewer wait for their turn than one batch takes."""

@@ -253,6 +253,7 @@ async def _answer(bus: BusPort, ctx: Context[Settings], cluster: ClusterView, ha
                     "solvers": len(cluster.solvers),
                     "classes": sum(1 for _ in cluster.classes),
                     "unreadable": len(cluster.book.ledger.unreadable),
+                    "ledger_full": int(handlers.is_full),
                 },
             )
         )
