@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -141,3 +142,32 @@ async def test_a_plan_of_the_optimiser_that_the_verifier_rejects_is_counted_and_
         await rounds.handlers.round()
     assert ["the optimiser" in line.message for line in lines] == [True]
     assert rounds.placed(), "the plan at hand is taken"
+
+
+@pytest.mark.xfail(strict=True, reason="the round waits for the optimiser", raises=TimeoutError)
+async def test_others_are_placed_while_the_optimiser_thinks(solving: Any) -> None:
+    """What it thinks about keeps the room of the plan at hand meanwhile."""
+    run = solving()
+    run.node("n0", cpu=4000)
+    run.devices("n0", gpu_slots(4))
+    may_answer = asyncio.Event()
+
+    class Patient(SlowOptimiser):
+        async def solve(self, problem: Any) -> Answer | None:
+            await may_answer.wait()
+            return None
+
+    rounds = Rounds(run, optimiser=Patient(lambda: None), optimiser_budget_s=1.0)
+    run.pods(pod(name).share(60).requests(cpu=100) for name in ("a", "b"))
+    run.pods(pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4))
+    async with asyncio.timeout(5):
+        await rounds.handlers.round()
+    run.pod(pod("plain").requests(cpu=100))
+    run.pods(pod(f"c{index}").share(60).requests(cpu=100) for index in range(3))
+    async with asyncio.timeout(5):
+        await rounds.until_idle()
+    assert set(rounds.placed()) == {"plain", "c0", "c1"}, "two cards are kept for a and b"
+    may_answer.set()
+    await asyncio.sleep(0.01)
+    await rounds.until_idle()
+    assert set(rounds.placed()) == {"plain", "c0", "c1", "a", "b"}
