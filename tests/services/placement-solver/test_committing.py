@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
-from tests.services.worlds.solver.rounds import Rounds
+from tests.services.worlds.solver.bench import SolverBench
 
 from berth.bus import Bus, BusSettings
 from berth.bus.errors import Disconnected
@@ -313,17 +313,17 @@ async def test_a_plan_that_was_deleted_between_its_stages_stays_refused(bench):
 async def test_markers_are_forgotten_also_while_nothing_may_be_planned(solving):
     run = solving()
     run.node("n0", cpu=4000)
-    rounds = Rounds(run)
-    view = rounds.run.cluster.book.ledger
-    rounds.run.pod(pod("a").requests(cpu=1000))
-    await rounds.until_idle()
-    rounds.run.delete_pod("a")
-    await rounds.handlers.tidy()
-    rounds.handlers.starts_over(buckets.STATE)
+    bench = SolverBench(run)
+    view = bench.run.cluster.book.ledger
+    bench.run.pod(pod("a").requests(cpu=1000))
+    await bench.until_idle()
+    bench.run.delete_pod("a")
+    await bench.rounds.tidy()
+    bench.rounds.readiness.starts_over(buckets.STATE)
     key = subjects.decision_key(view.epoch.epoch, "default", "a")
     marker = view.expected(key)
     assert marker == view.sequence
     for passed_s, expected in ((0, marker), (MARKERS_KEPT_S - 1, marker), (1, 0)):
-        rounds.clock.time += passed_s
-        await rounds.handlers.tidy()
+        bench.clock.time += passed_s
+        await bench.rounds.tidy()
         assert view.expected(key) == expected

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.services.worlds.solver.rounds import Rounds
+from tests.services.worlds.solver.bench import SolverBench
 
 from berth.bus.port import Committed, Refused, Unknown
 from berth.contracts import buckets, names, subjects
@@ -29,19 +29,19 @@ AMOUNTS = {names.CPU: 4000}
 
 
 @pytest.fixture
-def rounds(solving: type[Any]) -> Rounds:
+def bench(solving: type[Any]) -> SolverBench:
     run = solving()
     run.node("n0", cpu=4000)
-    return Rounds(run)
+    return SolverBench(run)
 
 
-async def soon(rounds: Rounds, seconds: float = SOON_S) -> set[str]:
+async def soon(bench: SolverBench, seconds: float = SOON_S) -> set[str]:
     """Who is placed after so long."""
-    until = rounds.clock.time + seconds
-    while rounds.clock.time < until:
-        rounds.clock.time += 0.5
-        await rounds.until_idle()
-    return set(rounds.placed())
+    until = bench.clock.time + seconds
+    while bench.clock.time < until:
+        bench.clock.time += 0.5
+        await bench.until_idle()
+    return set(bench.placed())
 
 
 def kept(**fields: Any) -> Reservation:
@@ -61,28 +61,28 @@ def capacity_of(owners: list[ReservationOwner]) -> ReservedCapacity:
 # --- room that a plan gives back --------------------------------------------------------------------------------------
 
 
-async def test_a_pod_that_is_deleted_while_its_plan_is_committed_leaves_its_room(rounds: Rounds) -> None:
-    rounds.run.pods(pod(name).requests(cpu=4000) for name in "ab")
-    rounds.ledger.before_commit.append(lambda: rounds.run.delete_pod("a"))
-    await rounds.until_idle()
-    assert rounds.run.cluster.nodes.free[0, 0] == 4000
-    assert "b" in await soon(rounds)
+async def test_a_pod_that_is_deleted_while_its_plan_is_committed_leaves_its_room(bench: SolverBench) -> None:
+    bench.run.pods(pod(name).requests(cpu=4000) for name in "ab")
+    bench.ledger.before_commit.append(lambda: bench.run.delete_pod("a"))
+    await bench.until_idle()
+    assert bench.run.cluster.nodes.free[0, 0] == 4000
+    assert "b" in await soon(bench)
 
 
-async def test_a_plan_of_an_epoch_that_is_over_leaves_its_room(rounds: Rounds) -> None:
-    rounds.run.pods(pod(name).requests(cpu=4000) for name in "ab")
-    rounds.ledger.before_commit.append(lambda: rounds.run.ledger.append("epoch", encode(Epoch(epoch=2))))
-    await rounds.handlers.round()
-    assert rounds.placed() == {}
-    rounds.run.delete_pod("a")
-    assert "b" in await soon(rounds)
+async def test_a_plan_of_an_epoch_that_is_over_leaves_its_room(bench: SolverBench) -> None:
+    bench.run.pods(pod(name).requests(cpu=4000) for name in "ab")
+    bench.ledger.before_commit.append(lambda: bench.run.ledger.append("epoch", encode(Epoch(epoch=2))))
+    await bench.rounds.round()
+    assert bench.placed() == {}
+    bench.run.delete_pod("a")
+    assert "b" in await soon(bench)
 
 
 @pytest.mark.parametrize("answer", [Refused(10071, "wrong last sequence"), Unknown("no answer")])
 async def test_a_batch_that_is_not_committed_gives_back_all_that_it_took(
-    rounds: Rounds, monkeypatch: pytest.MonkeyPatch, answer: Refused | Unknown
+    bench: SolverBench, monkeypatch: pytest.MonkeyPatch, answer: Refused | Unknown
 ) -> None:
-    run = rounds.run
+    run = bench.run
     run.devices("n0", gpu_slots(1))
     run.quota(DEFAULT_GROUP)
     run.quota("team", max={names.CPU: 4000})
@@ -93,81 +93,83 @@ async def test_a_batch_that_is_not_committed_gives_back_all_that_it_took(
     async def commit(*_: Any, **__: Any) -> Refused | Unknown:
         return answer
 
-    monkeypatch.setattr(rounds.ledger, "commit", commit)
-    assert await rounds.handlers.round()
+    monkeypatch.setattr(bench.ledger, "commit", commit)
+    assert await bench.rounds.round()
     assert (nodes.free[:, 0].tolist(), nodes.slots[0]) == before
     assert not any(quotas.used(("", "team")).values())
-    assert rounds.placed() == {}
+    assert bench.placed() == {}
 
 
 # --- what changes while a round is under way --------------------------------------------------------------------------
 
 
-async def test_a_pod_that_is_changed_while_another_is_committed_is_tried_as_it_is_now(rounds: Rounds) -> None:
-    rounds.run.pods([pod("a").requests(cpu=1000), pod("b").requests(cpu=9000)])
-    rounds.ledger.before_commit.append(lambda: rounds.run.pod(pod("b").requests(cpu=1000)))
-    assert await soon(rounds) == {"a", "b"}
+async def test_a_pod_that_is_changed_while_another_is_committed_is_tried_as_it_is_now(bench: SolverBench) -> None:
+    bench.run.pods([pod("a").requests(cpu=1000), pod("b").requests(cpu=9000)])
+    bench.ledger.before_commit.append(lambda: bench.run.pod(pod("b").requests(cpu=1000)))
+    assert await soon(bench) == {"a", "b"}
 
 
-async def test_a_pod_that_is_replaced_while_another_is_committed_is_tried(rounds: Rounds) -> None:
-    rounds.run.pods([pod("a").requests(cpu=1000), pod("b").requests(cpu=9000)])
+async def test_a_pod_that_is_replaced_while_another_is_committed_is_tried(bench: SolverBench) -> None:
+    bench.run.pods([pod("a").requests(cpu=1000), pod("b").requests(cpu=9000)])
 
     def replace() -> None:
-        rounds.run.delete_pod("b")
-        rounds.run.pod(pod("b").requests(cpu=1000).set(uid="second"))
+        bench.run.delete_pod("b")
+        bench.run.pod(pod("b").requests(cpu=1000).set(uid="second"))
 
-    rounds.ledger.before_commit.append(replace)
-    assert await soon(rounds) == {"a", "b"}
+    bench.ledger.before_commit.append(replace)
+    assert await soon(bench) == {"a", "b"}
 
 
-def before_the_next_message(rounds: Rounds, hook: Callable[[], object]) -> None:
+def before_the_next_message(bench: SolverBench, hook: Callable[[], object]) -> None:
     """Telling waits when the publisher's queue is full; this happens meanwhile."""
-    publish, hooks = rounds.commands.publish, [hook]
+    publish, hooks = bench.commands.publish, [hook]
 
     async def slow(subject: str, payload: bytes, **fields: Any) -> None:
         while hooks:
             hooks.pop()()
         await publish(subject, payload, **fields)
 
-    rounds.commands.publish = slow  # type: ignore[method-assign]
+    bench.commands.publish = slow  # type: ignore[method-assign]
 
 
-async def test_a_pod_that_changes_while_a_gang_is_told_to_gather_is_tried_as_it_is_now(rounds: Rounds) -> None:
-    rounds.run.pods([pod("g0").requests(cpu=100).gang("g", 2), pod("p").requests(cpu=2000)])
-    before_the_next_message(rounds, lambda: rounds.run.pod(pod("p").requests(cpu=1000)))
-    assert "p" in await soon(rounds)
+async def test_a_pod_that_changes_while_a_gang_is_told_to_gather_is_tried_as_it_is_now(bench: SolverBench) -> None:
+    bench.run.pods([pod("g0").requests(cpu=100).gang("g", 2), pod("p").requests(cpu=2000)])
+    before_the_next_message(bench, lambda: bench.run.pod(pod("p").requests(cpu=1000)))
+    assert "p" in await soon(bench)
 
 
-async def test_a_pod_group_that_comes_while_its_members_are_told_to_gather_is_not_missed(rounds: Rounds) -> None:
-    cluster = rounds.run.cluster
-    rounds.handlers.tick()
+async def test_a_pod_group_that_comes_while_its_members_are_told_to_gather_is_not_missed(bench: SolverBench) -> None:
+    cluster = bench.run.cluster
+    bench.rounds.tick()
     for name, ago_s in (("g1", 2.0), ("g0", 1.0)):
-        cluster.now = rounds.clock.time - ago_s
-        rounds.run.pod(pod(name).requests(cpu=100).gang("g"))
-    before_the_next_message(rounds, lambda: rounds.run.pod_group("g", 2))
-    assert await soon(rounds) == {"g0", "g1"}
+        cluster.now = bench.clock.time - ago_s
+        bench.run.pod(pod(name).requests(cpu=100).gang("g"))
+    before_the_next_message(bench, lambda: bench.run.pod_group("g", 2))
+    assert await soon(bench) == {"g0", "g1"}
 
 
 # --- gangs ------------------------------------------------------------------------------------------------------------
 
 
-async def lowered_while_committing(rounds: Rounds) -> None:
-    rounds.run.pod(pod("a").requests(cpu=1000))
-    rounds.ledger.before_commit.append(lambda: rounds.run.pod_group("g", 3))
+async def lowered_while_committing(bench: SolverBench) -> None:
+    bench.run.pod(pod("a").requests(cpu=1000))
+    bench.ledger.before_commit.append(lambda: bench.run.pod_group("g", 3))
 
 
-async def lowered_after_a_refusal(rounds: Rounds) -> None:
-    await rounds.until_idle()
-    assert rounds.placed() == {}
-    rounds.run.pod_group("g", 3)
+async def lowered_after_a_refusal(bench: SolverBench) -> None:
+    await bench.until_idle()
+    assert bench.placed() == {}
+    bench.run.pod_group("g", 3)
 
 
 @pytest.mark.parametrize(("lowered", "count"), [(lowered_while_committing, 4), (lowered_after_a_refusal, 4)])
-async def test_a_gang_that_needs_fewer_members_from_now_on_is_tried(rounds: Rounds, lowered: Any, count: int) -> None:
-    rounds.run.pod_group("g", 5)
-    rounds.run.pods(pod(f"g{index}").requests(cpu=1000).gang("g") for index in range(5))
-    await lowered(rounds)
-    assert len(await soon(rounds)) == count
+async def test_a_gang_that_needs_fewer_members_from_now_on_is_tried(
+    bench: SolverBench, lowered: Any, count: int
+) -> None:
+    bench.run.pod_group("g", 5)
+    bench.run.pods(pod(f"g{index}").requests(cpu=1000).gang("g") for index in range(5))
+    await lowered(bench)
+    assert len(await soon(bench)) == count
 
 
 async def test_a_gang_that_needs_fewer_members_while_the_optimiser_thinks_is_tried(solving: type[Any]) -> None:
@@ -183,117 +185,117 @@ async def test_a_gang_that_needs_fewer_members_while_the_optimiser_thinks_is_tri
             run.pod_group("g", 2)
             return None
 
-    rounds = Rounds(run, optimiser=Thinking(), optimiser_budget_s=1.0)
+    bench = SolverBench(run, optimiser=Thinking(), optimiser_budget_s=1.0)
     run.pod_group("g", 3)
     run.pod(pod("a-first").requests(cpu=1000))
     run.pods(pod(f"m{index}").requests(cpu=1500).gang("g") for index in range(4))
-    placed = await soon(rounds)
+    placed = await soon(bench)
     assert asked
     assert len(placed) == 3
 
 
-async def test_late_members_of_a_gang_stand_each_for_itself_once_it_has_begun(rounds: Rounds) -> None:
+async def test_late_members_of_a_gang_stand_each_for_itself_once_it_has_begun(bench: SolverBench) -> None:
     first = [pod(f"g{index}").requests(cpu=500).gang("g", 2) for index in range(2)]
-    rounds.run.pods(first)
-    await rounds.until_idle()
-    rounds.run.pod(pod("h0").requests(cpu=9000).gang("g", 2))
-    rounds.run.pods(pod(f"h{index}").requests(cpu=500).gang("g", 2) for index in range(1, 6))
-    await rounds.until_idle()
-    assert set(rounds.placed()) == {"g0", "g1"}
+    bench.run.pods(first)
+    await bench.until_idle()
+    bench.run.pod(pod("h0").requests(cpu=9000).gang("g", 2))
+    bench.run.pods(pod(f"h{index}").requests(cpu=500).gang("g", 2) for index in range(1, 6))
+    await bench.until_idle()
+    assert set(bench.placed()) == {"g0", "g1"}
     for each in first:
-        rounds.run.bind(each)
-    await rounds.handlers.round()
-    assert set(rounds.placed()) == {"g0", "g1", "h1", "h2", "h3", "h4", "h5"}
+        bench.run.bind(each)
+    await bench.rounds.round()
+    assert set(bench.placed()) == {"g0", "g1", "h1", "h2", "h3", "h4", "h5"}
 
 
-async def test_a_pod_group_that_needs_no_members_completes_a_group(rounds: Rounds) -> None:
+async def test_a_pod_group_that_needs_no_members_completes_a_group(bench: SolverBench) -> None:
     both = '["default/a","default/b"]'
-    rounds.run.pods(pod(f"a{index}").requests(cpu=100).gang("a", 2, groups=both) for index in range(2))
-    await rounds.until_idle()
-    rounds.run.pod_group("b", 0, annotations={names.GANG_PREFIX + "groups": both})
-    assert await soon(rounds) == {"a0", "a1"}
+    bench.run.pods(pod(f"a{index}").requests(cpu=100).gang("a", 2, groups=both) for index in range(2))
+    await bench.until_idle()
+    bench.run.pod_group("b", 0, annotations={names.GANG_PREFIX + "groups": both})
+    assert await soon(bench) == {"a0", "a1"}
 
 
-async def test_a_gang_of_which_one_lacks_room_and_one_quota_is_woken_by_quota(rounds: Rounds) -> None:
-    rounds.run.quota(DEFAULT_GROUP)
-    rounds.run.quota("team", max={names.CPU: 1000})
-    rounds.run.pod(pod("g0").requests(cpu=9000).gang("g", 2))
-    rounds.run.pods(pod(f"g{index}").requests(cpu=1000).gang("g", 2).quota("team") for index in (1, 2))
-    assert await soon(rounds, 3.0) == set()
-    rounds.run.quota("team", max={names.CPU: 4000})
-    assert await soon(rounds) == {"g1", "g2"}
+async def test_a_gang_of_which_one_lacks_room_and_one_quota_is_woken_by_quota(bench: SolverBench) -> None:
+    bench.run.quota(DEFAULT_GROUP)
+    bench.run.quota("team", max={names.CPU: 1000})
+    bench.run.pod(pod("g0").requests(cpu=9000).gang("g", 2))
+    bench.run.pods(pod(f"g{index}").requests(cpu=1000).gang("g", 2).quota("team") for index in (1, 2))
+    assert await soon(bench, 3.0) == set()
+    bench.run.quota("team", max={names.CPU: 4000})
+    assert await soon(bench) == {"g1", "g2"}
 
 
 # --- Reservations -----------------------------------------------------------------------------------------------------
 
 
-async def test_room_that_is_published_before_its_reservation_is_seen_is_used(rounds: Rounds) -> None:
-    rounds.run.reader.read_reserved(subjects.named_key("reservation", "r"), encode(capacity_of(OWNERS)), False)
+async def test_room_that_is_published_before_its_reservation_is_seen_is_used(bench: SolverBench) -> None:
+    bench.run.reader.read_reserved(subjects.named_key("reservation", "r"), encode(capacity_of(OWNERS)), False)
     affinity = (names.ANNOTATION_RESERVATION_AFFINITY, '{"name":"r"}')
-    rounds.run.pod(pod("p").requests(cpu=1000).label("app", "a").annotation(*affinity))
-    assert await soon(rounds, 3.0) == set()
-    rounds.run.reservation(placed_kept())
-    assert await soon(rounds) == {"p"}
+    bench.run.pod(pod("p").requests(cpu=1000).label("app", "a").annotation(*affinity))
+    assert await soon(bench, 3.0) == set()
+    bench.run.reservation(placed_kept())
+    assert await soon(bench) == {"p"}
 
 
 @pytest.mark.parametrize("end", ["is on its way out", "is for others"])
 async def test_a_reservation_whose_room_is_not_known_yet_ends_and_holds_nobody_up(solving: type[Any], end: str) -> None:
     run = solving()
     run.node("n0", cpu=64000)
-    rounds = Rounds(run)
+    bench = SolverBench(run)
     run.reservation(placed_kept())
     run.pod(pod("p").requests(cpu=1000).label("app", "a"))
-    await rounds.until_idle()
-    assert rounds.placed() == {}
+    await bench.until_idle()
+    assert bench.placed() == {}
     others = [ReservationOwner(label_selector=LabelSelector(match_labels={"app": "z"}))]
     now = placed_kept(deleting=True) if end == "is on its way out" else placed_kept(owners=others)
     run.reservation(now)
-    assert await soon(rounds, 5.0) == {"p"}
+    assert await soon(bench, 5.0) == {"p"}
 
 
-async def test_a_reservation_that_is_sent_to_another_node_is_tried(rounds: Rounds) -> None:
-    rounds.run.reservation(kept(required_node="n9"))
-    await rounds.until_idle()
-    rounds.run.reservation(kept(required_node="n0"))
-    assert await soon(rounds) == {"r"}
+async def test_a_reservation_that_is_sent_to_another_node_is_tried(bench: SolverBench) -> None:
+    bench.run.reservation(kept(required_node="n9"))
+    await bench.until_idle()
+    bench.run.reservation(kept(required_node="n0"))
+    assert await soon(bench) == {"r"}
 
 
-async def test_a_reservation_that_is_corrected_is_tried(rounds: Rounds) -> None:
-    rounds.run.reservation(kept(problems=(Problem(field="spec.ttl", message="must not be negative"),)))
-    await rounds.until_idle()
-    assert rounds.placed() == {}
-    rounds.run.reservation(kept())
-    assert await soon(rounds) == {"r"}
+async def test_a_reservation_that_is_corrected_is_tried(bench: SolverBench) -> None:
+    bench.run.reservation(kept(problems=(Problem(field="spec.ttl", message="must not be negative"),)))
+    await bench.until_idle()
+    assert bench.placed() == {}
+    bench.run.reservation(kept())
+    assert await soon(bench) == {"r"}
 
 
-async def test_a_pod_that_is_adopted_may_use_what_is_kept_for_its_controller(rounds: Rounds) -> None:
+async def test_a_pod_that_is_adopted_may_use_what_is_kept_for_its_controller(bench: SolverBench) -> None:
     owners = [ReservationOwner(controller=ControllerReference(kind="Job", name="j", uid="u"))]
-    rounds.run.reservation(placed_kept(owners=owners), capacity_of(owners))
+    bench.run.reservation(placed_kept(owners=owners), capacity_of(owners))
     orphan = pod("p").requests(cpu=1000)
-    rounds.run.pod(orphan)
-    assert await soon(rounds, 3.0) == set()
+    bench.run.pod(orphan)
+    assert await soon(bench, 3.0) == set()
     job = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="u", controller=True)
-    rounds.run.pod(orphan.set(owners=[job]))
-    assert await soon(rounds) == {"p"}
+    bench.run.pod(orphan.set(owners=[job]))
+    assert await soon(bench) == {"p"}
 
 
 async def test_a_late_member_that_its_gang_held_back_follows_once_the_gang_is_bound(solving: type[Any]) -> None:
     run = solving()
     run.node("n0", cpu=2000)
-    rounds = Rounds(run)
+    bench = SolverBench(run)
     members = [pod(f"g{index}").requests(cpu=1000).gang("g", 2) for index in range(3)]
     run.pods(members)
-    await rounds.until_idle()
+    await bench.until_idle()
     run.node("n1", cpu=2000)
-    assert await soon(rounds, 3.0) == {"g0", "g1"}, "the gang is about to begin"
+    assert await soon(bench, 3.0) == {"g0", "g1"}, "the gang is about to begin"
     for each in members[:2]:
         run.bind(each)
-    assert await soon(rounds) == {"g0", "g1", "g2"}
+    assert await soon(bench) == {"g0", "g1", "g2"}
 
 
-async def test_a_batch_that_is_lost_though_it_was_acknowledged_is_not_waited_for(rounds: Rounds) -> None:
+async def test_a_batch_that_is_lost_though_it_was_acknowledged_is_not_waited_for(bench: SolverBench) -> None:
     """The ledger loses it before anybody has read it: its end is lower than the acknowledgement, for good."""
-    ledger, run = rounds.ledger, rounds.run
+    ledger, run = bench.ledger, bench.run
     commit = ledger.commit
 
     async def lost(writes: Any, *, traceparent: str | None = None) -> Committed:
@@ -302,60 +304,60 @@ async def test_a_batch_that_is_lost_though_it_was_acknowledged_is_not_waited_for
 
     ledger.commit = lost
     run.pod(pod("a").requests(cpu=1000))
-    rounds.handlers.changed.set()
-    outcome = await rounds.handlers._committer.commit("p", [], {})
-    rounds.handlers._require(outcome.sequence)
-    assert not rounds.handlers.may_plan()
-    assert await soon(rounds) == {"a"}
+    bench.rounds.changed.set()
+    outcome = await bench.rounds._committer.commit("p", [], {})
+    bench.rounds.readiness.require(outcome.sequence)
+    assert not bench.rounds.readiness.may_plan()
+    assert await soon(bench) == {"a"}
 
 
-async def test_only_who_would_be_charged_behind_a_newer_revision_waits(rounds: Rounds) -> None:
-    run = rounds.run
+async def test_only_who_would_be_charged_behind_a_newer_revision_waits(bench: SolverBench) -> None:
+    run = bench.run
     known = run.quota("team", max={"cpu": 4000}).revision
     key = subjects.account_key(run.cluster.book.ledger.epoch.epoch, subjects.quota_account("", "team"))
     run.ledger.append(key, encode(AccountStamp(plan="of-another-solver", revision=known + 9)))
     run.deliver()
     run.pods([pod("theirs").requests(cpu=1000).quota("team"), pod("ours").requests(cpu=1000)])
-    assert await soon(rounds) == {"ours"}
+    assert await soon(bench) == {"ours"}
     run.version += 9
     run.quota("team", max={"cpu": 4000})
-    assert await soon(rounds) == {"ours", "theirs"}
+    assert await soon(bench) == {"ours", "theirs"}
 
 
-async def test_a_gang_that_asks_for_more_while_another_is_told_is_tried_as_it_is_now(rounds: Rounds) -> None:
-    run = rounds.run
+async def test_a_gang_that_asks_for_more_while_another_is_told_is_tried_as_it_is_now(bench: SolverBench) -> None:
+    run = bench.run
     run.pod_group("g", 2)
     run.pods(pod(f"g{index}").requests(cpu=1000).gang("g") for index in range(3))
     run.pod(pod("a0").requests(cpu=100).gang("a", 2))
-    publish = rounds.commands.publish
+    publish = bench.commands.publish
 
     async def meanwhile(*args: Any, **more: Any) -> None:
-        rounds.commands.publish = publish
+        bench.commands.publish = publish
         run.pod_group("g", 4)
         await publish(*args, **more)
 
-    rounds.commands.publish = meanwhile
-    await rounds.until_idle()
-    assert not rounds.placed()
-    assert "3 of 4 members" in rounds.commands.refusals()["g0"]
+    bench.commands.publish = meanwhile
+    await bench.until_idle()
+    assert not bench.placed()
+    assert "3 of 4 members" in bench.commands.refusals()["g0"]
 
 
-async def test_nothing_is_refused_from_half_a_view(rounds: Rounds) -> None:
-    run, handlers = rounds.run, rounds.handlers
-    handlers.starts_over(buckets.STATE)
+async def test_nothing_is_refused_from_half_a_view(bench: SolverBench) -> None:
+    run, rounds = bench.run, bench.rounds
+    rounds.readiness.starts_over(buckets.STATE)
     run.cluster.reset_state()
     run.pod(pod("p").requests(cpu=1000))
-    assert not await handlers.round()
-    assert not rounds.commands.refusals()
+    assert not await rounds.round()
+    assert not bench.commands.refusals()
     run.node("n0", cpu=4000)
     run.complete()
-    handlers.read_to_end(buckets.STATE)
-    assert await soon(rounds, 1.0) == {"p"}
+    rounds.readiness.read_to_end(buckets.STATE)
+    assert await soon(bench, 1.0) == {"p"}
 
 
-def test_the_last_figures_of_a_gang_without_members_are_told_by_who_is_left(rounds: Rounds) -> None:
-    cluster = rounds.run.cluster
-    rounds.run.pod_group("g", 2)
+def test_the_last_figures_of_a_gang_without_members_are_told_by_who_is_left(bench: SolverBench) -> None:
+    cluster = bench.run.cluster
+    bench.run.pod_group("g", 2)
     cluster.changed_gangs.clear()
     cluster.resharded(("s1",))
     assert cluster.changed_gangs == {"default/g"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tests.services.worlds.solver.rounds import Rounds
+from tests.services.worlds.solver.bench import SolverBench
 
 from berth.bus.port import Entry
 from berth.contracts import buckets, subjects
@@ -18,7 +18,7 @@ from berth.testing.builders import pod
 DEFAULT = "koordinator-default-quota"
 
 
-def follow(run: Any, rounds: Rounds) -> dict[str, Any]:
+def follow(run: Any, bench: SolverBench) -> dict[str, Any]:
     """The sinks that followers would feed, by bucket."""
     sinks: dict[str, Any] = {}
 
@@ -29,7 +29,7 @@ def follow(run: Any, rounds: Rounds) -> dict[str, Any]:
     context: Any = SimpleNamespace(
         bus=SimpleNamespace(follow=take), spawn=lambda *_, **__: None, log=SimpleNamespace(warning=print)
     )
-    _follow(context, run.cluster, rounds.handlers, Members("s1", rounds.clock, MEMBER_TTL_S))
+    _follow(context, run.cluster, bench.rounds, Members("s1", bench.clock, MEMBER_TTL_S))
     return sinks
 
 
@@ -37,15 +37,15 @@ def test_what_is_read_before_the_first_round_has_not_waited_since_the_clock_bega
     run = solving()
     run.node("n1", cpu=10_000)
     run.quota(DEFAULT)
-    rounds = Rounds(run)
-    rounds.clock.time = 1_000_000.0
-    sink = follow(run, rounds)[buckets.STATE]
+    bench = SolverBench(run)
+    bench.clock.time = 1_000_000.0
+    sink = follow(run, bench)[buckets.STATE]
     asking = pod("p").requests(cpu=1000).quota("team").build(run.version + 1)
     sink.apply(Entry(subjects.pod_key("default", "p"), encode(asking), False, 1, 0, False, None))
 
     def charged(after_s: float) -> list[str]:
-        rounds.clock.time += after_s
-        rounds.handlers.tick()
+        bench.clock.time += after_s
+        bench.rounds.tick()
         run.cluster.queue.wake(run.cluster.now)
         return [placement.claim.quota for placement in run.round().placements]
 

@@ -23,7 +23,7 @@ from berth.placement_solver.core.awaited_quotas import ElasticQuotas
 from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quotas import Quotas, limits_anything
-from berth.placement_solver.handlers import Handlers
+from berth.placement_solver.readiness import Readiness
 from berth.placement_solver.tidying import Tidying
 from berth.rules.taints import Tolerations
 from berth.transaction.book import Book
@@ -38,8 +38,8 @@ def unexpected(family: str) -> Planted:
     """Keys of this family are written whatever was there before."""
     real = ledger._headers
 
-    def headers(write: Write, batch: str, number: int, *, commit: bool) -> dict[str, str]:
-        made = real(write, batch, number, commit=commit)
+    def headers(write: Write) -> dict[str, str]:
+        made = real(write)
         if write.key.split(".")[1:2] == [family]:
             del made[h.EXPECTED]
         return made
@@ -133,11 +133,11 @@ def ended_is_given_up() -> Planted:
 def planned_on_any_view() -> Planted:
     """A new epoch is planned in at once."""
 
-    def may_plan(self: Handlers) -> bool:
-        book = self.cluster.book
+    def may_plan(self: Readiness) -> bool:
+        book = self._cluster.book
         return book.ledger.epoch.epoch > 0 and not self._awaited and book.complete["pods"].is_known
 
-    return patch.object(Handlers, "may_plan", may_plan)
+    return patch.object(Readiness, "may_plan", may_plan)
 
 
 def own_group_alone() -> Planted:
@@ -178,7 +178,7 @@ def quotas_unread() -> Planted:
 
 def no_revisions() -> Planted:
     """Nobody compares the revision that an account names with their own."""
-    return patch.object(Handlers, "_is_behind", lambda self, revisions: False)
+    return patch.object(Readiness, "is_behind", lambda self, revisions: False)
 
 
 def released_on_a_timer() -> Planted:

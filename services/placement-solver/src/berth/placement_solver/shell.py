@@ -21,9 +21,9 @@ from berth.placement_solver import metrics
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.gang_reports import GangReports
-from berth.placement_solver.handlers import WAKE_EVERY_S, Handlers
 from berth.placement_solver.members import FAMILY, Members
 from berth.placement_solver.optimiser import JointSolver, Optimiser
+from berth.placement_solver.rounds import WAKE_EVERY_S, Rounds
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.why import answer
 from berth.runtime.context import Context
@@ -90,7 +90,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
     bus = ctx.bus
     await bus.ensure()
     optimiser = make_optimiser() if settings.optimiser_budget_s > 0 else None
-    handlers = Handlers(
+    rounds = Rounds(
         cluster,
         verifier,
         bus.ledger(),
@@ -105,20 +105,23 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         optimiser_budget_s=settings.optimiser_budget_s,
     )
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
-    _follow(ctx, cluster, handlers, members)
-    ctx.health.add("views", lambda: (handlers.may_plan(), "complete" if handlers.may_plan() else "still reading"))
+    _follow(ctx, cluster, rounds, members)
+    ctx.health.add(
+        "views", lambda: (rounds.readiness.may_plan(), "complete" if rounds.readiness.may_plan() else "still reading")
+    )
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
-    await _answer(bus, ctx, cluster, handlers)
+    await _answer(bus, ctx, cluster, rounds)
     reports = GangReports(cluster, bus.commands(), ctx.clock)
-    ctx.spawn(_tidy(ctx, handlers, members, reports, optimiser), name="tidy")
+    ctx.spawn(_tidy(ctx, rounds, members, reports, optimiser), name="tidy")
     try:
-        await _rounds(ctx, handlers)
+        await _rounds(ctx, rounds)
     finally:
+        await rounds.stop()
         if optimiser is not None:
             await optimiser.stop()
 
 
-def _follow(ctx: Context[Settings], cluster: ClusterView, handlers: Handlers, members: Members) -> None:
+def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, members: Members) -> None:
     def nothing() -> None:
         pass
 
@@ -127,20 +130,20 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, handlers: Handlers, me
         apply: Callable[[Entry], None],
         reset: Callable[[], None],
         end: Callable[[], None] = nothing,
-        wake: Callable[[], None] = handlers.changed.set,
+        wake: Callable[[], None] = rounds.changed.set,
     ) -> ViewSink:
         def starts_over() -> None:
-            handlers.starts_over(bucket)
+            rounds.readiness.starts_over(bucket)
             reset()
 
         def ends() -> None:
             end()
-            handlers.read_to_end(bucket)
+            rounds.readiness.read_to_end(bucket)
 
         return ViewSink(bucket, apply, starts_over, ends, wake, ctx.log.warning)
 
     def read_state(entry: Entry) -> None:
-        handlers.tell_time()  # a pod's age counts from when it is read
+        rounds.tell_time()  # a pod's age counts from when it is read
         cluster.read_state(entry.key, entry.value, deleted=entry.deleted, gap=entry.gap, trace=entry.traceparent)
 
     sinks = {
@@ -171,27 +174,27 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, handlers: Handlers, me
     }
     keys = {buckets.LEASE: f"{FAMILY}.>"}
     for bucket, each in sinks.items():
-        handlers.starts_over(bucket)
+        rounds.readiness.starts_over(bucket)
         ctx.spawn(ctx.bus.follow(bucket, each, keys=keys.get(bucket, ">")).run(), name=f"follow {bucket}")
 
 
-async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
+async def _rounds(ctx: Context[Settings], rounds: Rounds) -> None:
     """Rounds for ever. A batch closes after a short window when the one before is a while ago, else after the gap."""
-    cluster = handlers.cluster
+    cluster = rounds.cluster
     window_s = ctx.settings.batch_window_s
     next_at = 0.0
     while True:
-        handlers.tick()
-        if not handlers.may_plan() or not cluster.queue.has_ready(cluster.now):
-            handlers.changed.clear()
+        rounds.tick()
+        if not rounds.readiness.may_plan() or not rounds.has_work():
+            rounds.changed.clear()
             pause = IDLE_S
-            if handlers.may_plan():
+            if rounds.readiness.may_plan():
                 pause = min(pause, max(0.0, cluster.queue.next_retry() - cluster.now))
             if cluster.capacity_came_back or cluster.quota_changed:
                 pause = min(pause, WAKE_EVERY_S)
             try:
                 async with asyncio.timeout(pause or 0.001):
-                    await handlers.changed.wait()
+                    await rounds.changed.wait()
             except TimeoutError:
                 continue
             if window_s:
@@ -202,7 +205,7 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
         if rest_s > 0 and cluster.queue.ready_about() < ctx.settings.batch_pods_max:
             await ctx.clock.sleep(rest_s)
         began = ctx.clock.monotonic()
-        await handlers.round()
+        await rounds.round()
         took_s = ctx.clock.monotonic() - began
         next_at = began + took_s + min(max(ctx.settings.batch_gap_s, GAP_PER_ROUND * took_s), GAP_MAX_S)
         metrics.WAITING.set(len(cluster.queue))
@@ -211,9 +214,9 @@ async def _rounds(ctx: Context[Settings], handlers: Handlers) -> None:
 
 
 async def _tidy(
-    ctx: Context[Settings], handlers: Handlers, members: Members, reports: GangReports, optimiser: JointSolver | None
+    ctx: Context[Settings], rounds: Rounds, members: Members, reports: GangReports, optimiser: JointSolver | None
 ) -> None:
-    cluster = handlers.cluster
+    cluster = rounds.cluster
     tidied_at = float("-inf")
     while True:
         await ctx.clock.sleep(TIDY_EVERY_S)
@@ -221,21 +224,21 @@ async def _tidy(
         if alive != cluster.solvers:
             ctx.log.info("solvers alive", solvers=list(alive))
             cluster.resharded(alive)
-            handlers.changed.set()
+            rounds.changed.set()
         metrics.NODES.set(int(np.count_nonzero(cluster.nodes.alive)))
         if optimiser is not None and cluster.gangs.gangs:
             # Once: one that does not come up is tried again when a batch asks for it.
             optimiser.warm_up()
             optimiser = None
         now = ctx.clock.monotonic()
-        if handlers.is_idle() or now - tidied_at >= TIDY_BUSY_S:
+        if rounds.is_idle() or now - tidied_at >= TIDY_BUSY_S:
             tidied_at = now
-            await handlers.tidy()
-        if handlers.may_plan():
+            await rounds.tidy()
+        if rounds.readiness.may_plan():
             await reports.tell()
 
 
-async def _answer(bus: BusPort, ctx: Context[Settings], cluster: ClusterView, handlers: Handlers) -> None:
+async def _answer(bus: BusPort, ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) -> None:
     async def why(payload: bytes) -> bytes:
         return encode(answer(cluster, decode(payload, WhyQuestion)))
 
@@ -245,7 +248,7 @@ async def _answer(bus: BusPort, ctx: Context[Settings], cluster: ClusterView, ha
                 service=ctx.service,
                 instance=ctx.instance,
                 active=True,
-                ready=handlers.may_plan(),
+                ready=rounds.readiness.may_plan(),
                 facts={
                     "waiting": len(cluster.queue),
                     "nodes": int(np.count_nonzero(cluster.nodes.alive)),
@@ -253,7 +256,7 @@ async def _answer(bus: BusPort, ctx: Context[Settings], cluster: ClusterView, ha
                     "solvers": len(cluster.solvers),
                     "classes": sum(1 for _ in cluster.classes),
                     "unreadable": len(cluster.book.ledger.unreadable),
-                    "ledger_full": int(handlers.is_full),
+                    "ledger_full": int(rounds.back_off.is_full),
                 },
             )
         )

@@ -39,11 +39,15 @@ class Capacity:
         self.reserved: dict[str, Reserved] = {}
         self._users_without: dict[str, dict[tuple[Name, str], Claim]] = {}
         self._assumed: dict[tuple[Name, str], Claim] = {}
+        self._held: dict[tuple[Name, str], Claim] = {}
         self.released = 0
 
     def on_change(self, claim: Claim, added: bool) -> None:
         """The book's word: a claim holds from now on, or no longer. An assumed claim that comes true costs nothing."""
         key = (claim.name, claim.uid)
+        held = self._held.pop(key, None)
+        if held is not None:
+            self.apply(held, -1)
         assumed = self._assumed.pop(key, None)
         if assumed is not None:
             if added and assumed == claim:
@@ -65,6 +69,20 @@ class Capacity:
             self.apply(claim, -1)
         self._assumed.clear()
         return bool(forgotten)
+
+    def hold(self, claims: Iterable[Claim]) -> None:
+        """Keep the room of these claims until the book says something of their objects, or `release_held`."""
+        for claim in claims:
+            self.apply(claim, 1)
+            self._held[claim.name, claim.uid] = claim
+
+    def release_held(self) -> set[Name]:
+        """Take back what is held; whose room it was."""
+        released = {claim.name for claim in self._held.values()}
+        for claim in self._held.values():
+            self.apply(claim, -1)
+        self._held.clear()
+        return released
 
     def apply(self, claim: Claim, sign: int) -> None:
         """Charge (1) or give back (-1) a claim."""

@@ -1,52 +1,50 @@
 """One round of the solver: take a batch, solve, verify, commit, tell.
 
 A round touches the world in three places only: the ledger (commit), commands (a pod's refusal), events. Everything
-else is the view and the core.
+else is the view and the core. A contended batch goes to the optimiser, and a later round decides it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random as randomness
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from berth.bus.port import Clock, LedgerPort, PublisherPort
-from berth.contracts import buckets
 from berth.contracts.base import Reason
 from berth.contracts.state import Reservation
 from berth.placement_solver import metrics
+from berth.placement_solver.back_off import BEHIND_PAUSE_S, BackOff
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import joint_solution
-from berth.placement_solver.core.joint.problem import build_problem
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.queue import Waiting
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
-from berth.placement_solver.optimiser import JointSolver
+from berth.placement_solver.optimiser import Answer, JointSolver
+from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
+from berth.placement_solver.thinking import Question, Thinking
 from berth.placement_solver.tidying import Tidying
+from berth.placement_solver.verified import VerifiedSolver
 from berth.telemetry import get_logger
 from berth.transaction.batch import MESSAGES_MAX
+from berth.transaction.claims import Name
 
 log = get_logger(__name__)
 
 WAKE_EVERY_S = 0.1
 """Waking looks at everything that waits, so a stream of departures is gathered."""
-CONFLICT_PAUSE_MAX_S = 0.2
-FULL_PAUSE_MAX_S = 5.0
-FOLLOW_TIMEOUT_S = 10.0
 UNSEEN_PAUSE_S = 0.5
-BEHIND_PAUSE_S = 0.05
-MUST_BE_READ = frozenset({buckets.STATE, buckets.LEDGER, buckets.QUOTA, buckets.INVENTORY, buckets.RESERVATION})
 QUOTA_LAG_S = 1.0
 """How long a new pod's own demand may take to come back from quota-manager as a runtime."""
 
 
-class Handlers:
+class Rounds:
     """The rounds of one solver process."""
 
     def __init__(
@@ -67,66 +65,24 @@ class Handlers:
     ) -> None:
         self.cluster = cluster
         self.changed = asyncio.Event()
-        self._verifier = verifier
+        self.readiness = Readiness(cluster, clock)
+        self.back_off = BackOff(random, batch_pods_max)
+        self._verified = VerifiedSolver(cluster, verifier)
         self._clock = clock
         self._random = random
         self._batch_max = batch_pods_max
-        self._limit = batch_pods_max
-        self._optimiser = optimiser
-        self._optimiser_budget_s = optimiser_budget_s
+        self._thinking = Thinking(cluster, optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
         self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
         self._event_publisher = EventPublisher(cluster, events, commands, tell_after_s=tell_after_s)
         self._tidying = Tidying(cluster, self._committer, clock)
-        self._needs_sequence, self._needed_since = 0, 0.0
-        self._ledger_starts = 0
-        self._awaited: set[str] = set()
         self._woken_at = float("-inf")
-        self._conflicts_in_row = 0
-        self._full_in_row = 0
 
     # --- planning ----------------------------------------------------------------------------------------------------
 
-    def may_plan(self) -> bool:
-        """Rules R12 and R15, and views that have been read to their end.
-
-        Who has not read Reservations since STATE began anew would give their room away, and who has not read QUOTA
-        would charge nobody.
-        """
-        cluster = self.cluster
-        book = cluster.book
-        epoch = book.ledger.epoch
-        pods, reservations = book.complete["pods"], book.complete["reservations"]
-        if self._ledger_starts != cluster.ledger_starts:
-            # Another stream counts from its own start.
-            self._ledger_starts, self._needs_sequence = cluster.ledger_starts, 0
-        if self._clock.monotonic() - self._needed_since > FOLLOW_TIMEOUT_S:
-            # What was acknowledged may be lost before anybody has read it; R1 refuses who plans without it.
-            self._needs_sequence = 0
-        return (
-            epoch.epoch > 0
-            and not self._awaited
-            and cluster.knows_quotas()
-            and pods.is_known
-            and pods.version >= epoch.pods_version
-            and reservations.is_known
-            and reservations.version >= epoch.reservations_version
-            and book.ledger.sequence >= self._needs_sequence
-            and not book.ledger.unreadable
-        )
-
-    def _require(self, sequence: int) -> None:
-        """Plan again on a view that has read LEDGER so far."""
-        if sequence > self._needs_sequence:
-            self._needs_sequence, self._needed_since = sequence, self._clock.monotonic()
-
-    def read_to_end(self, bucket: str) -> None:
-        """A follower has reached the end of its bucket."""
-        self._awaited.discard(bucket)
-
-    def starts_over(self, bucket: str) -> None:
-        """A follower reads its bucket from the start: nothing is planned before it has reached the end."""
-        if bucket in MUST_BE_READ:
-            self._awaited.add(bucket)
+    def has_work(self) -> bool:
+        """A round would find something to plan."""
+        answered = self._thinking is not None and self._thinking.is_answered
+        return answered or self.cluster.queue.has_ready(self.cluster.now)
 
     def tell_time(self) -> None:
         """Tell the view the time."""
@@ -150,12 +106,15 @@ class Handlers:
 
     async def round(self) -> bool:
         """One batch; False when nothing was ready, or the views may not be planned on."""
-        if not self.may_plan():
+        if not self.readiness.may_plan():
             return False
         cluster = self.cluster
         self.tick()
+        if self._thinking is not None and self._thinking.is_answered:
+            await self._decide_answered(*self._thinking.take())
+            return True
         started = self._clock.monotonic()
-        units, held_back = cluster.batch(self._limit)
+        units, held_back = cluster.batch(self.back_off.batch)
         for waiting, reason in held_back:
             cluster.queue.hold(waiting, (reason,), cluster.now)
         for waiting, reason in held_back:
@@ -163,110 +122,83 @@ class Handlers:
                 await self._event_publisher.refused(waiting, (reason,), patient=True)
         if held_back:
             units = [unit for unit in units if self._is_current(unit)]
-            if not self.may_plan():
+            if not self.readiness.may_plan():
                 await self._try_again(units, Outcome("behind", reason="the views have to be read again"))
                 return True
         units = [unit for unit in units if not self._rests_behind(unit)]
         if not units:
             return bool(held_back)
-        plan = f"{self._random.getrandbits(96):024x}"
-        trial = Trial(cluster.capacity)
-        solution = self._verified(units, trial, plan)
-        if self._optimiser is not None and is_contended(units, solution):
-            solution = await self._improved(units, solution, trial, plan)
-            if not self.may_plan():
-                trial.undo()
-                await self._try_again(units, Outcome("behind", reason="the views have to be read again"))
-                return True
+        plan, trial = self._new_plan()
+        solution = self._verified.solve(units, trial, plan)
+        if self._asks(units, solution, trial):
+            return True
+        await self._conclude(units, solution, trial, plan, started)
+        return True
+
+    def _new_plan(self) -> tuple[str, Trial]:
+        return f"{self._random.getrandbits(96):024x}", Trial(self.cluster.capacity)
+
+    async def _conclude(
+        self, units: Sequence[Unit], solution: Solution, trial: Trial, plan: str, started: float
+    ) -> None:
+        """Commit and tell; what is not committed is tried again."""
         metrics.SOLVE_SECONDS.observe(self._clock.monotonic() - started)
         if solution.placements:
             outcome = await self._commit(plan, solution, trial)
-            if outcome.status == "committed":
-                self._look_again(solution.placements)
-                await self._announce(plan, solution, started)
-            else:
+            if outcome.status != "committed":
                 await self._try_again(units, outcome)
-                return True
+                return
+            self._look_again(solution.placements)
+            await self._announce(plan, solution, started)
         for refusal in solution.refusals:
             await self._refuse(refusal)
-        return True
 
-    def _verified(self, units: Sequence[Unit], trial: Trial, plan: str) -> Solution:
-        """Solve; what the independent verifier rejects is taken back and reported, never committed.
+    # --- the optimiser -----------------------------------------------------------------------------------------------
 
-        A unit of which it has rejected a plan before is tried behind the others, by itself.
-        """
-        aside = {unit.id for unit in units if self._was_rejected(unit)}
-        together = [unit for unit in units if unit.id not in aside] if aside else units
-        solution = self.cluster.solver.solve(together, trial, plan)
-        problems = self._verifier.check([placement.claim for placement in solution.placements])
-        if problems:
-            metrics.REJECTED_PLANS.inc()
-            log.error(
-                "the verifier rejected a plan: it is not committed; please report this",
-                plan=plan,
-                problems=problems[:8],
-            )
-            trial.undo()
-            solution = self._one_by_one(together, trial, plan, Solution((), ()))
-        if aside:
-            solution = self._one_by_one([unit for unit in units if unit.id in aside], trial, plan, solution)
-        return solution
+    def _asks(self, units: Sequence[Unit], solution: Solution, trial: Trial) -> bool:
+        """Whether the optimiser is asked about a batch: it is decided in a later round then."""
+        thinking = self._thinking
+        if thinking is None or thinking.is_busy or not is_contended(units, solution):
+            return False
+        return thinking.start(units, solution, trial)
 
-    def _was_rejected(self, unit: Unit) -> bool:
-        waiting = self.cluster.queue.waiting
-        return any((each := waiting.get(c.name)) is not None and each.rejected for c in unit.candidates)
-
-    def _one_by_one(self, units: Sequence[Unit], trial: Trial, plan: str, others: Solution) -> Solution:
-        """Solve units beside what others got, so that one which the verifier rejects costs only itself."""
-        placements = list(others.placements)
-        refusals = list(others.refusals)
-        for unit in units:
-            before = len(trial.claims)
-            found = self.cluster.solver.solve([unit], trial, plan)
-            problems = self._verifier.check([placement.claim for placement in (*placements, *found.placements)])
-            if problems:
-                trial.undo(before)
-                reason = Reason(code="verifier", message=f"internal: plan rejected by the verifier: {problems[0]}")
-                refusals += [Refusal(candidate, (reason,)) for candidate in unit.candidates]
-                for candidate in unit.candidates:
-                    if (waiting := self.cluster.queue.waiting.get(candidate.name)) is not None:
-                        waiting.rejected = True
-            else:
-                placements += found.placements
-                refusals += found.refusals
-        return Solution(tuple(placements), tuple(refusals))
-
-    async def _improved(self, units: Sequence[Unit], solution: Solution, trial: Trial, plan: str) -> Solution:
-        """Let the optimiser try a contended batch; its plan counts only if it is worth more and the verifier agrees."""
-        cluster = self.cluster
-        solver = cluster.solver
-        trial.undo()
-        written = build_problem(units, cluster.nodes, solver.costs, cluster.quotas, self._optimiser_budget_s)
-        if written is None or self._optimiser is None:
-            return self._verified(units, trial, plan)
-        # Followers read on while the child works: the room may have changed, and the expansion sees it as it is then.
-        answer = await self._optimiser.solve(written[0])
-        self.tell_time()
-        if not self.may_plan():
-            return Solution((), ())
+    async def _decide_answered(self, question: Question, answer: Answer | None, kept: set[Name]) -> None:
+        """Decide the batch that the optimiser was asked about, on what there is now."""
+        started = self._clock.monotonic()
+        plan, trial = self._new_plan()
         metrics.GAP.set(answer.gap if answer else -1.0)
-        current = [unit for unit in units if self._is_current(unit)]
-        if len(current) < len(units):
-            return self._verified(current, trial, plan)
-        if answer is None or answer.counts is None:
-            return self._verified(units, trial, plan)
-        joint = joint_solution(answer.counts, written[1], units, solution, solver, trial, plan)
-        is_better = worth(joint.placements) > worth(solution.placements)
-        problems = self._verifier.check([placement.claim for placement in joint.placements]) if is_better else []
+        units = [unit for unit in question.units if self._is_current(unit)]
+        joint = None
+        if len(units) == len(question.units) and answer is not None and answer.counts is not None:
+            joint = self._improved(question, answer.counts, trial, plan)
+        solution = self._verified.solve(units, trial, plan) if joint is None else joint
+        if kept - {placement.candidate.name for placement in solution.placements}:
+            self.cluster.capacity_came_back = True  # others were refused for its sake
+        await self._conclude(units, solution, trial, plan, started)
+
+    def _improved(
+        self, question: Question, counts: Sequence[Sequence[int]], trial: Trial, plan: str
+    ) -> Solution | None:
+        """The plan of the optimiser, if it is worth more than the one at hand and the verifier agrees."""
+        solver, units = self.cluster.solver, question.units
+        joint = joint_solution(counts, question.layout, units, question.greedy, solver, trial, plan)
+        is_better = worth(joint.placements) > worth(question.greedy.placements)
+        problems = self._verified.problems(joint.placements) if is_better else []
         if problems:
             metrics.REJECTED_JOINT_PLANS.inc()
             log.warning("the verifier rejected a plan of the optimiser", plan=plan, problems=problems[:8])
         if problems or not is_better:
             trial.undo()
-            return self._verified(units, trial, plan)
+            return None
         metrics.IMPROVED.inc()
         return joint
+
+    async def stop(self) -> None:
+        """Wait for no answer of the optimiser."""
+        if self._thinking is not None:
+            await self._thinking.stop()
+
+    # --- what is ours, and may be decided ----------------------------------------------------------------------------
 
     def _is_current(self, unit: Unit) -> bool:
         """Nothing of the unit has changed since the batch was taken; else what still waits is tried in the next one."""
@@ -298,11 +230,11 @@ class Handlers:
             if (waiting := cluster.queue.waiting.get(placement.candidate.name)) is not None
         }
         decisions, revisions = decisions_of(solution.placements, plan, basis, cluster.nodes, cluster.quotas, traces)
-        if not self.may_plan():
+        if not self.readiness.may_plan():
             # The optimiser takes its time, in which an epoch may have begun that this view has not reached (R12).
             trial.undo()
             return Outcome("behind", reason="the views have to be read again")
-        if self._is_behind(revisions):
+        if self.readiness.is_behind(revisions):
             trial.undo()
             return Outcome("behind", reason="another solver has used a newer revision of an account")
         # What was tried stays charged while the batch is on its way; the follower's word replaces it.
@@ -312,7 +244,7 @@ class Handlers:
         metrics.COMMIT_SECONDS.observe(self._clock.monotonic() - started)
         metrics.PLANS.labels(outcome.status).inc()
         if cluster.ledger_starts == ledger_starts:  # else it is a sequence of what LEDGER has lost
-            self._require(outcome.sequence)
+            self.readiness.require(outcome.sequence)
         if outcome.status == "committed":
             self._event_publisher.traced(decisions, int(self._clock.now() * 1000))
             await self._follow_to(outcome.sequence)
@@ -325,21 +257,12 @@ class Handlers:
         """Whether the unit would be charged to an account that is ahead of our view: it waits, the others go on."""
         cluster = self.cluster
         quotas = {candidate.quota for candidate in unit.candidates if candidate.quota is not None}
-        if not any(self._is_behind(cluster.quotas.accounts(quota)) for quota in quotas):
+        if not any(self.readiness.is_behind(cluster.quotas.accounts(quota)) for quota in quotas):
             return False
         for candidate in unit.candidates:
             if (waiting := cluster.queue.waiting.get(candidate.name)) is not None:
                 cluster.queue.rest_until(waiting, self._clock.monotonic() + BEHIND_PAUSE_S)
         return True
-
-    def _is_behind(self, revisions: Mapping[str, int]) -> bool:
-        """Rule R14: an account that names a newer revision than ours is planned on only after catching up."""
-        stamps = self.cluster.book.ledger.stamps
-        return any(
-            (stamp := stamps.get(account)) is not None and stamp.revision > revision
-            for account, revision in revisions.items()
-            if account.startswith("quota.")
-        )
 
     async def _follow_to(self, sequence: int) -> None:
         """Wait until the ledger's follower has read our own batch, so that the next plan stands on it."""
@@ -365,16 +288,7 @@ class Handlers:
     async def _try_again(self, units: Sequence[Unit], outcome: Outcome) -> None:
         """A refused batch is solved again; smaller and later for a while, so that solvers find past each other. One
         that was never sent waits for its views a moment, and one that finds LEDGER full for longer."""
-        pause_s = BEHIND_PAUSE_S
-        if outcome.status == "full":
-            pause_s = self._full_pause()
-        elif outcome.status != "behind":
-            metrics.CONFLICTS.inc()
-            self._conflicts_in_row += 1
-            self._limit = max(8, self._limit // 2)
-            most_s = min(CONFLICT_PAUSE_MAX_S, 0.002 * 2 ** min(self._conflicts_in_row, 8))
-            pause_s = self._random.uniform(0.0, most_s)
-        log.debug("a plan was not committed", status=outcome.status, reason=outcome.reason)
+        pause_s = self.back_off.pause_s(outcome)
         queue = self.cluster.queue
         for unit in units:
             for candidate in unit.candidates:
@@ -383,26 +297,10 @@ class Handlers:
                     queue.make_ready(waiting)
         await self._clock.sleep(pause_s)
 
-    def _full_pause(self) -> float:
-        """LEDGER has no room: how long to rest, longer each time. Deletions go through meanwhile, and make room."""
-        if not self._full_in_row:
-            log.error("the ledger is full: nothing is placed before something is deleted from it")
-        metrics.LEDGER_FULL.set(1)
-        self._full_in_row += 1
-        return self._random.uniform(0.5, 1.0) * min(FULL_PAUSE_MAX_S, 0.25 * 2.0 ** min(self._full_in_row, 8))
-
-    def _has_room(self) -> None:
-        if self._full_in_row:
-            log.info("the ledger takes plans again")
-            metrics.LEDGER_FULL.set(0)
-            self._full_in_row = 0
-
     # --- afterwards --------------------------------------------------------------------------------------------------
 
     async def _announce(self, plan: str, solution: Solution, started: float) -> None:
-        self._has_room()
-        self._limit = min(self._batch_max, self._limit * 2)
-        self._conflicts_in_row = 0
+        self.back_off.committed()
         metrics.PLACED.inc(len(solution.placements))
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)
         await self._event_publisher.planned(plan, solution.placements, took_ms)
@@ -424,11 +322,6 @@ class Handlers:
         is_new = waiting.tries == 0 and self.cluster.now - waiting.since < QUOTA_LAG_S
         return is_new and bool(reasons) and all(reason.code == "quota" for reason in reasons)
 
-    @property
-    def is_full(self) -> bool:
-        """LEDGER had no room for the last plan."""
-        return self._full_in_row > 0
-
     def is_idle(self) -> bool:
         """Fewer wait for their turn than one batch takes."""
         return self.cluster.queue.ready_about() < self._batch_max
@@ -436,7 +329,7 @@ class Handlers:
     async def tidy(self) -> None:
         """Tidy our part of the ledger, from a view that may be planned on; and the view itself, whatever it shows."""
         self._tidying.forget_markers()
-        if self.may_plan():
+        if self.readiness.may_plan():
             await self._tidying.tidy()
 
 

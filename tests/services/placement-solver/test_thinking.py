@@ -1,4 +1,4 @@
-"""Rounds in which something happens while the optimiser thinks: what it planned on is judged again."""
+"""SolverBench in which something happens while the optimiser thinks: what it planned on is judged again."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.services.worlds.solver.rounds import Rounds
+from tests.services.worlds.solver.bench import SolverBench
 
 from berth.contracts import names, subjects
 from berth.contracts.kube import LabelSelector, ReservationOwner
 from berth.contracts.state import ElasticQuota, Reservation
-from berth.placement_solver import handlers
+from berth.placement_solver import rounds
 from berth.placement_solver.core.plan import Solution
 from berth.placement_solver.optimiser import Answer
 from berth.rules.quota_of_pod import DEFAULT_GROUP
@@ -49,19 +49,19 @@ async def test_who_pays_is_asked_again_when_the_optimiser_has_thought(solving: A
             run.quota("team", max={names.CPU: 50}, namespaces=["default"])
 
     optimiser = SlowOptimiser(meanwhile)
-    rounds = Rounds(run, optimiser=optimiser, optimiser_budget_s=1.0)
+    bench = SolverBench(run, optimiser=optimiser, optimiser_budget_s=1.0)
     run.pods(pod(name).share(60).requests(cpu=100) for name in ("a", "b"))
     run.pods(pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4))
-    await rounds.handlers.round()
+    await bench.thought()
     assert optimiser.asked == 1
-    assert rounds.placed() == {}
-    assert rounds.commands.refusals() == {}
+    assert bench.placed() == {}
+    assert bench.commands.refusals() == {}
     optimiser.meanwhile = lambda: None
     run.quota(DEFAULT_GROUP)
     run.quota("team", max={names.CPU: 50}, namespaces=["default"])
-    await rounds.until_idle()
-    assert rounds.placed() == {}
-    told = rounds.commands.refusals()
+    await bench.until_idle()
+    assert bench.placed() == {}
+    told = bench.commands.refusals()
     assert told
     assert all("quota team" in message for message in told.values())
 
@@ -73,13 +73,13 @@ async def test_an_owner_waits_for_room_that_came_up_while_the_optimiser_thought(
     owners = [ReservationOwner(label_selector=LabelSelector(match_labels={"app": "a"}))]
     kept = Reservation(name="r", uid="r", version=0, owners=owners, phase="Available", node="n0")
     optimiser = SlowOptimiser(lambda: run.reservation(kept))
-    rounds = Rounds(run, optimiser=optimiser, optimiser_budget_s=1.0)
+    bench = SolverBench(run, optimiser=optimiser, optimiser_budget_s=1.0)
     run.pods([pod("a-owner").share(60).requests(cpu=100).label("app", "a"), pod("b-other").share(60).requests(cpu=100)])
     run.pods(pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4))
-    await rounds.handlers.round()
+    await bench.thought()
     assert optimiser.asked == 1
-    assert set(rounds.placed()) == {"b-other"}
-    await rounds.handlers.round()
+    assert set(bench.placed()) == {"b-other"}
+    await bench.rounds.round()
     assert run.cluster.queue.waiting["default", "a-owner"].held
 
 
@@ -97,19 +97,19 @@ async def test_what_changes_while_the_optimiser_thinks_is_not_placed_as_it_was(s
             run.pod(pod("single").share(60).requests(cpu=101).template(priority=5))
 
     optimiser = SlowOptimiser(meanwhile)
-    rounds = Rounds(run, optimiser=optimiser, optimiser_budget_s=1.0)
+    bench = SolverBench(run, optimiser=optimiser, optimiser_budget_s=1.0)
     run.pod(pod("single").share(60).requests(cpu=100).template(priority=5))
     run.pods(gang)
-    await rounds.handlers.round()
+    await bench.thought()
     assert optimiser.asked == 1
     optimiser.meanwhile = lambda: None
-    await rounds.until_idle()
-    assert not any("internal" in message for message in rounds.commands.refusals().values())
-    assert set(rounds.placed()) == {"g0", "g1", "g2", "g3"}
+    await bench.until_idle()
+    assert not any("internal" in message for message in bench.commands.refusals().values())
+    assert set(bench.placed()) == {"g0", "g1", "g2", "g3"}
     for index in range(4):
         run.delete_pod(f"g{index}")
-    rounds.clock.time += 100.0
-    await rounds.until_idle()
+    bench.clock.time += 100.0
+    await bench.until_idle()
     decided = {name[1]: held.decision for name, held in run.cluster.book.ledger.decisions.items()}
     if change == "delete":
         assert "single" not in decided
@@ -124,7 +124,7 @@ async def test_a_plan_of_the_optimiser_that_the_verifier_rejects_is_counted_and_
     run.node("n0", cpu=4000)
     run.devices("n0", gpu_slots(4))
     optimiser = SlowOptimiser(lambda: None)
-    rounds = Rounds(run, optimiser=optimiser, optimiser_budget_s=1.0)
+    bench = SolverBench(run, optimiser=optimiser, optimiser_budget_s=1.0)
     run.pods(pod(name).share(60).requests(cpu=100) for name in ("a", "b"))
     run.pods(pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4))
 
@@ -134,17 +134,16 @@ async def test_a_plan_of_the_optimiser_that_the_verifier_rejects_is_counted_and_
     check, lines = run.verifier.check, []
     monkeypatch.setattr(optimiser, "solve", better)
     monkeypatch.setattr(
-        handlers, "joint_solution", lambda counts, layout, units, greedy, *_: Solution(greedy.placements * 9, ())
+        rounds, "joint_solution", lambda counts, layout, units, greedy, *_: Solution(greedy.placements * 9, ())
     )
-    monkeypatch.setattr(handlers, "worth", len)
+    monkeypatch.setattr(rounds, "worth", len)
     monkeypatch.setattr(run.verifier, "check", lambda claims: ["wrong"] if len(claims) > 6 else check(claims))
     with captured_logs(lines.append, "warning"):
-        await rounds.handlers.round()
+        await bench.thought()
     assert ["the optimiser" in line.message for line in lines] == [True]
-    assert rounds.placed(), "the plan at hand is taken"
+    assert bench.placed(), "the plan at hand is taken"
 
 
-@pytest.mark.xfail(strict=True, reason="the round waits for the optimiser", raises=TimeoutError)
 async def test_others_are_placed_while_the_optimiser_thinks(solving: Any) -> None:
     """What it thinks about keeps the room of the plan at hand meanwhile."""
     run = solving()
@@ -157,17 +156,17 @@ async def test_others_are_placed_while_the_optimiser_thinks(solving: Any) -> Non
             await may_answer.wait()
             return None
 
-    rounds = Rounds(run, optimiser=Patient(lambda: None), optimiser_budget_s=1.0)
+    bench = SolverBench(run, optimiser=Patient(lambda: None), optimiser_budget_s=1.0)
     run.pods(pod(name).share(60).requests(cpu=100) for name in ("a", "b"))
     run.pods(pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4))
     async with asyncio.timeout(5):
-        await rounds.handlers.round()
+        await bench.rounds.round()
     run.pod(pod("plain").requests(cpu=100))
     run.pods(pod(f"c{index}").share(60).requests(cpu=100) for index in range(3))
     async with asyncio.timeout(5):
-        await rounds.until_idle()
-    assert set(rounds.placed()) == {"plain", "c0", "c1"}, "two cards are kept for a and b"
+        await bench.until_idle()
+    assert set(bench.placed()) == {"plain", "c0", "c1"}, "two cards are kept for a and b"
     may_answer.set()
     await asyncio.sleep(0.01)
-    await rounds.until_idle()
-    assert set(rounds.placed()) == {"plain", "c0", "c1", "a", "b"}
+    await bench.until_idle()
+    assert set(bench.placed()) == {"plain", "c0", "c1", "a", "b"}

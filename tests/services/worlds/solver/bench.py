@@ -10,7 +10,7 @@ from typing import Any
 from berth.bus.port import Committed, Refused, Stored, Unknown, Write
 from berth.contracts.codec import decode
 from berth.contracts.command import RefusePod
-from berth.placement_solver.handlers import Handlers
+from berth.placement_solver.rounds import Rounds
 
 
 class Clock:
@@ -80,15 +80,15 @@ class Told:
         }
 
 
-class Rounds:
-    """Handlers over a view, without a bus."""
+class SolverBench:
+    """`Rounds` over a view, without a bus."""
 
     def __init__(self, run: Any, **settings: Any) -> None:
         self.run = run
         self.clock = Clock()
         self.ledger = MemoryLedger(run)
         self.events, self.commands = Told(), Told()
-        self.handlers = Handlers(
+        self.rounds = Rounds(
             run.cluster,
             run.verifier,
             self.ledger,
@@ -104,7 +104,16 @@ class Rounds:
     def placed(self) -> dict[str, str]:
         return {name[1]: held.decision.node for name, held in self.run.cluster.book.ledger.decisions.items()}
 
+    async def thought(self) -> None:
+        """The round that asks the optimiser, and the one that decides what it was asked about."""
+        await self.rounds.round()
+        await asyncio.sleep(0)
+        await self.rounds.round()
+
     async def until_idle(self, limit: int = 20) -> None:
+        """Rounds, as the shell makes them, until there is nothing to plan; what the optimiser thinks about included."""
         for _ in range(limit):
-            if not await self.handlers.round():
-                return
+            if not await self.rounds.round():
+                await asyncio.sleep(0)  # a task of the round's may have ended
+                if not self.rounds.has_work() or not self.rounds.readiness.may_plan():
+                    return
