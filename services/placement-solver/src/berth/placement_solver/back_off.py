@@ -20,8 +20,8 @@ DOUBLINGS_MAX = 8
 
 
 class BackOff:
-    """Batches after a conflict are smaller and later, so that solvers find past each other. While LEDGER is full they rest
-    for seconds."""
+    """Batches after a conflict are smaller and later, so that solvers find past each other. While LEDGER is full they
+    rest for seconds."""
 
     def __init__(self, random: randomness.Random, batch_max: int) -> None:
         self._random = random
