@@ -48,7 +48,15 @@ BUILT = {
     },
     **{
         f"{kind}.<name>": subjects.named_key(kind, "NAME")
-        for kind in ("node", "namespace", "priorityclass", "reservation", "noderesourcetopology", "nodemetric")
+        for kind in (
+            "node",
+            "namespace",
+            "priorityclass",
+            "reservation",
+            "noderesourcetopology",
+            "nodemetric",
+            "nodeslo",
+        )
     },
     "device.<node>": subjects.named_key("device", "NODE"),
     "synced.<kind>": subjects.synced_key("KIND"),

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.services.worlds.writer.world import World
 
-from berth.bus import Bus
 from berth.cluster_writer import shell
 from berth.cluster_writer.outbox import BUSY_ABOVE
 from berth.testing.views import eventually
@@ -51,20 +50,3 @@ async def test_what_was_suspected_ends_with_the_lease_under_which_it_was(parts: 
     parts.kubelease_with["on_change"](is_held)
     assert parts.waverunner.suspected_loss == ""
     assert not parts.waverunner.is_acting, "the ledger is compared with the Lease before anything begins"
-
-
-async def test_a_command_that_nobody_asks_for_again_is_tried_for_days(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the type under which slo-manager sends it; others are asked for again."""
-    taken: dict[str, Any] = {}
-    consume = Bus.consume
-
-    def note(self: Bus, durable: str, *args: Any, **more: Any) -> Any:
-        taken[durable] = more
-        return consume(self, durable, *args, **more)
-
-    monkeypatch.setattr(Bus, "consume", note)
-    await world.writer()
-    await eventually(lambda: shell.DURABLE in taken, what="it takes commands")
-    assert taken[shell.DURABLE]["patience_s"] == {"object.apply.v1": 72 * 3600.0}

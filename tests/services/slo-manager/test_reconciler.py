@@ -3,9 +3,11 @@
 import json
 from typing import NamedTuple
 
+import pytest
 from msgspec.structs import replace
 
 from berth.bus.port import Entry
+from berth.contracts import state
 from berth.contracts.codec import encode
 from berth.contracts.command import ApplyObject
 from berth.contracts.event import ObjectRefused
@@ -263,3 +265,96 @@ def test_what_the_bucket_shows_otherwise_is_put_right():
     assert bench.decide().strategy == ours
     bench.published.apply(entry("node.gone", b"{"))
     assert bench.decide("gone").withdraw
+
+
+class Asked(Bench):
+    """One node whose strategy was published, and its object asked for, at second 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.node()
+        self.config(enable=True)
+        self.complete()
+        self.objects_known()
+        self.first = self.decide().apply
+
+    def objects_known(self, version=1) -> None:
+        marker = Synced(kind="nodeslos", version=version, complete=True)
+        self.view.apply(entry(synced_key("nodeslos"), encode(marker)))
+
+    def shows(self, revision, *, owner="u") -> None:
+        shown = state.NodeSLO(name="n", uid="o", version=2, revision=revision, owner_uid=owner)
+        self.view.apply(entry(named_key("nodeslo", "n"), encode(shown)))
+
+    def at(self, second) -> list[ApplyObject]:
+        """What is asked for when nothing but time has passed."""
+        at = Moment(1000.0 + second, float(second))
+        outcomes = [self.reconciler.reconcile(name, at) for name in self.reconciler.due(at)]
+        return [command.message for outcome in outcomes for command in outcome.commands]
+
+
+def test_an_object_that_is_not_shown_is_asked_for_again_as_it_was():
+    bench = Asked()
+    assert bench.at(59) == []
+    assert bench.reconciler.to_be_written == 1
+    assert bench.at(60) == [bench.first]
+    assert bench.at(179) == []
+    assert bench.at(180) == [bench.first]
+    bench.shows(bench.first.revision)
+    assert bench.at(420) == []
+    assert bench.reconciler.to_be_written == 0
+
+
+@pytest.mark.parametrize("shown", [{"revision": 1}, {"revision": 5, "owner": "former"}])
+def test_an_older_object_or_that_of_a_former_node_is_not_it(shown):
+    bench = Asked()
+    bench.shows(**shown)
+    assert bench.at(60) == [bench.first]
+
+
+def test_it_is_asked_for_less_and_less_often():
+    bench = Asked()
+    asked = [second for second in range(6 * 3600) if bench.at(second)]
+    pauses = [after - before for before, after in zip([0, *asked], asked, strict=False)]
+    assert pauses == [60, 120, 240, 480, 960, *[1800] * 10]
+
+
+def test_objects_that_are_known_later_are_looked_at_then():
+    bench = Bench()
+    bench.node()
+    bench.config(enable=True)
+    bench.complete()
+    bench.marked.clear()
+    marker = Synced(kind="nodeslos", version=1, complete=True)
+    bench.view.apply(entry(synced_key("nodeslos"), encode(marker)))
+    assert bench.marked == ["all"]
+
+
+def test_an_object_that_is_deleted_is_written_again():
+    bench = Asked()
+    bench.shows(bench.first.revision)
+    assert bench.at(60) == []
+    bench.view.apply(entry(named_key("nodeslo", "n"), deleted=True))
+    bench.reconcile(now_ms=70_000)
+    assert bench.reconciler.to_be_written == 1
+
+
+def test_where_the_kind_is_not_installed_nothing_is_asked_for_again():
+    bench = Asked()
+    bench.objects_known(version=0)
+    assert bench.at(60) == []
+    assert bench.reconciler.to_be_written == 0
+
+
+def test_another_replica_asks_again_as_well():
+    bench = Asked()
+    bench.begin(sync_objects=True)
+    bench.reconcile(now_ms=5)
+    assert bench.at(60) == [bench.first]
+
+
+def test_a_node_that_is_gone_is_not_asked_for():
+    bench = Asked()
+    bench.view.apply(entry(named_key("node", "n"), deleted=True))
+    assert bench.at(60) == []
+    assert bench.reconciler.to_be_written == 0

@@ -69,6 +69,7 @@ CHANNELS = (
     Channel(state.Reservation, buckets.STATE, "reservation.<name>", _WATCHER),
     Channel(state.NodeResourceTopology, buckets.STATE, "noderesourcetopology.<name>", _WATCHER),
     Channel(state.NodeMetric, buckets.STATE, "nodemetric.<name>", _WATCHER),
+    Channel(state.NodeSLO, buckets.STATE, "nodeslo.<name>", _WATCHER),
     Channel(state.Synced, buckets.STATE, "synced.<kind>", _WATCHER),
     Channel(inventory.NodeInventory, buckets.INVENTORY, "node.<name>", _INVENTORY),
     Channel(quota.QuotaGroup, buckets.QUOTA, "group.<tree>.<name>", _QUOTA),

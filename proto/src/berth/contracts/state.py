@@ -272,6 +272,20 @@ class NodeMetric(Message, frozen=True, kw_only=True, tag="nodemetric.seen.v1"):
     status: dict[str, Any] = {}
 
 
+class NodeSLO(Message, frozen=True, kw_only=True, tag="nodeslo.seen.v1"):
+    """A NodeSLO object, as far as it says what became of slo-manager's requests for it; `name` is its node's.
+
+    `revision` is that of the request that it was last written for (0: it says none), `owner_uid` the uid of the node
+    that owns it (empty: no node does).
+    """
+
+    name: str
+    uid: str
+    version: Integer
+    revision: Integer = 0
+    owner_uid: str = ""
+
+
 class Synced(Message, frozen=True, kw_only=True, tag="synced.set.v1"):
     """Through which resource version a kind (`pods`, `nodes`, ...) is complete.
 

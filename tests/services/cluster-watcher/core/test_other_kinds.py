@@ -51,6 +51,7 @@ def fields(message: Any) -> list[str]:
         ("reservation", "reservation.a_b"),
         ("noderesourcetopology", "noderesourcetopology.a_b"),
         ("nodemetric", "nodemetric.a_b"),
+        ("nodeslo", "nodeslo.a_b"),
     ],
 )
 def test_keys(prefix: str, key: str) -> None:
@@ -121,6 +122,17 @@ def test_small_kinds() -> None:
     topology = read("noderesourcetopology", {"zones": [{"name": "node-0"}], "topologyPolicies": ["None"]})
     assert (topology.zones, topology.policies) == ([{"name": "node-0"}], ["None"])
     assert read("nodemetric", {"status": {"updateTime": "x"}}).status == {"updateTime": "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "revision"),
+    [("17", 17), ("", 0), ("x", 0), ("-1", 0), ("1" * 16, 0), ("\u0661", 0), ("1" * 15, 111_111_111_111_111)],
+)
+def test_a_node_slo_says_which_request_it_was_written_for(text: str, revision: int) -> None:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u-n"}
+    slo = read("nodeslo", {"spec": {"x": 1}}, annotations={names.ANNOTATION_REVISION: text}, ownerReferences=[owner])
+    assert (slo.revision, slo.owner_uid) == (revision, "u-n")
+    assert (read("nodeslo", {}).revision, read("nodeslo", {}).owner_uid) == (0, "")
 
 
 def test_pod_group() -> None:

@@ -20,7 +20,6 @@ from berth.bus.ledger import Ledger
 from berth.bus.link import Link
 from berth.bus.listener import Listener
 from berth.bus.owned import OwnedBucket
-from berth.bus.patience import NO_PATIENCE
 from berth.bus.port import Clock, Endpoint, Handler, Message, Sink
 from berth.bus.publisher import Publisher
 from berth.bus.settings import BusSettings
@@ -171,16 +170,12 @@ class Bus:
         ack_wait_s: float = 30.0,
         backoff_s: Sequence[float] = BACKOFF_S,
         max_deliver: int = 8,
-        patience_s: Mapping[str, float] = NO_PATIENCE,
     ) -> Consumer:
         """A durable consumer; run its `run()` as a task.
 
         `concurrency` handlers run at once (1 keeps the order). A handler that fails is tried again after
         `backoff_s[deliveries - 1]` seconds (the last one again and again), `max_deliver` times in all; then, or at
         once when it raises InvalidMessage, the message goes to BERTH_DEAD.
-
-        `patience_s`: types (`ce-type`) of messages that their senders do not send again, and for how many seconds
-        after it was stored such a message outlives more deliveries (`berth.bus.patience`).
         """
         return Consumer(
             self._link,
@@ -192,7 +187,6 @@ class Bus:
             ack_wait_s=ack_wait_s,
             backoff_s=backoff_s,
             max_deliver=max_deliver,
-            patience_s=patience_s,
             clock=self._clock,
         )
 

@@ -3,10 +3,7 @@
 Messages are pulled; each one held here, waiting or being handled, is reported as in progress, so that a slow handler is
 not given the same message twice. A failed message comes again after a pause that grows. `InvalidMessage`, or too many
 deliveries (a crash counts, and a change of hands), moves it to BERTH_DEAD with the reason: its sender asks again.
-Messages of the types in `patience_s` have nobody who does. As long as they are no older than that, neither deliveries
-nor `RetryLater` end them (`berth.bus.patience`), only `InvalidMessage` and too many failures of another kind. Handlers
-must be
-idempotent: an acknowledgement that gets lost brings the message again.
+Handlers must be idempotent: an acknowledgement that gets lost brings the message again.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -25,7 +22,6 @@ from berth.bus.client import Delivery
 from berth.bus.errors import ApiError, BusError, InvalidMessage, RetryLater, describe
 from berth.bus.jetstream import NANO
 from berth.bus.link import Link
-from berth.bus.patience import PAUSE_S, Patience
 from berth.bus.port import Clock, Handler, Message
 from berth.bus.tasks import end_tasks
 from berth.contracts.subjects import PREFIX
@@ -49,7 +45,6 @@ EXCERPT_BYTES = 64 * 1024
 class _Held(NamedTuple):
     message: Message
     reply: str
-    stored_at: float  # Unix time in seconds, by the server's clock
 
 
 class Consumer:
@@ -67,7 +62,6 @@ class Consumer:
         ack_wait_s: float,
         backoff_s: Sequence[float],
         max_deliver: int,
-        patience_s: Mapping[str, float],
         clock: Clock,
     ) -> None:
         if concurrency < 1 or max_deliver < 1 or ack_wait_s < 1 or not backoff_s:
@@ -82,7 +76,6 @@ class Consumer:
         self._ack_wait_s = ack_wait_s
         self._backoff_s = backoff_s
         self._max_deliver = max_deliver
-        self._patience = Patience(patience_s, max_deliver, clock)
         self._clock = clock
         self._held: dict[str, _Held] = {}
         self._work: asyncio.Queue[_Held] = asyncio.Queue()
@@ -217,20 +210,8 @@ class Consumer:
 
     async def _handle(self, held: _Held) -> str:
         message = held.message
-        if not self._patience.covers(message, held.stored_at):
-            if message.deliveries > self._max_deliver:
-                return await self._bury(held, f"delivered {message.deliveries} times")
-            return await self._try(held, is_patient=False)
-        if not self._patience.begin(message):
-            await self._again(held, PAUSE_S)
-            return "put off"
-        try:
-            return await self._try(held, is_patient=True)
-        finally:
-            self._patience.finish(message)
-
-    async def _try(self, held: _Held, *, is_patient: bool) -> str:
-        message = held.message
+        if message.deliveries > self._max_deliver:
+            return await self._bury(held, f"delivered {message.deliveries} times")
         try:
             await self._handler(message)
         except InvalidMessage as error:
@@ -242,21 +223,16 @@ class Consumer:
                 )
             else:
                 log.exception("%s: cannot handle %s (delivery %d)", self._durable, message.subject, message.deliveries)
-            if is_patient:
-                is_last = self._patience.failed(message, own_fault=not isinstance(error, RetryLater))
-            else:
-                is_last = message.deliveries >= self._max_deliver
-            if is_last:
+            if message.deliveries >= self._max_deliver:
                 return await self._bury(held, f"{type(error).__name__} after {message.deliveries} deliveries")
-            await self._again(held, PAUSE_S if message.deliveries >= self._max_deliver else 0.0)
+            await self._again(held)
             return "retried"
-        self._patience.forget(message)
         await self._settle(held, b"+ACK")
         return "handled"
 
-    async def _again(self, held: _Held, at_least_s: float = 0.0) -> None:
+    async def _again(self, held: _Held) -> None:
         pause_s = self._backoff_s[min(held.message.deliveries, len(self._backoff_s)) - 1]
-        await self._settle(held, b'-NAK {"delay": %d}' % int(max(pause_s, at_least_s) * NANO))
+        await self._settle(held, b'-NAK {"delay": %d}' % int(pause_s * NANO))
 
     async def _settle(self, held: _Held, answer: bytes) -> None:
         """Tell the server; if that is lost, the message comes again."""
@@ -276,7 +252,6 @@ class Consumer:
             log.error("%s: dead letter not stored, trying again: %s", self._durable, describe(error))
             await self._again(held)
             return "retried"
-        self._patience.forget(message)
         await self._settle(held, b"+TERM")
         return "dead"
 
@@ -303,12 +278,11 @@ def _held(msg: Delivery) -> _Held | None:
         return None
     at = 4 if len(tokens) == 9 else 6
     try:
-        deliveries, sequence, stored_at = int(tokens[at]), int(tokens[at + 1]), int(tokens[at + 3]) / NANO
+        deliveries, sequence = int(tokens[at]), int(tokens[at + 1])
     except ValueError:
         return None
     headers = msg.headers or {}
     return _Held(
         Message(subject=msg.subject, data=msg.data, headers=headers, sequence=sequence, deliveries=deliveries),
         msg.reply,
-        stored_at,
     )

@@ -230,7 +230,7 @@ Handler = Callable[[Message], Awaitable[None]]
 """Handles one message. Returning acknowledges it, `InvalidMessage` ends it as a dead letter, another exception tries
 again.
 
-`RetryLater` says that the message is not at fault, which counts where a queue is patient (`BusPort.consume`).
+`RetryLater` says that the message is not at fault: it is tried again, and the log has a line instead of a traceback.
 """
 Endpoint = Callable[[bytes], Awaitable[bytes]]
 """Answers one question."""
@@ -324,7 +324,6 @@ class BusPort(Protocol):
         ack_wait_s: float = ...,
         backoff_s: Sequence[float] = ...,
         max_deliver: int = ...,
-        patience_s: Mapping[str, float] = ...,
     ) -> ConsumerPort:
         """A durable consumer with explicit acknowledgements."""
         ...

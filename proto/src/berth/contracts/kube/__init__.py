@@ -14,7 +14,7 @@ from berth.contracts.kube.groups import (
     PodGroupStatus,
 )
 from berth.contracts.kube.meta import AnyObject, Condition, Meta, OwnerReference, Quantity, View
-from berth.contracts.kube.nodes import Node, NodeMetric, NodeResourceTopology, NodeSpec, NodeStatus
+from berth.contracts.kube.nodes import Node, NodeMetric, NodeResourceTopology, NodeSLO, NodeSpec, NodeStatus
 from berth.contracts.kube.pods import (
     Container,
     ContainerPort,
@@ -81,6 +81,7 @@ __all__ = [
     "NodeAffinity",
     "NodeMetric",
     "NodeResourceTopology",
+    "NodeSLO",
     "NodeSelector",
     "NodeSelectorTerm",
     "NodeSpec",

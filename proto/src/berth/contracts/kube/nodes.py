@@ -39,6 +39,12 @@ class NodeResourceTopology(View, frozen=True, kw_only=True):
     topology_policies: list[str] | None = None
 
 
+class NodeSLO(View, frozen=True, kw_only=True):
+    """slo.koordinator.sh/v1alpha1 NodeSLO, of which only the metadata are read."""
+
+    metadata: Meta
+
+
 class NodeMetric(View, frozen=True, kw_only=True):
     """slo.koordinator.sh/v1alpha1 NodeMetric, kept as read until overcommit uses it."""
 

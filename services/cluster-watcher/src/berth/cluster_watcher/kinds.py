@@ -15,6 +15,7 @@ from berth.cluster_watcher.core.elastic_quotas import elastic_quota_of
 from berth.cluster_watcher.core.findings import bounded_name
 from berth.cluster_watcher.core.namespaces import namespace_of
 from berth.cluster_watcher.core.node_metrics import node_metric_of
+from berth.cluster_watcher.core.node_slos import node_slo_of
 from berth.cluster_watcher.core.nodes import node_of
 from berth.cluster_watcher.core.pod_groups import pod_group_of
 from berth.cluster_watcher.core.pods import pod_of
@@ -104,6 +105,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         topology_of,
     ),
     Kind("nodemetric", kube.NODE_METRICS, views.NodeMetric, state.NodeMetric, node_metric_of),
+    Kind("nodeslo", kube.NODE_SLOS, views.NodeSLO, state.NodeSLO, node_slo_of),
 )
 """Every kind that is followed whole, the ones that others wait for first."""
 

@@ -1,10 +1,8 @@
 """Commands of the other services, carried out on the API server. Idempotent, guarded by uid.
 
 What the world has overtaken (another uid, a newer version, an object that is gone) is done: the asker sees it in STATE
-and asks again if it still wants to. What may work later is retried by redelivery. What can never work is Broken.
-
-STATE does not show what `ApplyObject` makes, so nobody asks for it again: the API server alone says what has overtaken
-it, never the view, which may be late, and it is tried for `PATIENCE_S`.
+and asks again if it still wants to. What may work later is retried by redelivery. What can never work is an
+InvalidMessage. Of `ApplyObject` the API server alone says what has overtaken it, never the view, which may be late.
 """
 
 from __future__ import annotations
@@ -52,8 +50,6 @@ NO_VERSION = "1"
 REVISION_DIGITS_MAX = 20
 AHEAD_MAX_MS = 3_600_000
 """A revision further ahead of our clock is no reason to drop what comes: it would hold for as long."""
-PATIENCE_S = {str(ApplyObject.__struct_config__.tag): 72 * 3600.0}
-"""Types of commands that nobody asks for again, and how long each is tried through an API server that fails."""
 
 _OBJECT = msgspec.json.Decoder(kube.AnyObject)
 _POD = msgspec.json.Decoder(PodItem)

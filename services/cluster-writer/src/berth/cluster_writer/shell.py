@@ -9,7 +9,7 @@ from berth.bus.port import BusPort, Entry
 from berth.cluster_writer import metrics
 from berth.cluster_writer.bind_executor import BindExecutor
 from berth.cluster_writer.cluster_view import ClusterView
-from berth.cluster_writer.commands import PATIENCE_S, Commands
+from berth.cluster_writer.commands import Commands
 from berth.cluster_writer.endings import Endings
 from berth.cluster_writer.epochs import Epochs
 from berth.cluster_writer.event_publisher import EventPublisher
@@ -168,9 +168,7 @@ async def _commands(ctx: Context[Settings], bus: BusPort, lease: KubeLease, comm
     while True:
         while not lease.active:
             await ctx.clock.sleep(0.5)
-        queue = bus.consume(
-            DURABLE, commands.handle, subjects=f"{subjects.PREFIX}.cmd.>", concurrency=16, patience_s=PATIENCE_S
-        )
+        queue = bus.consume(DURABLE, commands.handle, subjects=f"{subjects.PREFIX}.cmd.>", concurrency=16)
         consumer = asyncio.create_task(queue.run())
         try:
             while lease.active and not consumer.done():

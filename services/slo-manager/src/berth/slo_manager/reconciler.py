@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,6 +21,16 @@ from berth.slo_manager.settings import SERVICE
 from berth.slo_manager.views import NODE, StateView
 
 API: Final = "slo.koordinator.sh/v1alpha1/nodeslos"
+ASK_AGAIN_S: Final = 60.0
+ASK_AGAIN_MAX_S: Final = 1800.0
+"""How long a request for an object may take before it is sent again; twice as long each time."""
+
+
+class Asked(NamedTuple):
+    """A request that the object does not show yet: when it was sent last, and when it is to be sent again."""
+
+    at: float
+    again_at: float
 
 
 class Reconciler:
@@ -36,6 +46,7 @@ class Reconciler:
         self._sync_objects = sync_objects
         self._read: dict[str, str] | None = None
         self._announced: Sequence[Problem] = ()
+        self._asked: dict[str, Asked] = {}
 
     @property
     def is_ready(self) -> bool:
@@ -55,34 +66,43 @@ class Reconciler:
             "nodes": len(strategies),
             "nodes that hold best-effort pods": sum(each.cpu_suppress.enabled for each in strategies),
             "config map": "/".join(self._config_map) + ("" if self.view.texts is not None else " (none)"),
+            "objects to be written": self.to_be_written,
             "problems": len(self.config.problems),
             "unusable keys": ", ".join(self.config.broken) or "none",
             "unreadable messages": self.view.unreadable,
             "view": self.view.missing,
         }
 
+    @property
+    def to_be_written(self) -> int:
+        """How many objects were asked for and are not shown yet."""
+        return len(self._asked)
+
     def names(self) -> list[str]:
         """Every node that may need something."""
         return sorted(self.view.nodes.keys() | set(self.published.keys.values()))
 
     def due(self, at: Moment) -> list[str]:
-        """Time alone changes nothing."""
-        return []
+        """Nodes whose object was asked for a while ago and is not shown yet."""
+        return [name for name, asked in self._asked.items() if at.monotonic >= asked.again_at]
 
     def begin(self) -> None:
         """Another replica was active meanwhile: what it read of keys that cannot be used now is in SLO alone."""
         self.config, self._read = Config({}), None
+        self._asked.clear()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
         """Bring SLO and the NodeSLO object in line with the strategies.
 
         The object is asked for first: who dies in between asks again, since nothing was published yet. A request is
-        numbered by the clock, but above the one before it as long as SLO shows which that was, whatever clocks do.
+        numbered by the clock, but above the one before it as long as SLO shows which that was, whatever clocks do. One
+        that the object does not show after a while is sent again as it was.
         """
         events = self._refusals(at)
         key, published = named_key(NODE, name), self.published.messages.get(name)
         node = self.view.nodes.get(name)
         if node is None:
+            self._asked.pop(name, None)
             return Outcome([Write(key, None)] if key in self.published.keys else (), events=events)
         before = published.revision if published is not None else 0
         wanted = replace(render(node, self.config, published), configured=self.view.texts is not None, revision=before)
@@ -90,9 +110,23 @@ class Reconciler:
         if self._sync_objects and _shows_otherwise(published, wanted):
             wanted = replace(wanted, revision=max(at.ms, before + 1))
             commands = [_object(node, wanted)]
+            self._asked[name] = _asked(at.monotonic, ASK_AGAIN_S)
         elif wanted == published:
-            return Outcome(events=events)
+            return Outcome((), self._again(node, wanted, at), events)
         return Outcome([Write(key, wanted)], commands, events, commands_first=True)
+
+    def _again(self, node: Node, strategy: NodeSLO, at: Moment) -> list[Command]:
+        """The request for the node's object once more, if the object does not show it in time."""
+        shown = self.view.objects.get(node.name)
+        is_shown = shown is not None and shown.revision >= strategy.revision and shown.owner_uid == node.uid
+        if is_shown or not strategy.revision or not self._sync_objects or not self.view.shows_objects:
+            self._asked.pop(node.name, None)
+            return []
+        asked = self._asked.setdefault(node.name, _asked(at.monotonic, ASK_AGAIN_S))
+        if at.monotonic < asked.again_at:
+            return []
+        self._asked[node.name] = _asked(at.monotonic, 2 * (asked.again_at - asked.at))
+        return [_object(node, strategy, f".{at.ms}")]
 
     def _refusals(self, at: Moment) -> list[Event]:
         """Read the ConfigMap if it changed. What is wrong with it is announced when that is news."""
@@ -137,9 +171,13 @@ def _shows_otherwise(published: NodeSLO | None, wanted: NodeSLO) -> bool:
     return (published.configured or wanted.configured) and (shown != due or not was_asked)
 
 
-def _object(node: Node, strategy: NodeSLO) -> Command:
-    """Ask for the node's object; it goes with its node."""
+def _asked(now: float, pause_s: float) -> Asked:
+    return Asked(now, now + min(pause_s, ASK_AGAIN_MAX_S))
+
+
+def _object(node: Node, strategy: NodeSLO, again: str = "") -> Command:
+    """Ask for the node's object; it goes with its node. `again`: what tells a repetition from the request before."""
     owner = OwnerReference(api_version="v1", kind="Node", name=node.name, uid=node.uid)
     apply = ApplyObject(api=API, name=node.name, spec=strategy.spec, owner=owner, revision=strategy.revision)
     subject = command_subject("apply", "nodeslos", node.name)
-    return Command(subject, apply, id=f"{SERVICE}.{node.name}.{apply.revision}")
+    return Command(subject, apply, id=f"{SERVICE}.{node.name}.{apply.revision}{again}")

@@ -10,12 +10,14 @@ from berth.slo_manager.settings import SERVICE, Settings
 from berth.slo_manager.views import NODE, StateView
 from berth.telemetry import counter, gauge, histogram
 
+TICK_S = 5.0
 NODES = gauge("berth_slo_nodes", "Nodes with a published strategy.")
 BROKEN = gauge("berth_slo_broken_keys", "Keys of the ConfigMap that cannot be used and keep what they said before.")
 PROBLEMS = gauge("berth_slo_problems", "Things that are wrong with the ConfigMap of strategies now.")
 UNREADABLE = gauge("berth_slo_unreadable_messages", "Messages of STATE that could not be read since the start.")
 PUBLISHED = counter("berth_slo_published_total", "Writes to SLO.", ["what"])
 APPLIED = counter("berth_slo_objects_total", "NodeSLO objects that were asked to be written.")
+TO_BE_WRITTEN = gauge("berth_slo_objects_to_be_written", "NodeSLO objects that were asked for and are not shown yet.")
 DECIDING = histogram("berth_slo_decide_seconds", "Time to decide about the nodes of one batch.")
 
 
@@ -37,6 +39,7 @@ class Shell(Manager[Settings, Reconciler]):
             commands=APPLIED,
             deciding=DECIDING,
             window_s=settings.window_s,
+            tick_s=TICK_S,
         )
 
     def measure(self) -> None:
@@ -45,6 +48,7 @@ class Shell(Manager[Settings, Reconciler]):
         PROBLEMS.set(len(self.reconciler.config.problems))
         BROKEN.set(len(self.reconciler.config.broken))
         UNREADABLE.set(self.view.unreadable)
+        TO_BE_WRITTEN.set(self.reconciler.to_be_written)
 
 
 async def main(context: Context[Settings]) -> None:

@@ -1,4 +1,4 @@
-"""What STATE shows: nodes and one ConfigMap. Sinks only record and mark."""
+"""What STATE shows: nodes, their NodeSLO objects and one ConfigMap. Sinks only record and mark."""
 
 from __future__ import annotations
 
@@ -12,32 +12,41 @@ from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import namespaced_key, parts, synced_key
 
 NODE: Final = "node"
+OBJECT: Final = "nodeslo"
 _NODES_MARKER: Final = synced_key("nodes")
+_OBJECTS_MARKER: Final = synced_key("nodeslos")
 
 
 class StateView:
-    """Nodes by name, and the texts of the ConfigMap: None while it does not exist."""
+    """Nodes and NodeSLO objects by name, and the texts of the ConfigMap: None while it does not exist."""
 
     def __init__(self, config_map: tuple[str, str], mark: Callable[[str], None], mark_all: Callable[[], None]) -> None:
         self.nodes: dict[str, state.Node] = {}
+        self.objects: dict[str, state.NodeSLO] = {}
         self.texts: dict[str, str] | None = None
         self.unreadable = 0
         self.is_at_end = False
         self._config_key = namespaced_key("configmap", *config_map)
         self._config_marker = synced_key(self._config_key)
         self._complete: set[str] = set()
+        self._has_kind = False
         self._mark = mark
         self._mark_all = mark_all
 
     @property
     def keys(self) -> tuple[str, ...]:
         """What of STATE is read."""
-        return (f"{NODE}.>", self._config_key, _NODES_MARKER, self._config_marker)
+        return (f"{NODE}.>", f"{OBJECT}.>", self._config_key, _NODES_MARKER, _OBJECTS_MARKER, self._config_marker)
 
     @property
     def is_complete(self) -> bool:
         """Whether a node, or the ConfigMap, that is not here does not exist."""
-        return self.is_at_end and self._complete == {_NODES_MARKER, self._config_marker}
+        return self.is_at_end and {_NODES_MARKER, self._config_marker} <= self._complete
+
+    @property
+    def shows_objects(self) -> bool:
+        """Whether a NodeSLO object that is not here does not exist, on a cluster that has the kind."""
+        return self.is_at_end and _OBJECTS_MARKER in self._complete and self._has_kind
 
     @property
     def missing(self) -> str:
@@ -53,6 +62,7 @@ class StateView:
     def reset(self) -> None:
         """The bucket begins anew."""
         self.nodes.clear()
+        self.objects.clear()
         self.texts = None
         self.is_at_end = False
         self._complete.clear()
@@ -63,7 +73,7 @@ class StateView:
             if entry.key == self._config_key:
                 self.texts = None if entry.deleted else decode(entry.value, state.ConfigMap).data
                 self._mark_all()
-            elif entry.key in (_NODES_MARKER, self._config_marker):
+            elif entry.key in (_NODES_MARKER, _OBJECTS_MARKER, self._config_marker):
                 self._apply_marker(entry)
             else:
                 self._apply_node(entry)
@@ -78,6 +88,9 @@ class StateView:
 
     def _apply_node(self, entry: Entry) -> None:
         kind, name = parts(entry.key)
+        if kind == OBJECT:
+            self._apply_object(name, entry)
+            return
         if kind != NODE:
             return
         if entry.deleted:
@@ -89,9 +102,21 @@ class StateView:
             self.nodes[name] = node
         self._mark(name)
 
+    def _apply_object(self, name: str, entry: Entry) -> None:
+        if entry.deleted:
+            self.objects.pop(name, None)
+        else:
+            self.objects[name] = decode(entry.value, state.NodeSLO)
+        self._mark(name)
+
     def _apply_marker(self, entry: Entry) -> None:
-        was_complete = self.is_complete
-        complete = not entry.deleted and decode(entry.value, state.Synced).complete
+        before = self.is_complete, self.shows_objects
+        marker = None if entry.deleted else decode(entry.value, state.Synced)
+        complete = marker is not None and marker.complete
+        if entry.key == _OBJECTS_MARKER:
+            # A kind that is not installed is complete as well, at no version.
+            self._has_kind = marker is not None and marker.version > 0
         (self._complete.add if complete else self._complete.discard)(entry.key)
-        if self.is_complete and not was_complete:
+        after = self.is_complete, self.shows_objects
+        if after != before and self.is_complete:
             self._mark_all()

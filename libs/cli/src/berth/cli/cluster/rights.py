@@ -47,7 +47,7 @@ WATCHER = (
     *_needs("policy", "poddisruptionbudgets", "list watch"),
     *_needs("scheduling.sigs.k8s.io", "podgroups elasticquotas", "list watch"),
     *_needs("scheduling.koordinator.sh", "devices reservations", "list watch"),
-    *_needs("slo.koordinator.sh", "nodemetrics", "list watch"),
+    *_needs("slo.koordinator.sh", "nodemetrics nodeslos", "list watch"),
     *_needs("topology.node.k8s.io", "noderesourcetopologies", "list watch"),
 )
 WRITER = (
