@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PREFIX = "$JS.API."
 NEXT = "$JS.API.CONSUMER.MSG.NEXT."
+SERVER_NAME = "simulated"
 ZERO_TIME = "0001-01-01T00:00:00Z"
 SUBJECTS_MAX = 100_000
 """Most subjects in one answer of STREAM.INFO."""
@@ -259,6 +260,9 @@ class Api:
 
 
 def _stream_info(stream: Stream) -> dict[str, Any]:
+    led = {"leader": SERVER_NAME}
+    if stream.led_since:
+        led |= {"leader_since": stream.server.timestamp(stream.led_since)}
     messages = stream.messages
     first = next(iter(messages.values()), None)
     newest = messages.get(stream.last)
@@ -276,6 +280,7 @@ def _stream_info(stream: Stream) -> dict[str, Any]:
             "num_subjects": len(stream.by_subject),
             "consumer_count": len(stream.consumers),
         },
+        "cluster": led,
         "ts": stamp(stream.server.unix_ns()),
     }
 

@@ -50,6 +50,10 @@ class LoopbackServer:
         """SIGCONT."""
         self.nats.resume()
 
+    def lead_anew(self, stream: str, lost: int) -> None:
+        """Another leader of a stream, without its newest messages; no connection notices."""
+        self.nats.lead_anew(stream, lost)
+
     def save_store(self) -> dict[str, Stream]:
         """A copy of the store."""
         return self.nats.save()

@@ -335,6 +335,12 @@ class SimNats:
         if stream is not None:
             stream.lose_tail(count)
 
+    def lead_anew(self, name: str, lost: int) -> None:
+        """The leader of a stream changes, while everything runs, to one that lacks the newest messages."""
+        stream = self.streams.get(name)
+        if stream is not None and self.running:
+            stream.lead_anew(lost)
+
     def lose_stream(self, name: str) -> None:
         """A stream and its consumers are not there any more; the server must be down."""
         self._must_be_down()

@@ -36,6 +36,7 @@ class Stream:
         self.name: str = config["name"]
         self.created = server.next_time()
         self.last = 0
+        self.led_since = 0
         """Last sequence that was used."""
         self.bytes = 0
         self.messages: dict[int, Stored] = {}
@@ -324,6 +325,20 @@ class Stream:
         self._arm()
         for consumer in list(self.consumers.values()):
             consumer.resume()
+
+    def lead_anew(self, lost: int) -> None:
+        """Another server of a cluster leads from now on, whose store lacks the newest messages.
+
+        Nobody's connection breaks. Consumers that live in memory stay where they are, perhaps behind the end.
+        """
+        positions = {name: each.position for name, each in self.consumers.items() if each.in_memory}
+        self.batches.clear()
+        self._inbound.clear()
+        self.lose_tail(lost)
+        self.led_since = self.server.unix_ns()
+        for name, position in positions.items():
+            self.consumers[name].position = position
+            self.consumers[name].rewind()
 
     def lose_tail(self, count: int) -> None:
         """The newest messages were never stored: what they replaced is there again, their sequences are free."""
