@@ -129,6 +129,12 @@ class FaultInjector(Knobs):
     def _bucket_lost(self, fault: Fault) -> None:
         self._down(DOWNTIME_S, lambda nats: nats.lose_stream(f"KV_{fault.target}"))
 
+    def _leader_moved(self, fault: Fault) -> None:
+        nats = self._harness.nats
+        if nats.running:
+            with nats.damaged():
+                nats.lead_anew(f"KV_{fault.target}", int(fault.amount))
+
     def _bucket_remade(self, fault: Fault) -> None:
         nats = self._harness.nats
         if nats.running:

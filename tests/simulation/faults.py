@@ -96,6 +96,9 @@ KINDS: Final[dict[str, Draw]] = {
     "tail lost": lambda rng, at_s: Fault(
         at_s, "tail lost", rng.choice(("", "berth_ledger", "berth_ledger", *BUCKETS)), rng.choice((1, 3, 10, 60))
     ),
+    "leader moved": lambda rng, at_s: Fault(
+        at_s, "leader moved", rng.choice(("berth_ledger", *BUCKETS)), rng.choice((0, 1, 3, 10))
+    ),
     "bucket lost": lambda rng, at_s: Fault(at_s, "bucket lost", rng.choice((*BUCKETS, "berth_ledger"))),
     "bucket remade": lambda rng, at_s: Fault(at_s, "bucket remade", rng.choice(BUCKETS)),
     "bus empty": lambda rng, at_s: Fault(at_s, "bus empty"),

@@ -73,6 +73,11 @@ PLANTED: Final[dict[str, Bug]] = {
     "another stream": Bug(
         "an owner goes on in a stream that is not the one it read", solver.any_stream, run_profiles.STATE_REMADE
     ),
+    "leader unwatched": Bug(
+        "only a connection that breaks makes a reader compare its stream",
+        solver.leader_unwatched,
+        run_profiles.LEADERS_MOVE,
+    ),
     "held once": Bug(
         "a node agent takes what it wrote for what holds the group", agent.held_once, run_profiles.GROUPS_MADE_ANEW
     ),

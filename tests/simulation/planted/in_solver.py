@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
@@ -166,6 +167,15 @@ def limited_alone() -> Planted:
 def any_stream() -> Planted:
     """The owner of a bucket goes on in whatever stream has its name."""
     return patch.object(Follower, "is_of", lambda self, info: True)
+
+
+def leader_unwatched() -> Planted:
+    """Nobody asks the leader of a stream while the connection stands."""
+
+    async def never(self: Follower) -> None:
+        await asyncio.Event().wait()
+
+    return patch.object(Follower, "_look_now_and_then", never)
 
 
 def quotas_unread() -> Planted:

@@ -273,6 +273,6 @@ def ended_because_the_view_begins_anew() -> Planted:
 
     def reset(self: Placements) -> None:
         real(self)
-        self.end({}, complete=True)
+        self.end({}, 1 << 62)
 
     return patch.object(Placements, "reset", reset)

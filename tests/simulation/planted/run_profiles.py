@@ -54,6 +54,7 @@ LATE_LEDGER: Final = replace(
     replicas=two_solvers,
     faults=every(4.0, late(f"{SOLVER}:berth_ledger", 1.5), trouble.killed(SOLVER)),
 )
+LEADERS_MOVE: Final = replace(SHORT, faults=every(6.0, trouble.leader_moved))
 LATE_STATE: Final = replace(
     SHORT,
     replicas=two_solvers,

@@ -28,6 +28,12 @@ def every(seconds: float, *draws: Draw, start_s: float = 6.0) -> Schedule:
     return schedule
 
 
+def leader_moved(rng: random.Random, at_s: float) -> list[Fault]:
+    """A stream comes to be led by a server that lacks its newest messages; connections stand."""
+    bucket = rng.choice(("berth_state", "berth_state", "berth_ledger", "berth_inventory", "berth_quota"))
+    return [Fault(at_s, "leader moved", bucket, rng.choice((1, 3, 10)))]
+
+
 def nothing(rng: random.Random, at_s: float) -> list[Fault]:
     """All is well."""
     return []

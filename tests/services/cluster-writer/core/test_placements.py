@@ -11,14 +11,14 @@ from berth.contracts.state import Pod
 NAME = ("ns", "p")
 
 
-def pod(uid: str = "u", *, node: str = "n", phase: str = "Running", name: str = "p") -> Pod:
-    return Pod(namespace="ns", name=name, uid=uid, version=1, node=node, plan="plan" if node else "", phase=phase)
+def pod(uid: str = "u", *, node: str = "n", phase: str = "Running", name: str = "p", version: int = 1) -> Pod:
+    return Pod(namespace="ns", name=name, uid=uid, version=version, node=node, plan="plan" if node else "", phase=phase)
 
 
 def live() -> tuple[Placements, list[tuple[str, str]]]:
     ends: list[tuple[str, str]] = []
     placements = Placements(lambda pod, reason: ends.append((pod.uid, reason)))
-    placements.end({}, complete=True)
+    placements.end({}, 1)
     return placements, ends
 
 
@@ -55,13 +55,28 @@ def test_another_pod_of_the_name_ends_the_first() -> None:
     assert ends[1:] == [("v", "deleted")]
 
 
+def test_a_view_that_begins_anew_and_is_older_ends_nothing() -> None:
+    """STATE has lost its newest messages, and says so only once cluster-watcher has noticed."""
+    placements, ends = live()
+    placements.seen(NAME, pod("v", version=9))
+    placements.reset()
+    placements.gone(NAME, 5)
+    placements.seen(NAME, pod("u", version=4))
+    placements.end({NAME: pod("u", version=4)}, 6)
+    assert ends == []
+    placements.end({}, 8)
+    assert ends == []
+    placements.end({}, 9)
+    assert ends == [("v", "deleted")]
+
+
 def test_what_a_beginning_view_cannot_know_is_a_doubt() -> None:
     ends: list[tuple[str, str]] = []
     placements = Placements(lambda pod, reason: ends.append((pod.uid, reason)))
     placements.gone(("ns", "deleted"))
     placements.seen(("ns", "done"), pod("d", phase="Failed", name="done"))
     placements.seen(NAME, pod())
-    placements.end({NAME: pod()}, complete=True)
+    placements.end({NAME: pod()}, 1)
     assert (ends, list(placements.doubts)) == ([], [("ns", "deleted"), ("ns", "done")])
     assert placements.reason(("ns", "deleted"), "x") == "deleted"
     assert placements.reason(("ns", "done"), "d") == "failed"
@@ -74,9 +89,9 @@ def test_a_view_that_starts_over_ends_what_is_missing_once_it_is_complete() -> N
     placements.seen(("ns", "q"), pod("v", name="q"))
     placements.reset()
     placements.seen(("ns", "q"), pod("v", name="q"))
-    placements.end({("ns", "q"): pod("v", name="q")}, complete=False)
+    placements.end({("ns", "q"): pod("v", name="q")}, 0)
     assert ends == []
-    placements.end({("ns", "q"): pod("v", name="q")}, complete=True)
+    placements.end({("ns", "q"): pod("v", name="q")}, 1)
     assert ends == [("u", "deleted")]
 
 
@@ -112,6 +127,6 @@ def test_no_placement_ends_twice_and_none_that_is_over_is_held(steps: list[tuple
             placements.reset()
             if now:
                 placements.seen(NAME, now)
-            placements.end({NAME: now} if now else {}, complete=True)
+            placements.end({NAME: now} if now else {}, 1)
     placements.gone(NAME)
     assert sorted(uid for uid, _ in ends) == sorted(bound)

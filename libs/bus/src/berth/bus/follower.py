@@ -4,7 +4,9 @@ A push consumer without acknowledgements feeds the sink. It is made anew right b
 was lost (its own sequence skips), a heartbeat is missed or the connection was lost; the server removes the old one.
 Before going on, the stream is compared with the one known: another stream, one that lost its tail, or an absence longer
 than deletion markers live, and the sink starts over with an empty view. (A consumer that resumes past the end of a
-stream stays silent for ever and looks healthy.)
+stream stays silent for ever and looks healthy.) The stream may also come to be led by a server that lacks its tail,
+while the connection to another one stands: so its leader is asked every few seconds, and before anything is read that
+another era of the bucket's owner has written.
 
 A sink that raises ends the follower: a view that missed an entry must not go on.
 """
@@ -17,16 +19,17 @@ import logging
 import random as randomness
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
 from berth.bus.client import Delivery
 from berth.bus.errors import BusError, describe
+from berth.bus.history import History
 from berth.bus.jetstream import NANO
 from berth.bus.link import Link
 from berth.bus.port import Clock, Entry, Sink
 from berth.bus.subscription import LinkSubscription
+from berth.bus.tasks import end_tasks
 from berth.bus.topology import TOMBSTONE_TTL_S
 
 log = logging.getLogger(__name__)
@@ -43,12 +46,8 @@ RETRY_FIRST_S = 0.05
 RETRY_MAX_S = 1.0
 BURST = 256
 """Entries applied before other tasks get a turn."""
-HISTORY = 16
-
-
-_Known: TypeAlias = tuple[int, int, str, bytes]
-"""A message that the stream held: sequence, when it was stored (0: acknowledged to this process, not seen here yet),
-subject, and what was written. Plain, since one is made for every delivery."""
+LOOK_EVERY_S = 4.0
+"""About how often the leader is asked whether the stream still is what was read."""
 
 
 class _Stale(Exception):  # noqa: N818 - a reason to begin again, caught here
@@ -79,9 +78,9 @@ class Follower:
         self._filters = [self._prefix + each for each in ([keys] if isinstance(keys, str) else keys)]
         self._clock = clock
         self._random = random
-        self._created = ""
-        self._server = ""
-        self._recent: deque[_Known] = deque(maxlen=HISTORY)  # the last messages known to be stored, newest last
+        self._history = History(link, self.stream)
+        self._era = b""  # of the bucket's owner, in the last message read that names one
+        self._is_live = False  # the end was reached since the consumer was made
         self._heard = (0.0, 0.0)  # monotonic and wall clock of the last word from the server
         self._queue: deque[Delivery] = deque()
         self._wake = asyncio.Event()
@@ -98,6 +97,7 @@ class Follower:
         """Follow until cancelled."""
         unhook = self._link.on_disconnect(self._disconnected)
         pause_s, reason = RETRY_FIRST_S, "start"
+        looking = asyncio.create_task(self._look_now_and_then(), name=f"bus-look-{self.bucket}")
         try:
             while True:
                 await self._link.connected.wait()
@@ -116,16 +116,16 @@ class Follower:
                 await self._detach()
         finally:
             unhook()
+            await end_tasks([looking])
             await self._detach()
 
     def witness(self, sequence: int, subject: str, data: bytes) -> None:
         """Note a message that the stream acknowledged to this process, so that its loss is noticed too."""
-        if not self._recent or sequence > self._recent[-1][0]:
-            self._recent.append((sequence, 0, subject, data))
+        self._history.witness(sequence, subject, data)
 
     def is_of(self, info: jetstream.StreamInfo) -> bool:
         """Whether this is the stream that was read, with everything that is known to have been in it."""
-        return info.created == self._created and info.state.last_seq >= self._known()
+        return self._history.is_of(info, self._known())
 
     def begin_again(self, reason: str) -> None:
         """Make the consumer anew soon, and compare the stream with the one known. Until then it is not attached."""
@@ -143,6 +143,7 @@ class Follower:
         """Make a consumer right behind the last entry, on the stream that entry came from or on a new one."""
         link = self._link
         self._generation, self._doubt = link.generation, ""
+        self._is_live = False
         info = await jetstream.stream_info(link, self.stream)
         await self._compare(info)
         queue: deque[Delivery] = deque()
@@ -159,8 +160,7 @@ class Follower:
         again = await jetstream.stream_info(link, self.stream)
         if again.created != info.created or link.generation != self._generation:
             raise _Stale("the stream changed meanwhile")
-        self._created = info.created
-        self._server = link.server_id
+        self._history.began(info)
         self._listen()
         self.attached.set()
         if pending == 0:
@@ -209,36 +209,31 @@ class Follower:
     # --- is it still the same stream? ---------------------------------------------------------------------------------
 
     async def _compare(self, info: jetstream.StreamInfo) -> None:
-        if not self._created:
-            return
-        if info.created != self._created:
-            self._reset("another stream")
-        elif info.state.last_seq < self._known():
-            self._reset("the stream lost its tail")
-        elif self._absence_s() > ABSENCE_MAX_S:
+        reason = await self._history.lost(info, self._known())
+        if reason:
+            self._reset(reason)
+        elif self.sequence and self._absence_s() > ABSENCE_MAX_S:
             self._reset("away for too long")
-        elif not await self._same_history():
-            self._reset("the stream lost its tail and went on")
 
     def _known(self) -> int:
         """The last sequence that the stream is known to have had."""
-        return max(self.sequence, self._recent[-1][0] if self._recent else 0)
+        return max(self.sequence, self._history.newest)
 
-    async def _same_history(self) -> bool:
-        """Whether the last messages known are still the ones stored.
-
-        A server that lost its tail uses sequences again, so a sequence alone proves nothing. The newest message that
-        was not replaced meanwhile is compared. It says nothing of those behind it, which may have been replaced or
-        lost: there a server that has not been restarted is trusted, and no other.
-        """
-        is_newest = True
-        for sequence, time, subject, data in list(reversed(self._recent)):  # what is on its way may add to it meanwhile
-            raw = await jetstream.message_at(self._link, self.stream, sequence)
-            if raw is not None:
-                is_same = jetstream.nanoseconds(raw.time) == time if time else _holds(raw, subject, data)
-                return is_same and (is_newest or self._server == self._link.server_id)
-            is_newest = False
-        return is_newest or self._server == self._link.server_id
+    async def _look_now_and_then(self) -> None:
+        """Ask the stream's leader whether it still is the one that was read. O(1), however much comes."""
+        while True:
+            await self._clock.sleep(LOOK_EVERY_S * self._random.uniform(0.8, 1.2))
+            if not self.attached.is_set():
+                continue
+            generation, known = self._link.generation, self._known()
+            try:
+                info = await jetstream.stream_info(self._link, self.stream)
+            except BusError as error:
+                log.debug("the leader of %s does not answer: %s", self.bucket, describe(error))
+                continue
+            is_current = self.attached.is_set() and self._link.generation == generation
+            if is_current and self._history.is_doubtful(info, known):
+                self.begin_again("its stream has another leader, or another end")
 
     def _absence_s(self) -> float:
         """Seconds without a word from the server, also by a clock that counts a suspended machine's sleep."""
@@ -248,8 +243,7 @@ class Follower:
         log.warning("reading %s again from its start: %s", self.bucket, reason)
         metrics.FOLLOWER_RESETS.labels(self.bucket).inc()
         self.sequence = 0
-        self._created = ""
-        self._recent.clear()
+        self._history.forget()
         self._sink.reset()
 
     # --- deliveries ---------------------------------------------------------------------------------------------------
@@ -315,12 +309,16 @@ class Follower:
         if at <= self.sequence:
             self._reset("sequences went back")
             return "sequences went back"
+        raw = msg.raw_headers
+        era = h.era_of(raw) if raw else b""
+        if era and era != self._era:
+            was, self._era = self._era, era
+            if was and self._is_live:
+                return "the bucket's owner is another, or has noticed a loss"
         self._delivered = number
         gap = at != self.sequence + 1
         self.sequence = at
-        recent, raw = self._recent, msg.raw_headers
-        if not recent or at > recent[-1][0]:
-            recent.append((at, time, msg.subject, b""))
+        self._history.read(at, time, msg.subject)
         deleted, trace = (h.marks_deletion(raw), h.trace_of(raw)) if raw else (False, None)
         self._sink.apply(Entry(msg.subject[len(self._prefix) :], msg.data, deleted, at, pending, gap, trace))
         self._applied += 1
@@ -350,12 +348,9 @@ class Follower:
         self._heard = (self._clock.monotonic(), self._clock.now())
 
     def _end(self) -> None:
+        self._is_live = True
         self.ready.set()
         self._sink.end(self.sequence)
-
-
-def _holds(raw: jetstream.RawMessage, subject: str, data: bytes) -> bool:
-    return (raw.subject, jetstream.payload(raw)) == (subject, data)
 
 
 def _position(reply: str) -> tuple[int, int, int, int]:

@@ -16,11 +16,14 @@ BATCH_COMMIT = "Nats-Batch-Commit"
 OPERATION = "KV-Operation"
 MARKER = "Nats-Marker-Reason"
 TRACEPARENT = "traceparent"
+ERA = "Berth-Era"
+"""Of what the owner of a bucket writes: another one after each start, and after each loss that it has noticed."""
 STATUS = "Status"
 DESCRIPTION = "Description"
 STALLED = "Nats-Consumer-Stalled"
 LAST_CONSUMER = "Nats-Last-Consumer"
 
+_ERA = f"\r\n{ERA}: ".encode()
 NO_RESPONDERS = "503"
 CONTROL = "100"
 
@@ -45,6 +48,12 @@ def marks_deletion(raw: bytes) -> bool:
 def trace_of(raw: bytes) -> str | None:
     """The trace in headers on the wire."""
     return parse(raw).get(TRACEPARENT) if b"traceparent" in raw else None
+
+
+def era_of(raw: bytes) -> bytes:
+    """The owner's era in headers on the wire, empty without one."""
+    _, found, rest = raw.partition(_ERA)
+    return rest.partition(b"\r\n")[0] if found else b""
 
 
 def parse(raw: bytes) -> dict[str, str]:

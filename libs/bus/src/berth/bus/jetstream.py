@@ -29,12 +29,32 @@ class StreamState(msgspec.Struct, frozen=True):
     consumer_count: int = 0
 
 
+class Leadership(msgspec.Struct, frozen=True):
+    """Who leads a stream, and since when; a server without a cluster says no time."""
+
+    leader: str = ""
+    leader_since: str = ""
+
+
 class StreamInfo(msgspec.Struct, frozen=True):
-    """A stream: its settings, when it was made, what is in it."""
+    """A stream: its settings, when it was made, what is in it, and who answered."""
 
     config: dict[str, Any]
     created: str
     state: StreamState = StreamState()
+    cluster: Leadership | None = None
+
+    @property
+    def led_since_ns(self) -> int:
+        """Unix time in nanoseconds at which the leader's term began; 0 without a cluster."""
+        led = self.cluster
+        return nanoseconds(led.leader_since) if led is not None and led.leader_since else 0
+
+    @property
+    def term(self) -> str:
+        """The leader and when its term began; empty without a cluster."""
+        led = self.cluster
+        return f"{led.leader} since {led.leader_since}" if led is not None and led.leader_since else ""
 
 
 class RawMessage(msgspec.Struct, frozen=True):

@@ -9,6 +9,9 @@ the stream for the order of what happened. Whoever owns a whole bucket lets ever
 before it in the stream. Where one is lost on its way (its leader dies, another takes over in the middle of a burst) the
 server refuses all that follow; once the outcome of each is known they are sent again, in their order.
 
+Every message names the era of its owner: its process, and how many losses it has noticed. Since the first write after a
+loss is refused, a reader that is told of none sees another era before anything that took the place of the lost.
+
 What becomes of a write:
     stored      the key's sequence is known again
     unknown     (time-out, connection lost) the key is read from its leader: stored after all, or sent again
@@ -75,6 +78,7 @@ class OwnedBucket(OwnedBook):
         self._prefix = f"$KV.{bucket}."
         self._sink = sink
         self._era = 0
+        self._named = f"{link.token()}.0"
         self._number = 0
         self._flying = 0  # writes of this era without an outcome
         self._chain: int | None = None  # the stream's last sequence once all of them are stored; None: ask
@@ -189,7 +193,7 @@ class OwnedBucket(OwnedBook):
         if change.mark == state.mark and state.late in (None, change.mark):
             self._settle(key, state, "unchanged")
             return
-        headers = {h.EXPECTED: str(state.sequence)}
+        headers = {h.EXPECTED: str(state.sequence), h.ERA: self._named}
         if self._chain is not None:
             headers[h.EXPECTED_OF_STREAM] = str(self._chain)
             self._chain += 1
@@ -297,6 +301,7 @@ class OwnedBucket(OwnedBook):
     def _reset(self) -> None:
         """The bucket is another one: forget what was known of it."""
         self._era += 1
+        self._named = f"{self._named.partition('.')[0]}.{self._era}"
         self._flying, self._chain = 0, None
         self._doubts.clear()
         self._forget(keep_wanted=self.on_reset is None)

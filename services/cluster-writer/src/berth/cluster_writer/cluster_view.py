@@ -52,7 +52,7 @@ class ClusterView:
         for tracker in self.book.complete.values():
             tracker.end()
         self.book.settle_waiting()
-        self.placements.end(self.book.pods, complete=self.book.complete["pods"].is_known)
+        self.placements.end(self.book.pods, self.book.complete["pods"].version)
         self._live = True
 
     def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool) -> Name | None:
@@ -100,9 +100,10 @@ class ClusterView:
         name = (namespace, pod_name)
         tracker = self.book.complete["pods"]
         if deleted:
-            tracker.seen(_version(value))
+            version = _version(value)
+            tracker.seen(version)
             self.book.see_pod(name, None)
-            self.placements.gone(name)
+            self.placements.gone(name, version)
             return name
         pod = decode(value, Pod)
         before = self.book.pods.get(name)

@@ -32,20 +32,26 @@ class Placements:
         self._live = False
         self._anew = bool(self._held)
 
-    def end(self, pods: Mapping[Name, Pod], *, complete: bool) -> None:
-        """The end of the view was reached: from the first time on, changes are news."""
+    def end(self, pods: Mapping[Name, Pod], through: int) -> None:
+        """The end of the view was reached: from the first time on, changes are news.
+
+        `through`: the version through which the view of pods is complete. One that begins anew may be older than what
+        was seen before: of what has come since then it proves nothing (R4).
+        """
         self._live = True
-        if not self._anew or not complete:
+        if not self._anew:
             return
-        self._anew = False
-        for name, pod in list(self._held.items()):
-            now = pods.get(name)
-            if now is None or now.uid != pod.uid:
-                self.gone(name)
+        absent = [name for name, pod in self._held.items() if name not in pods or pods[name].uid != pod.uid]
+        gone = [name for name in absent if self._held[name].version <= through]
+        self._anew = len(gone) < len(absent)
+        for name in gone:
+            self.gone(name)
 
     def seen(self, name: Name, pod: Pod) -> None:
         """The view shows a pod."""
         before = self._held.get(name)
+        if before is not None and pod.version < before.version:
+            return  # a view that begins anew shows what was so before
         if before is not None and before.uid != pod.uid:
             self.gone(name)
             before = None
@@ -61,8 +67,11 @@ class Placements:
             else:
                 self.doubts[name] = None
 
-    def gone(self, name: Name) -> None:
-        """The view shows that there is no such pod any more."""
+    def gone(self, name: Name, version: int = 0) -> None:
+        """The view shows that there is no such pod any more; `version` of that news, 0 where nobody knows it."""
+        before = self._held.get(name)
+        if before is not None and 0 < version < before.version:
+            return  # the end of a predecessor, in a view that begins anew
         pod, over = self._held.pop(name, None), self._over.pop(name, None)
         if pod is not None:
             self._on_end(pod, DELETED)
