@@ -8,6 +8,7 @@ from berth.auditor.core.book import Book, Difference
 from berth.auditor.core.confirm import confirmed
 from berth.auditor.core.gangs import GangMemory
 from berth.auditor.core.leftovers import left_behind
+from berth.auditor.core.quota_drift import drifted
 from berth.auditor.core.reports import holds_of
 from berth.auditor.settings import SERVICE
 from berth.auditor.views import Lists
@@ -51,8 +52,9 @@ class Reconciler:
             excused_gangs=self._gangs.excused,
         )
         world.unreadable.extend(lists.unreadable)
-        shown = list(_findings(world))
-        certain = list(_findings(confirmed(self._before, world))) if shown and self._before is not None else []
+        before = self._before
+        shown = [*_findings(world), *_drift(world, world)]
+        certain = [*_findings(confirmed(before, world)), *_drift(before, world)] if shown and before is not None else []
         self._before = world if shown else None
         self.looks += 1
         news = self.book.settle(shown, certain, now_s)
@@ -67,6 +69,11 @@ def _findings(world: World) -> Iterator[tuple[str, Finding]]:
             yield invariant.name, finding
     for finding in left_behind(world):
         yield "I4", finding
+
+
+def _drift(first: World, second: World) -> Iterator[tuple[str, Finding]]:
+    for finding in drifted(first, second):
+        yield "I8", finding
 
 
 def _announce(verb: str, difference: Difference, now_s: float) -> Event:
