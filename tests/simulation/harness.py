@@ -57,6 +57,10 @@ class Nats(SimNats):
     """The first that LEDGER ever held."""
     ledger_losses = 0
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._plans: set[str] = set()
+
     def add_stream(self, stream: Stream) -> None:
         """See `SimNats.add_stream`; what LEDGER and STATE store is shown to the observer."""
         super().add_stream(stream)
@@ -73,12 +77,19 @@ class Nats(SimNats):
                 if is_ledger:
                     world.note(b"%b=%b" % (key.encode(), each.data))
                     observer.ledger(key, each.data, deleted, each.sequence)
+                    self._count_plan(key, deleted)
                     self.first_epoch = self.first_epoch or observer.view.epoch.epoch
                 else:
                     observer.state(key, each.data, deleted)
             tell(stored)
 
         stream.tell = shown  # type: ignore[method-assign]
+
+    def _count_plan(self, key: str, deleted: bool) -> None:
+        """A plan that is there has passed the verifier of the solver that made it (I14)."""
+        if ".plan." in key and not deleted and key not in self._plans:
+            self._plans.add(key)
+            self.observer.verdicts.judged("I14")
 
     @contextmanager
     def damaged(self) -> Iterator[None]:
@@ -128,8 +139,8 @@ def build(
 ) -> Harness:
     """Everything in place, the services started; nothing has run yet."""
     world = World(seed)
-    journal = Journal(world, log_level, counts=is_odd)
     observer = Observer(keep_log=True)
+    journal = Journal(world, log_level, counts=lambda error: is_odd(error, observer.verdicts))
     kube = SimKube(
         WorldScheduler(world),
         world.chance("api"),

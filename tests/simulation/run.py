@@ -24,6 +24,7 @@ from tests.simulation.fault_injection import FaultInjector
 from tests.simulation.forgotten import Forgotten
 from tests.simulation.given import Given
 from tests.simulation.harness import Harness, build
+from tests.simulation.laws import Applied, Pardon
 from tests.simulation.node_agent import NODE_AGENT, Machine
 from tests.simulation.node_agent import faults as agent_faults
 from tests.simulation.planted import PLANTED
@@ -36,6 +37,7 @@ from tests.simulation.settled.endings import Endings
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 
+from berth.invariants import Counts
 from berth.invariants.report import EVIDENCE_MAX
 from berth.telemetry.logs import Level
 from berth.testing.simulation.world import uncollected
@@ -47,7 +49,8 @@ _NAMES: Final = re.compile(r"(?:pod|gang|kept|node)-\d+(?:-(?:user-)?\d+)?")
 class Outcome(msgspec.Struct, kw_only=True):
     """What became of a seed.
 
-    `kind`: what it dwelt on (`kinds`). `digest`: of every ledger message and the cluster's state at the end.
+    `kind`: what it dwelt on (`profiles`). `digest`: of every ledger message and the cluster's state at the end.
+    `applied`: how often each law was.
     """
 
     seed: int
@@ -59,6 +62,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     callbacks: int
     violations: list[str] = []
     facts: dict[str, int] = {}
+    applied: Applied = msgspec.field(default_factory=Applied)
     trace: list[str] = []
     story: list[str] = []
 
@@ -116,7 +120,7 @@ def _run(
     stack.enter_context(harness.journal)
     stack.enter_context(unmetered())
     stack.enter_context(uncollected())
-    given, forgotten, alarms = Given(harness.kube), Forgotten(harness), Alarms(harness)
+    given, forgotten, alarms = Given(harness.kube, harness.observer.verdicts), Forgotten(harness), Alarms(harness)
     endings = Endings(harness)
     users, injector = Users(harness.world, harness.kube), profile.injector(harness)
     users.plan(actions)
@@ -155,6 +159,7 @@ def _run(
         callbacks=harness.world.callbacks,
         violations=violations,
         facts=_facts(harness, users, injector) | {"waited at the end": forgotten.asked},
+        applied=Applied.of(harness.observer.verdicts),
         trace=_trace(harness, violations) if violations else [],
         story=[str(each) for each in strikes] + harness.journal.about() if verbose else [],
     )
@@ -163,6 +168,10 @@ def _run(
 def _raised_for_nothing(harness: Harness) -> list[str]:
     """An epoch holds up everybody: none is raised while LEDGER loses nothing."""
     first, newest = harness.nats.first_epoch, harness.observer.view.epoch.epoch
+    counts = harness.observer.verdicts
+    counts.judged("epochs", newest - first)
+    if harness.nats.ledger_losses:
+        counts.excused("epochs", Pardon.LOSS, newest - first)
     is_needless = newest > first and not harness.nats.ledger_losses
     return [f"L1 an epoch for nothing: from {first} to {newest}, and LEDGER has lost nothing"] if is_needless else []
 
@@ -170,12 +179,15 @@ def _raised_for_nothing(harness: Harness) -> list[str]:
 def _settle(harness: Harness, profile: RunProfile) -> list[str]:
     """Let time go by until all is settled; what is not when the time for it is over."""
     left: list[str] = []
+    looks: list[Counts] = []
 
     def is_settled() -> bool:
-        left[:] = unsettled(harness)
+        looks[:] = [Counts()]
+        left[:] = unsettled(harness, looks[0])
         return not left
 
     harness.world.run_until(is_settled, profile.settle_s, every_s=2.0)
+    harness.observer.verdicts.take(looks[-1])  # the last look is the verdict
     return left
 
 

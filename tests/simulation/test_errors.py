@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 from tests.simulation.errors import odd_errors
 from tests.simulation.harness import build
+from tests.simulation.laws import Pardon
 from tests.simulation.planted import run_profiles
 from tests.simulation.run import run_seed
 
@@ -50,6 +51,9 @@ def test_what_faults_explain_takes_no_place_of_what_they_do_not() -> None:
             log.error("writer: dead letter: cmd.%d: RetryLaterError after 8 deliveries", number)
         log.error("writer: cannot handle cmd.refuse (delivery 1)")
     assert len(odd_errors(journal.errors)) == 1
+    counts = harness.observer.verdicts
+    assert counts.judgements["errors"] == ERRORS_MAX + 2
+    assert counts.excuses == {("errors", Pardon.DEAD_LETTER): ERRORS_MAX + 1}
 
 
 def test_a_bug_of_a_handler_is_found() -> None:

@@ -6,6 +6,7 @@ the moments in between as well. The same functions serve tests, simulations, rep
 """
 
 from berth.invariants.checking import INVARIANTS, Invariant, check
+from berth.invariants.counts import Counts, Excuse
 from berth.invariants.observer import Observer, Violation
 from berth.invariants.promises import PROMISES, Promise
 from berth.invariants.report import Finding, Report, Result
@@ -14,6 +15,8 @@ from berth.invariants.world import NodeHold, World
 __all__ = [
     "INVARIANTS",
     "PROMISES",
+    "Counts",
+    "Excuse",
     "Finding",
     "Invariant",
     "NodeHold",

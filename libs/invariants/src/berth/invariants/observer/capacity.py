@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from berth.contracts import names
 from berth.invariants.amounts import SHRINKING
+from berth.invariants.counts import Excuse
 from berth.invariants.devices import PERCENT
 from berth.invariants.facts import BY_MINOR
 from berth.invariants.observer.calm import Calm
@@ -117,8 +118,11 @@ class Capacity:
         """Who is known to hold devices of a node of which nobody can say which they are."""
         for hold in self.on_node.get(node, {}).values():
             wants = any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())
-            if wants and not hold.devices and self.is_known(hold):
-                yield hold.text
+            if wants and not hold.devices:
+                if self.is_known(hold):
+                    yield hold.text
+                else:
+                    self._verdicts.excused("I1", Excuse.STRANGER)
 
     def line_of(self, group: str) -> tuple[str, ...]:
         """A group and those above it, as far as they are known."""
@@ -146,6 +150,8 @@ class Capacity:
     # --- comparing: sums first, holders only when a sum is too large ------------------------------------------------
 
     def _compare(self, hold: Hold) -> None:
+        if hold.devices:
+            self._verdicts.judged("I1")
         for minor, amount in hold.devices:
             most = 100 if minor[3] in PERCENT else self.memory.get(minor, 0) if minor[3] == names.GPU_MEMORY else 0
             if amount and most and self._minors[minor] > most:
@@ -158,6 +164,7 @@ class Capacity:
 
     def _compare_node(self, hold: Hold, limit: Limit) -> None:
         node = hold.node
+        self._verdicts.judged("I1b")
         for name, amount in (*hold.amounts.items(), (names.PODS, 1)):
             if amount <= 0 or name in NOT_OF_NODES:
                 continue
@@ -167,7 +174,9 @@ class Capacity:
                 if most is None:
                     # A node that does not say how many pods it takes takes any number, but nothing of what it lacks.
                     most = total if name == names.PODS else max(_every(limit, name, self.seen_s))
-                if total > most:
+                if total <= most:
+                    self._verdicts.excused("I1b", Excuse.UNSEEN)
+                else:
                     self._beyond("I1b", f"node {node}", name, most, self._of_node(node, name))
 
     def _compare_group(self, hold: Hold, group: str, *, is_own: bool) -> None:
@@ -176,21 +185,32 @@ class Capacity:
             return
         since_s = self.seen_s
         for name, amount in hold.amounts.items():
-            if amount <= 0:
+            if amount <= 0 or name not in known.most.amounts:
                 continue
-            if self._charged[group, name] > known.most.amounts.get(name, _NO_LIMIT):
+            self._verdicts.judged("I2")
+            if self._charged[group, name] > known.most.amounts[name]:
                 most = known.most.most(name, since_s)
-                if most is not None and self._charged[group, name] > most:
+                if most is None or self._charged[group, name] <= most:
+                    self._verdicts.excused("I2", Excuse.UNSEEN)
+                else:
                     self._beyond("I2", f"quota {group}", name, most, self._of_group(group, name, non_preemptible=False))
-            if is_own and hold.is_non_preemptible and name in known.most.amounts:
+            if is_own and hold.is_non_preemptible and name in known.non_preemptible.amounts:
+                self._verdicts.judged("I2b")
+                if self._non_preemptible[group, name] <= known.non_preemptible.amounts[name]:
+                    continue
                 most = known.non_preemptible.most(name, since_s)
-                if most is not None and self._non_preemptible[group, name] > most:
+                if most is None or self._non_preemptible[group, name] <= most:
+                    self._verdicts.excused("I2b", Excuse.UNSEEN)
+                else:
                     self._beyond("I2b", f"quota {group}", name, most, self._of_group(group, name, non_preemptible=True))
 
     def _beyond(
         self, promise: str, subject: str, resource: str, most: int, holders: Callable[[], Iterator[tuple[Hold, int]]]
     ) -> None:
         held = [(hold, amount) for hold, amount in holders() if amount and self.is_known(hold)]
+        if sum(amount for _, amount in held) <= most:
+            self._verdicts.excused(promise, Excuse.STRANGER)
+            return
         # A decision that is in doubt may overlap with others, before and after it is bound; bound pods may not.
         for counted in (
             [each for each in held if not self.doubt.covers((each[0].uid,))],
@@ -204,6 +224,7 @@ class Capacity:
                 text = f"{subject}: {total} of {most} {resource}: {listed}"
                 self._verdicts.add(promise, f"{subject}, {resource}", text)
                 return
+        self._verdicts.excused(promise, Excuse.LOSS)
 
     def _of_minor(self, minor: Minor) -> Callable[[], Iterator[tuple[Hold, int]]]:
         def holders() -> Iterator[tuple[Hold, int]]:
@@ -228,9 +249,6 @@ class Capacity:
                     yield hold, hold.amounts.get(name, 0)
 
         return holders
-
-
-_NO_LIMIT = 1 << 63
 
 
 def _every(limit: Limit, name: str, since_s: float) -> list[int]:

@@ -13,6 +13,7 @@ import msgspec
 
 from berth.contracts import kube
 from berth.contracts.ledger import Decision, DeviceGrant
+from berth.invariants.counts import Excuse
 from berth.invariants.observer.calm import NEVER, Calm
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.verdicts import Verdicts
@@ -101,24 +102,39 @@ class Fitness:
     def _judge(self, name: Name, text: str, node: str, grants: list[DeviceGrant], plan: str, verb: str) -> None:
         subject = f"{text}, plan {plan}, {verb}"
         absent_s = self._absent.get(node, -NEVER)
-        if self._is_known(absent_s):
+        if absent_s != NEVER and self._counts_for("I1f", absent_s):
             self._verdicts.add("I1f", subject, f"{text}: is {verb} {node}, which is not there{self._for(absent_s)}")
             return
-        for mark, since_s in self._marks.get(node, {}).items():
-            if self._is_known(since_s) and not self._lets_in(name, mark):
+        marks = [each for each in self._marks.get(node, {}).items() if not self._lets_in(name, each[0])]
+        for mark, since_s in marks:
+            if self._counts_for("I1f", since_s):
                 told = f"{text}: is {verb} {node}, which has {mark[0]}:{mark[2]}{self._for(since_s)}"
                 self._verdicts.add("I1f", subject, told)
-        for card, since_s in self._bad(node, grants):
-            told = f"{text}: is {verb} {node}, {card[0]} {card[1]}, which is broken or not there{self._for(since_s)}"
-            self._verdicts.add("I1e", subject, told)
+        if absent_s == NEVER and not marks:
+            self._verdicts.judged("I1f")
+        for card, since_s in self._cards_of(node, grants):
+            if since_s == NEVER:
+                self._verdicts.judged("I1e")
+            elif self._counts_for("I1e", since_s):
+                what = f"{node}, {card[0]} {card[1]}"
+                self._verdicts.add(
+                    "I1e", subject, f"{text}: is {verb} {what}, which is broken or not there{self._for(since_s)}"
+                )
 
-    def _bad(self, node: str, grants: list[DeviceGrant]) -> Iterator[tuple[Card, float]]:
+    def _cards_of(self, node: str, grants: list[DeviceGrant]) -> Iterator[tuple[Card, float]]:
+        """What is given, and since when it is no good; NEVER: it is."""
         cards = self._cards.get(node, {})
         for grant in grants:
             card = (grant.kind, grant.minor)
-            since_s = cards.get(card, -NEVER)
-            if self._is_known(since_s):
-                yield card, since_s
+            yield card, cards.get(card, -NEVER)
+
+    def _counts_for(self, promise: str, since_s: float) -> bool:
+        """Whether everybody can have seen what has been so since then."""
+        if not self._is_known(since_s):
+            self._verdicts.excused(promise, Excuse.UNSEEN)
+            return False
+        self._verdicts.judged(promise)
+        return True
 
     def _is_known(self, since_s: float) -> bool:
         return self._calm.now_s - since_s > self._lag_s

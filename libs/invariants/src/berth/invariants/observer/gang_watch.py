@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from berth.contracts.ledger import Decision
+from berth.invariants.counts import Excuse
 from berth.invariants.observer.calm import NEVER, Calm
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.departures import Departures
@@ -46,7 +47,8 @@ class GangWatch:
         self._groups: dict[str, GangConfig] = {}
         self._together: dict[str, tuple[str, ...]] = {}
         """By gang: those that it starts with. What was said last counts while nobody says it (its PodGroup is gone)."""
-        self._half: dict[tuple[str, ...], float] = {}
+        self._half: dict[tuple[str, ...], tuple[float, float]] = {}
+        """By `calm`, and by everybody's clock."""
         self._lapsed: dict[tuple[str, tuple[str, ...]], float] = {}
         """When a member of this plan was last deleted, ended or withdrawn, by plan and gang group; NEVER over where the
         plan may have begun by then, since its other binds may be on their way for however long."""
@@ -78,7 +80,7 @@ class GangWatch:
             annotations=meta.get("annotations") or {},
         )
         if said is not None and (config.min_member or 0) > (said.min_member or 0):
-            self._excuse(gang)
+            self._excuse(gang, Excuse.MORE_ASKED)
         self._judge(gang)
 
     def see(self, pod: Watched) -> None:
@@ -92,7 +94,7 @@ class GangWatch:
         members.pop(pod.uid, None)
         self.departures.gone(pod)
         if pod.node or self._is_on_nodes(pod.gang):
-            self._excuse(pod.gang)
+            self._excuse(pod.gang, Excuse.MEMBER_GONE)
         if not members:
             self._members.pop(pod.gang, None)
             self.excused.discard(pod.gang)
@@ -101,13 +103,13 @@ class GangWatch:
         if not members and pod.gang not in self._groups:
             self._together.pop(pod.gang, None)
 
-    def lapsed(self, pod: Watched, plans: Iterable[str]) -> None:
+    def lapsed(self, pod: Watched, plans: Iterable[str], why: Excuse = Excuse.MEMBER_GONE) -> None:
         """A decided member was deleted, ended or withdrawn: plans that name it may not know yet."""
         for plan in plans:
             has_begun = self._decided.may_have_begun(plan)
             self._lapsed[self._key(pod, plan)] = NEVER if has_begun else self._verdicts.now_s
         if self._is_on_nodes(pod.gang):
-            self._excuse(pod.gang)
+            self._excuse(pod.gang, why)
         if len(self._lapsed) > LAPSED_MAX:
             self._lapsed = {
                 (plan, group): at_s
@@ -119,12 +121,12 @@ class GangWatch:
         """A member was withdrawn. `may_be`: there is a reason to, beside that its gang cannot begin without another."""
         plans = list(plans)
         if may_be or any(not self._is_old(self._lapsed.get(self._key(pod, plan), -NEVER)) for plan in plans):
-            self.lapsed(pod, plans)
+            self.lapsed(pod, plans, Excuse.MEMBER_WITHDRAWN)
 
     def excuse_started(self, gangs: Iterable[str]) -> None:
         """The ledger lost something while these were being bound."""
         for gang in gangs:
-            self._excuse(gang)
+            self._excuse(gang, Excuse.CAUGHT)
             self.caught.update(self.excused.intersection(self._group(gang)))
 
     def half_there(self) -> list[str]:
@@ -139,11 +141,17 @@ class GangWatch:
         members = [ledger.decisions[name].decision for name in ledger.members.get(decision.plan, ())]
         members = [each for each in members if each.gang is not None and each.gang.name == gang.name]
         ready = sum(1 for each in members if self._is_here(each))
-        if ready >= gang.size or any(each in self.excused for each in gang.name.split(",")):
+        if ready < gang.size and any(each in self.excused for each in gang.name.split(",")):
+            return  # that excuse was counted when it came up
+        if ready < gang.size and not self._is_old(self._lapsed.get(self._key(pod, decision.plan), -NEVER)):
+            self._excuse(pod.gang, Excuse.MEMBER_GONE)
             return
-        is_recent = not self._is_old(self._lapsed.get(self._key(pod, decision.plan), -NEVER))
-        if is_recent or ready + sum(1 for each in members if self.departures.is_unknown(each.uid)) >= gang.size:
-            self._excuse(pod.gang)
+        unknown = sum(1 for each in members if self.departures.is_unknown(each.uid)) if ready < gang.size else 0
+        if ready < gang.size <= ready + unknown:
+            self._excuse(pod.gang, Excuse.MEMBER_UNSHOWN)
+            return
+        self._verdicts.judged("I3")
+        if ready >= gang.size:
             return
         text = f"gang {gang.name}: {pod.text} is bound under plan {decision.plan}, {ready} of {gang.size} are decided"
         self._verdicts.add("I3", f"gang {gang.name}, plan {decision.plan}", text)
@@ -151,11 +159,12 @@ class GangWatch:
     def check_due(self) -> None:
         """Time has gone on: say what is half there for too long."""
         now_s = self._calm.now_s
-        for group, since_s in list(self._half.items()):
+        for group, (since_s, _) in list(self._half.items()):
             if now_s - since_s > self._limit_s:
                 bound = {each: self._bound(each) for each in group}
                 listed = ", ".join(f"{gang}: {count} of {self._minimum(gang)}" for gang, count in bound.items())
                 text = f"half there for {now_s - since_s:.1f} s without a fault: {listed} bound"
+                self._verdicts.judged("I3")
                 self._verdicts.add("I3", f"gang {group[0]}", f"gang {text}")
                 del self._half[group]
         self._schedule()
@@ -220,17 +229,24 @@ class GangWatch:
             self.caught.difference_update(group)
         is_half = is_strict and any(bound) and not is_whole and self.excused.isdisjoint(group)
         if is_half and group not in self._half:
-            self._half[group] = self._calm.now_s
+            self._half[group] = self._calm.now_s, self._verdicts.now_s
             self._schedule()
         elif not is_half and group in self._half:
-            del self._half[group]
+            _, since_s = self._half.pop(group)
+            if self._verdicts.now_s - since_s > self._limit_s:
+                self._verdicts.excused("I3", Excuse.RECOVERY)
+            elif self.excused.isdisjoint(group):
+                self._verdicts.judged("I3")
             self._schedule()
 
-    def _excuse(self, gang: str) -> None:
-        for each in self._group(gang):
-            if each in self._members:
-                self.excused.add(each)
+    def _excuse(self, gang: str, why: Excuse) -> None:
+        excused = [each for each in self._group(gang) if each in self._members and each not in self.excused]
+        self.excused.update(excused)
+        if excused:
+            self._verdicts.excused("I3", why)
         self._judge(gang)
 
     def _schedule(self) -> None:
-        self.due_s = min(self._half.values(), default=NEVER) + self._limit_s + self._calm.troubled_s
+        self.due_s = (
+            min((since_s for since_s, _ in self._half.values()), default=NEVER) + self._limit_s + self._calm.troubled_s
+        )

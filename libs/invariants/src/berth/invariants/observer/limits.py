@@ -93,6 +93,7 @@ class Limits:
         notes = meta.get("annotations") or {}
         text = notes.get(names.ANNOTATION_EPOCH, "")
         epoch = int(text) if text.isdecimal() and len(text) < 16 else 0
+        self._verdicts.judged("I12")
         if epoch < self._lease_epoch:
             text = f"the Lease's epoch goes back from {self._lease_epoch} to {epoch}"
             self._verdicts.add("I12", "lease", text)

@@ -184,6 +184,7 @@ class Observer:
         reader = self._readers.get(kind)
         if reader is None:
             return
+        self.verdicts.judged("I0")
         try:
             read: Json = msgspec.json.decode(data) if isinstance(data, bytes) else data
             reader(read, deleted)
@@ -221,7 +222,10 @@ class Observer:
         facts = Facts(world)
         for invariant in INVARIANTS:
             texts[invariant.name] += [f"at the end: {finding.text}" for finding in invariant.find(facts)]
+        self.verdicts.judged("I1c", len(world.holds))
+        self.verdicts.judged("I1d", len(world.holds))
         if self.log is not None:
+            self.verdicts.judged("I7")
             texts["I7"] += [finding.text for finding in folded_otherwise(self.log, self.view)]
         return Report(
             [
