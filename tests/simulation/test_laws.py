@@ -11,10 +11,12 @@ import msgspec
 import pytest
 from tests.simulation import __main__ as command
 from tests.simulation import tally as tallies
-from tests.simulation.laws import ENOUGH, LAWS, Applied, Pardon
+from tests.simulation.laws import ENOUGH, EXCUSES, LAWS, Applied, Pardon
 from tests.simulation.run import Outcome, run_seed
 
 from berth.invariants import Counts, Excuse
+
+README = Path(__file__).with_name("README.md")
 
 
 def every_law() -> Applied:
@@ -134,3 +136,15 @@ def test_a_run_counts_what_is_judged_at_its_end() -> None:
     counted = {law for law, times in found.applied.judged.items() if times}
     assert counted >= {"L1", "I8", "I14", "I1c", "I1d", "I7", "L2", "endings"}
     assert counted <= LAWS.keys()
+
+
+def test_every_excuse_that_can_be_counted_is_explained() -> None:
+    rows = [line for line in README.read_text().splitlines() if line.startswith("| `") and line.count("|") == 5]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    explained = {name.strip("`"): (laws.split(", "), what, why) for name, laws, what, why in cells}
+    assert len(explained) == len(rows), "each excuse has one row"
+    assert explained.keys() == EXCUSES
+    for laws, what, why in explained.values():
+        assert set(laws) <= LAWS.keys()
+        assert what
+        assert why
