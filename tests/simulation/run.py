@@ -19,12 +19,13 @@ from typing import Final
 
 import msgspec
 from tests.simulation import last
+from tests.simulation.epochs import for_nothing
 from tests.simulation.errors import odd_errors
 from tests.simulation.fault_injection import FaultInjector
 from tests.simulation.forgotten import Forgotten
 from tests.simulation.given import Given
 from tests.simulation.harness import Harness, build
-from tests.simulation.laws import Applied, Pardon
+from tests.simulation.laws import Applied
 from tests.simulation.node_agent import NODE_AGENT, Machine
 from tests.simulation.node_agent import faults as agent_faults
 from tests.simulation.planted import PLANTED
@@ -140,7 +141,8 @@ def _run(
     report = harness.observer.finish(quiet=not left and not is_over, holds=given.holds())
     violations = [f"{result.name} {result.title}: {text}" for result in report.broken for text in result.evidence]
     violations += left
-    violations += _raised_for_nothing(harness)
+    nats = harness.nats
+    violations += for_nothing(nats.losses, harness.lease.named, nats.begun, harness.observer.verdicts)
     violations += [f"L2 waits for nothing: {text}" for text in waited_in_vain]
     violations += [f"I1d device-used-as-given: {text}" for text in given.rewritten()[:EVIDENCE_MAX]]
     violations += [
@@ -163,17 +165,6 @@ def _run(
         trace=_trace(harness, violations) if violations else [],
         story=[str(each) for each in strikes] + harness.journal.about() if verbose else [],
     )
-
-
-def _raised_for_nothing(harness: Harness) -> list[str]:
-    """An epoch holds up everybody: none is raised while LEDGER loses nothing."""
-    first, newest = harness.nats.first_epoch, harness.observer.view.epoch.epoch
-    counts = harness.observer.verdicts
-    counts.judged("epochs", newest - first)
-    if harness.nats.ledger_losses:
-        counts.excused("epochs", Pardon.LOSS, newest - first)
-    is_needless = newest > first and not harness.nats.ledger_losses
-    return [f"L1 an epoch for nothing: from {first} to {newest}, and LEDGER has lost nothing"] if is_needless else []
 
 
 def _settle(harness: Harness, profile: RunProfile) -> list[str]:

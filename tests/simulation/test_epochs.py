@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from tests.simulation import workload
+from tests.simulation.epochs import Loss, Named, for_nothing
 from tests.simulation.harness import LEDGER, Harness, build
-from tests.simulation.run import _raised_for_nothing as raised_for_nothing
 from tests.simulation.unmetered import unmetered
 
-from berth.contracts import names
+from berth.contracts import buckets, names
 from berth.simcluster.store import Path
 
 LEASE = Path("coordination.k8s.io", "v1", "leases", "berth-system", "cluster-writer")
@@ -27,6 +27,10 @@ def harness() -> Iterator[Harness]:
         assert harness.observer.view.epoch.epoch == 1
         yield harness
     harness.world.close()
+
+
+def raised_for_nothing(harness: Harness) -> list[str]:
+    return for_nothing(harness.nats.losses, harness.lease.named, harness.nats.begun, harness.observer.verdicts)
 
 
 def lose_ledger(harness: Harness) -> None:
@@ -51,6 +55,8 @@ def test_an_epoch_after_a_loss_is_raised_for_something(harness: Harness) -> None
     lose_ledger(harness)
     until_epoch(harness, 2)
     assert raised_for_nothing(harness) == []
+    assert harness.observer.verdicts.judgements["epochs"] == 1
+    assert harness.observer.verdicts.excuses == {("epochs", "loss"): 1}
 
 
 def test_an_epoch_without_any_loss_is_raised_for_nothing(harness: Harness) -> None:
@@ -60,7 +66,6 @@ def test_an_epoch_without_any_loss_is_raised_for_nothing(harness: Harness) -> No
     assert told.startswith("L1 an epoch for nothing: ")
 
 
-@pytest.mark.xfail(strict=True, reason="one loss excuses every epoch of a run")
 def test_a_loss_explains_one_epoch_and_not_the_next(harness: Harness) -> None:
     lose_ledger(harness)
     until_epoch(harness, 2)
@@ -69,10 +74,44 @@ def test_a_loss_explains_one_epoch_and_not_the_next(harness: Harness) -> None:
     assert len(raised_for_nothing(harness)) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="one loss excuses every epoch of a run")
 def test_a_loss_that_comes_later_explains_nothing(harness: Harness) -> None:
     mislead(harness)
     until_epoch(harness, 2)
     lose_ledger(harness)
     until_epoch(harness, 3)
     assert len(raised_for_nothing(harness)) == 1
+
+
+LOST = [Loss(20.0, buckets.LEDGER)]
+
+
+@pytest.mark.parametrize(
+    ("losses", "named", "begun", "found"),
+    [
+        ([], [Named(1, 1)], {1: 2}, 0),
+        ([], [Named(1, 1), Named(3, 2)], {2: 4}, 0),  # the first was given up before LEDGER held any
+        ([], [Named(1, 1), Named(3, 2)], {1: 2, 2: 4}, 1),
+        (LOST, [Named(1, 1), Named(21, 2)], {1: 2, 2: 22}, 0),
+        (LOST, [Named(1, 1), Named(19, 2)], {1: 2, 2: 22}, 1),  # it was named before
+        (LOST, [Named(1, 1), Named(90, 2)], {1: 2, 2: 91}, 0),  # it shows when a device is found held twice
+        (LOST, [Named(1, 1), Named(21, 2), Named(30, 3)], {1: 2, 3: 31}, 0),  # the second never began
+        (LOST, [Named(1, 1), Named(21, 2), Named(30, 3)], {1: 2, 2: 33, 3: 34}, 0),  # or not before the third was named
+        (LOST, [Named(1, 1), Named(21, 2), Named(30, 3)], {1: 2, 2: 22, 3: 31}, 1),
+        (LOST, [Named(1, 1), Named(21, 2), Named(30, 3, "b", 28)], {1: 2, 2: 22, 3: 31}, 1),
+        (LOST, [Named(1, 1), Named(21, 2), Named(30, 3, "b", 28)], {1: 2, 2: 29, 3: 31}, 0),  # another's, that had read
+        (LOST, [Named(1, 1), Named(19, 2), Named(21, 3)], {1: 2, 2: 20.5, 3: 22}, 1),  # while one was being raised
+        ([Loss(20.0, buckets.STATE)], [Named(1, 1), Named(21, 2)], {1: 2, 2: 22}, 1),
+        ([*LOST, *LOST], [Named(1, 1), Named(21, 2), Named(30, 3)], {1: 2, 2: 22, 3: 31}, 1),
+        ([*LOST, Loss(25, buckets.LEDGER)], [Named(1, 1), Named(21, 2), Named(30, 3)], {1: 2, 2: 22, 3: 31}, 0),
+    ],
+)
+def test_each_epoch_is_matched_to_a_loss(
+    losses: list[Loss], named: list[Named], begun: dict[int, float], found: int
+) -> None:
+    assert len(for_nothing(losses, named, begun)) == found
+
+
+def test_every_bucket_that_loses_something_is_noted(harness: Harness) -> None:
+    with harness.nats.damaged():
+        harness.nats.remake("KV_berth_quota")
+    assert harness.nats.losses == [Loss(harness.world.now, "berth_quota")]
