@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import msgspec
 import pytest
 from tests.libs.invariants.stage import gang, stage
-from tests.libs.invariants.story import Story
+from tests.libs.invariants.story import Json, Story
 
 from berth.contracts import names
 from berth.contracts.ledger import Allocation, GangRef
@@ -14,13 +15,13 @@ from berth.contracts.ledger import Allocation, GangRef
 LONG_S = 100.0
 
 
-def half_bound(**amounts: int) -> Story:
+def half_bound(*, minors: Mapping[int, int] = {}, **amounts: int) -> Story:
     """g1 is bound to n1, g2 decided for n2."""
     story = stage()
     gang(story, 2)
     ref = GangRef(name="default/g", size=2)
     taken = {"allocation": Allocation(amounts=amounts)} if amounts else {}
-    story.commit(story.decision("g1", gang=ref), story.decision("g2", "n2", gang=ref, **taken))
+    story.commit(story.decision("g1", gang=ref), story.decision("g2", "n2", minors, gang=ref, **taken))
     story.bind("g1")
     story.wait(1)
     return story
@@ -53,8 +54,8 @@ def node_takes_fewer_pods(story: Story) -> None:
     story.wait(LONG_S)
 
 
-def stranger(story: Story) -> None:
-    story.pod("theirs")
+def stranger(story: Story, cpu: str = "8") -> None:
+    story.pod("theirs", cpu)
     story.change("pods", "theirs", {"spec": {"schedulerName": "default-scheduler"}})
     story.objects["pods"]["theirs"]["metadata"]["uid"] = "uid-of-theirs"
     story.change("pods", "theirs", {"spec": {"nodeName": "n2"}})
@@ -134,6 +135,123 @@ def test_a_member_withdrawn_for_no_reason_does_not(is_seen: bool) -> None:
     story.withdraw("g2")
     story.wait(31)
     assert story.broken == ["I3"]
+
+
+def decided_in_a_new_epoch(story: Story) -> None:
+    epoch_just_begun(story)
+    story.observer.gangs.excused.clear()
+    story.place("g2", "n2")
+
+
+def stranger_that_fits_beside_it(story: Story) -> None:
+    stranger(story, "1")
+
+
+def stranger_that_fitted_beside_it_and_left(story: Story) -> None:
+    stranger(story, "1")
+    story.delete("pods", "theirs")
+
+
+def offer_of_what_it_does_not_ask_for(story: Story) -> None:
+    offers(story, memory="8Gi")
+    story.wait(1)
+    offers(story, memory="4Gi")
+
+
+def offer_that_still_holds_all(story: Story) -> None:
+    offers(story, cpu="7")
+
+
+def more_offered(story: Story) -> None:
+    offers(story, cpu="64")
+
+
+def card_that_it_does_not_take(story: Story) -> None:
+    story.health("n2", True, False)
+    story.health("n2", True, True)
+
+
+def stranger_on_another_card(story: Story) -> None:
+    stranger(story, "1")
+    story.delete("pods", "theirs")
+    story.put("pods", "theirs", on_card(1), "default")
+
+
+@pytest.mark.parametrize(
+    "matter",
+    [
+        decided_in_a_new_epoch,
+        stranger_that_fits_beside_it,
+        stranger_that_fitted_beside_it_and_left,
+        offer_of_what_it_does_not_ask_for,
+        offer_that_still_holds_all,
+        more_offered,
+        card_that_it_does_not_take,
+        stranger_on_another_card,
+    ],
+    ids=lambda each: each.__name__,
+)
+@pytest.mark.xfail(strict=True, reason="any epoch, and anything about the node, excuses a withdrawal")
+def test_what_does_not_concern_the_decision_is_no_reason(matter: Callable[[Story], None]) -> None:
+    story = half_bound(minors={0: 100})
+    matter(story)
+    story.withdraw("g2")
+    assert story.observer.world().excused_gangs == frozenset()
+
+
+def card_that_it_takes(story: Story) -> None:
+    story.health("n2", False, True)
+    story.health("n2", True, True)
+
+
+def stranger_on_its_card(story: Story) -> None:
+    story.put("pods", "theirs", on_card(0), "default")
+
+
+def less_offered_for_a_moment(story: Story) -> None:
+    offers(story, cpu="500m")
+    offers(story, cpu="8")
+
+
+def room_that_another_decision_held_a_moment_ago(story: Story) -> None:
+    story.place("b", "n2")
+    offers(story, cpu="1")
+    story.wait(LONG_S)
+    story.wait(LONG_S)
+    story.withdraw("b")
+
+
+@pytest.mark.parametrize(
+    "matter",
+    [
+        card_that_it_takes,
+        stranger_on_its_card,
+        less_offered_for_a_moment,
+        pytest.param(
+            room_that_another_decision_held_a_moment_ago,
+            marks=pytest.mark.xfail(strict=True, reason="only those who hold room now count"),
+        ),
+    ],
+    ids=lambda each: each.__name__,
+)
+def test_what_concerns_the_decision_is_a_reason(matter: Callable[[Story], None]) -> None:
+    story = half_bound(minors={0: 100})
+    matter(story)
+    story.withdraw("g2")
+    assert story.observer.world().excused_gangs == {"default/g"}
+
+
+def on_card(minor: int) -> Json:
+    """A pod that another scheduler has bound to a card of n2."""
+    amounts = {names.GPU_CORE: "100", names.GPU_MEMORY_RATIO: "100"}
+    note = msgspec.json.encode({"gpu": [{"minor": minor, "resources": amounts}]}).decode()
+    spec = {
+        "schedulerName": "other",
+        "nodeName": "n2",
+        "containers": [{"name": "main", "resources": {"requests": amounts}}],
+    }
+    meta = {"annotations": {names.ANNOTATION_DEVICE_ALLOCATED: note}}
+    return {"metadata": meta, "spec": spec, "status": {"phase": "Running"}}
 
 
 def test_what_is_reclaimed_of_a_node_may_shrink_below_what_is_held() -> None:
