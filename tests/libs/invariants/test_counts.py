@@ -143,6 +143,13 @@ def member_withdrawn(story: Story) -> None:
     story.withdraw("g2")
 
 
+def member_withdrawn_by_an_epoch(story: Story) -> None:
+    binds_a_gang(story)
+    story.current = 2
+    story.lease("")
+    story.withdraw("g2")
+
+
 def member_unshown(story: Story) -> None:
     gang(story, 2)
     story.observer.state("pod.default.g2", b'{"uid": "uid-g2"}', False)
@@ -194,7 +201,8 @@ def owners_changed(story: Story) -> None:
         ("I1e", Excuse.UNSEEN, on_a_card_that_broke),
         ("I1f", Excuse.UNSEEN, on_a_node_that_is_gone),
         ("I3", Excuse.MEMBER_GONE, member_deleted),
-        ("I3", Excuse.MEMBER_WITHDRAWN, member_withdrawn),
+        ("I3", Excuse.EPOCH, member_withdrawn_by_an_epoch),
+        ("I3", Excuse.UNFIT, member_withdrawn),
         ("I3", Excuse.MEMBER_UNSHOWN, member_unshown),
         ("I3", Excuse.MORE_ASKED, more_asked),
         ("I3", Excuse.CAUGHT, caught),

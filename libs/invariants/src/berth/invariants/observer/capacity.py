@@ -70,6 +70,8 @@ class Capacity:
         self.memory: dict[Minor, int] = {}
         self.groups: dict[str, Group] = {}
         self.on_node: dict[str, dict[str, Hold]] = {}
+        self.left: dict[str, list[tuple[float, Hold]]] = {}
+        """By node: who held room there until a moment ago, and until when (by `sight`)."""
         self._verdicts = verdicts
         self.sight = sight
         self.lag_s = lag_s
@@ -89,6 +91,9 @@ class Capacity:
             self._sum(old, -1)
             del self.on_node[old.node][uid]
             del self.holds[uid]
+            if hold is None or hold.node != old.node:
+                left = [each for each in self.left.get(old.node, ()) if each[0] >= self.seen_s]
+                self.left[old.node] = [*left, (self.sight.now_s, old)]
         if hold is not None:
             self.holds[uid] = hold
             self.on_node.setdefault(hold.node, {})[uid] = hold

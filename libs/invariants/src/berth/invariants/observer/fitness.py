@@ -46,7 +46,9 @@ class Fitness:
         self._cards: dict[str, dict[Card, float]] = {}
         self._marks: dict[str, dict[Mark, float]] = {}
         self._absent: dict[str, float] = {}
-        self._mended_s: dict[str, float] = {}
+        self._mended_s: dict[str, dict[Card, float]] = {}
+        self._lifted_s: dict[str, dict[Mark, float]] = {}
+        """By node: when a card was no good, or a taint was there, for the last time."""
 
     def see_device(self, data: Mapping[str, Any], deleted: bool) -> None:
         """The devices of a node; what it no longer names is gone, what it never named never was."""
@@ -57,7 +59,7 @@ class Fitness:
         for card in cards.keys() | named.keys():
             if named.get(card):
                 if cards.get(card, NEVER) != NEVER:
-                    self._mended_s[node] = now_s
+                    self._mended_s.setdefault(node, {})[card] = now_s
                 cards[card] = NEVER
             elif cards.get(card, NEVER) == NEVER:
                 cards[card] = now_s
@@ -75,8 +77,8 @@ class Fitness:
         if spec.get("unschedulable"):
             now.add((UNSCHEDULABLE_TAINT.key, "", NO_SCHEDULE))
         before = self._marks.get(name, {})
-        if before.keys() - now:
-            self._mended_s[name] = self._calm.now_s
+        for mark in before.keys() - now:
+            self._lifted_s.setdefault(name, {})[mark] = self._calm.now_s
         self._marks[name] = {mark: before.get(mark, self._calm.now_s) for mark in sorted(now) if mark[2] in HARD}
 
     def decided(self, decision: Decision) -> None:
@@ -90,14 +92,15 @@ class Fitness:
         self._judge(pod.name, pod.text, pod.node, pod.devices, pod.plan, "bound to")
 
     def keeps_off(self, decision: Decision) -> bool:
-        """Whether something keeps the object off its node or card now, or did until a moment ago."""
+        """Whether something keeps the object off its node or a card of its now, or did until a moment ago."""
         node, name = decision.node, (decision.namespace, decision.name)
-        if self._calm.now_s - self._mended_s.get(node, -NEVER) <= self._lag_s:
-            return True
-        cards = self._cards.get(node, {})
-        if any(cards.get((each.kind, each.minor), -NEVER) != NEVER for each in decision.allocation.devices):
-            return True
-        return any(not self._lets_in(name, mark) for mark in self._marks.get(node, {}))
+        cards, mended_s = self._cards.get(node, {}), self._mended_s.get(node, {})
+        for each in decision.allocation.devices:
+            card = (each.kind, each.minor)
+            if cards.get(card, -NEVER) != NEVER or not self._is_known(mended_s.get(card, -NEVER)):
+                return True
+        lifted = (mark for mark, at_s in self._lifted_s.get(node, {}).items() if not self._is_known(at_s))
+        return any(not self._lets_in(name, mark) for mark in (*self._marks.get(node, {}), *lifted))
 
     def _judge(self, name: Name, text: str, node: str, grants: list[DeviceGrant], plan: str, verb: str) -> None:
         subject = f"{text}, plan {plan}, {verb}"

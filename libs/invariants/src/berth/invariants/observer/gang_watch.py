@@ -117,11 +117,13 @@ class GangWatch:
                 if (self._decided.may_have_begun(plan) if at_s == NEVER else not self._is_old(at_s))
             }
 
-    def withdrawn(self, pod: Watched, plans: Iterable[str], *, may_be: bool) -> None:
-        """A member was withdrawn. `may_be`: there is a reason to, beside that its gang cannot begin without another."""
+    def withdrawn(self, pod: Watched, plans: Iterable[str], reason: Excuse | None) -> None:
+        """A member was withdrawn. `reason`: one to do so, beside that its gang cannot begin without another."""
         plans = list(plans)
-        if may_be or any(not self._is_old(self._lapsed.get(self._key(pod, plan), -NEVER)) for plan in plans):
-            self.lapsed(pod, plans, Excuse.MEMBER_WITHDRAWN)
+        if reason is None and any(not self._is_old(self._lapsed.get(self._key(pod, plan), -NEVER)) for plan in plans):
+            reason = Excuse.WITH_ANOTHER
+        if reason is not None:
+            self.lapsed(pod, plans, reason)
 
     def excuse_started(self, gangs: Iterable[str]) -> None:
         """The ledger lost something while these were being bound."""

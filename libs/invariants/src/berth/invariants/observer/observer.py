@@ -71,7 +71,12 @@ class Observer:
         self.capacity = Capacity(self.verdicts, self._decided.doubt, self._sight, lag_s)
         self._fitness = Fitness(self.verdicts, self._sight, lag_s, self._tolerations)
         self._withdrawals = Withdrawals(
-            self.capacity, self._decided, self._sight, lag_s, keeps_off=self._fitness.keeps_off
+            self.capacity,
+            self._decided,
+            self._sight,
+            lag_s,
+            keeps_off=self._fitness.keeps_off,
+            reserved=lambda node, name: self._reserved.kept(node, name),
         )
         self.gangs = GangWatch(
             self.verdicts,
@@ -280,14 +285,11 @@ class Observer:
                 self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
             elif known is not None and pod.attempt > known.attempt:
                 of_it = self._decided.of(pod.uid, known.attempt)
-                self.gangs.withdrawn(pod, [each.plan for each in of_it], may_be=self._withdrawals.may_be(of_it))
-        if not pod.is_ours:
-            self._withdrawals.stranger(pod)
+                plans = [each.decision.plan for each in of_it]
+                self.gangs.withdrawn(pod, plans, self._withdrawals.reason(of_it))
         self._claim(pod.name)
 
     def _gone(self, pod: Watched) -> None:
-        if not pod.is_ours:
-            self._withdrawals.stranger(pod)
         if pod.gang:
             self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
             self.gangs.gone(pod)

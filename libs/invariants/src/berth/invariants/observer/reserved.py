@@ -122,6 +122,10 @@ class Reserved:
         if used not in self._on_node[hold.node]:
             self._judge_capacity(hold.node, hold.amounts, hold.devices)
 
+    def kept(self, node: str, name: str) -> int:
+        """What the Reservations of a node hold of a resource, whoever draws on them."""
+        return sum(self._by_uid[uid].amounts.get(name, 0) for uid in self._on_node.get(node, ()))
+
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _hold(self, reserved: Kept) -> None:
