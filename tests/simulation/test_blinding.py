@@ -94,7 +94,6 @@ def struck(
         ("group gone", "", node_closes, is_decided, "I1f"),
     ],
 )
-@pytest.mark.xfail(strict=True, reason="every fault blinds everybody")
 def test_a_fault_excuses_nobody_whom_it_does_not_touch(
     harness: Harness, kind: str, target: str, change: Callable[[Story], None], act: Callable[[Story], None], law: str
 ) -> None:

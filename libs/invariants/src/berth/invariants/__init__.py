@@ -7,7 +7,7 @@ the moments in between as well. The same functions serve tests, simulations, rep
 
 from berth.invariants.checking import INVARIANTS, Invariant, check
 from berth.invariants.counts import Counts, Excuse
-from berth.invariants.observer import Observer, Violation
+from berth.invariants.observer import Observer, Reader, Violation
 from berth.invariants.promises import PROMISES, Promise
 from berth.invariants.report import Finding, Report, Result
 from berth.invariants.world import NodeHold, World
@@ -22,6 +22,7 @@ __all__ = [
     "NodeHold",
     "Observer",
     "Promise",
+    "Reader",
     "Report",
     "Result",
     "Violation",

@@ -17,6 +17,8 @@ class Excuse(StrEnum):
     """LEDGER has lost something: a decision that is in doubt is not compared with others."""
     UNSEEN = "unseen"
     """A limit, a card, a node, a group or an owner has changed a moment ago: not everybody can have seen it."""
+    HIDDEN = "hidden by a fault"
+    """The same, longer ago: but a fault was in the way of those who have to see it."""
     STRANGER = "stranger unseen"
     """A pod of another scheduler has come a moment ago."""
     OLDER_POD = "older pod"

@@ -14,9 +14,9 @@ from berth.invariants.amounts import SHRINKING
 from berth.invariants.counts import Excuse
 from berth.invariants.devices import PERCENT
 from berth.invariants.facts import BY_MINOR
-from berth.invariants.observer.calm import Calm
 from berth.invariants.observer.doubt import Doubt
 from berth.invariants.observer.holds import Hold, Minor
+from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.verdicts import Verdicts
 from berth.resources.amounts import Amounts
 
@@ -32,21 +32,24 @@ class Limit:
         self.amounts = amounts
         self.former: list[tuple[float, Amounts]] = []
 
-    def change(self, amounts: Amounts, now_s: float, lag_s: float) -> None:
+    def change(self, amounts: Amounts, sight: Sight) -> None:
         """Another value from now on."""
         if amounts != self.amounts:
-            self.former = [each for each in self.former if each[0] >= now_s - lag_s]
-            self.former.append((now_s, self.amounts))
+            self.former = [each for each in self.former if not sight.have_all_seen(each[0])]
+            self.former.append((sight.now_s, self.amounts))
             self.amounts = amounts
 
     def begins(self, now_s: float) -> None:
         """It holds for others than before: until now there was no limit for them."""
         self.former.append((now_s, {}))
 
-    def most(self, name: str, since_s: float) -> int | None:
-        """The largest value in force since then; None: no limit was."""
+    def most(self, name: str, is_seen: Callable[[float], bool]) -> int | None:
+        """The largest value that somebody may go by; None: no limit.
+
+        `is_seen`: whether what has replaced a value at a moment is.
+        """
         values = [self.amounts.get(name)]
-        values += [amounts.get(name) for replaced_s, amounts in self.former if replaced_s >= since_s]
+        values += [amounts.get(name) for replaced_s, amounts in self.former if not is_seen(replaced_s)]
         known = [value for value in values if value is not None]
         return max(known) if len(known) == len(values) else None
 
@@ -63,7 +66,7 @@ class Group(NamedTuple):
 class Capacity:
     """Who holds what, summed."""
 
-    def __init__(self, verdicts: Verdicts, doubt: Doubt, sight: Calm, lag_s: float) -> None:
+    def __init__(self, verdicts: Verdicts, doubt: Doubt, sight: Sight) -> None:
         self.doubt = doubt
         self.holds: dict[str, Hold] = {}
         self.nodes: dict[str, Limit] = {}
@@ -71,10 +74,9 @@ class Capacity:
         self.groups: dict[str, Group] = {}
         self.on_node: dict[str, dict[str, Hold]] = {}
         self.left: dict[str, list[tuple[float, Hold]]] = {}
-        """By node: who held room there until a moment ago, and until when (by `sight`)."""
+        """By node: who held room there until a moment ago, and until when."""
         self._verdicts = verdicts
         self.sight = sight
-        self.lag_s = lag_s
         self._minors: dict[Minor, int] = {}
         self._amounts: dict[tuple[str, str], int] = {}
         self._charged: dict[tuple[str, str], int] = {}
@@ -92,23 +94,23 @@ class Capacity:
             del self.on_node[old.node][uid]
             del self.holds[uid]
             if hold is None or hold.node != old.node:
-                left = [each for each in self.left.get(old.node, ()) if each[0] >= self.seen_s]
+                left = [each for each in self.left.get(old.node, ()) if not self.sight.has_seen(Reader.WRITER, each[0])]
                 self.left[old.node] = [*left, (self.sight.now_s, old)]
         if hold is not None:
             self.holds[uid] = hold
             self.on_node.setdefault(hold.node, {})[uid] = hold
             self._sum(hold, 1)
             if hold.is_ours:
-                self._compare(hold)
+                self._compare(hold, is_charged=old is not None and self._was_charged(old, hold))
 
-    @property
-    def seen_s(self) -> float:
-        """By `sight`: what has been so since then everybody can have seen."""
-        return self.sight.now_s - self.lag_s
+    def is_known(self, hold: Hold, reader: Reader) -> bool:
+        """Whether it must know of this: a pod of ours, or a stranger that has been there for a while."""
+        return hold.is_ours or self.sight.has_seen(reader, hold.since_s)
 
-    def is_known(self, hold: Hold) -> bool:
-        """Everybody can have seen it: a pod of ours, or a stranger that has been there for a while."""
-        return hold.is_ours or hold.since_s <= self.seen_s
+    def _was_charged(self, old: Hold, new: Hold) -> bool:
+        """Whether one that is bound now was charged for the same before: nobody looks at its quota again."""
+        is_same = (old.groups, old.amounts) == (new.groups, new.amounts)
+        return is_same and new.is_bound and not self.doubt.covers((new.uid,))
 
     def regroup(self) -> None:
         """Quota groups have come, gone, or moved: work out anew who is charged. Nobody has taken anything by that."""
@@ -124,7 +126,7 @@ class Capacity:
         for hold in self.on_node.get(node, {}).values():
             wants = any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())
             if wants and not hold.devices:
-                if self.is_known(hold):
+                if self.is_known(hold, Reader.SOLVER):
                     yield hold.text
                 else:
                     self._verdicts.excused("I1", Excuse.STRANGER)
@@ -154,20 +156,24 @@ class Capacity:
 
     # --- comparing: sums first, holders only when a sum is too large ------------------------------------------------
 
-    def _compare(self, hold: Hold) -> None:
+    def _compare(self, hold: Hold, *, is_charged: bool) -> None:
+        reader = Reader.WRITER if hold.is_bound else Reader.SOLVER
         if hold.devices:
             self._verdicts.judged("I1")
         for minor, amount in hold.devices:
             most = 100 if minor[3] in PERCENT else self.memory.get(minor, 0) if minor[3] == names.GPU_MEMORY else 0
             if amount and most and self._minors[minor] > most:
-                self._beyond("I1", f"node {minor[0]}, {minor[1]} {minor[2]}", minor[3], most, self._of_minor(minor))
+                subject = f"node {minor[0]}, {minor[1]} {minor[2]}"
+                self._beyond("I1", subject, minor[3], most, self._of_minor(minor), reader)
         limit = self.nodes.get(hold.node)
         if limit is not None:
-            self._compare_node(hold, limit)
+            self._compare_node(hold, limit, reader)
+        if is_charged:
+            return
         for position, group in enumerate(hold.groups):
             self._compare_group(hold, group, is_own=position == 0)
 
-    def _compare_node(self, hold: Hold, limit: Limit) -> None:
+    def _compare_node(self, hold: Hold, limit: Limit, reader: Reader) -> None:
         node = hold.node
         self._verdicts.judged("I1b")
         for name, amount in (*hold.amounts.items(), (names.PODS, 1)):
@@ -175,44 +181,72 @@ class Capacity:
                 continue
             total = self._amounts[node, name]
             if total > limit.amounts.get(name, 0):
-                most = limit.most(name, self.seen_s)
-                if most is None:
-                    # A node that does not say how many pods it takes takes any number, but nothing of what it lacks.
-                    most = total if name == names.PODS else max(_every(limit, name, self.seen_s))
+                most = self._most_of_node(limit, name, total, self._seen_by(reader))
                 if total <= most:
-                    self._verdicts.excused("I1b", Excuse.UNSEEN)
+                    self._verdicts.excused(
+                        "I1b", self._why(total, self._most_of_node(limit, name, total, self._is_old))
+                    )
                 else:
-                    self._beyond("I1b", f"node {node}", name, most, self._of_node(node, name))
+                    self._beyond("I1b", f"node {node}", name, most, self._of_node(node, name), reader)
+
+    @staticmethod
+    def _most_of_node(limit: Limit, name: str, total: int, is_seen: Callable[[float], bool]) -> int:
+        most = limit.most(name, is_seen)
+        if most is None:
+            # A node that does not say how many pods it takes takes any number, but nothing of what it lacks.
+            most = total if name == names.PODS else max(_every(limit, name, is_seen))
+        return most
+
+    def _seen_by(self, reader: Reader) -> Callable[[float], bool]:
+        return lambda at_s: self.sight.has_seen(reader, at_s)
+
+    def _is_old(self, at_s: float) -> bool:
+        """Whether everybody would have seen it, were it not for faults."""
+        return self.sight.now_s - at_s > self.sight.lag_s
+
+    @staticmethod
+    def _why(total: int, most: int | None) -> Excuse:
+        """Why so much is no mistake. `most`: all that would be allowed, were it not for faults."""
+        return Excuse.UNSEEN if most is None or total <= most else Excuse.HIDDEN
 
     def _compare_group(self, hold: Hold, group: str, *, is_own: bool) -> None:
         known = self.groups.get(group)
         if known is None:
             return
-        since_s = self.seen_s
+        is_seen = self._seen_by(Reader.QUOTA)
         for name, amount in hold.amounts.items():
             if amount <= 0 or name not in known.most.amounts:
                 continue
             self._verdicts.judged("I2")
             if self._charged[group, name] > known.most.amounts[name]:
-                most = known.most.most(name, since_s)
-                if most is None or self._charged[group, name] <= most:
-                    self._verdicts.excused("I2", Excuse.UNSEEN)
+                most, total = known.most.most(name, is_seen), self._charged[group, name]
+                if most is None or total <= most:
+                    self._verdicts.excused("I2", self._why(total, known.most.most(name, self._is_old)))
                 else:
-                    self._beyond("I2", f"quota {group}", name, most, self._of_group(group, name, non_preemptible=False))
+                    holders = self._of_group(group, name, non_preemptible=False)
+                    self._beyond("I2", f"quota {group}", name, most, holders, Reader.QUOTA)
             if is_own and hold.is_non_preemptible and name in known.non_preemptible.amounts:
                 self._verdicts.judged("I2b")
-                if self._non_preemptible[group, name] <= known.non_preemptible.amounts[name]:
+                total = self._non_preemptible[group, name]
+                if total <= known.non_preemptible.amounts[name]:
                     continue
-                most = known.non_preemptible.most(name, since_s)
-                if most is None or self._non_preemptible[group, name] <= most:
-                    self._verdicts.excused("I2b", Excuse.UNSEEN)
+                most = known.non_preemptible.most(name, is_seen)
+                if most is None or total <= most:
+                    self._verdicts.excused("I2b", self._why(total, known.non_preemptible.most(name, self._is_old)))
                 else:
-                    self._beyond("I2b", f"quota {group}", name, most, self._of_group(group, name, non_preemptible=True))
+                    holders = self._of_group(group, name, non_preemptible=True)
+                    self._beyond("I2b", f"quota {group}", name, most, holders, Reader.QUOTA)
 
     def _beyond(
-        self, promise: str, subject: str, resource: str, most: int, holders: Callable[[], Iterator[tuple[Hold, int]]]
+        self,
+        promise: str,
+        subject: str,
+        resource: str,
+        most: int,
+        holders: Callable[[], Iterator[tuple[Hold, int]]],
+        reader: Reader,
     ) -> None:
-        held = [(hold, amount) for hold, amount in holders() if amount and self.is_known(hold)]
+        held = [(hold, amount) for hold, amount in holders() if amount and self.is_known(hold, reader)]
         if sum(amount for _, amount in held) <= most:
             self._verdicts.excused(promise, Excuse.STRANGER)
             return
@@ -256,8 +290,8 @@ class Capacity:
         return holders
 
 
-def _every(limit: Limit, name: str, since_s: float) -> list[int]:
-    former = [amounts.get(name, 0) for replaced_s, amounts in limit.former if replaced_s >= since_s]
+def _every(limit: Limit, name: str, is_seen: Callable[[float], bool]) -> list[int]:
+    former = [amounts.get(name, 0) for replaced_s, amounts in limit.former if not is_seen(replaced_s)]
     return [limit.amounts.get(name, 0), *former]
 
 

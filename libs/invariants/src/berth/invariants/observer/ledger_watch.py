@@ -18,6 +18,7 @@ from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.reserved import Reserved
+from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.withdrawals import Withdrawals
 from berth.rules.quota_of_pod import BUILT_IN_GROUPS, ROOT_GROUP
@@ -185,8 +186,9 @@ class LedgerWatch:
         self._verdicts.judged("I2")
         label = pod.labels.get(names.LABEL_QUOTA_NAME)
         group = self._capacity.groups.get(label) if label and label not in (charged, ROOT_GROUP) else None
-        if group is not None and group.since_s >= self._capacity.seen_s:
-            self._verdicts.excused("I2", Excuse.UNSEEN)
+        sight = self._capacity.sight
+        if group is not None and not sight.has_seen(Reader.QUOTA, group.since_s):
+            self._verdicts.excused("I2", sight.excuse(group.since_s))
         elif group is not None:
             text = f"{'/'.join(name)}: names quota {label}, and plan {decision.plan} charges {charged or 'nobody'}"
             self._verdicts.add("I2", f"{'/'.join(name)}, plan {decision.plan}", text)

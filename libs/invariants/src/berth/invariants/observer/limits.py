@@ -50,7 +50,7 @@ class Limits:
         if limit is None:
             self._capacity.nodes[name] = Limit(offered)
         else:
-            limit.change(offered, self._capacity.sight.now_s, self._capacity.lag_s)
+            limit.change(offered, self._capacity.sight)
 
     def see_device(self, data: Mapping[str, Any], deleted: bool) -> None:
         """The devices of a node. Memory counts with the most that a minor ever had."""
@@ -82,8 +82,8 @@ class Limits:
                 for above in self._capacity.line_of(parent):
                     self._capacity.groups[above].most.begins(self._capacity.sight.now_s)
         else:
-            known.most.change(most, self._capacity.sight.now_s, self._capacity.lag_s)
-            known.non_preemptible.change(non_preemptible, self._capacity.sight.now_s, self._capacity.lag_s)
+            known.most.change(most, self._capacity.sight)
+            known.non_preemptible.change(non_preemptible, self._capacity.sight)
 
     def see_lease(self, data: Mapping[str, Any], deleted: bool) -> None:
         """A Lease: the writer's says the epoch, and the newest plan that anybody may have acted on."""

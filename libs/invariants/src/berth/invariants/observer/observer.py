@@ -31,6 +31,7 @@ from berth.invariants.observer.ledger_watch import LedgerWatch
 from berth.invariants.observer.limits import Limits
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation
 from berth.invariants.observer.reserved import Reserved
+from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.state_fence import StateFence
 from berth.invariants.observer.verdicts import Verdicts, Violation
 from berth.invariants.observer.withdrawals import Withdrawals
@@ -65,23 +66,22 @@ class Observer:
         keep_log: bool = False,
     ) -> None:
         self.verdicts = Verdicts()
-        self._sight = Calm(self.verdicts)
+        self._sight = Sight(self.verdicts, lag_s)
         calm = Calm(self.verdicts)
         self._decided = Decided(Doubt())
-        self.capacity = Capacity(self.verdicts, self._decided.doubt, self._sight, lag_s)
-        self._fitness = Fitness(self.verdicts, self._sight, lag_s, self._tolerations)
+        self.capacity = Capacity(self.verdicts, self._decided.doubt, self._sight)
+        self._fitness = Fitness(self.verdicts, self._sight, self._tolerations)
         self._withdrawals = Withdrawals(
             self.capacity,
             self._decided,
             self._sight,
-            lag_s,
             keeps_off=self._fitness.keeps_off,
             reserved=lambda node, name: self._reserved.kept(node, name),
         )
         self.gangs = GangWatch(
             self.verdicts,
             calm,
-            Departures(self.verdicts, self._sight, lag_s),
+            Departures(self.verdicts, self._sight),
             self._decided,
             limit_s=recovery_s,
             lag_s=lag_s,
@@ -158,9 +158,9 @@ class Observer:
         if hides:
             self.blind(for_s)
 
-    def blind(self, for_s: float) -> None:
-        """From now on for so long somebody may not see what the API shows, though decisions are carried out."""
-        self._sight.trouble(for_s)
+    def blind(self, for_s: float, readers: Iterable[Reader] | None = None) -> None:
+        """From now on for so long these (None: all) may not see what the API shows; decisions are carried out."""
+        self._sight.blind(for_s, readers)
 
     def ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
         """The next message that LEDGER has stored."""

@@ -16,6 +16,7 @@ from berth.invariants.facts import read_reservation_uid
 from berth.invariants.observer.capacity import NOT_OF_NODES, Capacity
 from berth.invariants.observer.holds import Hold, Minor, minors_of
 from berth.invariants.observer.pods import Watched
+from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
 
@@ -152,8 +153,9 @@ class Reserved:
         pod = self._pods.get((decision.namespace, decision.name))
         if pod is None or reserved.owners is None:
             return
-        if reserved.owners_since_s > self._capacity.seen_s:
-            self._verdicts.excused("I10", Excuse.UNSEEN)
+        sight, since_s = self._capacity.sight, reserved.owners_since_s
+        if not sight.has_seen(Reader.RESERVATION, since_s):
+            self._verdicts.excused("I10", sight.excuse(since_s))
             return
         identity = PodIdentity(decision.namespace, decision.name, decision.uid, dict(pod.labels), pod.owners)
         if pod.uid == decision.uid and not reserved.owners.accept(identity):
@@ -177,7 +179,11 @@ class Reserved:
         limit = self._capacity.nodes.get(node)
         if limit is None:
             return
-        holds = [hold for hold in self._capacity.on_node.get(node, {}).values() if self._capacity.is_known(hold)]
+        holds = [
+            hold
+            for hold in self._capacity.on_node.get(node, {}).values()
+            if self._capacity.is_known(hold, Reader.SOLVER)
+        ]
         here = [self._by_uid[uid] for uid in sorted(self._on_node.get(node, ()))]
         if self._capacity.doubt.covers((*(each.uid for each in holds), *(each.uid for each in here))):
             self._verdicts.excused("I10b", Excuse.LOSS)
@@ -190,10 +196,12 @@ class Reserved:
                 continue
             held = sum(hold.amounts.get(name, 0) for hold in holds)
             left = sum(max(0, each.amounts.get(name, 0) - self._used(each, holds, name)) for each in here)
-            most = limit.most(name, self._capacity.seen_s)
-            if left and held + left > limit.amounts.get(name, 0) and (most is None or held + left <= most):
+            if not left or held + left <= limit.amounts.get(name, 0):
+                continue
+            most = limit.most(name, lambda at_s: self._capacity.sight.has_seen(Reader.SOLVER, at_s))
+            if most is None or held + left <= most:
                 self._verdicts.excused("I10b", Excuse.UNSEEN)
-            if left and most is not None and held + left > most:
+            else:
                 text = f"node {node}: {held} held and {left} still reserved of {most} {name}"
                 self._verdicts.add("I10b", f"node {node}, {name}", text)
         for minor, amount in minors:

@@ -8,7 +8,7 @@
   that Berth's own pods hold twice is no reason to withdraw anything: it raises the epoch.)
 
 What the writer goes by, it has read from STATE, which may be behind: so what has just ceased to be a reason still is
-one for `lag_s` in which nothing was in the way of seeing it. A bind that the API server refuses for good is a reason
+one until the writer must have seen that. A bind that the API server refuses for good is a reason
 that nobody sees here: it refuses what is malformed alone, and no bind is.
 """
 
@@ -22,17 +22,18 @@ from berth.contracts.ledger import Decision
 from berth.invariants.counts import Excuse
 from berth.invariants.devices import PERCENT
 from berth.invariants.facts import BY_MINOR, amounts_of
-from berth.invariants.observer.calm import NEVER, Calm
+from berth.invariants.observer.calm import NEVER
 from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.decided import Decided, Record
 from berth.invariants.observer.holds import Hold, minors_of
+from berth.invariants.observer.sight import Reader, Sight
 from berth.resources.amounts import Amounts
 
 WHOLE = 100
 
 
 class Withdrawals:
-    """What is the matter with nodes, and when (by `sight`) something was.
+    """What is the matter with nodes, and when something was.
 
     `keeps_off`: whether a node, or a card that was given, is no good for a decision. `reserved`: what the Reservations
     of a node hold of a resource.
@@ -42,15 +43,13 @@ class Withdrawals:
         self,
         capacity: Capacity,
         decided: Decided,
-        sight: Calm,
-        lag_s: float,
+        sight: Sight,
         keeps_off: Callable[[Decision], bool],
         reserved: Callable[[str, str], int],
     ) -> None:
         self._capacity = capacity
         self._decided = decided
         self._sight = sight
-        self._lag_s = lag_s
         self._keeps_off = keeps_off
         self._reserved = reserved
         self._offered: dict[str, Amounts] = {}
@@ -135,7 +134,7 @@ class Withdrawals:
         )
 
     def _is_recent(self, at_s: float) -> bool:
-        return self._sight.now_s - at_s <= self._lag_s
+        return not self._sight.has_seen(Reader.WRITER, at_s)
 
 
 def _is_unmarked(hold: Hold) -> bool:
