@@ -63,7 +63,13 @@ def outcomes(seeds: Sequence[int], planted: str, jobs: int, code: str) -> Iterat
     """Results in the order of the seeds. Raises CodeChangedError at the first that another state of the code gave."""
     work = ((seed, planted) for seed in seeds)
     if jobs <= 1:
-        yield from map(run_task, work)
+        for task in work:
+            found = run_task(task)
+            if (
+                not planted and (found_on := tallies.code_under_test()) != code
+            ):  # this process goes on with what it read
+                raise CodeChangedError(f"seed {found.seed} ended on {found_on[:12]}")
+            yield found
         return
     context = multiprocessing.get_context("spawn")
     with context.Pool(jobs, maxtasksperchild=100) as pool:

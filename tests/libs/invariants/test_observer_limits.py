@@ -78,3 +78,12 @@ def test_who_held_it_before_is_not_blamed() -> None:
     story.change("pods", "a", {"status": {"phase": "Succeeded"}})
     assert story.broken == []
     assert story.finish() == []
+
+
+def test_a_bind_is_not_held_against_a_limit_lowered_since_its_decision() -> None:
+    story = stage()
+    story.place("a", quota="/company/blue")
+    lower(story)
+    story.wait(LATE_S)
+    story.bind("a")
+    assert story.broken == []
