@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.libs.invariants.stage import stage, stranger
 from tests.libs.invariants.story import Story
@@ -87,3 +89,24 @@ def test_a_bind_is_not_held_against_a_limit_lowered_since_its_decision() -> None
     story.wait(LATE_S)
     story.bind("a")
     assert story.broken == []
+
+
+def lowered(story: Story) -> None:
+    story.quota("blue", "1", "0", parent="company")
+
+
+def moved(story: Story) -> None:
+    story.quota("small", "1")
+    story.quota("blue", "4", "0", parent="small")
+
+
+@pytest.mark.parametrize("change", [lowered, moved])
+@pytest.mark.xfail(strict=True, reason="the last moment is judged as if all had been taken in it")
+def test_what_was_held_when_a_limit_came_is_nobodys_mistake_at_the_end(change: Callable[[Story], None]) -> None:
+    story = stage()
+    story.pod("large", cpu="3")
+    story.place("large", quota="/company/blue", non_preemptible=True)
+    story.bind("large")
+    change(story)
+    story.wait(LATE_S)
+    assert story.finish() == []
