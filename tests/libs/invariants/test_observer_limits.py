@@ -8,6 +8,9 @@ import pytest
 from tests.libs.invariants.stage import stage, stranger
 from tests.libs.invariants.story import Story
 
+from berth.contracts import names
+from berth.invariants import Excuse
+
 LATE_S = 11.0
 
 
@@ -101,12 +104,15 @@ def moved(story: Story) -> None:
 
 
 @pytest.mark.parametrize("change", [lowered, moved])
-@pytest.mark.xfail(strict=True, reason="the last moment is judged as if all had been taken in it")
 def test_what_was_held_when_a_limit_came_is_nobodys_mistake_at_the_end(change: Callable[[Story], None]) -> None:
     story = stage()
-    story.pod("large", cpu="3")
+    story.quota("blue", "4", "4", parent="company")
+    story.pod("large", cpu="3", **{names.LABEL_QUOTA_PREEMPTIBLE: "false"})
     story.place("large", quota="/company/blue", non_preemptible=True)
     story.bind("large")
     change(story)
     story.wait(LATE_S)
     assert story.finish() == []
+    assert story.observer.verdicts.excuses["I2b", Excuse.LEFT_OVER] == 1
+    story.place("a", quota="/company/blue")
+    assert story.finish() == ["I2"]

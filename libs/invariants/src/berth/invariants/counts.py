@@ -21,6 +21,8 @@ class Excuse(StrEnum):
     """The same, longer ago: but a fault was in the way of those who have to see it."""
     STRANGER = "stranger unseen"
     """A pod of another scheduler has come a moment ago."""
+    LEFT_OVER = "left over"
+    """At the end a quota group holds beyond its limit what it held when the limit came, sank, or was above it."""
     OLDER_POD = "older pod"
     """The solver had read an older version of the pod."""
     MEMBER_GONE = "member gone"

@@ -75,6 +75,8 @@ class Capacity:
         self.on_node: dict[str, dict[str, Hold]] = {}
         self.left: dict[str, list[tuple[float, Hold]]] = {}
         """By node: who held room there until a moment ago, and until when."""
+        self._left_over: dict[tuple[str, str], int] = {}
+        """By promise and subject: what a quota group held beyond a limit when that came, and what was excused since."""
         self._verdicts = verdicts
         self.sight = sight
         self._minors: dict[Minor, int] = {}
@@ -120,6 +122,27 @@ class Capacity:
                 self._sum(hold, -1)
                 self.holds[uid] = self.on_node[hold.node][uid] = moved = hold._replace(groups=line)
                 self._sum(moved, 1)
+
+    def quotas_changed(self) -> None:
+        """Limits have come or sunk, or groups have moved: what is held beyond them now, nobody has taken by mistake."""
+        for group, known in self.groups.items():
+            for name, most in known.most.amounts.items():
+                self._note_left_over("I2", group, name, self._charged.get((group, name), 0), most)
+                least = known.non_preemptible.amounts.get(name, most)
+                self._note_left_over("I2b", group, name, self._non_preemptible.get((group, name), 0), least)
+
+    def is_left_over(self, promise: str, subject: str) -> bool:
+        """Whether a group holds no more beyond its limit than it did when that came."""
+        most = self._left_over.get((promise, subject))
+        group, _, name = subject.removeprefix("quota ").partition(", ")
+        held = self._charged if promise == "I2" else self._non_preemptible
+        return most is not None and held.get((group, name), 0) <= most
+
+    def _note_left_over(self, promise: str, group: str, name: str, held: int, most: int) -> None:
+        if held > most:
+            self._left_over[promise, f"quota {group}, {name}"] = held
+        else:
+            self._left_over.pop((promise, f"quota {group}, {name}"), None)
 
     def unmarked(self, node: str) -> Iterator[str]:
         """Who is known to hold devices of a node of which nobody can say which they are."""
@@ -222,6 +245,7 @@ class Capacity:
                 most, total = known.most.most(name, is_seen), self._charged[group, name]
                 if most is None or total <= most:
                     self._verdicts.excused("I2", self._why(total, known.most.most(name, self._is_old)))
+                    self._note_left_over("I2", group, name, total, known.most.amounts[name])
                 else:
                     holders = self._of_group(group, name, non_preemptible=False)
                     self._beyond("I2", f"quota {group}", name, most, holders, Reader.QUOTA)
@@ -233,6 +257,7 @@ class Capacity:
                 most = known.non_preemptible.most(name, is_seen)
                 if most is None or total <= most:
                     self._verdicts.excused("I2b", self._why(total, known.non_preemptible.most(name, self._is_old)))
+                    self._note_left_over("I2b", group, name, total, known.non_preemptible.amounts[name])
                 else:
                     holders = self._of_group(group, name, non_preemptible=True)
                     self._beyond("I2b", f"quota {group}", name, most, holders, Reader.QUOTA)

@@ -64,6 +64,10 @@ class Limits:
 
     def see_quota(self, data: Mapping[str, Any], deleted: bool) -> None:
         """An ElasticQuota."""
+        self._quota(data, deleted)
+        self._capacity.quotas_changed()
+
+    def _quota(self, data: Mapping[str, Any], deleted: bool) -> None:
         meta = data["metadata"]
         name = meta["name"]
         if deleted:

@@ -16,6 +16,7 @@ import msgspec
 
 from berth.contracts import names
 from berth.invariants.checking import INVARIANTS, not_judged
+from berth.invariants.counts import Excuse
 from berth.invariants.facts import Facts
 from berth.invariants.log import LogEntry, folded_otherwise, state_hash
 from berth.invariants.observer.binds import judge_bind, judge_change, judge_reserved
@@ -226,7 +227,11 @@ class Observer:
         world = self.world(quiet=quiet, holds=holds)
         facts = Facts(world)
         for invariant in INVARIANTS:
-            texts[invariant.name] += [f"at the end: {finding.text}" for finding in invariant.find(facts)]
+            for finding in invariant.find(facts):
+                if self.capacity.is_left_over(invariant.name, finding.subject):
+                    self.verdicts.excused(invariant.name, Excuse.LEFT_OVER)
+                else:
+                    texts[invariant.name].append(f"at the end: {finding.text}")
         self.verdicts.judged("I1c", len(world.holds))
         self.verdicts.judged("I1d", len(world.holds))
         if self.log is not None:
