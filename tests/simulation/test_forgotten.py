@@ -6,12 +6,13 @@ import random
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
 from tests.simulation import last
 from tests.simulation.faults import departures
-from tests.simulation.forgotten import LOOK_S, QUIET_S, Forgotten
+from tests.simulation.forgotten import LOOK_S, QUIET_S, START_S, Forgotten
 from tests.simulation.harness import Harness, build
 from tests.simulation.laws import Pardon
 from tests.simulation.planted.in_solver import never_retried
@@ -117,3 +118,12 @@ def test_what_has_got_room_meanwhile_was_not_forgotten(later_s: float) -> None:
         harness.world.run(harness.world.now + LOOK_S)
         pod = harness.kube.perform("get", PATHS["Pod"]._replace(name="second"))
         assert msgspec.json.decode(pod.body)["spec"]["nodeName"] == "node-0"
+
+
+@pytest.mark.xfail(strict=True, reason="nothing is judged where the solvers do not come back")
+def test_solvers_that_do_not_come_back_are_no_excuse() -> None:
+    with ExitStack() as stack:
+        harness, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
+        stack.enter_context(patch.object(harness.host, "_restart_s", (START_S + 1.0, START_S + 1.0)))
+        (told,) = forgotten.look()
+        assert told.startswith("placement-solver-0 is not ready 20 s after")
