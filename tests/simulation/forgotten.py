@@ -29,7 +29,7 @@ QUIET_S: Final = 15.0
 PATIENCE_S: Final = 60.0
 """How long to wait for such a while: pods may be ending all the time."""
 START_S: Final = 20.0
-"""How long solvers may take to come back; if it takes longer nothing is judged."""
+"""How long solvers may take to come back: nothing is in their way."""
 LOOK_S: Final = 12.0
 """For a new solver to hear of everything, and to have its binds carried out."""
 EVERY_S: Final = 0.5
@@ -77,8 +77,8 @@ class Forgotten:
         for replica in solvers:
             replica.kill()
         if not harness.world.run_until(lambda: all(each.ready for each in solvers), START_S, every_s=EVERY_S):
-            counts.excused("L2", Pardon.SLOW_START, len(waiting))
-            return []
+            late = [each.instance for each in solvers if not each.ready]
+            return [f"{', '.join(late)} is not ready {START_S:.0f} s after it was killed at {begin_s:.3f} s"]
         harness.world.run(harness.world.now + LOOK_S)
         until_s = harness.world.now if self._first_s is None else self._first_s
         found = []

@@ -45,8 +45,6 @@ class Pardon(StrEnum):
     """L2: how a gang is placed is a search, which may succeed later."""
     NEVER_QUIET = "never quiet"
     """L2: things went on changing, so that nobody can tell who was forgotten."""
-    SLOW_START = "slow start"
-    """L2: the solvers took too long to come back."""
     CHANGED = "changed meanwhile"
     """L2: who waits was placed, but after something else had changed."""
     TROUBLE = "undone in trouble"

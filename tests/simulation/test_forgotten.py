@@ -120,7 +120,6 @@ def test_what_has_got_room_meanwhile_was_not_forgotten(later_s: float) -> None:
         assert msgspec.json.decode(pod.body)["spec"]["nodeName"] == "node-0"
 
 
-@pytest.mark.xfail(strict=True, reason="nothing is judged where the solvers do not come back")
 def test_solvers_that_do_not_come_back_are_no_excuse() -> None:
     with ExitStack() as stack:
         harness, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
