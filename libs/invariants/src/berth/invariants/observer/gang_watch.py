@@ -36,6 +36,10 @@ class GangWatch:
         self.excused: set[str] = set()
         self.caught: set[str] = set()
         """Those of them that a loss of the ledger caught in mid-bind: nothing else says why they are half there."""
+        self._why: dict[str, Excuse] = {}
+        """Why each of them is."""
+        self._pardoned: set[tuple[str, ...]] = set()
+        """Those that are half there, and would be judged if they were not excused."""
         self.due_s = NEVER
         """When the next gang that is half there will have been so for too long."""
         self._verdicts = verdicts
@@ -98,6 +102,7 @@ class GangWatch:
         if not members:
             self._members.pop(pod.gang, None)
             self.excused.discard(pod.gang)
+            self._why.pop(pod.gang, None)
             self.caught.discard(pod.gang)
         self._judge(pod.gang)
         if not members and pod.gang not in self._groups:
@@ -146,10 +151,12 @@ class GangWatch:
         if ready < gang.size and any(each in self.excused for each in gang.name.split(",")):
             return  # that excuse was counted when it came up
         if ready < gang.size and not self._is_old(self._lapsed.get(self._key(pod, decision.plan), -NEVER)):
+            self._verdicts.excused("I3", Excuse.MEMBER_GONE)
             self._excuse(pod.gang, Excuse.MEMBER_GONE)
             return
         unknown = sum(1 for each in members if self.departures.is_unknown(each.uid)) if ready < gang.size else 0
         if ready < gang.size <= ready + unknown:
+            self._verdicts.excused("I3", Excuse.MEMBER_UNSHOWN)
             self._excuse(pod.gang, Excuse.MEMBER_UNSHOWN)
             return
         self._verdicts.judged("I3")
@@ -229,7 +236,14 @@ class GangWatch:
         if is_whole and None not in configs:  # of a gang without its PodGroup nobody knows how many it needs
             self.excused.difference_update(group)
             self.caught.difference_update(group)
-        is_half = is_strict and any(bound) and not is_whole and self.excused.isdisjoint(group)
+        is_half = is_strict and any(bound) and not is_whole
+        excused = [each for each in group if each in self.excused]
+        if not is_half or not excused:
+            self._pardoned.discard(group)
+        elif group not in self._pardoned:
+            self._pardoned.add(group)
+            self._verdicts.excused("I3", self._why[excused[0]])
+        is_half = is_half and not excused
         if is_half and group not in self._half:
             self._half[group] = self._calm.now_s, self._verdicts.now_s
             self._schedule()
@@ -242,10 +256,10 @@ class GangWatch:
             self._schedule()
 
     def _excuse(self, gang: str, why: Excuse) -> None:
-        excused = [each for each in self._group(gang) if each in self._members and each not in self.excused]
-        self.excused.update(excused)
-        if excused:
-            self._verdicts.excused("I3", why)
+        for each in self._group(gang):
+            if each in self._members and each not in self.excused:
+                self.excused.add(each)
+                self._why[each] = why
         self._judge(gang)
 
     def _schedule(self) -> None:
