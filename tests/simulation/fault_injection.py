@@ -60,6 +60,7 @@ class FaultInjector(Knobs):
     def _strike(self, fault: Fault) -> None:
         self._harness.journal.note("fault", what=str(fault))
         self.struck += 1
+        self._harness.struck.append(fault)
         now_s = self._harness.world.now
         self._harness.observer.at(now_s)
         if fault.kind not in self.AIMED:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.epochs import Lease, Loss
 from tests.simulation.errors import is_odd
+from tests.simulation.faults import Fault
 from tests.simulation.services import BESIDE, SPECS
 
 from berth.bus import Bus
@@ -128,6 +129,8 @@ class Harness:
     host: Host
     observer: Observer
     lease: Lease
+    struck: list[Fault]
+    """The faults that there were so far."""
     machine: Machine | None = None
     """A node with an agent, in some runs."""
 
@@ -144,7 +147,8 @@ def build(
     """Everything in place, the services started; nothing has run yet."""
     world = World(seed)
     observer = Observer(keep_log=True)
-    journal = Journal(world, log_level, counts=lambda error: is_odd(error, observer.verdicts))
+    struck: list[Fault] = []
+    journal = Journal(world, log_level, counts=lambda error: is_odd(error, struck, observer.verdicts))
     kube = SimKube(
         WorldScheduler(world),
         world.chance("api"),
@@ -167,7 +171,7 @@ def build(
         )
 
     host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
-    harness = Harness(world, journal, kube, nats, host, observer, lease, machine)
+    harness = Harness(world, journal, kube, nats, host, observer, lease, struck, machine)
     if machine is not None:
         machine.live(harness)
         specs = [*specs, machine.spec()]
