@@ -189,7 +189,6 @@ def test_what_was_decided_of_it_is_forgotten_with_it() -> None:
     assert story.observer._decided.by_uid == {}
 
 
-@pytest.mark.xfail(strict=True, reason="one decision in doubt excuses whoever takes room of its node")
 def test_a_decision_in_doubt_excuses_nobody_else_of_its_node() -> None:
     story = stage()
     story.reservation("r", cpu="4")

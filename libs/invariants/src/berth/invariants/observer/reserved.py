@@ -185,10 +185,14 @@ class Reserved:
             if self._capacity.is_known(hold, Reader.SOLVER)
         ]
         here = [self._by_uid[uid] for uid in sorted(self._on_node.get(node, ()))]
-        if self._capacity.doubt.covers((*(each.uid for each in holds), *(each.uid for each in here))):
+        # A decision that is in doubt may overlap with others; those beside it may not with each other.
+        doubt, count = self._capacity.doubt, len(holds) + len(here)
+        holds = [hold for hold in holds if not doubt.covers((hold.uid,))]
+        here = [each for each in here if not doubt.covers((each.uid,))]
+        if len(holds) + len(here) < count:
             self._verdicts.excused("I10b", Excuse.LOSS)
-            return
-        self._verdicts.judged("I10b")
+        if here:
+            self._verdicts.judged("I10b")
         if len(holds) < len(self._capacity.on_node.get(node, ())):
             self._verdicts.excused("I10b", Excuse.STRANGER)
         for name, amount in wanted.items():
