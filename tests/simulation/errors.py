@@ -1,40 +1,94 @@
-"""What services call an error and no fault of a run explains."""
+"""What services call an error and no fault of a run explains.
+
+A fault explains an error that says so, of a service that the fault can trouble, while it lasts or soon after.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
+from tests.simulation.faults import Fault
+from tests.simulation.laws import Pardon
+
+from berth.invariants import Counts
 from berth.invariants.report import EVIDENCE_MAX
 from berth.testing.simulation.journal import Entry
 
 REJECTED: Final = "the verifier rejected a plan"
 """How the line begins by which a solver tells of a mistake of its own."""
-EXPLAINED: Final = re.compile(
-    "|".join(
-        (
-            r"dead letter: .*(delivered \d+ times|RetryLaterError after \d+ deliveries)",  # again at once, often
-            r"dead letter not stored",
-            r"the API server does not carry out a request",
-            r"cannot connect to Kubernetes",
-            r"difference found",  # alarms are judged by themselves
-            r"best-effort pods",  # a kernel that says no
-        )
-    )
-)
+API_CLIENTS: Final = ("cluster-watcher", "cluster-writer", "auditor")
+ANYBODY: Final = ("",)
+
+
+class Explained(NamedTuple):
+    """An error that a fault can bring about: what it says, of which services, and which faults.
+
+    `within_s`: how long after the fault; None: it needs no fault.
+    """
+
+    says: re.Pattern[str]
+    services: tuple[str, ...]
+    by: Callable[[Fault], bool]
+    within_s: float | None
+
+
+def _of_the_api(fault: Fault) -> bool:
+    return fault.kind.startswith(("api ", "watches ", "binds ")) or fault.kind in ("conflicts", "leases fail")
+
+
+def _of_the_bus(fault: Fault) -> bool:
+    return not _of_the_api(fault) and fault.kind not in ("clock", "group gone")
+
+
+EXPLAINED: Final[Mapping[Pardon, Explained]] = {
+    # A delivery that fails comes again with growing pauses, eight times in all.
+    Pardon.DEAD_LETTER: Explained(
+        re.compile(r"dead letter: .*(delivered \d+ times|RetryLaterError after \d+ deliveries)"),
+        ANYBODY,
+        lambda _: True,
+        300.0,
+    ),
+    Pardon.NOT_STORED: Explained(re.compile(r"dead letter not stored"), ANYBODY, _of_the_bus, 60.0),
+    # A slow request is on its way for 45 s, and the fifth try says so.
+    Pardon.API_REFUSES: Explained(
+        re.compile(r"the API server does not carry out a request"), API_CLIENTS, _of_the_api, 90.0
+    ),
+    Pardon.API_AWAY: Explained(re.compile(r"cannot connect to Kubernetes"), API_CLIENTS, _of_the_api, 90.0),
+    Pardon.DIFFERENCE: Explained(re.compile(r"difference found"), ("auditor",), lambda _: True, None),
+    Pardon.KERNEL: Explained(
+        re.compile(r"best-effort pods"), ("node-qos-enforcer",), lambda fault: fault.kind == "group gone", 30.0
+    ),
+}
 """Errors that faults bring about. What a handler cannot carry out now is none: only a warning, until it is buried."""
 
 
-def is_odd(error: Entry) -> bool:
-    """Whether no fault explains it: a command that nobody can read, say, or a handler that raises anything else."""
-    return not EXPLAINED.search(error.line.message)
+def is_odd(error: Entry, struck: Iterable[Fault], counts: Counts | None = None) -> bool:
+    """Whether no fault explains it: a command that nobody can read, say, or a handler that raises anything else.
+
+    `struck`: the faults that there were so far.
+    """
+    pardon = next((name for name, each in EXPLAINED.items() if _explains(each, error, struck)), None)
+    if counts is not None:
+        counts.judged("errors")
+        if pardon is not None:
+            counts.excused("errors", pardon)
+    return pardon is None
 
 
-def odd_errors(logged: Iterable[Entry]) -> list[str]:
-    """Those that are, each with the promise that it breaks."""
-    odd = [each for each in logged if is_odd(each)]
-    return [f"{_promise(each)}: {each}" for each in odd[:EVIDENCE_MAX]]
+def odd_errors(odd: Iterable[Entry]) -> list[str]:
+    """These, each with the promise that it breaks."""
+    return [f"{_promise(each)}: {each}" for each in list(odd)[:EVIDENCE_MAX]]
+
+
+def _explains(explained: Explained, error: Entry, struck: Iterable[Fault]) -> bool:
+    if not explained.says.search(error.line.message) or not error.process.startswith(explained.services):
+        return False
+    within_s = explained.within_s
+    return within_s is None or any(
+        fault.at_s + fault.lasts_s + within_s >= error.at_s and explained.by(fault) for fault in struck
+    )
 
 
 def _promise(entry: Entry) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from tests.simulation.blinding import blinded
 from tests.simulation.faults import Fault
 from tests.simulation.harness import Harness
 from tests.simulation.knobs import Knobs
@@ -59,10 +60,11 @@ class FaultInjector(Knobs):
     def _strike(self, fault: Fault) -> None:
         self._harness.journal.note("fault", what=str(fault))
         self.struck += 1
+        self._harness.struck.append(fault)
         now_s = self._harness.world.now
         self._harness.observer.at(now_s)
         if fault.kind not in self.AIMED:
-            self._harness.observer.blind(fault.hides_s + AFTERMATH_S)
+            self._harness.observer.blind(fault.hides_s + AFTERMATH_S, blinded(fault))
         if fault.target not in BYSTANDERS:
             self._harness.observer.trouble(fault.lasts_s + AFTERMATH_S, hides=False)
             self.troubles.append((now_s, now_s + fault.lasts_s + AFTERMATH_S))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from tests.simulation.harness import Harness
+from tests.simulation.laws import Pardon
 from tests.simulation.settled.held import SCHEDULING, objects
 
 from berth.contracts import names
@@ -28,7 +29,7 @@ QUIET_S: Final = 15.0
 PATIENCE_S: Final = 60.0
 """How long to wait for such a while: pods may be ending all the time."""
 START_S: Final = 20.0
-"""How long solvers may take to come back; if it takes longer nothing is judged."""
+"""How long solvers may take to come back: nothing is in their way."""
 LOOK_S: Final = 12.0
 """For a new solver to hear of everything, and to have its binds carried out."""
 EVERY_S: Final = 0.5
@@ -56,11 +57,17 @@ class Forgotten:
 
     def look(self, last_change: Callable[[], object] = lambda: None) -> list[str]:
         """Who was forgotten. Lets virtual time go by when anybody waits; `last_change` is made when all is quiet."""
-        harness = self._harness
-        if not self._waiting() or not harness.world.run_until(self._is_quiet, PATIENCE_S, every_s=EVERY_S):
+        harness, counts = self._harness, self._harness.observer.verdicts
+        counts.excused("L2", Pardon.GANG, len(self._waiting(of_gangs=True)))
+        waiting = self._waiting()
+        if not waiting:
+            return []
+        if not harness.world.run_until(self._is_quiet, PATIENCE_S, every_s=EVERY_S):
+            counts.excused("L2", Pardon.NEVER_QUIET, len(waiting))
             return []
         last_change()
         if not harness.world.run_until(self._is_quiet, PATIENCE_S, every_s=EVERY_S):
+            counts.excused("L2", Pardon.NEVER_QUIET, len(waiting))
             return []
         waiting = self._waiting()
         if not waiting:
@@ -70,26 +77,35 @@ class Forgotten:
         for replica in solvers:
             replica.kill()
         if not harness.world.run_until(lambda: all(each.ready for each in solvers), START_S, every_s=EVERY_S):
-            return []
+            late = [each.instance for each in solvers if not each.ready]
+            return [f"{', '.join(late)} is not ready {START_S:.0f} s after it was killed at {begin_s:.3f} s"]
         harness.world.run(harness.world.now + LOOK_S)
         until_s = harness.world.now if self._first_s is None else self._first_s
-        return [
-            f"{waiter.text} was placed at {placed_s:.3f} s, when the solvers had started anew at {begin_s:.3f} s"
-            for waiter in waiting
-            if (placed_s := self._placed_s.get(waiter.uid, until_s)) < until_s
-        ]
+        found = []
+        for waiter in waiting:
+            placed_s = self._placed_s.get(waiter.uid)
+            if placed_s is not None and placed_s >= until_s:
+                counts.excused("L2", Pardon.CHANGED)
+                continue
+            counts.judged("L2")
+            if placed_s is not None:
+                text = f"{waiter.text} was placed at {placed_s:.3f} s, when the solvers had started anew"
+                found.append(f"{text} at {begin_s:.3f} s")
+        return found
 
     def _is_quiet(self) -> bool:
         last_s = max(self._changed_s, *self._placed_s.values()) if self._placed_s else self._changed_s
         return self._harness.world.now - last_s >= QUIET_S
 
-    def _waiting(self) -> list[Waiter]:
+    def _waiting(self, *, of_gangs: bool = False) -> list[Waiter]:
         found = []
         for key, obj in objects(self._harness, "", "pods").items():
             spec, meta = obj.data["spec"], obj.meta
             gang = gang_name_of_pod(meta.get("labels") or {}, meta.get("annotations") or {})
-            if spec.get("schedulerName") == names.SCHEDULER_NAME and not gang and not _is_over(obj):
+            if spec.get("schedulerName") == names.SCHEDULER_NAME and bool(gang) is of_gangs and not _is_over(obj):
                 found.append(Waiter(f"pod {key}", obj.uid))
+        if of_gangs:
+            return found
         for name, obj in objects(self._harness, SCHEDULING, "reservations").items():
             if not _is_over(obj):
                 found.append(Waiter(f"reservation {name}", obj.uid))

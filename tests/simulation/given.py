@@ -10,7 +10,7 @@ from typing import Any
 
 from berth.contracts import names
 from berth.contracts.ledger import DeviceGrant
-from berth.invariants import NodeHold
+from berth.invariants import Counts, NodeHold
 from berth.invariants.facts import ENDED, dumped, read_devices
 from berth.simcluster.store import Event
 from berth.simcluster.store.collection import DELETED
@@ -21,8 +21,9 @@ from berth.testing.simulation.kube_server import SimKube
 class Given:
     """The devices of every pod that has a node, by uid, as they were given. Made before anything is bound."""
 
-    def __init__(self, kube: SimKube) -> None:
+    def __init__(self, kube: SimKube, counts: Counts | None = None) -> None:
         self._kube = kube
+        self._counts = counts or Counts()
         self._given: dict[str, list[DeviceGrant]] = {}
         self._rewritten: dict[str, str] = {}
         kube.store.listen(self._see)
@@ -57,6 +58,8 @@ class Given:
         elif spec.get("nodeName"):
             shown = read_devices(meta.get("annotations") or {})
             given = self._given.setdefault(uid, shown)
+            if given:
+                self._counts.judged("I1d")
             if shown != given and dumped(shown) != dumped(given):
                 text = f"{event.obj.key} shows {dumped(shown)}, its node gave it {dumped(given)}"
                 self._rewritten.setdefault(uid, text)

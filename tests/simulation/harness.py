@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.simulation.epochs import Lease, Loss
 from tests.simulation.errors import is_odd
+from tests.simulation.faults import Fault
 from tests.simulation.services import BESIDE, SPECS
 
 from berth.bus import Bus
@@ -53,9 +55,13 @@ class Nats(SimNats):
 
     observer: Observer
     world: World
-    first_epoch = 0
-    """The first that LEDGER ever held."""
-    ledger_losses = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.losses: list[Loss] = []
+        self.begun: dict[int, float] = {}
+        """When LEDGER first held each epoch."""
+        self._plans: set[str] = set()
 
     def add_stream(self, stream: Stream) -> None:
         """See `SimNats.add_stream`; what LEDGER and STATE store is shown to the observer."""
@@ -73,26 +79,35 @@ class Nats(SimNats):
                 if is_ledger:
                     world.note(b"%b=%b" % (key.encode(), each.data))
                     observer.ledger(key, each.data, deleted, each.sequence)
-                    self.first_epoch = self.first_epoch or observer.view.epoch.epoch
+                    self._count_plan(key, deleted)
+                    self.begun.setdefault(observer.view.epoch.epoch, world.now)
                 else:
                     observer.state(key, each.data, deleted)
             tell(stored)
 
         stream.tell = shown  # type: ignore[method-assign]
 
+    def _count_plan(self, key: str, deleted: bool) -> None:
+        """A plan that is there has passed the verifier of the solver that made it (I14)."""
+        if ".plan." in key and not deleted and key not in self._plans:
+            self._plans.add(key)
+            self.observer.verdicts.judged("I14")
+
     @contextmanager
     def damaged(self) -> Iterator[None]:
-        """What LEDGER and STATE lose inside a `with` block is shown to the observer."""
-        ledger, state = self._stored(LEDGER), self._stored(STATE)
+        """What buckets lose inside a `with` block is noted; of LEDGER and STATE the observer is shown what is left."""
+        before = {name: self._stored(name) for name in self.streams if name.startswith("KV_")}
         yield
         self.observer.at(self.world.now)
-        left = self._stored(LEDGER)
-        if left != ledger:
-            self.ledger_losses += 1
-            self.observer.ledger_lost(left)
-        left = self._stored(STATE)
-        if left != state:
-            self.observer.state_lost((key, value, deleted) for key, value, deleted, _ in left)
+        for name, held in before.items():
+            left = self._stored(name)
+            if left == held:
+                continue
+            self.losses.append(Loss(self.world.now, name.removeprefix("KV_")))
+            if name == LEDGER:
+                self.observer.ledger_lost(left)
+            elif name == STATE:
+                self.observer.state_lost((key, value, deleted) for key, value, deleted, _ in left)
 
     def _stored(self, name: str) -> list[tuple[str, bytes, bool, int]]:
         stream, prefix = self.streams.get(name), len(f"$KV.{name.removeprefix('KV_')}.")
@@ -113,6 +128,9 @@ class Harness:
     nats: Nats
     host: Host
     observer: Observer
+    lease: Lease
+    struck: list[Fault]
+    """The faults that there were so far."""
     machine: Machine | None = None
     """A node with an agent, in some runs."""
 
@@ -128,8 +146,9 @@ def build(
 ) -> Harness:
     """Everything in place, the services started; nothing has run yet."""
     world = World(seed)
-    journal = Journal(world, log_level, counts=is_odd)
     observer = Observer(keep_log=True)
+    struck: list[Fault] = []
+    journal = Journal(world, log_level, counts=lambda error: is_odd(error, struck, observer.verdicts))
     kube = SimKube(
         WorldScheduler(world),
         world.chance("api"),
@@ -140,6 +159,7 @@ def build(
         bookmark_s=10.0,
     )
     _show_api(kube, observer, world)
+    lease = Lease(kube, world)
     kube.load([dict(HOME), *map(dict, manifests)])
     nats = Nats(NatsScheduler(world), random=world.chance("bus"), faults=no_faults(world.chance("bus delays")))
     nats.observer, nats.world = observer, world
@@ -151,7 +171,7 @@ def build(
         )
 
     host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
-    harness = Harness(world, journal, kube, nats, host, observer, machine)
+    harness = Harness(world, journal, kube, nats, host, observer, lease, struck, machine)
     if machine is not None:
         machine.live(harness)
         specs = [*specs, machine.spec()]

@@ -1,6 +1,6 @@
 """What kind of a run a seed is: mostly an ordinary one; every fourth dwells on one kind of situation.
 
-Those are the tempers in which planted bugs are found. With none planted every promise has to be kept in them as well,
+Those are the run profiles in which planted bugs are found. With none planted every promise has to be kept in them, too,
 for as long as in an ordinary run.
 """
 

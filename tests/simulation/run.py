@@ -19,11 +19,13 @@ from typing import Final
 
 import msgspec
 from tests.simulation import last
+from tests.simulation.epochs import for_nothing
 from tests.simulation.errors import odd_errors
 from tests.simulation.fault_injection import FaultInjector
 from tests.simulation.forgotten import Forgotten
 from tests.simulation.given import Given
 from tests.simulation.harness import Harness, build
+from tests.simulation.laws import Applied
 from tests.simulation.node_agent import NODE_AGENT, Machine
 from tests.simulation.node_agent import faults as agent_faults
 from tests.simulation.planted import PLANTED
@@ -36,6 +38,7 @@ from tests.simulation.settled.endings import Endings
 from tests.simulation.unmetered import unmetered
 from tests.simulation.users import Users
 
+from berth.invariants import Counts
 from berth.invariants.report import EVIDENCE_MAX
 from berth.telemetry.logs import Level
 from berth.testing.simulation.world import uncollected
@@ -47,7 +50,8 @@ _NAMES: Final = re.compile(r"(?:pod|gang|kept|node)-\d+(?:-(?:user-)?\d+)?")
 class Outcome(msgspec.Struct, kw_only=True):
     """What became of a seed.
 
-    `kind`: what it dwelt on (`kinds`). `digest`: of every ledger message and the cluster's state at the end.
+    `kind`: what it dwelt on (`profiles`). `digest`: of every ledger message and the cluster's state at the end.
+    `applied`: how often each law was.
     """
 
     seed: int
@@ -59,6 +63,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     callbacks: int
     violations: list[str] = []
     facts: dict[str, int] = {}
+    applied: Applied = msgspec.field(default_factory=Applied)
     trace: list[str] = []
     story: list[str] = []
 
@@ -116,7 +121,7 @@ def _run(
     stack.enter_context(harness.journal)
     stack.enter_context(unmetered())
     stack.enter_context(uncollected())
-    given, forgotten, alarms = Given(harness.kube), Forgotten(harness), Alarms(harness)
+    given, forgotten, alarms = Given(harness.kube, harness.observer.verdicts), Forgotten(harness), Alarms(harness)
     endings = Endings(harness)
     users, injector = Users(harness.world, harness.kube), profile.injector(harness)
     users.plan(actions)
@@ -136,7 +141,8 @@ def _run(
     report = harness.observer.finish(quiet=not left and not is_over, holds=given.holds())
     violations = [f"{result.name} {result.title}: {text}" for result in report.broken for text in result.evidence]
     violations += left
-    violations += _raised_for_nothing(harness)
+    nats = harness.nats
+    violations += for_nothing(nats.losses, harness.lease.named, nats.begun, harness.observer.verdicts)
     violations += [f"L2 waits for nothing: {text}" for text in waited_in_vain]
     violations += [f"I1d device-used-as-given: {text}" for text in given.rewritten()[:EVIDENCE_MAX]]
     violations += [
@@ -155,27 +161,24 @@ def _run(
         callbacks=harness.world.callbacks,
         violations=violations,
         facts=_facts(harness, users, injector) | {"waited at the end": forgotten.asked},
+        applied=Applied.of(harness.observer.verdicts),
         trace=_trace(harness, violations) if violations else [],
         story=[str(each) for each in strikes] + harness.journal.about() if verbose else [],
     )
 
 
-def _raised_for_nothing(harness: Harness) -> list[str]:
-    """An epoch holds up everybody: none is raised while LEDGER loses nothing."""
-    first, newest = harness.nats.first_epoch, harness.observer.view.epoch.epoch
-    is_needless = newest > first and not harness.nats.ledger_losses
-    return [f"L1 an epoch for nothing: from {first} to {newest}, and LEDGER has lost nothing"] if is_needless else []
-
-
 def _settle(harness: Harness, profile: RunProfile) -> list[str]:
     """Let time go by until all is settled; what is not when the time for it is over."""
     left: list[str] = []
+    looks: list[Counts] = []
 
     def is_settled() -> bool:
-        left[:] = unsettled(harness)
+        looks[:] = [Counts()]
+        left[:] = unsettled(harness, looks[0])
         return not left
 
     harness.world.run_until(is_settled, profile.settle_s, every_s=2.0)
+    harness.observer.verdicts.take(looks[-1])  # the last look is the verdict
     return left
 
 

@@ -13,6 +13,7 @@ import hashlib
 from pathlib import Path
 
 import msgspec
+from tests.simulation.laws import Applied
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "simulation"
@@ -31,7 +32,7 @@ class Tally(msgspec.Struct, kw_only=True):
     """`next_seed`: all seeds from `first_seed` to below it have been run.
 
     `digest` folds the digest of each run, in the order of seeds; `digests` has those of the first `KEPT`, for whoever
-    compares machines.
+    compares machines. `applied`: how often each law was, and each excuse, over all runs.
     """
 
     code: str
@@ -41,6 +42,7 @@ class Tally(msgspec.Struct, kw_only=True):
     real_s: float = 0.0
     failed: list[int] = []
     facts: dict[str, int] = {}
+    applied: Applied = msgspec.field(default_factory=Applied)
     digest: str = ""
     digests: dict[int, str] = {}
 
@@ -49,7 +51,16 @@ class Tally(msgspec.Struct, kw_only=True):
         """How many seeds have been run."""
         return self.next_seed - self.first_seed
 
-    def add(self, seed: int, digest: str, simulated_s: float, real_s: float, facts: dict[str, int], bad: bool) -> None:
+    def add(
+        self,
+        seed: int,
+        digest: str,
+        simulated_s: float,
+        real_s: float,
+        facts: dict[str, int],
+        bad: bool,
+        applied: Applied | None = None,
+    ) -> None:
         """Count the run of the next seed. Raises ValueError for another one."""
         if seed != self.next_seed:
             raise ValueError(f"seed {seed}: the next one is {self.next_seed}")
@@ -61,6 +72,8 @@ class Tally(msgspec.Struct, kw_only=True):
             self.digests[seed] = digest
         for name, count in facts.items():
             self.facts[name] = self.facts.get(name, 0) + count
+        if applied is not None:
+            self.applied.add(applied)
         if bad and len(self.failed) < FAILED_KEPT:
             self.failed.append(seed)
 

@@ -6,8 +6,12 @@ import logging
 from contextlib import closing
 from unittest.mock import patch
 
-from tests.simulation.errors import odd_errors
+import pytest
+from tests.simulation.errors import is_odd, odd_errors
+from tests.simulation.fault_injection import FaultInjector
+from tests.simulation.faults import Fault
 from tests.simulation.harness import build
+from tests.simulation.laws import Pardon
 from tests.simulation.planted import run_profiles
 from tests.simulation.run import run_seed
 
@@ -15,6 +19,8 @@ from berth.bus.port import Message
 from berth.cluster_writer.commands import Commands
 from berth.telemetry.capture import Line
 from berth.testing.simulation.journal import ERRORS_MAX, Entry
+
+API_AWAY, CUT = Fault(0.0, "api away", for_s=5.0), Fault(0.0, "cut", "cluster-writer", for_s=5.0)
 
 
 def told(message: str) -> Entry:
@@ -28,7 +34,7 @@ def test_what_can_never_be_handled_is_told_and_what_cannot_be_now_is_not() -> No
         told("writer: dead letter: cmd.refuse: delivered 9 times"),
         told("writer: dead letter: cmd.refuse: reasons: too large"),
     ]
-    found = odd_errors(logged)
+    found = odd_errors(each for each in logged if is_odd(each, [CUT]))
     assert len(found) == 1
     assert found[0].startswith("complaint: ")
     assert found[0].endswith("cmd.refuse: reasons: too large")
@@ -39,17 +45,22 @@ def test_a_handler_that_fails_by_itself_is_told() -> None:
         told("writer: cannot handle cmd.refuse (delivery 1)"),
         told("writer: dead letter: cmd.refuse: TypeError after 8 deliveries"),
     ]
+    assert all(is_odd(each, [CUT]) for each in logged)
     assert [text.split(": ")[0] for text in odd_errors(logged)] == ["complaint", "complaint"]
 
 
 def test_what_faults_explain_takes_no_place_of_what_they_do_not() -> None:
     harness = build(1, (), {}, log_level="error", specs=())
+    harness.struck.append(CUT)
     with closing(harness.world), harness.journal as journal:
         log = logging.getLogger("berth.any")
         for number in range(ERRORS_MAX + 1):
             log.error("writer: dead letter: cmd.%d: RetryLaterError after 8 deliveries", number)
         log.error("writer: cannot handle cmd.refuse (delivery 1)")
     assert len(odd_errors(journal.errors)) == 1
+    counts = harness.observer.verdicts
+    assert counts.judgements["errors"] == ERRORS_MAX + 2
+    assert counts.excuses == {("errors", Pardon.DEAD_LETTER): ERRORS_MAX + 1}
 
 
 def test_a_bug_of_a_handler_is_found() -> None:
@@ -67,3 +78,61 @@ def test_a_bug_of_a_handler_is_found() -> None:
 
 def test_a_plan_that_was_rejected_is_named_so() -> None:
     assert odd_errors([told("the verifier rejected a plan: room")])[0].startswith("I14 rejected by the verifier: ")
+
+
+DEAD = "writer: dead letter: cmd.refuse: delivered 9 times"
+NOT_STORED = "writer: dead letter not stored, trying again: no answer"
+REFUSES = "the API server does not carry out a request: it is repeated until its outcome is known"
+AWAY = "cannot connect to Kubernetes, trying again"
+HELD = "best-effort pods cannot be held"
+
+
+def logged_after(seconds: float, message: str, *faults: Fault, process: str) -> list[Entry]:
+    """What counts of an error that a process logs so long after faults began."""
+    harness = build(1, (), {}, log_level="error", specs=())
+    with closing(harness.world):
+        injector = FaultInjector(harness)
+        for fault in faults:
+            with patch.object(injector, "_" + fault.kind.replace(" ", "_"), lambda _: None):
+                injector._strike(fault)
+        harness.world.run(seconds)
+        harness.journal._take(Line("note", "test", "nothing", {}))
+        with patch("berth.testing.simulation.journal.current_process_name", lambda: process):
+            harness.journal._take(Line("error", "test", message, {}))
+    return harness.journal.errors
+
+
+@pytest.mark.parametrize(
+    ("message", "fault", "seconds", "process"),
+    [
+        (DEAD, CUT, 10.0, "cluster-writer-0#1"),
+        (DEAD, API_AWAY, 100.0, "cluster-writer-0#1"),
+        (NOT_STORED, CUT, 10.0, "cluster-writer-0#1"),
+        (REFUSES, API_AWAY, 10.0, "cluster-writer-0#1"),
+        (AWAY, API_AWAY, 4.0, "cluster-watcher-0#1"),
+        (HELD, Fault(0.0, "group gone", for_s=5.0), 4.0, "node-qos-enforcer-0#1"),
+        ("difference found", CUT, 4.0, "auditor-0#1"),
+    ],
+)
+def test_an_error_is_explained_by_a_fault_of_its_kind(message: str, fault: Fault, seconds: float, process: str) -> None:
+    assert logged_after(seconds, message, fault, process=process) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "faults", "seconds", "process"),
+    [
+        (DEAD, [], 10.0, "cluster-writer-0#1"),
+        (DEAD, [CUT], 1_000.0, "cluster-writer-0#1"),
+        (NOT_STORED, [API_AWAY], 10.0, "cluster-writer-0#1"),
+        (REFUSES, [CUT], 10.0, "cluster-writer-0#1"),
+        (REFUSES, [API_AWAY], 200.0, "cluster-writer-0#1"),
+        (AWAY, [CUT], 4.0, "cluster-watcher-0#1"),
+        (AWAY, [API_AWAY], 4.0, "quota-manager-0#1"),
+        (HELD, [CUT], 4.0, "node-qos-enforcer-0#1"),
+        ("difference found", [CUT], 4.0, "cluster-writer-0#1"),
+    ],
+)
+def test_an_error_is_not_explained_by_what_it_says(
+    message: str, faults: list[Fault], seconds: float, process: str
+) -> None:
+    assert len(logged_after(seconds, message, *faults, process=process)) == 1

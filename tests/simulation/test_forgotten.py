@@ -6,13 +6,15 @@ import random
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
 from tests.simulation import last
 from tests.simulation.faults import departures
-from tests.simulation.forgotten import LOOK_S, QUIET_S, Forgotten
+from tests.simulation.forgotten import LOOK_S, QUIET_S, START_S, Forgotten
 from tests.simulation.harness import Harness, build
+from tests.simulation.laws import Pardon
 from tests.simulation.planted.in_solver import never_retried
 from tests.simulation.settled import unsettled
 from tests.simulation.unmetered import unmetered
@@ -47,9 +49,10 @@ def looked(stack: ExitStack, actions: list[Timed]) -> tuple[Harness, Forgotten]:
 def test_a_pod_that_was_never_tried_again_was_forgotten() -> None:
     with ExitStack() as stack:
         stack.enter_context(never_retried())
-        _, forgotten = looked(stack, [*make("first", 5.0, end_s=20.0), *make("second", 10.0)])
+        harness, forgotten = looked(stack, [*make("first", 5.0, end_s=20.0), *make("second", 10.0)])
         (told,) = forgotten.look()
         assert told.startswith("pod team/second was placed at ")
+        assert harness.observer.verdicts.judgements["L2"] == 1
         assert forgotten.asked == 1
 
 
@@ -95,8 +98,9 @@ def test_members_of_gangs_are_not_judged() -> None:
     with ExitStack() as stack:
         stack.enter_context(never_retried())
         gang = make("second", 10.0, labels={GANG_LABEL: "g"})
-        _, forgotten = looked(stack, [*make("first", 5.0, end_s=20.0), *gang])
+        harness, forgotten = looked(stack, [*make("first", 5.0, end_s=20.0), *gang])
         assert (forgotten.look(), forgotten.asked) == ([], 0)
+        assert harness.observer.verdicts.excuses == {("L2", Pardon.GANG): 1}
 
 
 @pytest.mark.parametrize("later_s", [QUIET_S / 2, QUIET_S + 1.0])
@@ -107,6 +111,18 @@ def test_what_has_got_room_meanwhile_was_not_forgotten(later_s: float) -> None:
         path = PATHS["Pod"]._replace(name="first")
         harness.world.later(later_s, None, lambda: harness.kube.perform("delete", path, gracePeriodSeconds="0"))
         assert forgotten.look() == []
+        counts = harness.observer.verdicts
+        is_in_time = later_s < QUIET_S  # else the look was over before
+        assert counts.judgements["L2"] == (not is_in_time)
+        assert counts.excuses == ({("L2", Pardon.CHANGED): 1} if is_in_time else {})
         harness.world.run(harness.world.now + LOOK_S)
         pod = harness.kube.perform("get", PATHS["Pod"]._replace(name="second"))
         assert msgspec.json.decode(pod.body)["spec"]["nodeName"] == "node-0"
+
+
+def test_solvers_that_do_not_come_back_are_no_excuse() -> None:
+    with ExitStack() as stack:
+        harness, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
+        stack.enter_context(patch.object(harness.host, "_restart_s", (START_S + 1.0, START_S + 1.0)))
+        (told,) = forgotten.look()
+        assert told.startswith("placement-solver-0 is not ready 20 s after")

@@ -10,7 +10,7 @@ from tests.simulation.users import PATHS
 from tests.simulation.workload import node
 
 from berth.contracts import names
-from berth.invariants import NodeHold
+from berth.invariants import Counts, NodeHold
 from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.simcluster.kubelet import KubeletSettings
 from berth.testing.simulation.kube_server import SimKube
@@ -35,7 +35,8 @@ def test_a_node_holds_what_it_was_told_at_the_bind() -> None:
     world = World(1)
     quiet = KubeletSettings(heartbeat_s=0.0)
     kube = SimKube(WorldScheduler(world), random.Random(1), wall=world.wall, kubelet=quiet)
-    given = Given(kube)
+    counts = Counts()
+    given = Given(kube, counts)
     home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
     bound = [
         pod_manifest(name, PodRequest(500, 512, 1), namespace="team", annotations={NOTE: card(number, 50)})
@@ -58,6 +59,7 @@ def test_a_node_holds_what_it_was_told_at_the_bind() -> None:
     note(kube, "b", card(1, 25))
     told = given.rewritten()
     assert [text.split(" ")[0] for text in told] == ["team/a", "team/b"]
+    assert counts.judgements["I1d"] > 0
     assert holds() == [("n1", 0, 50), ("n1", 1, 50)]
     kube.perform("delete", POD._replace(name="a"), gracePeriodSeconds="0")
     assert holds() == [("n1", 1, 50)]

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from tests.simulation import workload
 from tests.simulation.harness import Harness, build
+from tests.simulation.laws import Pardon
 from tests.simulation.planted.bookings import bookings
 from tests.simulation.settled import unsettled
 from tests.simulation.settled.alarms import Alarms
@@ -25,6 +26,7 @@ from berth.contracts import buckets, names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.event import AuditReported
 from berth.contracts.ledger import Allocation, Decision
+from berth.invariants import Counts
 from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.testing.simulation.nats.message import Stored
 from berth.testing.simulation.nats.stream import Stream
@@ -212,6 +214,33 @@ def test_each_finding_names_its_promise(harness: Harness) -> None:
         assert [text.split(":")[0] for text in unsettled(harness)] == ["I8 rebuilt-equals"]
 
 
+def test_a_look_counts_what_it_judges_and_what_it_excuses(harness: Harness) -> None:
+    counts = Counts()
+    leaving = setting("metadata", "deletionTimestamp", to="2025-06-15T15:07:00Z")
+    with changed(harness, ("", "pods", "team/pod-1"), leaving), ExitStack() as stack:
+        stack.enter_context(changed(harness, ("", "pods", "team/pod-1"), setting("status", "conditions", to=[])))
+        replica = harness.host.of("reservation-manager")[0]
+        assert replica.process is not None
+        stack.enter_context(changed(harness, KEPT, setting("spec", "ttl", to="1s")))
+        stack.enter_context(patch.object(replica.process.clock, "now", lambda: 0.0))
+        left = [text for text in unsettled(harness, counts) if text.startswith("L1")]
+    assert left == []
+    assert counts.judgements["L1"] > len(harness.host.replicas) + 3
+    assert counts.judgements["I8"] > 3
+    assert counts.excuses == {("L1", Pardon.LEAVING): 1, ("L1", Pardon.CLOCK): 1}
+
+
+def test_a_node_that_was_made_again_excuses_a_reservation(harness: Harness) -> None:
+    counts = Counts()
+    with ExitStack() as stack:
+        stack.enter_context(changed(harness, KEPT, setting("status", "phase", to="Failed")))
+        node = objects(harness, *KEPT[:2])[KEPT[2]].data["status"]["nodeName"]
+        made = setting("metadata", "creationTimestamp", to="2035-06-15T15:07:00Z")
+        stack.enter_context(changed(harness, ("", "nodes", node), made))
+        assert not [text for text in unsettled(harness, counts) if text.startswith("L1")]
+    assert counts.excuses == {("L1", Pardon.NODE_REMADE): 1}
+
+
 def test_an_alarm_is_untrue_only_when_nothing_is_wrong(harness: Harness) -> None:
     alarms = Alarms(harness)
     node = objects(harness, "", "pods")["team/pod-0"].data["spec"]["nodeName"]
@@ -278,7 +307,9 @@ def test_undone_decisions_are_excused_by_trouble(harness: Harness) -> None:
     alarms = Alarms(harness)
     alarms.hear(AuditReported(promise="I4", title="", subject="pod team/pod-0"))
     assert len(alarms.untrue([])) == 1
+    before = harness.observer.verdicts.excuses["alarms", Pardon.TROUBLE]
     assert alarms.untrue([(harness.world.now - 1.0, harness.world.now)]) == []
+    assert harness.observer.verdicts.excuses["alarms", Pardon.TROUBLE] == before + 1
 
 
 def test_a_gang_that_is_not_half_there_is_no_difference_in_trouble_either(harness: Harness) -> None:

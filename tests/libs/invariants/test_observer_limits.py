@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.libs.invariants.stage import stage, stranger
 from tests.libs.invariants.story import Story
+
+from berth.contracts import names
+from berth.invariants import Excuse
 
 LATE_S = 11.0
 
@@ -78,3 +83,36 @@ def test_who_held_it_before_is_not_blamed() -> None:
     story.change("pods", "a", {"status": {"phase": "Succeeded"}})
     assert story.broken == []
     assert story.finish() == []
+
+
+def test_a_bind_is_not_held_against_a_limit_lowered_since_its_decision() -> None:
+    story = stage()
+    story.place("a", quota="/company/blue")
+    lower(story)
+    story.wait(LATE_S)
+    story.bind("a")
+    assert story.broken == []
+
+
+def lowered(story: Story) -> None:
+    story.quota("blue", "1", "0", parent="company")
+
+
+def moved(story: Story) -> None:
+    story.quota("small", "1")
+    story.quota("blue", "4", "0", parent="small")
+
+
+@pytest.mark.parametrize("change", [lowered, moved])
+def test_what_was_held_when_a_limit_came_is_nobodys_mistake_at_the_end(change: Callable[[Story], None]) -> None:
+    story = stage()
+    story.quota("blue", "4", "4", parent="company")
+    story.pod("large", cpu="3", **{names.LABEL_QUOTA_PREEMPTIBLE: "false"})
+    story.place("large", quota="/company/blue", non_preemptible=True)
+    story.bind("large")
+    change(story)
+    story.wait(LATE_S)
+    assert story.finish() == []
+    assert story.observer.verdicts.excuses["I2b", Excuse.LEFT_OVER] == 1
+    story.place("a", quota="/company/blue")
+    assert story.finish() == ["I2"]

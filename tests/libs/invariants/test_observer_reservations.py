@@ -187,3 +187,16 @@ def test_what_was_decided_of_it_is_forgotten_with_it() -> None:
     story.write(subjects.decision_key(1, "", "r"), None, deleted=True)
     story.delete("reservations", "r")
     assert story.observer._decided.by_uid == {}
+
+
+def test_a_decision_in_doubt_excuses_nobody_else_of_its_node() -> None:
+    story = stage()
+    story.reservation("r", cpu="4")
+    story.place("b")
+    story.lose(3)  # nobody had acted on it; the next decision comes under its sequence
+    story.pod("doubtful")
+    story.place("doubtful")
+    story.pod("large", cpu="5")
+    story.place("large")
+    assert story.observer.capacity.doubt.of == {"uid-doubtful"}
+    assert story.broken == ["I10b"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import msgspec
 import pytest
 from tests.libs.invariants.stage import gang, stage
-from tests.libs.invariants.story import Story
+from tests.libs.invariants.story import Json, Story
 
 from berth.contracts import names
 from berth.contracts.ledger import Allocation, GangRef
@@ -14,13 +15,13 @@ from berth.contracts.ledger import Allocation, GangRef
 LONG_S = 100.0
 
 
-def half_bound(**amounts: int) -> Story:
+def half_bound(*, minors: Mapping[int, int] = {}, **amounts: int) -> Story:
     """g1 is bound to n1, g2 decided for n2."""
     story = stage()
     gang(story, 2)
     ref = GangRef(name="default/g", size=2)
     taken = {"allocation": Allocation(amounts=amounts)} if amounts else {}
-    story.commit(story.decision("g1", gang=ref), story.decision("g2", "n2", gang=ref, **taken))
+    story.commit(story.decision("g1", gang=ref), story.decision("g2", "n2", minors, gang=ref, **taken))
     story.bind("g1")
     story.wait(1)
     return story
@@ -45,7 +46,7 @@ def node_gone_for_a_moment(story: Story) -> None:
 
 
 def node_offers_less(story: Story) -> None:
-    offers(story, cpu="1")
+    offers(story, cpu="500m")
 
 
 def node_takes_fewer_pods(story: Story) -> None:
@@ -53,8 +54,8 @@ def node_takes_fewer_pods(story: Story) -> None:
     story.wait(LONG_S)
 
 
-def stranger(story: Story) -> None:
-    story.pod("theirs")
+def stranger(story: Story, cpu: str = "8") -> None:
+    story.pod("theirs", cpu)
     story.change("pods", "theirs", {"spec": {"schedulerName": "default-scheduler"}})
     story.objects["pods"]["theirs"]["metadata"]["uid"] = "uid-of-theirs"
     story.change("pods", "theirs", {"spec": {"nodeName": "n2"}})
@@ -87,6 +88,11 @@ def member_ended(story: Story) -> None:
     story.change("pods", "g2", {"status": {"phase": "Failed"}})
 
 
+def less_offered_for_a_moment(story: Story) -> None:
+    offers(story, cpu="500m")
+    offers(story, cpu="8")
+
+
 REASONS: list[Callable[[Story], None]] = [
     node_gone,
     node_going,
@@ -98,6 +104,12 @@ REASONS: list[Callable[[Story], None]] = [
     epoch_under_way,
     epoch_just_begun,
     member_ended,
+]
+REASONS_THAT_PASS: list[Callable[[Story], None]] = [
+    node_gone_for_a_moment,
+    less_offered_for_a_moment,
+    stranger_that_left,
+    epoch_just_begun,
 ]
 
 
@@ -113,7 +125,7 @@ def test_a_member_withdrawn_for_a_reason_leaves_the_gang_half_there(reason: Call
     assert story.observer.world().excused_gangs == {"default/g"}
 
 
-@pytest.mark.parametrize("reason", [node_gone_for_a_moment, node_offers_less, stranger_that_left, epoch_just_begun])
+@pytest.mark.parametrize("reason", REASONS_THAT_PASS, ids=lambda each: each.__name__)
 def test_what_everybody_knows_to_be_over_is_no_reason(reason: Callable[[Story], None]) -> None:
     story = half_bound()
     story.observer.trouble(LONG_S)
@@ -134,6 +146,114 @@ def test_a_member_withdrawn_for_no_reason_does_not(is_seen: bool) -> None:
     story.withdraw("g2")
     story.wait(31)
     assert story.broken == ["I3"]
+
+
+def decided_in_a_new_epoch(story: Story) -> None:
+    epoch_just_begun(story)
+    story.observer.gangs.excused.clear()
+    story.place("g2", "n2")
+
+
+def stranger_that_fits_beside_it(story: Story) -> None:
+    stranger(story, "1")
+
+
+def stranger_that_fitted_beside_it_and_left(story: Story) -> None:
+    stranger(story, "1")
+    story.delete("pods", "theirs")
+
+
+def offer_of_what_it_does_not_ask_for(story: Story) -> None:
+    offers(story, memory="8Gi")
+    story.wait(1)
+    offers(story, memory="4Gi")
+
+
+def offer_that_still_holds_all(story: Story) -> None:
+    offers(story, cpu="7")
+
+
+def more_offered(story: Story) -> None:
+    offers(story, cpu="64")
+
+
+def card_that_it_does_not_take(story: Story) -> None:
+    story.health("n2", True, False)
+    story.health("n2", True, True)
+
+
+def stranger_on_another_card(story: Story) -> None:
+    stranger(story, "1")
+    story.delete("pods", "theirs")
+    story.put("pods", "theirs", on_card(1), "default")
+
+
+@pytest.mark.parametrize(
+    "matter",
+    [
+        decided_in_a_new_epoch,
+        stranger_that_fits_beside_it,
+        stranger_that_fitted_beside_it_and_left,
+        offer_of_what_it_does_not_ask_for,
+        offer_that_still_holds_all,
+        more_offered,
+        card_that_it_does_not_take,
+        stranger_on_another_card,
+    ],
+    ids=lambda each: each.__name__,
+)
+def test_what_does_not_concern_the_decision_is_no_reason(matter: Callable[[Story], None]) -> None:
+    story = half_bound(minors={0: 100})
+    matter(story)
+    story.withdraw("g2")
+    assert story.observer.world().excused_gangs == frozenset()
+
+
+def card_that_it_takes(story: Story) -> None:
+    story.health("n2", False, True)
+    story.health("n2", True, True)
+
+
+def stranger_on_its_card(story: Story) -> None:
+    story.put("pods", "theirs", on_card(0), "default")
+
+
+def room_that_another_decision_held_a_moment_ago(story: Story) -> None:
+    story.place("b", "n2")
+    offers(story, cpu="1")
+    story.wait(LONG_S)
+    story.wait(LONG_S)
+    story.withdraw("b")
+
+
+@pytest.mark.parametrize(
+    "matter",
+    [
+        card_that_it_takes,
+        stranger_on_its_card,
+        less_offered_for_a_moment,
+        room_that_another_decision_held_a_moment_ago,
+    ],
+    ids=lambda each: each.__name__,
+)
+def test_what_concerns_the_decision_is_a_reason(matter: Callable[[Story], None]) -> None:
+    story = half_bound(minors={0: 100})
+    matter(story)
+    story.withdraw("g2")
+    assert story.observer.world().excused_gangs == {"default/g"}
+
+
+def on_card(minor: int) -> Json:
+    """A pod that another scheduler has bound to a card of n2."""
+    amounts = {names.GPU_CORE: "100", names.GPU_MEMORY_RATIO: "100"}
+    note = msgspec.json.encode({"gpu": [{"minor": minor, "resources": amounts}]}).decode()
+    spec = {
+        "schedulerName": "other",
+        "nodeName": "n2",
+        "containers": [{"name": "main", "resources": {"requests": amounts}}],
+    }
+    meta = {"annotations": {names.ANNOTATION_DEVICE_ALLOCATED: note}}
+    return {"metadata": meta, "spec": spec, "status": {"phase": "Running"}}
 
 
 def test_what_is_reclaimed_of_a_node_may_shrink_below_what_is_held() -> None:

@@ -16,35 +16,42 @@ from tests.simulation.harness import Harness
 from tests.simulation.settled import devices, ended, quotas, reserved, shown
 
 from berth.contracts.errors import InvalidMessage
+from berth.invariants import Counts
 from berth.invariants.facts import Facts
 
 SHOWN: Final = 8
 
 
-def unsettled(harness: Harness) -> list[str]:
-    """Why the cluster is not at rest yet, each with the promise that it breaks; empty when it is."""
-    return [*_promised("L1 settles", _not_over(harness)), *_promised("I8 rebuilt-equals", _not_so(harness))]
+def unsettled(harness: Harness, counts: Counts | None = None) -> list[str]:
+    """Why the cluster is not at rest yet, each with the promise that it breaks; empty when it is.
+
+    `counts`: told how much this look has judged, and what it has excused.
+    """
+    counts = counts or Counts()
+    not_over, not_so = _not_over(harness, counts), _not_so(harness, counts)
+    return [*_promised("L1 settles", not_over), *_promised("I8 rebuilt-equals", not_so)]
 
 
-def _not_over(harness: Harness) -> Iterator[str]:
+def _not_over(harness: Harness, counts: Counts) -> Iterator[str]:
     for replica in harness.host.replicas:
+        counts.judged("L1")
         if replica.wanted and not replica.ready:
             yield f"{replica.instance} is not ready"
-    yield from ended.pods(harness.kube)
-    yield from ended.decisions(harness)
-    yield from ended.gangs(harness)
-    yield from ended.strategies(harness)
-    yield from reserved.reservations(harness)
+    yield from ended.pods(harness.kube, counts)
+    yield from ended.decisions(harness, counts)
+    yield from ended.gangs(harness, counts)
+    yield from ended.strategies(harness, counts)
+    yield from reserved.reservations(harness, counts)
     yield from node_agent.unsettled(harness)
 
 
-def _not_so(harness: Harness) -> Iterator[str]:
+def _not_so(harness: Harness, counts: Counts) -> Iterator[str]:
     facts = Facts(harness.observer.world())
-    yield from shown.state(harness, facts)
-    yield from devices.inventory(harness)
-    yield from devices.sums(harness)
-    yield from quotas.groups(harness, facts)
-    yield from reserved.rooms(harness, facts)
+    yield from shown.state(harness, facts, counts)
+    yield from devices.inventory(harness, counts)
+    yield from devices.sums(harness, counts)
+    yield from quotas.groups(harness, facts, counts)
+    yield from reserved.rooms(harness, facts, counts)
 
 
 def _promised(promise: str, texts: Iterable[str]) -> list[str]:

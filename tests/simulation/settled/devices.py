@@ -13,6 +13,7 @@ from tests.simulation.settled.held import SCHEDULING, messages, objects
 
 from berth.contracts import buckets, names, subjects
 from berth.contracts.inventory import NodeInventory
+from berth.invariants import Counts
 from berth.invariants.facts import amounts_of
 from berth.resources.amounts import Amounts
 from berth.simcluster.store.objects import Obj
@@ -23,11 +24,12 @@ SUMMED: Final = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.GPU_MEMORY)
 Slots = dict[tuple[str, int], tuple[bool, Amounts]]
 
 
-def inventory(harness: Harness) -> Iterator[str]:
+def inventory(harness: Harness, counts: Counts) -> Iterator[str]:
     """Nodes of which INVENTORY says something else than their Device."""
     counted = messages(harness.nats, buckets.INVENTORY, NodeInventory)
     there = {subjects.named_key("node", name): obj for name, obj in objects(harness, SCHEDULING, "devices").items()}
     for key in sorted(counted.keys() | there.keys()):
+        counts.judged("I8")
         if key not in there:
             yield f"INVENTORY shows {key}, of which there is no Device"
         elif key not in counted:
@@ -36,10 +38,11 @@ def inventory(harness: Harness) -> Iterator[str]:
             yield from _node(key, reported(there[key]), counted[key])
 
 
-def sums(harness: Harness) -> Iterator[str]:
+def sums(harness: Harness, counts: Counts) -> Iterator[str]:
     """Nodes whose status offers something else than what their healthy GPUs sum up to."""
     devices = objects(harness, SCHEDULING, "devices")
     for name, node in objects(harness, "", "nodes").items():
+        counts.judged("I8")
         offered = amounts_of(node.data.get("status", {}).get("allocatable"))
         totals = _totals(reported(devices[name])) if name in devices else {}
         if any(offered.get(each, 0) != totals.get(each, 0) for each in SUMMED):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 from tests.simulation.harness import Harness
+from tests.simulation.laws import Pardon
 from tests.simulation.services import SLO_MANAGER
 from tests.simulation.settled.held import GROUPS, labels, objects
 from tests.simulation.workload import STRATEGY
@@ -14,6 +15,7 @@ from tests.simulation.workload import STRATEGY
 from berth.contracts import names
 from berth.contracts.ledger import PlanStatus
 from berth.contracts.slo import CONFIG_MAP
+from berth.invariants import Counts
 from berth.rules.gang_config import gang_name_of_pod
 from berth.rules.podgroup_phase import RUNNING, SCHEDULED, SCHEDULING
 from berth.simcluster.store.resource import CONFIGMAPS, NODES, PODS
@@ -23,12 +25,13 @@ COUNTED: Final = (SCHEDULING, SCHEDULED, RUNNING)
 """Before these nobody has counted, after them nobody does any more."""
 
 
-def pods(kube: SimKube) -> Iterator[str]:
+def pods(kube: SimKube, counts: Counts) -> Iterator[str]:
     """Pods of ours that are neither bound nor told, or both."""
     for key, pod in kube.store.state.of(PODS).items.items():
         spec, status = pod.data["spec"], pod.data.get("status", {})
         if spec.get("schedulerName") != names.SCHEDULER_NAME:
             continue
+        counts.judged("L1")
         refusals = [
             each.get("message", "")
             for each in status.get("conditions", ())
@@ -36,15 +39,18 @@ def pods(kube: SimKube) -> Iterator[str]:
         ]
         if spec.get("nodeName"):
             yield from (f"pod {key} is bound, and shows that it is not: {message}" for message in refusals)
-        elif not any(refusals) and "deletionTimestamp" not in pod.meta:
+        elif not any(refusals) and "deletionTimestamp" in pod.meta:
+            counts.excused("L1", Pardon.LEAVING)
+        elif not any(refusals):
             yield f"pod {key} is neither bound nor told why not"
 
 
-def decisions(harness: Harness) -> Iterator[str]:
+def decisions(harness: Harness, counts: Counts) -> Iterator[str]:
     """Decisions that were neither carried out nor given up."""
     observer = harness.observer
     for name, held in observer.view.decisions.items():
         decision = held.decision
+        counts.judged("L1")
         pod = observer.pods.get(name)
         if pod is None or pod.uid != decision.uid or pod.node or pod.has_ended or pod.attempt > decision.attempt:
             continue
@@ -52,7 +58,7 @@ def decisions(harness: Harness) -> Iterator[str]:
             yield f"the decision for {'/'.join(name)} (plan {decision.plan}) is open"
 
 
-def gangs(harness: Harness) -> Iterator[str]:
+def gangs(harness: Harness, counts: Counts) -> Iterator[str]:
     """PodGroups whose counters are not those of their members, as long as they are counted."""
     members: dict[str, list[dict[str, Any]]] = {}
     for key, pod in objects(harness, "", "pods").items():
@@ -63,6 +69,7 @@ def gangs(harness: Harness) -> Iterator[str]:
         status, pods = group.data.get("status") or {}, members.get(key, [])
         if not pods or status.get("phase") not in COUNTED:
             continue
+        counts.judged("L1")
         phases = [each.get("status", {}).get("phase") for each in pods]
         counted = {each.lower(): phases.count(each) for each in ("Running", "Succeeded", "Failed")}
         counted["scheduled"] = sum(1 for each in pods if each["spec"].get("nodeName"))
@@ -71,7 +78,7 @@ def gangs(harness: Harness) -> Iterator[str]:
             yield f"PodGroup {key} is {status['phase']} and shows {shown}, its members are {counted}"
 
 
-def strategies(harness: Harness) -> Iterator[str]:
+def strategies(harness: Harness, counts: Counts) -> Iterator[str]:
     """NodeSLO objects that do not show what the ConfigMap says."""
     items = harness.kube.store.state.of(CONFIGMAPS).items
     if CONFIG_MAP not in items or not harness.host.of(SLO_MANAGER):
@@ -79,6 +86,7 @@ def strategies(harness: Harness) -> Iterator[str]:
     wanted = msgspec.json.decode(items[CONFIG_MAP].data["data"][STRATEGY])["clusterStrategy"]
     made = harness.kube.store.state.collections["slo.koordinator.sh", "nodeslos"].items
     for name in harness.kube.store.state.of(NODES).items:
+        counts.judged("L1")
         found = made.get(name)
         shown = found.data["spec"].get("resourceUsedThresholdWithBE", {}) if found is not None else {}
         if {key: shown.get(key) for key in wanted} != wanted:

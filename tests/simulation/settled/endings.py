@@ -27,7 +27,6 @@ class Endings:
         harness.nats.add_stream = self._added  # type: ignore[method-assign]
         self.untimely: list[str] = []
         """Ends of pods that were there, and ran."""
-        self.judged = 0
 
     def _added(self, stream: Stream) -> None:
         self._add_stream(stream)
@@ -45,7 +44,7 @@ class Endings:
         stream.tell = heard  # type: ignore[method-assign]
 
     def _judge(self, said: PlacementEnded) -> None:
-        self.judged += 1
+        self._harness.observer.verdicts.judged("endings")
         pod = self._harness.kube.store.state.of(PODS).items.get(f"{said.namespace}/{said.name}")
         if pod is None or pod.uid != said.uid or pod.data.get("status", {}).get("phase") in FINISHED_PHASES:
             return

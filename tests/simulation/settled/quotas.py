@@ -17,6 +17,7 @@ from tests.simulation.settled.held import GROUPS, labels, messages, objects
 
 from berth.contracts import buckets, names, subjects
 from berth.contracts.quota import QuotaGroup
+from berth.invariants import Counts
 from berth.invariants.facts import Facts, amounts_of
 from berth.quota_manager.core.solve import Asking, Figures, solve
 from berth.resources.amounts import Amounts, add_into, subtract_from, without_zeros
@@ -45,12 +46,13 @@ class Counted:
     held: Amounts = field(default_factory=dict)
 
 
-def groups(harness: Harness, facts: Facts) -> Iterator[str]:
+def groups(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
     """Groups of which QUOTA, or their own status, says something else than follows from the objects.
 
     Of one tree, which is what runs have.
     """
     counted, unowned = count(harness, facts)
+    counts.judged("I8", len(counted))
     figures = solve([_asking(group) for group in counted.values()], _total(harness, unowned))
     for name, group in sorted(counted.items()):
         used = without_zeros(_used(name, counted))

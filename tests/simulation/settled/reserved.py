@@ -12,10 +12,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from tests.simulation.harness import Harness
+from tests.simulation.laws import Pardon
 from tests.simulation.settled.held import SCHEDULING, messages, objects
 
 from berth.contracts import buckets, subjects
 from berth.contracts.reservation import ReservedCapacity
+from berth.invariants import Counts
 from berth.invariants.facts import ENDED, Facts, Seen, amounts_of
 from berth.resources.amounts import Amounts, add_into, without_zeros
 from berth.rules.durations import parse_duration_s
@@ -29,21 +31,25 @@ AVAILABLE: Final = "Available"
 FAILED: Final = "Failed"
 
 
-def reservations(harness: Harness) -> Iterator[str]:
+def reservations(harness: Harness, counts: Counts) -> Iterator[str]:
     """Reservations that are not what their time and their node make of them."""
     nodes = objects(harness, "", "nodes")
     now_s = min(
         (_clock(harness, replica.process) for replica in harness.host.of(MANAGER)), default=harness.world.wall()
     )
     for name, obj in objects(harness, SCHEDULING, "reservations").items():
+        counts.judged("L1")
         status = _status(obj)
         end_s = ends_at(obj)
-        if status.get("phase") == FAILED and _is_too_early(obj, end_s, nodes.get(status.get("nodeName", ""))):
+        node_of_it = nodes.get(status.get("nodeName", ""))
+        if status.get("phase") == FAILED and _is_too_early(obj, end_s, node_of_it, counts):
             yield f"reservation {name} is Failed before its end, on a node that was there all the time"
         if status.get("phase") in ENDED:
             continue
         if end_s and now_s > end_s + LAG_S:
             yield f"reservation {name} ended at {end_s - EPOCH_S:.0f} s and is {status.get('phase') or 'Pending'}"
+        elif end_s and harness.world.wall() > end_s + LAG_S:
+            counts.excused("L1", Pardon.CLOCK)
         node = status.get("nodeName", "")
         if not node and not _is_told(status):
             yield f"reservation {name} is neither placed nor told why not"
@@ -51,7 +57,7 @@ def reservations(harness: Harness) -> Iterator[str]:
             yield f"reservation {name} is {status.get('phase')} on {node}, which is not there"
 
 
-def rooms(harness: Harness, facts: Facts) -> Iterator[str]:
+def rooms(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
     """What RESERVATION and the objects' status say otherwise than it is."""
     published = messages(harness.nats, buckets.RESERVATION, ReservedCapacity)
     there = objects(harness, SCHEDULING, "reservations")
@@ -60,6 +66,7 @@ def rooms(harness: Harness, facts: Facts) -> Iterator[str]:
         if seen.node and seen.is_live and seen.reservation:
             users.setdefault(seen.reservation, []).append(seen)
     for name, obj in there.items():
+        counts.judged("I8")
         room = published.pop(subjects.named_key("reservation", name), None)
         if room is None:
             yield f"RESERVATION shows no {name}"
@@ -116,7 +123,7 @@ def _is_told(status: dict[str, Any]) -> bool:
     return any(each["type"] == "Scheduled" and each["status"] == "False" and each.get("message") for each in conditions)
 
 
-def _is_too_early(obj: Obj, end_s: float, node: Obj | None) -> bool:
+def _is_too_early(obj: Obj, end_s: float, node: Obj | None, counts: Counts) -> bool:
     """Whether neither its time nor its node ended it.
 
     Its time is that of who judged it, which the condition shows; one without that was ended by nobody who may. A node
@@ -129,7 +136,10 @@ def _is_too_early(obj: Obj, end_s: float, node: Obj | None) -> bool:
         return False
     if not status.get("nodeName"):
         return True
-    return node is not None and _unix(node.meta["creationTimestamp"]) <= _unix(obj.meta["creationTimestamp"])
+    if node is not None and _unix(node.meta["creationTimestamp"]) > _unix(obj.meta["creationTimestamp"]):
+        counts.excused("L1", Pardon.NODE_REMADE)
+        return False
+    return node is not None
 
 
 def _clock(harness: Harness, process: Any) -> float:

@@ -17,7 +17,7 @@ from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode
 from berth.contracts.slo import CONFIG_MAP
 from berth.contracts.state import Node, Pod
-from berth.invariants import World
+from berth.invariants import Counts, World
 from berth.invariants.facts import Facts, amounts_of
 from berth.invariants.snapshots import differences, snapshot_of_facts
 from berth.simcluster.store.objects import Obj
@@ -45,9 +45,10 @@ class _Shown(msgspec.Struct):
 _SHOWN: Final = msgspec.json.Decoder(_Shown)
 
 
-def state(harness: Harness, facts: Facts) -> Iterator[str]:
+def state(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
     """What STATE shows otherwise than it is."""
     believed = entries(harness.nats, buckets.STATE)
+    counts.judged("I8", len(believed))
     yield from _versions(harness, believed)
     yield from _pods(facts, believed)
     yield from _nodes(harness, believed)

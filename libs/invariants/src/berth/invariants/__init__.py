@@ -6,7 +6,8 @@ the moments in between as well. The same functions serve tests, simulations, rep
 """
 
 from berth.invariants.checking import INVARIANTS, Invariant, check
-from berth.invariants.observer import Observer, Violation
+from berth.invariants.counts import Counts, Excuse
+from berth.invariants.observer import Observer, Reader, Violation
 from berth.invariants.promises import PROMISES, Promise
 from berth.invariants.report import Finding, Report, Result
 from berth.invariants.world import NodeHold, World
@@ -14,11 +15,14 @@ from berth.invariants.world import NodeHold, World
 __all__ = [
     "INVARIANTS",
     "PROMISES",
+    "Counts",
+    "Excuse",
     "Finding",
     "Invariant",
     "NodeHold",
     "Observer",
     "Promise",
+    "Reader",
     "Report",
     "Result",
     "Violation",

@@ -1,6 +1,7 @@
 """Judging every moment: an observer is told of each ledger message and each change of the cluster, in true order."""
 
 from berth.invariants.observer.observer import Observer
+from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Violation
 
-__all__ = ["Observer", "Violation"]
+__all__ = ["Observer", "Reader", "Violation"]

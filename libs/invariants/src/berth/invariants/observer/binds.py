@@ -13,6 +13,7 @@ from berth.resources.amounts import Amounts, without_zeros
 
 def judge_bind(pod: Watched, decided: Decided, verdicts: Verdicts) -> Decision | None:
     """A pod or Reservation of Berth has got a node. The decision that it was bound by, if there is one."""
+    verdicts.judged("I5")
     if not pod.plan:
         verdicts.add("I5", pod.text, f"{pod.text}: is bound to {pod.node} without a plan")
         return None
@@ -21,6 +22,8 @@ def judge_bind(pod: Watched, decided: Decided, verdicts: Verdicts) -> Decision |
         verdicts.add("I5", pod.text, f"{pod.text}: {_unknown(pod, decided)}")
         return None
     decision = record.decision
+    verdicts.judged("I12")
+    verdicts.judged("I4")
     if record.epoch < decided.newest_epoch:
         text = f"is bound in epoch {decided.newest_epoch} by a decision of epoch {record.epoch}, plan {pod.plan}"
         verdicts.add("I12", pod.text, f"{pod.text}: {text}")
@@ -50,11 +53,13 @@ def judge_reserved(reservation: Watched, decided: Decided, verdicts: Verdicts) -
 
 def judge_change(before: Watched, after: Watched, verdicts: Verdicts) -> None:
     """Another version of the same object: what is bound stays as it is, and nothing is withdrawn twice or too late."""
+    verdicts.judged("I4")
     if after.attempt < before.attempt:
         text = f"its attempt goes back from {before.attempt} to {after.attempt}"
         verdicts.add("I4", after.text, f"{after.text}: {text}")
     if not before.node:
         return
+    verdicts.judged("I5")
     if after.node != before.node:
         text = f"is bound to {before.node} and then to {after.node or 'nothing'}"
         verdicts.add("I5", after.text, f"{after.text}: {text}")

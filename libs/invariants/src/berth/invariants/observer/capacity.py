@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from berth.contracts import names
 from berth.invariants.amounts import SHRINKING
+from berth.invariants.counts import Excuse
 from berth.invariants.devices import PERCENT
 from berth.invariants.facts import BY_MINOR
-from berth.invariants.observer.calm import Calm
 from berth.invariants.observer.doubt import Doubt
 from berth.invariants.observer.holds import Hold, Minor
+from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.verdicts import Verdicts
 from berth.resources.amounts import Amounts
 
@@ -31,21 +32,24 @@ class Limit:
         self.amounts = amounts
         self.former: list[tuple[float, Amounts]] = []
 
-    def change(self, amounts: Amounts, now_s: float, lag_s: float) -> None:
+    def change(self, amounts: Amounts, sight: Sight) -> None:
         """Another value from now on."""
         if amounts != self.amounts:
-            self.former = [each for each in self.former if each[0] >= now_s - lag_s]
-            self.former.append((now_s, self.amounts))
+            self.former = [each for each in self.former if not sight.have_all_seen(each[0])]
+            self.former.append((sight.now_s, self.amounts))
             self.amounts = amounts
 
     def begins(self, now_s: float) -> None:
         """It holds for others than before: until now there was no limit for them."""
         self.former.append((now_s, {}))
 
-    def most(self, name: str, since_s: float) -> int | None:
-        """The largest value in force since then; None: no limit was."""
+    def most(self, name: str, is_seen: Callable[[float], bool]) -> int | None:
+        """The largest value that somebody may go by; None: no limit.
+
+        `is_seen`: whether what has replaced a value at a moment is.
+        """
         values = [self.amounts.get(name)]
-        values += [amounts.get(name) for replaced_s, amounts in self.former if replaced_s >= since_s]
+        values += [amounts.get(name) for replaced_s, amounts in self.former if not is_seen(replaced_s)]
         known = [value for value in values if value is not None]
         return max(known) if len(known) == len(values) else None
 
@@ -62,16 +66,19 @@ class Group(NamedTuple):
 class Capacity:
     """Who holds what, summed."""
 
-    def __init__(self, verdicts: Verdicts, doubt: Doubt, sight: Calm, lag_s: float) -> None:
+    def __init__(self, verdicts: Verdicts, doubt: Doubt, sight: Sight) -> None:
         self.doubt = doubt
         self.holds: dict[str, Hold] = {}
         self.nodes: dict[str, Limit] = {}
         self.memory: dict[Minor, int] = {}
         self.groups: dict[str, Group] = {}
         self.on_node: dict[str, dict[str, Hold]] = {}
+        self.left: dict[str, list[tuple[float, Hold]]] = {}
+        """By node: who held room there until a moment ago, and until when."""
+        self._left_over: dict[tuple[str, str], int] = {}
+        """By promise and subject: what a quota group held beyond a limit when that came, and what was excused since."""
         self._verdicts = verdicts
         self.sight = sight
-        self.lag_s = lag_s
         self._minors: dict[Minor, int] = {}
         self._amounts: dict[tuple[str, str], int] = {}
         self._charged: dict[tuple[str, str], int] = {}
@@ -88,21 +95,24 @@ class Capacity:
             self._sum(old, -1)
             del self.on_node[old.node][uid]
             del self.holds[uid]
+            if hold is None or hold.node != old.node:
+                left = [each for each in self.left.get(old.node, ()) if not self.sight.has_seen(Reader.WRITER, each[0])]
+                self.left[old.node] = [*left, (self.sight.now_s, old)]
         if hold is not None:
             self.holds[uid] = hold
             self.on_node.setdefault(hold.node, {})[uid] = hold
             self._sum(hold, 1)
             if hold.is_ours:
-                self._compare(hold)
+                self._compare(hold, is_charged=old is not None and self._was_charged(old, hold))
 
-    @property
-    def seen_s(self) -> float:
-        """By `sight`: what has been so since then everybody can have seen."""
-        return self.sight.now_s - self.lag_s
+    def is_known(self, hold: Hold, reader: Reader) -> bool:
+        """Whether it must know of this: a pod of ours, or a stranger that has been there for a while."""
+        return hold.is_ours or self.sight.has_seen(reader, hold.since_s)
 
-    def is_known(self, hold: Hold) -> bool:
-        """Everybody can have seen it: a pod of ours, or a stranger that has been there for a while."""
-        return hold.is_ours or hold.since_s <= self.seen_s
+    def _was_charged(self, old: Hold, new: Hold) -> bool:
+        """Whether one that is bound now was charged for the same before: nobody looks at its quota again."""
+        is_same = (old.groups, old.amounts) == (new.groups, new.amounts)
+        return is_same and new.is_bound and not self.doubt.covers((new.uid,))
 
     def regroup(self) -> None:
         """Quota groups have come, gone, or moved: work out anew who is charged. Nobody has taken anything by that."""
@@ -113,12 +123,36 @@ class Capacity:
                 self.holds[uid] = self.on_node[hold.node][uid] = moved = hold._replace(groups=line)
                 self._sum(moved, 1)
 
+    def quotas_changed(self) -> None:
+        """Limits have come or sunk, or groups have moved: what is held beyond them now, nobody has taken by mistake."""
+        for group, known in self.groups.items():
+            for name, most in known.most.amounts.items():
+                self._note_left_over("I2", group, name, self._charged.get((group, name), 0), most)
+                least = known.non_preemptible.amounts.get(name, most)
+                self._note_left_over("I2b", group, name, self._non_preemptible.get((group, name), 0), least)
+
+    def is_left_over(self, promise: str, subject: str) -> bool:
+        """Whether a group holds no more beyond its limit than it did when that came."""
+        most = self._left_over.get((promise, subject))
+        group, _, name = subject.removeprefix("quota ").partition(", ")
+        held = self._charged if promise == "I2" else self._non_preemptible
+        return most is not None and held.get((group, name), 0) <= most
+
+    def _note_left_over(self, promise: str, group: str, name: str, held: int, most: int) -> None:
+        if held > most:
+            self._left_over[promise, f"quota {group}, {name}"] = held
+        else:
+            self._left_over.pop((promise, f"quota {group}, {name}"), None)
+
     def unmarked(self, node: str) -> Iterator[str]:
         """Who is known to hold devices of a node of which nobody can say which they are."""
         for hold in self.on_node.get(node, {}).values():
             wants = any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())
-            if wants and not hold.devices and self.is_known(hold):
-                yield hold.text
+            if wants and not hold.devices:
+                if self.is_known(hold, Reader.SOLVER):
+                    yield hold.text
+                else:
+                    self._verdicts.excused("I1", Excuse.STRANGER)
 
     def line_of(self, group: str) -> tuple[str, ...]:
         """A group and those above it, as far as they are known."""
@@ -145,52 +179,102 @@ class Capacity:
 
     # --- comparing: sums first, holders only when a sum is too large ------------------------------------------------
 
-    def _compare(self, hold: Hold) -> None:
+    def _compare(self, hold: Hold, *, is_charged: bool) -> None:
+        reader = Reader.WRITER if hold.is_bound else Reader.SOLVER
+        if hold.devices:
+            self._verdicts.judged("I1")
         for minor, amount in hold.devices:
             most = 100 if minor[3] in PERCENT else self.memory.get(minor, 0) if minor[3] == names.GPU_MEMORY else 0
             if amount and most and self._minors[minor] > most:
-                self._beyond("I1", f"node {minor[0]}, {minor[1]} {minor[2]}", minor[3], most, self._of_minor(minor))
+                subject = f"node {minor[0]}, {minor[1]} {minor[2]}"
+                self._beyond("I1", subject, minor[3], most, self._of_minor(minor), reader)
         limit = self.nodes.get(hold.node)
         if limit is not None:
-            self._compare_node(hold, limit)
+            self._compare_node(hold, limit, reader)
+        if is_charged:
+            return
         for position, group in enumerate(hold.groups):
             self._compare_group(hold, group, is_own=position == 0)
 
-    def _compare_node(self, hold: Hold, limit: Limit) -> None:
+    def _compare_node(self, hold: Hold, limit: Limit, reader: Reader) -> None:
         node = hold.node
+        self._verdicts.judged("I1b")
         for name, amount in (*hold.amounts.items(), (names.PODS, 1)):
             if amount <= 0 or name in NOT_OF_NODES:
                 continue
             total = self._amounts[node, name]
             if total > limit.amounts.get(name, 0):
-                most = limit.most(name, self.seen_s)
-                if most is None:
-                    # A node that does not say how many pods it takes takes any number, but nothing of what it lacks.
-                    most = total if name == names.PODS else max(_every(limit, name, self.seen_s))
-                if total > most:
-                    self._beyond("I1b", f"node {node}", name, most, self._of_node(node, name))
+                most = self._most_of_node(limit, name, total, self._seen_by(reader))
+                if total <= most:
+                    self._verdicts.excused(
+                        "I1b", self._why(total, self._most_of_node(limit, name, total, self._is_old))
+                    )
+                else:
+                    self._beyond("I1b", f"node {node}", name, most, self._of_node(node, name), reader)
+
+    @staticmethod
+    def _most_of_node(limit: Limit, name: str, total: int, is_seen: Callable[[float], bool]) -> int:
+        most = limit.most(name, is_seen)
+        if most is None:
+            # A node that does not say how many pods it takes takes any number, but nothing of what it lacks.
+            most = total if name == names.PODS else max(_every(limit, name, is_seen))
+        return most
+
+    def _seen_by(self, reader: Reader) -> Callable[[float], bool]:
+        return lambda at_s: self.sight.has_seen(reader, at_s)
+
+    def _is_old(self, at_s: float) -> bool:
+        """Whether everybody would have seen it, were it not for faults."""
+        return self.sight.now_s - at_s > self.sight.lag_s
+
+    @staticmethod
+    def _why(total: int, most: int | None) -> Excuse:
+        """Why so much is no mistake. `most`: all that would be allowed, were it not for faults."""
+        return Excuse.UNSEEN if most is None or total <= most else Excuse.HIDDEN
 
     def _compare_group(self, hold: Hold, group: str, *, is_own: bool) -> None:
         known = self.groups.get(group)
         if known is None:
             return
-        since_s = self.seen_s
+        is_seen = self._seen_by(Reader.QUOTA)
         for name, amount in hold.amounts.items():
-            if amount <= 0:
+            if amount <= 0 or name not in known.most.amounts:
                 continue
-            if self._charged[group, name] > known.most.amounts.get(name, _NO_LIMIT):
-                most = known.most.most(name, since_s)
-                if most is not None and self._charged[group, name] > most:
-                    self._beyond("I2", f"quota {group}", name, most, self._of_group(group, name, non_preemptible=False))
-            if is_own and hold.is_non_preemptible and name in known.most.amounts:
-                most = known.non_preemptible.most(name, since_s)
-                if most is not None and self._non_preemptible[group, name] > most:
-                    self._beyond("I2b", f"quota {group}", name, most, self._of_group(group, name, non_preemptible=True))
+            self._verdicts.judged("I2")
+            if self._charged[group, name] > known.most.amounts[name]:
+                most, total = known.most.most(name, is_seen), self._charged[group, name]
+                if most is None or total <= most:
+                    self._verdicts.excused("I2", self._why(total, known.most.most(name, self._is_old)))
+                    self._note_left_over("I2", group, name, total, known.most.amounts[name])
+                else:
+                    holders = self._of_group(group, name, non_preemptible=False)
+                    self._beyond("I2", f"quota {group}", name, most, holders, Reader.QUOTA)
+            if is_own and hold.is_non_preemptible and name in known.non_preemptible.amounts:
+                self._verdicts.judged("I2b")
+                total = self._non_preemptible[group, name]
+                if total <= known.non_preemptible.amounts[name]:
+                    continue
+                most = known.non_preemptible.most(name, is_seen)
+                if most is None or total <= most:
+                    self._verdicts.excused("I2b", self._why(total, known.non_preemptible.most(name, self._is_old)))
+                    self._note_left_over("I2b", group, name, total, known.non_preemptible.amounts[name])
+                else:
+                    holders = self._of_group(group, name, non_preemptible=True)
+                    self._beyond("I2b", f"quota {group}", name, most, holders, Reader.QUOTA)
 
     def _beyond(
-        self, promise: str, subject: str, resource: str, most: int, holders: Callable[[], Iterator[tuple[Hold, int]]]
+        self,
+        promise: str,
+        subject: str,
+        resource: str,
+        most: int,
+        holders: Callable[[], Iterator[tuple[Hold, int]]],
+        reader: Reader,
     ) -> None:
-        held = [(hold, amount) for hold, amount in holders() if amount and self.is_known(hold)]
+        held = [(hold, amount) for hold, amount in holders() if amount and self.is_known(hold, reader)]
+        if sum(amount for _, amount in held) <= most:
+            self._verdicts.excused(promise, Excuse.STRANGER)
+            return
         # A decision that is in doubt may overlap with others, before and after it is bound; bound pods may not.
         for counted in (
             [each for each in held if not self.doubt.covers((each[0].uid,))],
@@ -204,6 +288,7 @@ class Capacity:
                 text = f"{subject}: {total} of {most} {resource}: {listed}"
                 self._verdicts.add(promise, f"{subject}, {resource}", text)
                 return
+        self._verdicts.excused(promise, Excuse.LOSS)
 
     def _of_minor(self, minor: Minor) -> Callable[[], Iterator[tuple[Hold, int]]]:
         def holders() -> Iterator[tuple[Hold, int]]:
@@ -230,11 +315,8 @@ class Capacity:
         return holders
 
 
-_NO_LIMIT = 1 << 63
-
-
-def _every(limit: Limit, name: str, since_s: float) -> list[int]:
-    former = [amounts.get(name, 0) for replaced_s, amounts in limit.former if replaced_s >= since_s]
+def _every(limit: Limit, name: str, is_seen: Callable[[float], bool]) -> list[int]:
+    former = [amounts.get(name, 0) for replaced_s, amounts in limit.former if not is_seen(replaced_s)]
     return [limit.amounts.get(name, 0), *former]
 
 

@@ -44,10 +44,9 @@ class Decided:
             self._members[decision.plan] = self._members.get(decision.plan, 0) + 1
         plans[decision.plan] = Record(decision, epoch)
 
-    def of(self, uid: str, attempt: int) -> list[Decision]:
+    def of(self, uid: str, attempt: int) -> list[Record]:
         """What was decided of a pod at this attempt."""
-        records = self.by_uid.get(uid, {}).values()
-        return [each.decision for each in records if each.decision.attempt == attempt]
+        return [each for each in self.by_uid.get(uid, {}).values() if each.decision.attempt == attempt]
 
     def forget(self, uid: str) -> None:
         """The pod is gone and nothing in LEDGER names it."""

@@ -12,8 +12,9 @@ from typing import Final
 import msgspec
 
 from berth.contracts.subjects import pod_key, synced_key
-from berth.invariants.observer.calm import NEVER, Calm
+from berth.invariants.observer.calm import NEVER
 from berth.invariants.observer.pods import Watched
+from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.verdicts import Verdicts
 
 PODS: Final = synced_key("pods")
@@ -34,17 +35,16 @@ _DECODER: Final = msgspec.json.Decoder(_Shown)
 
 
 class Departures:
-    """Until when a deletion counts as unknown. `lag_s`: how late the slowest reader of STATE may be.
+    """Until when a deletion counts as unknown: until everybody who reads STATE must have seen it.
 
     While STATE does not show it, it is unknown, but not for ever: a watcher that nothing was in the way of for
-    `UNSHOWN_S`, by `sight`, has had the time to tell. Where STATE is not told of, a deletion counts as known `lag_s`
+    `UNSHOWN_S`, by `sight`, has had the time to tell. Where STATE is not told of, a deletion counts as known the lag
     after it happened.
     """
 
-    def __init__(self, verdicts: Verdicts, sight: Calm, lag_s: float) -> None:
+    def __init__(self, verdicts: Verdicts, sight: Sight) -> None:
         self._verdicts = verdicts
         self._sight = sight
-        self._lag_s = lag_s
         self._until_s: dict[str, float] = {}
         self._unshown: dict[str, dict[str, float]] = {}
         """By key: uids that STATE is still to show as gone, and since when."""
@@ -85,7 +85,7 @@ class Departures:
         if until_s < NEVER:
             return until_s >= self._verdicts.now_s
         since_s = max((uids[uid] for uids in self._unshown.values() if uid in uids), default=-NEVER)
-        return self._sight.now_s - since_s <= UNSHOWN_S
+        return self._sight.since(Reader.STATE, since_s) <= UNSHOWN_S
 
     def _unshow(self, key: str, uid: str) -> None:
         self._until_s[uid] = NEVER
@@ -101,7 +101,7 @@ class Departures:
 
     def _known(self, uid: str) -> None:
         now_s = self._verdicts.now_s
-        self._until_s[uid] = now_s + self._lag_s
+        self._until_s[uid] = now_s + self._sight.lag_s
         if len(self._until_s) > KNOWN_MAX:
             self._until_s = {each: until_s for each, until_s in self._until_s.items() if until_s >= now_s}
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from berth.contracts.ledger import Decision
+from berth.invariants.counts import Excuse
 from berth.invariants.observer.calm import NEVER, Calm
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.departures import Departures
@@ -35,6 +36,10 @@ class GangWatch:
         self.excused: set[str] = set()
         self.caught: set[str] = set()
         """Those of them that a loss of the ledger caught in mid-bind: nothing else says why they are half there."""
+        self._why: dict[str, Excuse] = {}
+        """Why each of them is."""
+        self._pardoned: set[tuple[str, ...]] = set()
+        """Those that are half there, and would be judged if they were not excused."""
         self.due_s = NEVER
         """When the next gang that is half there will have been so for too long."""
         self._verdicts = verdicts
@@ -46,7 +51,8 @@ class GangWatch:
         self._groups: dict[str, GangConfig] = {}
         self._together: dict[str, tuple[str, ...]] = {}
         """By gang: those that it starts with. What was said last counts while nobody says it (its PodGroup is gone)."""
-        self._half: dict[tuple[str, ...], float] = {}
+        self._half: dict[tuple[str, ...], tuple[float, float]] = {}
+        """By `calm`, and by everybody's clock."""
         self._lapsed: dict[tuple[str, tuple[str, ...]], float] = {}
         """When a member of this plan was last deleted, ended or withdrawn, by plan and gang group; NEVER over where the
         plan may have begun by then, since its other binds may be on their way for however long."""
@@ -78,7 +84,7 @@ class GangWatch:
             annotations=meta.get("annotations") or {},
         )
         if said is not None and (config.min_member or 0) > (said.min_member or 0):
-            self._excuse(gang)
+            self._excuse(gang, Excuse.MORE_ASKED)
         self._judge(gang)
 
     def see(self, pod: Watched) -> None:
@@ -92,22 +98,23 @@ class GangWatch:
         members.pop(pod.uid, None)
         self.departures.gone(pod)
         if pod.node or self._is_on_nodes(pod.gang):
-            self._excuse(pod.gang)
+            self._excuse(pod.gang, Excuse.MEMBER_GONE)
         if not members:
             self._members.pop(pod.gang, None)
             self.excused.discard(pod.gang)
+            self._why.pop(pod.gang, None)
             self.caught.discard(pod.gang)
         self._judge(pod.gang)
         if not members and pod.gang not in self._groups:
             self._together.pop(pod.gang, None)
 
-    def lapsed(self, pod: Watched, plans: Iterable[str]) -> None:
+    def lapsed(self, pod: Watched, plans: Iterable[str], why: Excuse = Excuse.MEMBER_GONE) -> None:
         """A decided member was deleted, ended or withdrawn: plans that name it may not know yet."""
         for plan in plans:
             has_begun = self._decided.may_have_begun(plan)
             self._lapsed[self._key(pod, plan)] = NEVER if has_begun else self._verdicts.now_s
         if self._is_on_nodes(pod.gang):
-            self._excuse(pod.gang)
+            self._excuse(pod.gang, why)
         if len(self._lapsed) > LAPSED_MAX:
             self._lapsed = {
                 (plan, group): at_s
@@ -115,16 +122,18 @@ class GangWatch:
                 if (self._decided.may_have_begun(plan) if at_s == NEVER else not self._is_old(at_s))
             }
 
-    def withdrawn(self, pod: Watched, plans: Iterable[str], *, may_be: bool) -> None:
-        """A member was withdrawn. `may_be`: there is a reason to, beside that its gang cannot begin without another."""
+    def withdrawn(self, pod: Watched, plans: Iterable[str], reason: Excuse | None) -> None:
+        """A member was withdrawn. `reason`: one to do so, beside that its gang cannot begin without another."""
         plans = list(plans)
-        if may_be or any(not self._is_old(self._lapsed.get(self._key(pod, plan), -NEVER)) for plan in plans):
-            self.lapsed(pod, plans)
+        if reason is None and any(not self._is_old(self._lapsed.get(self._key(pod, plan), -NEVER)) for plan in plans):
+            reason = Excuse.WITH_ANOTHER
+        if reason is not None:
+            self.lapsed(pod, plans, reason)
 
     def excuse_started(self, gangs: Iterable[str]) -> None:
         """The ledger lost something while these were being bound."""
         for gang in gangs:
-            self._excuse(gang)
+            self._excuse(gang, Excuse.CAUGHT)
             self.caught.update(self.excused.intersection(self._group(gang)))
 
     def half_there(self) -> list[str]:
@@ -139,11 +148,19 @@ class GangWatch:
         members = [ledger.decisions[name].decision for name in ledger.members.get(decision.plan, ())]
         members = [each for each in members if each.gang is not None and each.gang.name == gang.name]
         ready = sum(1 for each in members if self._is_here(each))
-        if ready >= gang.size or any(each in self.excused for each in gang.name.split(",")):
+        if ready < gang.size and any(each in self.excused for each in gang.name.split(",")):
+            return  # that excuse was counted when it came up
+        if ready < gang.size and not self._is_old(self._lapsed.get(self._key(pod, decision.plan), -NEVER)):
+            self._verdicts.excused("I3", Excuse.MEMBER_GONE)
+            self._excuse(pod.gang, Excuse.MEMBER_GONE)
             return
-        is_recent = not self._is_old(self._lapsed.get(self._key(pod, decision.plan), -NEVER))
-        if is_recent or ready + sum(1 for each in members if self.departures.is_unknown(each.uid)) >= gang.size:
-            self._excuse(pod.gang)
+        unknown = sum(1 for each in members if self.departures.is_unknown(each.uid)) if ready < gang.size else 0
+        if ready < gang.size <= ready + unknown:
+            self._verdicts.excused("I3", Excuse.MEMBER_UNSHOWN)
+            self._excuse(pod.gang, Excuse.MEMBER_UNSHOWN)
+            return
+        self._verdicts.judged("I3")
+        if ready >= gang.size:
             return
         text = f"gang {gang.name}: {pod.text} is bound under plan {decision.plan}, {ready} of {gang.size} are decided"
         self._verdicts.add("I3", f"gang {gang.name}, plan {decision.plan}", text)
@@ -151,11 +168,12 @@ class GangWatch:
     def check_due(self) -> None:
         """Time has gone on: say what is half there for too long."""
         now_s = self._calm.now_s
-        for group, since_s in list(self._half.items()):
+        for group, (since_s, _) in list(self._half.items()):
             if now_s - since_s > self._limit_s:
                 bound = {each: self._bound(each) for each in group}
                 listed = ", ".join(f"{gang}: {count} of {self._minimum(gang)}" for gang, count in bound.items())
                 text = f"half there for {now_s - since_s:.1f} s without a fault: {listed} bound"
+                self._verdicts.judged("I3")
                 self._verdicts.add("I3", f"gang {group[0]}", f"gang {text}")
                 del self._half[group]
         self._schedule()
@@ -218,19 +236,33 @@ class GangWatch:
         if is_whole and None not in configs:  # of a gang without its PodGroup nobody knows how many it needs
             self.excused.difference_update(group)
             self.caught.difference_update(group)
-        is_half = is_strict and any(bound) and not is_whole and self.excused.isdisjoint(group)
+        is_half = is_strict and any(bound) and not is_whole
+        excused = [each for each in group if each in self.excused]
+        if not is_half or not excused:
+            self._pardoned.discard(group)
+        elif group not in self._pardoned:
+            self._pardoned.add(group)
+            self._verdicts.excused("I3", self._why[excused[0]])
+        is_half = is_half and not excused
         if is_half and group not in self._half:
-            self._half[group] = self._calm.now_s
+            self._half[group] = self._calm.now_s, self._verdicts.now_s
             self._schedule()
         elif not is_half and group in self._half:
-            del self._half[group]
+            _, since_s = self._half.pop(group)
+            if self._verdicts.now_s - since_s > self._limit_s:
+                self._verdicts.excused("I3", Excuse.RECOVERY)
+            elif self.excused.isdisjoint(group):
+                self._verdicts.judged("I3")
             self._schedule()
 
-    def _excuse(self, gang: str) -> None:
+    def _excuse(self, gang: str, why: Excuse) -> None:
         for each in self._group(gang):
-            if each in self._members:
+            if each in self._members and each not in self.excused:
                 self.excused.add(each)
+                self._why[each] = why
         self._judge(gang)
 
     def _schedule(self) -> None:
-        self.due_s = min(self._half.values(), default=NEVER) + self._limit_s + self._calm.troubled_s
+        self.due_s = (
+            min((since_s for since_s, _ in self._half.values()), default=NEVER) + self._limit_s + self._calm.troubled_s
+        )

@@ -8,6 +8,7 @@ from typing import Final
 from berth.contracts import names
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Decision, Plan, PlanStatus
+from berth.invariants.counts import Excuse
 from berth.invariants.facts import dumped
 from berth.invariants.log import LogEntry
 from berth.invariants.observer.calm import NEVER, Calm
@@ -17,6 +18,7 @@ from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.reserved import Reserved
+from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.withdrawals import Withdrawals
 from berth.rules.quota_of_pod import BUILT_IN_GROUPS, ROOT_GROUP
@@ -140,6 +142,7 @@ class LedgerWatch:
         self.held = dict(self.view.decisions)
 
     def _apply(self, key: str, value: bytes, deleted: bool, sequence: int) -> Change | None:
+        self._verdicts.judged("I0")
         try:
             return self.view.apply(key, value, deleted, sequence)
         except (InvalidMessage, ValueError) as error:
@@ -175,11 +178,18 @@ class LedgerWatch:
         What the pod names is compared where the solver had read this version of it, or a later one.
         """
         pod, charged = self._seen(name), _group_of(decision)
-        if pod is None or pod.uid != decision.uid or decision.pod_version < pod.version:
+        if pod is None or pod.uid != decision.uid:
             return
+        if decision.pod_version < pod.version:
+            self._verdicts.excused("I2", Excuse.OLDER_POD)
+            return
+        self._verdicts.judged("I2")
         label = pod.labels.get(names.LABEL_QUOTA_NAME)
         group = self._capacity.groups.get(label) if label and label not in (charged, ROOT_GROUP) else None
-        if group is not None and group.since_s < self._capacity.seen_s:
+        sight = self._capacity.sight
+        if group is not None and not sight.has_seen(Reader.QUOTA, group.since_s):
+            self._verdicts.excused("I2", sight.excuse(group.since_s))
+        elif group is not None:
             text = f"{'/'.join(name)}: names quota {label}, and plan {decision.plan} charges {charged or 'nobody'}"
             self._verdicts.add("I2", f"{'/'.join(name)}, plan {decision.plan}", text)
 
@@ -192,8 +202,13 @@ class LedgerWatch:
 
     def _judge_end(self, name: tuple[str, str], decision: Decision, successor: Decision | None) -> None:
         """A decision leaves LEDGER: only when it is settled (R3), and that is final, so the truth shows it, too."""
-        if self._capacity.doubt.covers((decision.uid,)) or self.is_settled(name, decision):
+        if self.is_settled(name, decision):
+            self._verdicts.judged("I6")
             return
+        if self._capacity.doubt.covers((decision.uid,)):
+            self._verdicts.excused("I6", Excuse.LOSS)
+            return
+        self._verdicts.judged("I6")
         what = f"replaced by plan {successor.plan} for {successor.node}" if successor else "deleted"
         pod = self._seen(name)
         how = f"its pod is bound to {pod.node}" if pod is not None and pod.node else "its pod is there, unbound"
@@ -213,6 +228,7 @@ class LedgerWatch:
             self._decided.plan_deleted(plan)
             return
         before = self._decided.plan(entry)
+        self._verdicts.judged("I12")
         if before in (PlanStatus.COMMITTED, PlanStatus.ABORTED) and entry.status is not before:
             text = f"plan {plan} was {before} and is {entry.status}"
             self._verdicts.add("I12", f"plan {plan}", text)
@@ -222,9 +238,13 @@ class LedgerWatch:
 
     def _epoch_changed(self) -> None:
         epoch = self.view.epoch.epoch
-        if epoch < self._decided.newest_epoch and not self._capacity.doubt.is_whole:
-            text = f"the epoch goes back from {self._decided.newest_epoch} to {epoch}"
-            self._verdicts.add("I12", f"epoch {epoch}", text)
+        if epoch < self._decided.newest_epoch and self._capacity.doubt.is_whole:
+            self._verdicts.excused("I12", Excuse.LOSS)
+        else:
+            self._verdicts.judged("I12")
+            if epoch < self._decided.newest_epoch:
+                text = f"the epoch goes back from {self._decided.newest_epoch} to {epoch}"
+                self._verdicts.add("I12", f"epoch {epoch}", text)
         self._doubt_since_s = NEVER
         if epoch == self._decided.newest_epoch:
             self._decided.epoch_is_back()

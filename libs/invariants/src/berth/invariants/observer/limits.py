@@ -50,7 +50,7 @@ class Limits:
         if limit is None:
             self._capacity.nodes[name] = Limit(offered)
         else:
-            limit.change(offered, self._capacity.sight.now_s, self._capacity.lag_s)
+            limit.change(offered, self._capacity.sight)
 
     def see_device(self, data: Mapping[str, Any], deleted: bool) -> None:
         """The devices of a node. Memory counts with the most that a minor ever had."""
@@ -64,6 +64,10 @@ class Limits:
 
     def see_quota(self, data: Mapping[str, Any], deleted: bool) -> None:
         """An ElasticQuota."""
+        self._quota(data, deleted)
+        self._capacity.quotas_changed()
+
+    def _quota(self, data: Mapping[str, Any], deleted: bool) -> None:
         meta = data["metadata"]
         name = meta["name"]
         if deleted:
@@ -82,8 +86,8 @@ class Limits:
                 for above in self._capacity.line_of(parent):
                     self._capacity.groups[above].most.begins(self._capacity.sight.now_s)
         else:
-            known.most.change(most, self._capacity.sight.now_s, self._capacity.lag_s)
-            known.non_preemptible.change(non_preemptible, self._capacity.sight.now_s, self._capacity.lag_s)
+            known.most.change(most, self._capacity.sight)
+            known.non_preemptible.change(non_preemptible, self._capacity.sight)
 
     def see_lease(self, data: Mapping[str, Any], deleted: bool) -> None:
         """A Lease: the writer's says the epoch, and the newest plan that anybody may have acted on."""
@@ -93,6 +97,7 @@ class Limits:
         notes = meta.get("annotations") or {}
         text = notes.get(names.ANNOTATION_EPOCH, "")
         epoch = int(text) if text.isdecimal() and len(text) < 16 else 0
+        self._verdicts.judged("I12")
         if epoch < self._lease_epoch:
             text = f"the Lease's epoch goes back from {self._lease_epoch} to {epoch}"
             self._verdicts.add("I12", "lease", text)

@@ -16,6 +16,7 @@ import msgspec
 
 from berth.contracts import names
 from berth.invariants.checking import INVARIANTS, not_judged
+from berth.invariants.counts import Excuse
 from berth.invariants.facts import Facts
 from berth.invariants.log import LogEntry, folded_otherwise, state_hash
 from berth.invariants.observer.binds import judge_bind, judge_change, judge_reserved
@@ -31,6 +32,7 @@ from berth.invariants.observer.ledger_watch import LedgerWatch
 from berth.invariants.observer.limits import Limits
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation
 from berth.invariants.observer.reserved import Reserved
+from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.state_fence import StateFence
 from berth.invariants.observer.verdicts import Verdicts, Violation
 from berth.invariants.observer.withdrawals import Withdrawals
@@ -65,18 +67,22 @@ class Observer:
         keep_log: bool = False,
     ) -> None:
         self.verdicts = Verdicts()
-        self._sight = Calm(self.verdicts)
+        self._sight = Sight(self.verdicts, lag_s)
         calm = Calm(self.verdicts)
         self._decided = Decided(Doubt())
-        self.capacity = Capacity(self.verdicts, self._decided.doubt, self._sight, lag_s)
-        self._fitness = Fitness(self.verdicts, self._sight, lag_s, self._tolerations)
+        self.capacity = Capacity(self.verdicts, self._decided.doubt, self._sight)
+        self._fitness = Fitness(self.verdicts, self._sight, self._tolerations)
         self._withdrawals = Withdrawals(
-            self.capacity, self._decided, self._sight, lag_s, keeps_off=self._fitness.keeps_off
+            self.capacity,
+            self._decided,
+            self._sight,
+            keeps_off=self._fitness.keeps_off,
+            reserved=lambda node, name: self._reserved.kept(node, name),
         )
         self.gangs = GangWatch(
             self.verdicts,
             calm,
-            Departures(self.verdicts, self._sight, lag_s),
+            Departures(self.verdicts, self._sight),
             self._decided,
             limit_s=recovery_s,
             lag_s=lag_s,
@@ -153,9 +159,9 @@ class Observer:
         if hides:
             self.blind(for_s)
 
-    def blind(self, for_s: float) -> None:
-        """From now on for so long somebody may not see what the API shows, though decisions are carried out."""
-        self._sight.trouble(for_s)
+    def blind(self, for_s: float, readers: Iterable[Reader] | None = None) -> None:
+        """From now on for so long these (None: all) may not see what the API shows; decisions are carried out."""
+        self._sight.blind(for_s, readers)
 
     def ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
         """The next message that LEDGER has stored."""
@@ -184,6 +190,7 @@ class Observer:
         reader = self._readers.get(kind)
         if reader is None:
             return
+        self.verdicts.judged("I0")
         try:
             read: Json = msgspec.json.decode(data) if isinstance(data, bytes) else data
             reader(read, deleted)
@@ -220,8 +227,15 @@ class Observer:
         world = self.world(quiet=quiet, holds=holds)
         facts = Facts(world)
         for invariant in INVARIANTS:
-            texts[invariant.name] += [f"at the end: {finding.text}" for finding in invariant.find(facts)]
+            for finding in invariant.find(facts):
+                if self.capacity.is_left_over(invariant.name, finding.subject):
+                    self.verdicts.excused(invariant.name, Excuse.LEFT_OVER)
+                else:
+                    texts[invariant.name].append(f"at the end: {finding.text}")
+        self.verdicts.judged("I1c", len(world.holds))
+        self.verdicts.judged("I1d", len(world.holds))
         if self.log is not None:
+            self.verdicts.judged("I7")
             texts["I7"] += [finding.text for finding in folded_otherwise(self.log, self.view)]
         return Report(
             [
@@ -276,14 +290,11 @@ class Observer:
                 self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
             elif known is not None and pod.attempt > known.attempt:
                 of_it = self._decided.of(pod.uid, known.attempt)
-                self.gangs.withdrawn(pod, [each.plan for each in of_it], may_be=self._withdrawals.may_be(of_it))
-        if not pod.is_ours:
-            self._withdrawals.stranger(pod)
+                plans = [each.decision.plan for each in of_it]
+                self.gangs.withdrawn(pod, plans, self._withdrawals.reason(of_it))
         self._claim(pod.name)
 
     def _gone(self, pod: Watched) -> None:
-        if not pod.is_ours:
-            self._withdrawals.stranger(pod)
         if pod.gang:
             self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
             self.gangs.gone(pod)

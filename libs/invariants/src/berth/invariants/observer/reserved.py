@@ -10,11 +10,13 @@ import msgspec
 
 from berth.contracts import kube, names
 from berth.contracts.ledger import Decision
+from berth.invariants.counts import Excuse
 from berth.invariants.devices import PERCENT
 from berth.invariants.facts import read_reservation_uid
 from berth.invariants.observer.capacity import NOT_OF_NODES, Capacity
 from berth.invariants.observer.holds import Hold, Minor, minors_of
 from berth.invariants.observer.pods import Watched
+from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
 
@@ -92,6 +94,7 @@ class Reserved:
             return
         text = f"{decision.namespace}/{decision.name}"
         subject = f"reservation {reserved.name}, {text}"
+        self._verdicts.judged("I10")
         if decision.node != reserved.node:
             told = f"{text} is decided for {decision.node} out of reservation {reserved.name} on {reserved.node}"
             self._verdicts.add("I10", subject, told)
@@ -120,6 +123,10 @@ class Reserved:
         if used not in self._on_node[hold.node]:
             self._judge_capacity(hold.node, hold.amounts, hold.devices)
 
+    def kept(self, node: str, name: str) -> int:
+        """What the Reservations of a node hold of a resource, whoever draws on them."""
+        return sum(self._by_uid[uid].amounts.get(name, 0) for uid in self._on_node.get(node, ()))
+
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _hold(self, reserved: Kept) -> None:
@@ -144,7 +151,11 @@ class Reserved:
 
     def _judge_owner(self, decision: Decision, reserved: Kept, subject: str) -> None:
         pod = self._pods.get((decision.namespace, decision.name))
-        if pod is None or reserved.owners is None or reserved.owners_since_s > self._capacity.seen_s:
+        if pod is None or reserved.owners is None:
+            return
+        sight, since_s = self._capacity.sight, reserved.owners_since_s
+        if not sight.has_seen(Reader.RESERVATION, since_s):
+            self._verdicts.excused("I10", sight.excuse(since_s))
             return
         identity = PodIdentity(decision.namespace, decision.name, decision.uid, dict(pod.labels), pod.owners)
         if pod.uid == decision.uid and not reserved.owners.accept(identity):
@@ -155,7 +166,10 @@ class Reserved:
         if reserved is None or not reserved.is_for_one:
             return
         others = [uid for uid, each in self._users.items() if each == used and uid != hold.uid]
-        if others and not self._capacity.doubt.covers((hold.uid, *others)):
+        self._verdicts.judged("I10")
+        if others and self._capacity.doubt.covers((hold.uid, *others)):
+            self._verdicts.excused("I10", Excuse.LOSS)
+        elif others:
             listed = ", ".join((hold.text, *(self._capacity.holds[uid].text for uid in others)))
             text = f"reservation {reserved.name} serves one pod and has {len(others) + 1}: {listed}"
             self._verdicts.add("I10", f"reservation {reserved.name}", text)
@@ -163,17 +177,35 @@ class Reserved:
     def _judge_capacity(self, node: str, wanted: Mapping[str, int], minors: tuple[tuple[Minor, int], ...]) -> None:
         """Holders of the node, and what its reservations have left, fit together in what was just taken."""
         limit = self._capacity.nodes.get(node)
-        holds = [hold for hold in self._capacity.on_node.get(node, {}).values() if self._capacity.is_known(hold)]
-        here = [self._by_uid[uid] for uid in sorted(self._on_node.get(node, ()))]
-        if limit is None or self._capacity.doubt.covers((*(each.uid for each in holds), *(each.uid for each in here))):
+        if limit is None:
             return
+        holds = [
+            hold
+            for hold in self._capacity.on_node.get(node, {}).values()
+            if self._capacity.is_known(hold, Reader.SOLVER)
+        ]
+        here = [self._by_uid[uid] for uid in sorted(self._on_node.get(node, ()))]
+        # A decision that is in doubt may overlap with others; those beside it may not with each other.
+        doubt, count = self._capacity.doubt, len(holds) + len(here)
+        holds = [hold for hold in holds if not doubt.covers((hold.uid,))]
+        here = [each for each in here if not doubt.covers((each.uid,))]
+        if len(holds) + len(here) < count:
+            self._verdicts.excused("I10b", Excuse.LOSS)
+        if here:
+            self._verdicts.judged("I10b")
+        if len(holds) < len(self._capacity.on_node.get(node, ())):
+            self._verdicts.excused("I10b", Excuse.STRANGER)
         for name, amount in wanted.items():
             if amount <= 0 or name in NOT_OF_NODES or name == names.PODS:
                 continue
             held = sum(hold.amounts.get(name, 0) for hold in holds)
             left = sum(max(0, each.amounts.get(name, 0) - self._used(each, holds, name)) for each in here)
-            most = limit.most(name, self._capacity.seen_s)
-            if left and most is not None and held + left > most:
+            if not left or held + left <= limit.amounts.get(name, 0):
+                continue
+            most = limit.most(name, lambda at_s: self._capacity.sight.has_seen(Reader.SOLVER, at_s))
+            if most is None or held + left <= most:
+                self._verdicts.excused("I10b", Excuse.UNSEEN)
+            else:
                 text = f"node {node}: {held} held and {left} still reserved of {most} {name}"
                 self._verdicts.add("I10b", f"node {node}, {name}", text)
         for minor, amount in minors:

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from berth.invariants.counts import Excuse
 from berth.invariants.observer.verdicts import Verdicts
 
 
@@ -23,9 +24,12 @@ class StateFence:
     def __init__(self, verdicts: Verdicts) -> None:
         self._verdicts = verdicts
         self._versions: dict[str, int] = {}
+        self._forgotten: dict[str, int] = {}
+        """Of keys that were lost, and have not been written since."""
 
     def lost(self, survivors: Iterable[tuple[str, bytes, bool]] = ()) -> None:
         """The bucket lost its tail, or begins anew: what it held is written again, from any version but those left."""
+        self._forgotten.update(self._versions)
         self._versions.clear()
         for key, value, deleted in survivors:
             self.see(key, value, deleted)
@@ -42,6 +46,10 @@ class StateFence:
         if not version:
             return
         newest = self._versions.get(key, 0)
+        if version < self._forgotten.pop(key, 0) and version >= newest:
+            self._verdicts.excused("I12", Excuse.STATE_LOST)
+        else:
+            self._verdicts.judged("I12")
         if version < newest:
             self._verdicts.add("I12", f"STATE {key}", f"STATE {key} goes back from version {newest} to {version}")
         else:

@@ -1,8 +1,10 @@
-"""What an observer has found, and at which moment."""
+"""What an observer has found, and at which moment; how often it has judged, and how often an excuse kept it from it."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from berth.invariants.counts import Counts
 
 VIOLATIONS_MAX = 1000
 
@@ -21,10 +23,11 @@ class Violation(NamedTuple):
         return f"{self.promise} at {self.at_s:.3f} s, ledger sequence {self.sequence}: {self.text}"
 
 
-class Verdicts:
+class Verdicts(Counts):
     """Violations in order, each subject once, at most `VIOLATIONS_MAX` of them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.found: list[Violation] = []
         self.count = 0
         self.now_s = 0.0

@@ -1,14 +1,14 @@
 """Why a decision may be withdrawn: what cluster-writer judges by (docs/transaction.md, "cluster-writer, a wave").
 
-- A new epoch is being raised, which withdraws whatever is not bound.
+- An epoch after its own is being raised, which withdraws whatever is not bound.
 - Its node is gone, or going, or another one has registered under the name.
-- A cordon or a taint of the node keeps it off, or a card of it is broken or not there (`keeps_off`).
-- Somebody who is no pod of Berth's holds room on the node.
-- The node takes fewer pods than there are, or offers less of something than they hold. (A device that Berth's own pods
-  hold twice is no reason to withdraw anything: it raises the epoch.)
+- A cordon or a taint of the node keeps it off, or a card that it takes is broken or not there (`keeps_off`).
+- A pod that is not Berth's holds a card that it takes, or nobody knows which.
+- The node takes fewer pods than there are, or offers less of something that it asks for than is held there. (A device
+  that Berth's own pods hold twice is no reason to withdraw anything: it raises the epoch.)
 
 What the writer goes by, it has read from STATE, which may be behind: so what has just ceased to be a reason still is
-one for `lag_s` in which nothing was in the way of seeing it. A bind that the API server refuses for good is a reason
+one until the writer must have seen that. A bind that the API server refuses for good is a reason
 that nobody sees here: it refuses what is malformed alone, and no bind is.
 """
 
@@ -19,31 +19,45 @@ from typing import Any
 
 from berth.contracts import names
 from berth.contracts.ledger import Decision
-from berth.invariants.amounts import SHRINKING
+from berth.invariants.counts import Excuse
+from berth.invariants.devices import PERCENT
 from berth.invariants.facts import BY_MINOR, amounts_of
-from berth.invariants.observer.calm import NEVER, Calm
+from berth.invariants.observer.calm import NEVER
 from berth.invariants.observer.capacity import Capacity
-from berth.invariants.observer.decided import Decided
-from berth.invariants.observer.pods import Watched
+from berth.invariants.observer.decided import Decided, Record
+from berth.invariants.observer.holds import Hold, minors_of
+from berth.invariants.observer.sight import Reader, Sight
 from berth.resources.amounts import Amounts
+
+WHOLE = 100
 
 
 class Withdrawals:
-    """What is the matter with nodes, and when (by `sight`) something was."""
+    """What is the matter with nodes, and when something was.
+
+    `keeps_off`: whether a node, or a card that was given, is no good for a decision. `reserved`: what the Reservations
+    of a node hold of a resource.
+    """
 
     def __init__(
-        self, capacity: Capacity, decided: Decided, sight: Calm, lag_s: float, keeps_off: Callable[[Decision], bool]
+        self,
+        capacity: Capacity,
+        decided: Decided,
+        sight: Sight,
+        keeps_off: Callable[[Decision], bool],
+        reserved: Callable[[str, str], int],
     ) -> None:
         self._capacity = capacity
         self._decided = decided
         self._sight = sight
-        self._lag_s = lag_s
         self._keeps_off = keeps_off
+        self._reserved = reserved
         self._offered: dict[str, Amounts] = {}
+        self._former: dict[str, list[tuple[float, Amounts]]] = {}
+        """By node: what it offered before, and until when."""
         self._uids: dict[str, str] = {}
         self._going: set[str] = set()
-        self._changed_s: dict[str, float] = {}
-        self._shrunk_s: dict[str, float] = {}
+        self._gone_s: dict[str, float] = {}
         self._epoch_s = -NEVER
 
     def see_node(self, data: Mapping[str, Any], deleted: bool) -> None:
@@ -51,53 +65,77 @@ class Withdrawals:
         name = data["metadata"]["name"]
         before = self._offered.pop(name, None)
         self._going.discard(name)
-        now = None if deleted else amounts_of((data.get("status") or {}).get("allocatable"))
-        if now is not None:
-            self._offered[name] = now
-            self._uids[name] = data["metadata"].get("uid", "")
-            if data["metadata"].get("deletionTimestamp"):
-                self._going.add(name)
-        is_known = before is not None or name in self._changed_s
-        if is_known and (now is None or before is None or _lasting(now) != _lasting(before)):
-            self._changed_s[name] = self._sight.now_s
-        if now != before:
-            self._shrunk_s[name] = self._sight.now_s
-
-    def stranger(self, pod: Watched) -> None:
-        """A pod that is not Berth's has come to a node, has ended there, or left it."""
-        if pod.node:
-            self._changed_s[pod.node] = self._sight.now_s
+        if deleted:
+            self._gone_s[name] = self._sight.now_s
+            return
+        now = self._offered[name] = amounts_of((data.get("status") or {}).get("allocatable"))
+        self._uids[name] = data["metadata"].get("uid", "")
+        if data["metadata"].get("deletionTimestamp"):
+            self._going.add(name)
+        if before is not None and now != before:
+            former = [each for each in self._former.get(name, ()) if self._is_recent(each[0])]
+            self._former[name] = [*former, (self._sight.now_s, before)]
 
     def epoch_begins(self) -> None:
         """A new epoch begins; who has raised it, or one before it, may still be at it."""
         if self._decided.lease_epoch >= self._decided.newest_epoch:
             self._epoch_s = self._sight.now_s
 
-    def may_be(self, decisions: Iterable[Decision]) -> bool:
-        """Whether somebody may withdraw a pod of which this was decided."""
-        if self._decided.lease_epoch > self._decided.newest_epoch or self._is_recent(self._epoch_s):
-            return True
-        return any(map(self._cannot_land, decisions))
+    def reason(self, records: Iterable[Record]) -> Excuse | None:
+        """Why somebody may withdraw a pod of which this was decided; None: nobody may."""
+        records = list(records)
+        newest, named = self._decided.newest_epoch, self._decided.lease_epoch
+        raised = named if named > newest else newest if self._is_recent(self._epoch_s) else 0
+        if any(each.epoch < raised for each in records):
+            return Excuse.EPOCH
+        return Excuse.UNFIT if any(self._cannot_land(each.decision) for each in records) else None
 
     def _cannot_land(self, decision: Decision) -> bool:
         node = decision.node
-        offered = self._offered.get(node)
-        if offered is None or node in self._going or self._is_recent(self._changed_s.get(node, -NEVER)):
+        if node not in self._offered or node in self._going or self._is_recent(self._gone_s.get(node, -NEVER)):
             return True
         if (decision.node_uid and decision.node_uid != self._uids.get(node)) or self._keeps_off(decision):
             return True
-        holds = self._capacity.on_node.get(node, {}).values()
-        if any(not each.is_ours for each in holds) or len(holds) > offered.get(names.PODS, len(holds)):
+        holds = self._holds(node)
+        return self._holds_its_cards(decision, holds) or self._lacks(decision, holds)
+
+    def _holds(self, node: str) -> list[Hold]:
+        """Who holds room of a node, or did until a moment ago."""
+        here = self._capacity.on_node.get(node, {})
+        left = (hold for at_s, hold in self._capacity.left.get(node, ()) if self._is_recent(at_s))
+        return [*here.values(), *{hold.uid: hold for hold in left if hold.uid not in here}.values()]
+
+    def _holds_its_cards(self, decision: Decision, holds: list[Hold]) -> bool:
+        """Whether somebody who is no pod of Berth's does."""
+        if not decision.allocation.devices:
+            return False
+        if any(not hold.is_ours and _is_unmarked(hold) for hold in holds):
             return True
-        asked = [name for name, amount in decision.allocation.amounts.items() if amount > 0 and name not in BY_MINOR]
-        has_shrunk = self._is_recent(self._shrunk_s.get(node, -NEVER)) and not SHRINKING.isdisjoint(asked)
-        return has_shrunk or any(
-            sum(each.amounts.get(name, 0) for each in holds) > offered.get(name, 0) for name in asked
+        minors = [minor for minor, _ in minors_of(decision.node, decision.allocation.devices) if minor[3] in PERCENT]
+        for minor in minors:
+            held = [(hold, amount) for hold in holds for each, amount in hold.devices if each == minor]
+            if any(not hold.is_ours for hold, _ in held) and sum(amount for _, amount in held) > WHOLE:
+                return True
+        return False
+
+    def _lacks(self, decision: Decision, holds: list[Hold]) -> bool:
+        """Whether the node offers, or offered until a moment ago, less of what it asks for than is held there."""
+        node = decision.node
+        former = (amounts for until_s, amounts in self._former.get(node, ()) if self._is_recent(until_s))
+        offers = [self._offered[node], *former]
+        slots = [each[names.PODS] for each in offers if names.PODS in each]
+        if slots and len(holds) > min(slots):
+            return True
+        return any(
+            sum(hold.amounts.get(name, 0) for hold in holds) + self._reserved(node, name)
+            > min(each.get(name, 0) for each in offers)
+            for name, amount in decision.allocation.amounts.items()
+            if amount > 0 and name not in BY_MINOR
         )
 
     def _is_recent(self, at_s: float) -> bool:
-        return self._sight.now_s - at_s <= self._lag_s
+        return not self._sight.has_seen(Reader.WRITER, at_s)
 
 
-def _lasting(offered: Amounts) -> Amounts:
-    return {name: amount for name, amount in offered.items() if name not in SHRINKING}
+def _is_unmarked(hold: Hold) -> bool:
+    return not hold.devices and any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())

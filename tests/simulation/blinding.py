@@ -1,0 +1,54 @@
+"""Whom a fault keeps from seeing what the API shows: those alone on whose way it is.
+
+A fault of a service holds up those who read what that service makes; one of a bucket those who follow it. Whatever else
+goes wrong with the bus or the API server is in everybody's way, and so is what nobody has said anything of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tests.simulation.faults import Fault
+
+from berth.contracts import buckets
+from berth.invariants import Reader
+
+EVERYBODY: Final = frozenset(Reader)
+NOBODY: Final[frozenset[Reader]] = frozenset()
+OF_A_SERVICE: Final[Mapping[str, frozenset[Reader]]] = {
+    "cluster-watcher": EVERYBODY,
+    "cluster-writer": frozenset({Reader.WRITER}),
+    "device-inventory": frozenset({Reader.INVENTORY}),
+    "quota-manager": frozenset({Reader.QUOTA}),
+    "reservation-manager": frozenset({Reader.RESERVATION}),
+    "placement-solver": frozenset({Reader.SOLVER, Reader.INVENTORY, Reader.QUOTA, Reader.RESERVATION}),
+    "slo-manager": NOBODY,
+    "node-qos-enforcer": NOBODY,
+}
+OF_A_BUCKET: Final[Mapping[str, frozenset[Reader]]] = {
+    buckets.INVENTORY: frozenset({Reader.INVENTORY}),
+    buckets.QUOTA: frozenset({Reader.QUOTA}),
+    buckets.RESERVATION: frozenset({Reader.RESERVATION}),
+    buckets.LEDGER: NOBODY,
+}
+"""STATE and LEASE are left out: everybody reads the one, and all who write buckets lead by the other."""
+AT_A_SERVICE: Final = frozenset(
+    {"kill", "all killed", "gone", "pause", "clock", "cut", "late reader", "deliveries stuck", "api cut"}
+)
+"""Faults whose target is a service."""
+
+
+def blinded(fault: Fault) -> frozenset[Reader]:
+    """Who may not see what the API shows while this fault lasts."""
+    if fault.kind in AT_A_SERVICE:
+        return OF_A_SERVICE.get(fault.target, EVERYBODY)
+    match fault.kind:
+        case "bucket remade":  # the bus stays up; to lose a bucket, or its tail, it goes down
+            return OF_A_BUCKET.get(fault.target, EVERYBODY)
+        case "conflicts":  # of writes to objects, which cluster-writer alone does
+            return OF_A_SERVICE["cluster-writer"]
+        case "group gone":
+            return NOBODY
+        case _:
+            return EVERYBODY
