@@ -57,6 +57,12 @@ EXPLAINED: Final[Mapping[Pardon, Explained]] = {
     ),
     Pardon.API_AWAY: Explained(re.compile(r"cannot connect to Kubernetes"), API_CLIENTS, _of_the_api, 90.0),
     Pardon.DIFFERENCE: Explained(re.compile(r"difference found"), ("auditor",), lambda _: True, None),
+    Pardon.GARBLED: Explained(
+        re.compile(r"an entry of the ledger cannot be read"),
+        ("cluster-writer",),
+        lambda fault: fault.kind == "entry garbled",
+        300.0,  # whoever starts anew before the epoch is raised reads it again
+    ),
     Pardon.KERNEL: Explained(
         re.compile(r"best-effort pods"), ("node-qos-enforcer",), lambda fault: fault.kind == "group gone", 30.0
     ),

@@ -137,6 +137,9 @@ class FaultInjector(Knobs):
             with nats.damaged():
                 nats.lead_anew(f"KV_{fault.target}", int(fault.amount))
 
+    def _entry_garbled(self, fault: Fault) -> None:
+        self._harness.nats.garble(self._rng, int(fault.amount))
+
     def _bucket_remade(self, fault: Fault) -> None:
         nats = self._harness.nats
         if nats.running:

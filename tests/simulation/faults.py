@@ -99,6 +99,7 @@ KINDS: Final[dict[str, Draw]] = {
     "leader moved": lambda rng, at_s: Fault(
         at_s, "leader moved", rng.choice(("berth_ledger", *BUCKETS)), rng.choice((0, 1, 3, 10))
     ),
+    "entry garbled": lambda rng, at_s: Fault(at_s, "entry garbled", "berth_ledger", rng.choice((1, 1, 3))),
     "bucket lost": lambda rng, at_s: Fault(at_s, "bucket lost", rng.choice((*BUCKETS, "berth_ledger"))),
     "bucket remade": lambda rng, at_s: Fault(at_s, "bucket remade", rng.choice(BUCKETS)),
     "bus empty": lambda rng, at_s: Fault(at_s, "bus empty"),

@@ -16,7 +16,7 @@ from tests.simulation.services import BESIDE, SPECS
 from berth.bus import Bus
 from berth.bus import headers as h
 from berth.bus.settings import BusSettings
-from berth.contracts import buckets
+from berth.contracts import buckets, subjects
 from berth.invariants import Observer
 from berth.simcluster.kubelet import KubeletSettings
 from berth.simcluster.store import Event
@@ -27,6 +27,7 @@ from berth.testing.simulation.kube_faults import KubeFaults
 from berth.testing.simulation.kube_server import SimKube
 from berth.testing.simulation.nats import Faults, SimNats
 from berth.testing.simulation.nats import WorldScheduler as NatsScheduler
+from berth.testing.simulation.nats.message import Publish
 from berth.testing.simulation.nats.stream import Stream
 from berth.testing.simulation.process import Process
 from berth.testing.simulation.scheduling import WorldScheduler
@@ -36,6 +37,8 @@ from berth.testing.simulation.world import World
 if TYPE_CHECKING:
     from tests.simulation.node_agent import Machine
 
+GARBAGE: Final = b'{"node": 7'
+"""What nobody can read."""
 LEDGER: Final = f"KV_{buckets.LEDGER}"
 STATE: Final = f"KV_{buckets.STATE}"
 RESTART_S: Final = (0.5, 4.0)
@@ -76,6 +79,8 @@ class Nats(SimNats):
             observer.at(world.now)
             for each in stored:
                 key, deleted = each.subject[prefix:], bool(each.raw) and h.marks_deletion(each.raw)
+                if each.data == GARBAGE:
+                    continue  # what was lost by it is shown instead
                 if is_ledger:
                     world.note(b"%b=%b" % (key.encode(), each.data))
                     observer.ledger(key, each.data, deleted, each.sequence)
@@ -109,12 +114,24 @@ class Nats(SimNats):
             elif name == STATE:
                 self.observer.state_lost((key, value, deleted) for key, value, deleted, _ in left)
 
+    def garble(self, rng: random.Random, count: int) -> None:
+        """Somebody overwrites entries of the ledger's epoch with what nobody can read: what they said is lost."""
+        stream, prefix = self.streams.get(LEDGER), f"$KV.{buckets.LEDGER}.e{self.observer.view.epoch.epoch}."
+        if stream is None or not self.running:
+            return
+        told = (f"{prefix}decision.", f"{prefix}plan.", f"{prefix}account.{subjects.QUOTA_ACCOUNTS}")
+        there = [each.subject for each in stream.messages.values() if each.subject.startswith(told)]
+        with self.damaged():
+            for subject in rng.sample(there, min(count, len(there))):
+                stream.tell((stream.store(Publish(subject, GARBAGE), 0, ""),))
+
     def _stored(self, name: str) -> list[tuple[str, bytes, bool, int]]:
         stream, prefix = self.streams.get(name), len(f"$KV.{name.removeprefix('KV_')}.")
         stored = sorted(stream.messages.values(), key=lambda each: each.sequence) if stream is not None else []
         return [
             (each.subject[prefix:], each.data, bool(each.raw) and h.marks_deletion(each.raw), each.sequence)
             for each in stored
+            if each.data != GARBAGE
         ]
 
 

@@ -59,6 +59,8 @@ class Pardon(StrEnum):
     """errors: nobody answers."""
     DIFFERENCE = "difference found"
     """errors: the auditor's alarms are judged by themselves."""
+    GARBLED = "entry garbled"
+    """errors: somebody has overwritten an entry of LEDGER with what nobody can read."""
     KERNEL = "kernel refuses"
     """errors: the control group of best-effort pods is away, or does not take what is written."""
 

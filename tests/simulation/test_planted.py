@@ -36,6 +36,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "quota unread": (0, "I2"),
     "another stream": (0, "I1 I1b I5 I6"),
     "leader unwatched": (0, "I8 L1"),
+    "R15": (0, "I12 L1"),
     "held once": (0, "L1"),
     "ack first": (2, "L1"),
     "timer": (0, "I6"),

@@ -78,6 +78,7 @@ PLANTED: Final[dict[str, Bug]] = {
         solver.leader_unwatched,
         run_profiles.LEADERS_MOVE,
     ),
+    "R15": Bug("an entry that cannot be read says nothing", solver.garbage_is_nothing, run_profiles.GARBLED),
     "held once": Bug(
         "a node agent takes what it wrote for what holds the group", agent.held_once, run_profiles.GROUPS_MADE_ANEW
     ),

@@ -15,6 +15,7 @@ from berth.bus.port import Write
 from berth.contracts import subjects
 from berth.contracts.base import Reason
 from berth.contracts.codec import decode
+from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver import committing
@@ -167,6 +168,20 @@ def limited_alone() -> Planted:
 def any_stream() -> Planted:
     """The owner of a bucket goes on in whatever stream has its name."""
     return patch.object(Follower, "is_of", lambda self, info: True)
+
+
+def garbage_is_nothing() -> Planted:
+    """What cannot be read takes the place of what was there, and holds nothing."""
+    real = LedgerView.apply
+
+    def apply(self: LedgerView, key: str, value: bytes, deleted: bool, sequence: int) -> Any:
+        try:
+            return real(self, key, value, deleted, sequence)
+        except InvalidMessage:
+            self.unreadable.clear()
+            return real(self, key, b"", True, sequence)
+
+    return patch.object(LedgerView, "apply", apply)
 
 
 def leader_unwatched() -> Planted:

@@ -55,6 +55,7 @@ LATE_LEDGER: Final = replace(
     faults=every(4.0, late(f"{SOLVER}:berth_ledger", 1.5), trouble.killed(SOLVER)),
 )
 LEADERS_MOVE: Final = replace(SHORT, faults=every(6.0, trouble.leader_moved))
+GARBLED: Final = replace(SHORT, faults=every(5.0, trouble.garbled))
 LATE_STATE: Final = replace(
     SHORT,
     replicas=two_solvers,

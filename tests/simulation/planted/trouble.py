@@ -34,6 +34,14 @@ def leader_moved(rng: random.Random, at_s: float) -> list[Fault]:
     return [Fault(at_s, "leader moved", bucket, rng.choice((1, 3, 10)))]
 
 
+def garbled(rng: random.Random, at_s: float) -> list[Fault]:
+    """Entries of LEDGER become garbage while binds take their time."""
+    return [
+        Fault(at_s, "api slow", amount=rng.choice((2.0, 5.0)), for_s=2.0),
+        Fault(at_s + rng.uniform(0.3, 2.0), "entry garbled", "berth_ledger", rng.choice((1, 3))),
+    ]
+
+
 def nothing(rng: random.Random, at_s: float) -> list[Fault]:
     """All is well."""
     return []

@@ -16,6 +16,7 @@ from tests.simulation.harness import Harness
 from tests.simulation.laws import Pardon
 from tests.simulation.services import AUDITOR
 
+from berth.auditor.core.quota_drift import drifted
 from berth.contracts import buckets
 from berth.contracts.codec import decode
 from berth.contracts.event import AuditReported
@@ -125,6 +126,8 @@ class Alarms:
 
 def _shows(world: World, said: AuditReported) -> bool:
     """Whether this moment breaks the promise in that way."""
+    if said.promise == "I8":
+        return any(finding.subject == said.subject for finding in drifted(world, world))
     facts = Facts(replace(world, is_quiet=said.promise == "I3"))
     finders = (each.find for each in INVARIANTS if each.name == said.promise)
     return any(finding.subject == said.subject for find in finders for finding in find(facts))
