@@ -41,6 +41,7 @@ class FakeEpochs:
     def __init__(self, bench: WaveBench) -> None:
         self.bench = bench
         self.reasons: list[str] = []
+        self.finds_ledger_full = False
 
     async def raise_epoch(self, known: int, reason: str) -> int:
         self.reasons.append(reason)

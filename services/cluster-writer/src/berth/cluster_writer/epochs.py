@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from berth.bus.port import BusPort, Committed, Stored, Write
+from berth.bus.port import BusPort, Committed, Refused, Stored, Write
 from berth.cluster_writer import metrics
 from berth.contracts import kube, names, subjects
 from berth.contracts.codec import decode, encode
@@ -63,6 +63,8 @@ class Epochs:
         self._clock = clock
         self._random = random
         self._schedulers = frozenset(schedulers)
+        self.finds_ledger_full = False
+        """The entry of an epoch waits for room in LEDGER."""
 
     async def raise_epoch(self, known_epoch: int, reason: str) -> int:
         """Do all three steps; the new epoch. `known_epoch` is the newest that LEDGER is known to have held."""
@@ -201,6 +203,7 @@ class Epochs:
                     raise LostLeaseError
                 write = Write(subjects.EPOCH_KEY, encode(entry), stored.sequence if stored else 0)
                 result = await self._ledger.commit([write])
+                self.finds_ledger_full = isinstance(result, Refused) and result.is_full
                 if isinstance(result, Committed):
                     return
                 log.warning("the epoch could not be written yet", outcome=str(result))
