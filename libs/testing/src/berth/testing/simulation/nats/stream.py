@@ -34,7 +34,9 @@ class Stream:
         self.server = server
         self.config = config
         self.name: str = config["name"]
-        self.created = server.next_time()
+        self.created = self.led_since = server.next_time()
+        self.leader = 0
+        """Which of the servers of a cluster leads it, since `led_since`."""
         self.last = 0
         """Last sequence that was used."""
         self.bytes = 0
@@ -319,6 +321,7 @@ class Stream:
 
     def resume(self) -> None:
         """The server is back."""
+        self.led_since = self.server.next_time()
         self._arm()
         for consumer in list(self.consumers.values()):
             consumer.resume()
@@ -338,6 +341,17 @@ class Stream:
                     self.by_subject.setdefault(each.subject, {})[each.sequence] = None
                     self.bytes += each.size
         self._restore(sorted(self.messages.values(), key=lambda each: each.sequence))
+
+    def lead_anew(self, count: int) -> None:
+        """Another server leads, which has not heard of the newest messages; what waits to be stored is gone."""
+        self._inbound.clear()
+        self.batches.clear()
+        self.leader, self.led_since = self.leader + 1, self.server.next_time()
+        delivered = {consumer: consumer.position for consumer in self.consumers.values() if not consumer.explicit}
+        self.lose_tail(count)
+        for consumer, position in delivered.items():
+            consumer.position = position
+            consumer.rewind()
 
     def _restore(self, messages: Iterable[Stored]) -> None:
         """Build everything anew from the messages that are there, in order."""

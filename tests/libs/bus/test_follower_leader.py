@@ -1,0 +1,151 @@
+"""A stream's leader changes while every connection stands, and the new one has an older store.
+
+The consumer of who reads goes on at the server that it is on, and looks healthy: it is silent until sequences come that
+it has not delivered yet, or for good where that server does not find back to the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.libs.bus.test_follower_history import LEDGER, following, put, put_all
+
+from berth.bus import Bus, BusSettings, jetstream
+from berth.bus.errors import BusError
+from berth.bus.follower import Follower
+from berth.testing.nats_cluster import NAMES, NatsCluster
+from berth.testing.simulation.nats.loopback import LoopbackServer
+from berth.testing.tcp_proxy import TcpProxy, Way
+from berth.testing.views import eventually, eventually_async
+
+STREAM = f"KV_{LEDGER}"
+CONFIG = """
+max_payload: 2MB
+cluster { name: three, host: 127.0.0.1, port: $ROUTE_PORT, routes: [ $ROUTES ], advertise: "127.0.0.1:9" }
+"""
+"""What servers tell each other of the others leads nowhere, so that nothing goes around the proxies."""
+STALE = "the follower looks at the stream only when it makes its consumer anew"
+
+simulated = pytest.mark.asyncio(loop_factories=["simulated"])
+real = pytest.mark.asyncio(loop_factories=["real"])
+
+
+@pytest.fixture
+async def nats_server() -> LoopbackServer:
+    """One that answers as a cluster of three does."""
+    return LoopbackServer(clustered=True)
+
+
+@simulated
+@pytest.mark.xfail(strict=True, reason=STALE)
+@pytest.mark.parametrize("late", [[], ["late.0"], ["late.0", "late.1", "late.2"]], ids=len)
+async def test_a_tail_that_is_lost_while_the_connection_stands_starts_the_view_over(
+    bus: Bus, nats_server: LoopbackServer, spawn, late: list[str]
+) -> None:
+    view, follower = await following(bus, spawn, "kept", "lost.0", "lost.1")
+    nats_server.nats.lead_anew(STREAM, 2)
+    await put_all(bus, late)
+    await eventually(lambda: set(view.values) == {"kept", *late} and follower.attached.is_set())
+    assert view.resets == 1
+
+
+# --- three servers ----------------------------------------------------------------------------------------------------
+
+LOST, STAYS = NAMES[:2], NAMES[2]
+
+
+class Three:
+    """Three servers, the last of which can be cut off from the others; who is connected to it does not notice."""
+
+    def __init__(self, servers: NatsCluster, ways: list[TcpProxy]) -> None:
+        self.servers = servers
+        self._ways = ways
+
+    def save(self) -> dict[str, Path]:
+        """The stores of the two as they are now."""
+        saved = {}
+        for name in LOST:
+            self.servers[name].pause()
+            saved[name] = self.servers[name].save_store()
+            self.servers[name].resume()
+        return saved
+
+    async def restore(self, saved: dict[str, Path]) -> None:
+        """The two come back with those stores, and the streams have leaders, before the third can speak to them."""
+        for way in self._ways:
+            way.set(Way.CUT)
+        for name, store in saved.items():
+            self.servers[name].kill()
+            self.servers[name].restore_store(store)
+        for name in saved:
+            self.servers[name].start()
+        other = await Bus.connect(BusSettings(url=self.servers[LOST[0]].url, replicas=3), service="other")
+        try:
+
+            async def is_stored() -> bool:
+                with contextlib.suppress(BusError):
+                    return await put(other, "late", b"1") > 0
+                return False
+
+            await eventually_async(is_stored, deadline_s=60)
+        finally:
+            await other.close()
+            for way in self._ways:
+                way.set(Way.OPEN)
+
+
+@pytest.fixture
+async def three() -> AsyncIterator[Three]:
+    async with AsyncExitStack() as stack:
+        ways: dict[tuple[str, str], TcpProxy] = {}
+        for ends in [(one, other) for one in NAMES for other in NAMES]:
+            ways[ends] = await stack.enter_async_context(TcpProxy("127.0.0.1", 9))
+
+        def between(one: str, other: str, port: int) -> int:
+            ways[one, other].target = ("127.0.0.1", port)
+            return ways[one, other].port
+
+        servers = stack.enter_context(NatsCluster(CONFIG, scheme="nats", between=between))
+        yield Three(servers, [way for ends, way in ways.items() if STAYS in ends])
+
+
+async def read_from(bus: Bus, follower: Follower, name: str) -> None:
+    """The server chooses where a consumer is: again until it is on this one."""
+
+    async def is_there() -> bool:
+        with contextlib.suppress(BusError):
+            answer = await jetstream.call(bus._link, f"CONSUMER.INFO.{STREAM}.{follower._consumer}")
+            if answer["cluster"]["leader"] == name:
+                return True
+        follower.begin_again("a test")
+        await eventually(follower.attached.is_set)
+        return False
+
+    await eventually_async(is_there, deadline_s=60)
+
+
+@real
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason=STALE)
+async def test_two_of_three_servers_on_older_stores_start_over_a_view_that_is_read_from_the_third(
+    three: Three, spawn
+) -> None:
+    bus = await Bus.connect(BusSettings(url=three.servers[STAYS].url, replicas=3), service="tester")
+    try:
+        await asyncio.wait_for(bus.ensure(), 60)
+        view, follower = await following(bus, spawn, "kept")
+        await read_from(bus, follower, STAYS)
+        saved = three.save()
+        await put_all(bus, ["lost.0", "lost.1"])
+        await eventually(lambda: set(view.values) == {"kept", "lost.0", "lost.1"})
+        generation = bus._link.generation
+        await three.restore(saved)
+        await eventually(lambda: set(view.values) == {"kept", "late"}, deadline_s=30)
+        assert bus._link.generation == generation, "the connection stood all the while"
+    finally:
+        await bus.close()
