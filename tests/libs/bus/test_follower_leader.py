@@ -18,10 +18,11 @@ from tests.libs.bus.test_follower_history import LEDGER, following, put, put_all
 from berth.bus import Bus, BusSettings, jetstream
 from berth.bus.errors import BusError
 from berth.bus.follower import Follower
+from berth.bus.leader_watch import LOOK_EVERY_S
 from berth.testing.nats_cluster import NAMES, NatsCluster
 from berth.testing.simulation.nats.loopback import LoopbackServer
 from berth.testing.tcp_proxy import TcpProxy, Way
-from berth.testing.views import eventually, eventually_async
+from berth.testing.views import View, eventually, eventually_async
 
 STREAM = f"KV_{LEDGER}"
 CONFIG = """
@@ -29,7 +30,6 @@ max_payload: 2MB
 cluster { name: three, host: 127.0.0.1, port: $ROUTE_PORT, routes: [ $ROUTES ], advertise: "127.0.0.1:9" }
 """
 """What servers tell each other of the others leads nowhere, so that nothing goes around the proxies."""
-STALE = "the follower looks at the stream only when it makes its consumer anew"
 
 simulated = pytest.mark.asyncio(loop_factories=["simulated"])
 real = pytest.mark.asyncio(loop_factories=["real"])
@@ -42,7 +42,6 @@ async def nats_server() -> LoopbackServer:
 
 
 @simulated
-@pytest.mark.xfail(strict=True, reason=STALE)
 @pytest.mark.parametrize("late", [[], ["late.0"], ["late.0", "late.1", "late.2"]], ids=len)
 async def test_a_tail_that_is_lost_while_the_connection_stands_starts_the_view_over(
     bus: Bus, nats_server: LoopbackServer, spawn, late: list[str]
@@ -50,8 +49,121 @@ async def test_a_tail_that_is_lost_while_the_connection_stands_starts_the_view_o
     view, follower = await following(bus, spawn, "kept", "lost.0", "lost.1")
     nats_server.nats.lead_anew(STREAM, 2)
     await put_all(bus, late)
-    await eventually(lambda: set(view.values) == {"kept", *late} and follower.attached.is_set())
+    await eventually(lambda: set(view.values) == {"kept", *late} and follower.attached.is_set(), deadline_s=5)
     assert view.resets == 1
+
+
+class Detached:
+    """Counts how often a follower is cut off."""
+
+    def __init__(self, follower: Follower) -> None:
+        self.times = 0
+        detach = follower._detach
+
+        async def counted() -> None:
+            self.times += 1
+            await detach()
+
+        follower._detach = counted  # type: ignore[method-assign]
+
+
+async def several_looks(follower: Follower) -> None:
+    await asyncio.sleep(5 * LOOK_EVERY_S)
+    assert follower.attached.is_set()
+
+
+@simulated
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_a_leader_that_has_all_that_was_read_is_no_reason_to_stop(
+    bus: Bus, nats_server: LoopbackServer, spawn, is_busy: bool
+) -> None:
+    """Also where the newest message is replaced all the time."""
+    view, follower = await following(bus, spawn, "a", "b")
+    cut = Detached(follower)
+
+    async def write() -> None:
+        for number in range(10_000):
+            await put(bus, "hot", b"%d" % number)
+            await asyncio.sleep(0.002)
+
+    if is_busy:
+        spawn(write())
+        await asyncio.sleep(1)
+    before = follower._history.leader
+    nats_server.nats.lead_anew(STREAM)
+    await several_looks(follower)
+    assert follower._history.leader != before
+    assert (cut.times, view.resets) == (0, 0)
+
+
+@simulated
+async def test_where_all_that_is_known_was_replaced_the_leader_has_to_be_the_same(
+    bus: Bus, nats_server: LoopbackServer, spawn
+) -> None:
+    view, _ = await following(bus, spawn, "a")
+    (consumer,) = nats_server.nats.streams[STREAM].consumers.values()
+    nats_server.nats.lead_anew(STREAM)
+    consumer.work = lambda: None  # type: ignore[method-assign]
+    await put(bus, "a", b"2")
+    await eventually(lambda: view.values == {"a": b"2"})
+    assert view.resets == 1
+
+
+@simulated
+async def test_a_consumer_that_passes_over_what_is_stored_is_made_anew(
+    bus: Bus, nats_server: LoopbackServer, spawn
+) -> None:
+    """As one does on a server that no longer follows the leader; its heartbeats come."""
+    view, _ = await following(bus, spawn, "a")
+    (consumer,) = nats_server.nats.streams[STREAM].consumers.values()
+    consumer.work = lambda: None  # type: ignore[method-assign]
+    await put(bus, "b", b"1")
+    await eventually(lambda: set(view.values) == {"a", "b"})
+    assert view.resets == 0
+
+
+@simulated
+async def test_what_is_not_to_be_read_is_not_missed(bus: Bus, nats_server: LoopbackServer, spawn) -> None:
+    view = View()
+    follower = bus.follow(LEDGER, view, keys=["kept.>", "also.>"])
+    spawn(follower.run())
+    await put_all(bus, ["kept.a", "also.a", "other.a", "other.b"])
+    await eventually(lambda: set(view.values) == {"kept.a", "also.a"})
+    cut = Detached(follower)
+    nats_server.nats.lead_anew(STREAM)
+    await several_looks(follower)
+    assert (cut.times, view.resets) == (0, 0)
+
+
+@simulated
+async def test_a_consumer_that_counts_anew_is_compared(bus: Bus, nats_server: LoopbackServer, spawn) -> None:
+    view, follower = await following(bus, spawn, "a", "b")
+    cut = Detached(follower)
+    (consumer,) = nats_server.nats.streams[STREAM].consumers.values()
+    consumer.delivered = 0
+    await eventually(lambda: cut.times == 1 and follower.attached.is_set())
+    assert view.resets == 0
+
+
+@simulated
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_an_owner_asks_the_leader_before_it_goes_on_behind_a_doubt(
+    bus: Bus, nats_server: LoopbackServer, lost: int
+) -> None:
+    resets: list[bool] = []
+    owned = bus.owned(LEDGER, on_reset=lambda: resets.append(True))
+    await owned.ready()
+    owned.put("a", b"1")
+    owned.put("b", b"1")
+    await owned.drain()
+    nats_server.nats.lead_anew(STREAM, lost)
+    if lost:
+        await put_all(bus, ["theirs"])
+    owned._chain = None  # as behind a write of unknown outcome
+    owned.put("c", b"1")
+    await owned.drain()
+    assert len(resets) == lost
+    await owned.close()
 
 
 # --- three servers ----------------------------------------------------------------------------------------------------
@@ -131,7 +243,6 @@ async def read_from(bus: Bus, follower: Follower, name: str) -> None:
 
 @real
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason=STALE)
 async def test_two_of_three_servers_on_older_stores_start_over_a_view_that_is_read_from_the_third(
     three: Three, spawn
 ) -> None:

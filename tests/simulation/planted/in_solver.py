@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from berth.bus import headers as h
-from berth.bus import ledger
+from berth.bus import jetstream, ledger
 from berth.bus.follower import Follower
 from berth.bus.port import Write
 from berth.contracts import subjects
@@ -165,7 +165,11 @@ def limited_alone() -> Planted:
 
 def any_stream() -> Planted:
     """The owner of a bucket goes on in whatever stream has its name."""
-    return patch.object(Follower, "is_of", lambda self, info: True)
+
+    async def last(self: Follower) -> int:
+        return (await jetstream.stream_info(self._link, self.stream)).state.last_seq
+
+    return patch.object(Follower, "last_of_same", last)
 
 
 def quotas_unread() -> Planted:

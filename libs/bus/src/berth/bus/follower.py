@@ -4,7 +4,8 @@ A push consumer without acknowledgements feeds the sink. It is made anew right b
 was lost (its own sequence skips), a heartbeat is missed or the connection was lost; the server removes the old one.
 Before going on, the stream is compared with the one known: another stream, one that lost its tail, or an absence longer
 than deletion markers live, and the sink starts over with an empty view. (A consumer that resumes past the end of a
-stream stays silent for ever and looks healthy.)
+stream stays silent for ever and looks healthy.) In a cluster a stream may lose its tail while every connection stands;
+so its leader is looked at while the consumer delivers, too, and what is odd makes the consumer anew.
 
 A sink that raises ends the follower: a view that missed an entry must not go on.
 """
@@ -17,16 +18,18 @@ import logging
 import random as randomness
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
 from berth.bus.client import Delivery
 from berth.bus.errors import BusError, describe
+from berth.bus.history import History
 from berth.bus.jetstream import NANO
+from berth.bus.leader_watch import LeaderWatch
 from berth.bus.link import Link
 from berth.bus.port import Clock, Entry, Sink
 from berth.bus.subscription import LinkSubscription
+from berth.bus.tasks import end_tasks
 from berth.bus.topology import TOMBSTONE_TTL_S
 
 log = logging.getLogger(__name__)
@@ -43,12 +46,6 @@ RETRY_FIRST_S = 0.05
 RETRY_MAX_S = 1.0
 BURST = 256
 """Entries applied before other tasks get a turn."""
-HISTORY = 16
-
-
-_Known: TypeAlias = tuple[int, int, str, bytes]
-"""A message that the stream held: sequence, when it was stored (0: acknowledged to this process, not seen here yet),
-subject, and what was written. Plain, since one is made for every delivery."""
 
 
 class _Stale(Exception):  # noqa: N818 - a reason to begin again, caught here
@@ -79,9 +76,8 @@ class Follower:
         self._filters = [self._prefix + each for each in ([keys] if isinstance(keys, str) else keys)]
         self._clock = clock
         self._random = random
-        self._created = ""
-        self._server = ""
-        self._recent: deque[_Known] = deque(maxlen=HISTORY)  # the last messages known to be stored, newest last
+        self._history = History(link, self.stream, self._filters)
+        self._watch = LeaderWatch(link, self.stream, self._history, self, random=random)
         self._heard = (0.0, 0.0)  # monotonic and wall clock of the last word from the server
         self._queue: deque[Delivery] = deque()
         self._wake = asyncio.Event()
@@ -111,7 +107,7 @@ class Follower:
                     continue
                 metrics.FOLLOWER_STARTS.labels(self.bucket, reason).inc()
                 pause_s = RETRY_FIRST_S
-                reason = await self._pump()
+                reason = await self._pump_watched()
                 log.info("following %s anew behind sequence %d: %s", self.bucket, self.sequence, reason)
                 await self._detach()
         finally:
@@ -120,12 +116,21 @@ class Follower:
 
     def witness(self, sequence: int, subject: str, data: bytes) -> None:
         """Note a message that the stream acknowledged to this process, so that its loss is noticed too."""
-        if not self._recent or sequence > self._recent[-1][0]:
-            self._recent.append((sequence, 0, subject, data))
+        self._history.witness(sequence, subject, data)
 
-    def is_of(self, info: jetstream.StreamInfo) -> bool:
-        """Whether this is the stream that was read, with everything that is known to have been in it."""
-        return info.created == self._created and info.state.last_seq >= self._known()
+    async def last_of_same(self) -> int | None:
+        """The last sequence of the stream; None: it is not the one that was read, or has lost some of that.
+
+        Raises BusError.
+        """
+        last = self._history.last()
+        info = await jetstream.stream_info(self._link, self.stream)
+        return None if await self._watch.judge(info, last) else info.state.last_seq
+
+    @property
+    def has_backlog(self) -> bool:
+        """Deliveries are at hand."""
+        return bool(self._queue)
 
     def begin_again(self, reason: str) -> None:
         """Make the consumer anew soon, and compare the stream with the one known. Until then it is not attached."""
@@ -156,11 +161,11 @@ class Follower:
         self._subscription = await link.subscribe(inbox, receive)
         self._consumer = f"{link.service}-{self.bucket}-{link.token()}"
         pending = await self._create(inbox)
-        again = await jetstream.stream_info(link, self.stream)
-        if again.created != info.created or link.generation != self._generation:
+        again, leader = await jetstream.stream_info(link, self.stream), info.led_by(link.server_id)
+        is_same = (again.created, again.led_by(link.server_id)) == (info.created, leader)
+        if not is_same or link.generation != self._generation:
             raise _Stale("the stream changed meanwhile")
-        self._created = info.created
-        self._server = link.server_id
+        self._history.take(info, leader)
         self._listen()
         self.attached.set()
         if pending == 0:
@@ -209,36 +214,21 @@ class Follower:
     # --- is it still the same stream? ---------------------------------------------------------------------------------
 
     async def _compare(self, info: jetstream.StreamInfo) -> None:
-        if not self._created:
+        history = self._history
+        if not history.created:
             return
-        if info.created != self._created:
-            self._reset("another stream")
-        elif info.state.last_seq < self._known():
-            self._reset("the stream lost its tail")
+        different = history.difference(info, history.last())
+        if different:
+            self._reset(different)
         elif self._absence_s() > ABSENCE_MAX_S:
             self._reset("away for too long")
-        elif not await self._same_history():
+        elif not await self._same_history(info.led_by(self._link.server_id)):
             self._reset("the stream lost its tail and went on")
 
-    def _known(self) -> int:
-        """The last sequence that the stream is known to have had."""
-        return max(self.sequence, self._recent[-1][0] if self._recent else 0)
-
-    async def _same_history(self) -> bool:
-        """Whether the last messages known are still the ones stored.
-
-        A server that lost its tail uses sequences again, so a sequence alone proves nothing. The newest message that
-        was not replaced meanwhile is compared. It says nothing of those behind it, which may have been replaced or
-        lost: there a server that has not been restarted is trusted, and no other.
-        """
-        is_newest = True
-        for sequence, time, subject, data in list(reversed(self._recent)):  # what is on its way may add to it meanwhile
-            raw = await jetstream.message_at(self._link, self.stream, sequence)
-            if raw is not None:
-                is_same = jetstream.nanoseconds(raw.time) == time if time else _holds(raw, subject, data)
-                return is_same and (is_newest or self._server == self._link.server_id)
-            is_newest = False
-        return is_newest or self._server == self._link.server_id
+    async def _same_history(self, leader: jetstream.Leader) -> bool:
+        """Whether what was read is stored, or was replaced; where nothing tells, its leader has to be the same."""
+        is_kept = await self._history.is_kept(self.sequence, leader)
+        return leader.is_still(self._history.leader) if is_kept is None else is_kept
 
     def _absence_s(self) -> float:
         """Seconds without a word from the server, also by a clock that counts a suspended machine's sleep."""
@@ -248,8 +238,7 @@ class Follower:
         log.warning("reading %s again from its start: %s", self.bucket, reason)
         metrics.FOLLOWER_RESETS.labels(self.bucket).inc()
         self.sequence = 0
-        self._created = ""
-        self._recent.clear()
+        self._history.forget()
         self._sink.reset()
 
     # --- deliveries ---------------------------------------------------------------------------------------------------
@@ -318,7 +307,7 @@ class Follower:
         self._delivered = number
         gap = at != self.sequence + 1
         self.sequence = at
-        recent, raw = self._recent, msg.raw_headers
+        recent, raw = self._history.recent, msg.raw_headers
         if not recent or at > recent[-1][0]:
             recent.append((at, time, msg.subject, b""))
         deleted, trace = (h.marks_deletion(raw), h.trace_of(raw)) if raw else (False, None)
@@ -337,8 +326,12 @@ class Follower:
             with contextlib.suppress(BusError):
                 await self._link.publish(reply)
         last = headers.get(h.LAST_CONSUMER, "")
-        if last.isdigit() and int(last) > self._delivered:
-            return "delivery lost"
+        if last.isdigit() and int(last) != self._delivered:
+            # Less than was delivered: the server has made the consumer anew, behind what it knows of the stream.
+            return "delivery lost" if int(last) > self._delivered else "the consumer counts anew"
+        through = headers.get(h.LAST_STREAM, "")
+        if through.isdigit() and int(through) < self.sequence:
+            self._watch.look_soon()
         if last.isdigit() and not reply:
             # A heartbeat is sent when there is nothing to deliver: what was stored before it has been read.
             if not self.ready.is_set():
@@ -346,16 +339,24 @@ class Follower:
             self._end()
         return ""
 
+    async def _pump_watched(self) -> str:
+        """The same, while the stream's leader is looked at."""
+        watch = asyncio.create_task(self._watch.run(), name=f"bus-watch-{self.bucket}")
+        watch.add_done_callback(lambda ended: None if ended.cancelled() else self.begin_again("the watch failed"))
+        try:
+            reason = await self._pump()
+        finally:
+            await end_tasks([watch])
+        if not watch.cancelled():
+            watch.result()
+        return reason
+
     def _listen(self) -> None:
         self._heard = (self._clock.monotonic(), self._clock.now())
 
     def _end(self) -> None:
         self.ready.set()
         self._sink.end(self.sequence)
-
-
-def _holds(raw: jetstream.RawMessage, subject: str, data: bytes) -> bool:
-    return (raw.subject, jetstream.payload(raw)) == (subject, data)
 
 
 def _position(reply: str) -> tuple[int, int, int, int]:

@@ -20,6 +20,7 @@ STATUS = "Status"
 DESCRIPTION = "Description"
 STALLED = "Nats-Consumer-Stalled"
 LAST_CONSUMER = "Nats-Last-Consumer"
+LAST_STREAM = "Nats-Last-Stream"
 
 NO_RESPONDERS = "503"
 CONTROL = "100"
