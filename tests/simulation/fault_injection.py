@@ -126,6 +126,13 @@ class FaultInjector(Knobs):
 
         self._down(DOWNTIME_S, damage)
 
+    def _led_anew(self, fault: Fault) -> None:
+        nats = self._harness.nats
+        if nats.running:
+            with nats.damaged():
+                for name in [f"KV_{fault.target}"] if fault.target else sorted(nats.streams):
+                    nats.lead_anew(name, int(fault.amount))
+
     def _bucket_lost(self, fault: Fault) -> None:
         self._down(DOWNTIME_S, lambda nats: nats.lose_stream(f"KV_{fault.target}"))
 

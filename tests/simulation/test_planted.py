@@ -35,6 +35,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "R14 revisions": (0, "I2"),
     "quota unread": (0, "I2"),
     "another stream": (0, "I1 I1b I5 I6"),
+    "leader unwatched": (0, "L1 I8"),
     "held once": (0, "L1"),
     "ack first": (2, "L1"),
     "timer": (0, "I6"),

@@ -73,6 +73,11 @@ PLANTED: Final[dict[str, Bug]] = {
     "another stream": Bug(
         "an owner goes on in a stream that is not the one it read", solver.any_stream, run_profiles.STATE_REMADE
     ),
+    "leader unwatched": Bug(
+        "nobody looks at the leader of a stream while the consumer is there",
+        solver.leader_unwatched,
+        run_profiles.LED_ANEW,
+    ),
     "held once": Bug(
         "a node agent takes what it wrote for what holds the group", agent.held_once, run_profiles.GROUPS_MADE_ANEW
     ),

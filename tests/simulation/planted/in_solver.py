@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
@@ -10,6 +11,7 @@ from unittest.mock import patch
 from berth.bus import headers as h
 from berth.bus import jetstream, ledger
 from berth.bus.follower import Follower
+from berth.bus.leader_watch import LeaderWatch
 from berth.bus.port import Write
 from berth.contracts import subjects
 from berth.contracts.base import Reason
@@ -170,6 +172,15 @@ def any_stream() -> Planted:
         return (await jetstream.stream_info(self._link, self.stream)).state.last_seq
 
     return patch.object(Follower, "last_of_same", last)
+
+
+def leader_unwatched() -> Planted:
+    """A stream is looked at when its consumer is made, and not again while it delivers."""
+
+    async def run(self: LeaderWatch) -> None:
+        await asyncio.Event().wait()
+
+    return patch.object(LeaderWatch, "run", run)
 
 
 def quotas_unread() -> Planted:

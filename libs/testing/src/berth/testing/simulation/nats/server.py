@@ -352,17 +352,18 @@ class SimNats:
             self.remove_stream(stream)
             self.add_stream(Stream(self, stream.config))
 
-    def lead_anew(self, name: str, count: int = 0) -> None:
+    def lead_anew(self, name: str, count: int = 0, *, stranded: bool = True) -> None:
         """Another server comes to lead a stream, with an older store: its newest messages are not there any more.
 
-        No connection notices. A push consumer stays where it was: past the end it is silent, and looks healthy, until
-        the sequences that it has delivered were used again.
+        No connection notices. Where something was lost, the server of a push consumer does not find back to the others
+        (`stranded`, as real ones): it delivers nothing more, its heartbeats come. Or the consumer stays where it was, and
+        is silent until the sequences that it has delivered were used again.
         """
         if not self.clustered:
             raise RuntimeError("only a server of a cluster hands its streams on")
         stream = self.streams.get(name)
         if stream is not None and self.running:
-            stream.lead_anew(count)
+            stream.lead_anew(count, stranded=stranded and count > 0)
 
     def empty(self) -> None:
         """Nothing is stored any more; the server must be down."""

@@ -342,7 +342,7 @@ class Stream:
                     self.bytes += each.size
         self._restore(sorted(self.messages.values(), key=lambda each: each.sequence))
 
-    def lead_anew(self, count: int) -> None:
+    def lead_anew(self, count: int, *, stranded: bool) -> None:
         """Another server leads, which has not heard of the newest messages; what waits to be stored is gone."""
         self._inbound.clear()
         self.batches.clear()
@@ -350,7 +350,7 @@ class Stream:
         delivered = {consumer: consumer.position for consumer in self.consumers.values() if not consumer.explicit}
         self.lose_tail(count)
         for consumer, position in delivered.items():
-            consumer.position = position
+            consumer.position, consumer.stranded = position, stranded
             consumer.rewind()
 
     def _restore(self, messages: Iterable[Stored]) -> None:
