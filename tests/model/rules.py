@@ -1,4 +1,4 @@
-"""The rules R1 to R14 as switches: each can be taken away, alone or with others.
+"""The rules R1 to R15 as switches: each can be taken away, alone or with others.
 
 `SENTENCES` repeats the table of docs/transaction.md word for word; a test compares them. A rule that says
 several things has a switch for each, since each of them has a trace of its own.
@@ -36,6 +36,8 @@ SENTENCES = {
     "R14": "A pod charges its group and every group above it, whatever they limit. An account names the newest "
     "revision used on it, that of its tree included, and a solver behind that revision catches up before it plans. Who "
     "first charges a line that a group has joined charges that group, too",
+    "R15": "Who follows a bucket compares what it has read with what the stream's leader has: when it makes its "
+    "consumer, and every few seconds while that delivers",
 }
 
 
@@ -102,6 +104,8 @@ class Rules:
     """Off: a move is known of the group that moves alone."""
     joined: bool = _switch("R14")
     """Off: plans on the line that a group has joined, and on the one that it has left, share no account."""
+    leader_compared: bool = _switch("R15")
+    """Off: who had read what LEDGER lost keeps it, and reads on behind it, if at all."""
 
 
 SWITCHES = {each.name: str(each.metadata["rule"]) for each in fields(Rules)}

@@ -1,4 +1,4 @@
-"""Looking at the leader of a stream while a consumer delivers from it.
+"""Looking at the leader of a stream while a consumer delivers from it (R15).
 
 The server that a consumer is on may be cut off from the others, or never find back to them, while the stream goes on
 without it, and without what it delivered last. Its heartbeats come all the same. So the leader is asked: what a stream
