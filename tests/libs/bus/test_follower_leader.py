@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -19,17 +18,13 @@ from berth.bus import Bus, BusSettings, jetstream
 from berth.bus.errors import BusError
 from berth.bus.follower import Follower
 from berth.bus.leader_watch import LOOK_EVERY_S
-from berth.testing.nats_cluster import NAMES, NatsCluster
+from berth.testing.nats_cluster import NAMES
 from berth.testing.simulation.nats.loopback import LoopbackServer
-from berth.testing.tcp_proxy import TcpProxy, Way
+from berth.testing.split_cluster import SplitCluster
+from berth.testing.tcp_proxy import Way
 from berth.testing.views import View, eventually, eventually_async
 
 STREAM = f"KV_{LEDGER}"
-CONFIG = """
-max_payload: 2MB
-cluster { name: three, host: 127.0.0.1, port: $ROUTE_PORT, routes: [ $ROUTES ], advertise: "127.0.0.1:9" }
-"""
-"""What servers tell each other of the others leads nowhere, so that nothing goes around the proxies."""
 
 simulated = pytest.mark.asyncio(loop_factories=["simulated"])
 real = pytest.mark.asyncio(loop_factories=["real"])
@@ -172,59 +167,28 @@ async def test_an_owner_asks_the_leader_before_it_goes_on_behind_a_doubt(
 LOST, STAYS = NAMES[:2], NAMES[2]
 
 
-class Three:
-    """Three servers, the last of which can be cut off from the others; who is connected to it does not notice."""
-
-    def __init__(self, servers: NatsCluster, ways: list[TcpProxy]) -> None:
-        self.servers = servers
-        self._ways = ways
-
-    def save(self) -> dict[str, Path]:
-        """The stores of the two as they are now."""
-        saved = {}
-        for name in LOST:
-            self.servers[name].pause()
-            saved[name] = self.servers[name].save_store()
-            self.servers[name].resume()
-        return saved
-
-    async def restore(self, saved: dict[str, Path]) -> None:
-        """The two come back with those stores, and the streams have leaders, before the third can speak to them."""
-        for way in self._ways:
-            way.set(Way.CUT)
-        for name, store in saved.items():
-            self.servers[name].kill()
-            self.servers[name].restore_store(store)
-        for name in saved:
-            self.servers[name].start()
-        other = await Bus.connect(BusSettings(url=self.servers[LOST[0]].url, replicas=3), service="other")
-        try:
-
-            async def is_stored() -> bool:
-                with contextlib.suppress(BusError):
-                    return await put(other, "late", b"1") > 0
-                return False
-
-            await eventually_async(is_stored, deadline_s=60)
-        finally:
-            await other.close()
-            for way in self._ways:
-                way.set(Way.OPEN)
-
-
 @pytest.fixture
-async def three() -> AsyncIterator[Three]:
-    async with AsyncExitStack() as stack:
-        ways: dict[tuple[str, str], TcpProxy] = {}
-        for ends in [(one, other) for one in NAMES for other in NAMES]:
-            ways[ends] = await stack.enter_async_context(TcpProxy("127.0.0.1", 9))
+async def three() -> AsyncIterator[SplitCluster]:
+    async with SplitCluster("max_payload: 2MB") as split:
+        yield split
 
-        def between(one: str, other: str, port: int) -> int:
-            ways[one, other].target = ("127.0.0.1", port)
-            return ways[one, other].port
 
-        servers = stack.enter_context(NatsCluster(CONFIG, scheme="nats", between=between))
-        yield Three(servers, [way for ends, way in ways.items() if STAYS in ends])
+async def lose_tail(three: SplitCluster, saved: dict[str, Path]) -> None:
+    """The two come back with those stores, and the streams have leaders, before the third can speak to them."""
+    three.set(STAYS, Way.CUT)
+    three.restore(saved)
+    other = await Bus.connect(BusSettings(url=three.servers[LOST[0]].url, replicas=3), service="other")
+    try:
+
+        async def is_stored() -> bool:
+            with contextlib.suppress(BusError):
+                return await put(other, "late", b"1") > 0
+            return False
+
+        await eventually_async(is_stored, deadline_s=60)
+    finally:
+        await other.close()
+        three.set(STAYS, Way.OPEN)
 
 
 async def read_from(bus: Bus, follower: Follower, name: str) -> None:
@@ -245,18 +209,18 @@ async def read_from(bus: Bus, follower: Follower, name: str) -> None:
 @real
 @pytest.mark.slow
 async def test_two_of_three_servers_on_older_stores_start_over_a_view_that_is_read_from_the_third(
-    three: Three, spawn
+    three: SplitCluster, spawn
 ) -> None:
     bus = await Bus.connect(BusSettings(url=three.servers[STAYS].url, replicas=3), service="tester")
     try:
         await asyncio.wait_for(bus.ensure(), 60)
         view, follower = await following(bus, spawn, "kept")
         await read_from(bus, follower, STAYS)
-        saved = three.save()
+        saved = three.save(LOST)
         await put_all(bus, ["lost.0", "lost.1"])
         await eventually(lambda: set(view.values) == {"kept", "lost.0", "lost.1"})
         generation = bus._link.generation
-        await three.restore(saved)
+        await lose_tail(three, saved)
         await eventually(lambda: set(view.values) == {"kept", "late"}, deadline_s=30)
         assert bus._link.generation == generation, "the connection stood all the while"
     finally:

@@ -356,8 +356,8 @@ class SimNats:
         """Another server comes to lead a stream, with an older store: its newest messages are not there any more.
 
         No connection notices. Where something was lost, the server of a push consumer does not find back to the others
-        (`stranded`, as real ones): it delivers nothing more, its heartbeats come. Or the consumer stays where it was, and
-        is silent until the sequences that it has delivered were used again.
+        (`stranded`, as real ones): it delivers nothing more, its heartbeats come. Or the consumer stays where it was,
+        and is silent until the sequences that it has delivered were used again.
         """
         if not self.clustered:
             raise RuntimeError("only a server of a cluster hands its streams on")
