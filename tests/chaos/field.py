@@ -163,8 +163,12 @@ async def open_field(
     replicas: Mapping[str, int] | None = None,
     nodes: int = NODES_COUNT,
     seed: int = 1,
+    url: str = "",
 ) -> AsyncIterator[Field]:
-    """Everything started and ready, the cluster known, the load in place and paused."""
+    """Everything started and ready, the cluster known, the load in place and paused.
+
+    `url`: where everybody connects; all servers of the bus if empty.
+    """
     async with AsyncExitStack() as stack:
         ways = {}
         for service in proxied:
@@ -173,7 +177,7 @@ async def open_field(
         copies = 3 if isinstance(bus, NatsCluster) else 1
         whole = await stack.enter_async_context(
             run_whole(
-                OnBus(bus.url, copies, ways),
+                OnBus(url or bus.url, copies, ways),
                 replicas=replicas,
                 environment=SETTINGS,
                 sim_arguments=["--no-running"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from nats.aio.client import Client
+from nats.errors import Error as NatsError
 from tests.chaos.experiment import run
 from tests.chaos.field import BUS_CONFIG, Field, open_field
 from tests.e2e.waiting import until
@@ -23,11 +25,14 @@ from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.subjects import question_subject
 from berth.testing.nats_cluster import NAMES, NatsCluster
 from berth.testing.nats_server import NatsServer
+from berth.testing.split_cluster import SplitCluster
+from berth.testing.tcp_proxy import Way
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 BAR_S = 15.0
 REBUILT_S = 60.0
+LOST_S = 3
 DOWN_S = 0.5
 """Until whoever minds the process starts it again."""
 LEDGER = f"KV_{buckets.LEDGER}"
@@ -65,16 +70,19 @@ async def _kill(*servers: NatsServer) -> float:
     return mark
 
 
-async def leader(field: Field, stream: str = LEDGER) -> NatsServer:
-    """The server that leads a stream."""
+async def leader(field: Field, stream: str = LEDGER, *, url: str = "") -> NatsServer:
+    """The server that leads a stream, as the server at `url` says."""
     bus = field.bus
     assert isinstance(bus, NatsCluster)
     client = Client()
-    await client.connect(bus.url.split(","))
+    await client.connect((url or bus.url).split(","))
     try:
 
         async def look() -> str:
-            cluster = (await client.jetstream().stream_info(stream)).cluster
+            try:
+                cluster = (await client.jetstream().stream_info(stream)).cluster
+            except (TimeoutError, NatsError):
+                return ""  # there is none
             return (cluster.leader or "") if cluster else ""
 
         return bus[await until(look, f"a leader of {stream}")]
@@ -115,6 +123,26 @@ async def test_one_of_three_comes_back_empty(three: Field) -> None:
         return mark
 
     await run(three, "F3", "the leader of three comes back with an empty store", fault, bar_s=BAR_S)
+
+
+async def test_two_of_three_come_back_with_older_stores() -> None:
+    """Everybody is connected to the third, which is cut off until the others lead: no connection breaks."""
+    *older, stays = NAMES
+    async with AsyncExitStack() as stack:
+        split = await stack.enter_async_context(SplitCluster(BUS_CONFIG))
+        servers = split.servers
+        field = await stack.enter_async_context(open_field(servers, url=servers[stays].url))
+
+        async def fault() -> float:
+            saved = await asyncio.to_thread(split.save, older)
+            await asyncio.sleep(LOST_S)
+            split.set(stays, Way.CUT)
+            await asyncio.to_thread(split.restore, saved)
+            await leader(field, url=servers[older[0]].url)
+            split.set(stays, Way.OPEN)
+            return now()
+
+        await _losing(field, f"two of three without their last {LOST_S} s, everybody at the third", fault)
 
 
 async def test_the_bus_comes_back_empty(one: Field) -> None:

@@ -146,6 +146,13 @@ LACKING = [
     lacking("judged on any view", "basis late_member", replace(GANG, pods=2, rejects=1)),
     lacking("a member to come", "late_member", replace(GANG, pods=2, create=1, delete=1, touch=1, skipping=True)),
     lacking("a clash on a late view", "clash_at_end", replace(ONE, delete=1, decisions=2)),
+    lacking(
+        "what LEDGER lost is kept",
+        "leader_compared",
+        replace(ONE, tail=1, decisions=3),
+        commits=False,
+        fair_every=1,
+    ),
     lacking("own group alone", "ancestors", None),
     lacking("accounts without revision", "revisions", None),
     lacking("quota without sequences", "account_sequences", None),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.model.knowledge import Knowledge
-from tests.model.state import EPOCH, NOWHERE, STANDBY, Message, Request, State, Step, View, Writer
+from tests.model.state import EPOCH, NOWHERE, STANDBY, Ledger, Message, Request, State, Step, View, Writer
 
 
 def steps(know: Knowledge, state: State) -> Iterator[Step]:
@@ -117,14 +117,32 @@ def _faults(know: Knowledge, state: State) -> Iterator[Step]:
         yield from _crashes(know, state)
     if state.left("tail"):
         for count in range(1, len(state.ledger)):
-            yield Step("LEDGER loses its tail", (count,), state._replace(ledger=state.ledger[:count]).spend("tail"))
+            yield Step("LEDGER loses its tail", (count,), _keeping(know, state, count).spend("tail"))
     if state.left("full") and len(state.ledger) > 1:
         # Without a Lease nobody would ever write an epoch again.
         rest: tuple[Message, ...] = () if know.rules.recorded else (Message(EPOCH, 0, 1),)
-        yield Step("LEDGER is lost", (), state._replace(ledger=rest).spend("full"))
+        yield Step("LEDGER is lost", (), state._replace(ledger=rest, kept=()).spend("full"))
     if state.left("stateloss"):
         empty = View(len(state.log), 0, (0,) * len(know.names), tuple(know.names))
         yield Step("STATE is lost", (), state._replace(views=(empty,) * len(state.views)).spend("stateloss"))
+
+
+def _keeping(know: Knowledge, state: State, count: int) -> State:
+    """LEDGER without its tail. Every connection stands: without R16 who had read the tail does not hear of its loss."""
+    after = state._replace(ledger=state.ledger[:count])
+    if know.rules.leader_compared:
+        return after
+    known = (*state.known, *(writer.ledger for writer in state.writers))
+    return after._replace(kept=tuple(_read(know, state, who, ledger, count) for who, ledger in enumerate(known)))
+
+
+def _read(know: Knowledge, state: State, who: int, known: Ledger, count: int) -> tuple[Message | None, ...]:
+    """What this follower has read, where that goes beyond `count`; nothing where it does not."""
+    ledger = state.readable(who)
+    for end in range(len(ledger), count, -1):
+        if know.fold(ledger[:end]) == known:
+            return ledger[:end]
+    return ()
 
 
 def _crashes(know: Knowledge, state: State) -> Iterator[Step]:
@@ -136,4 +154,8 @@ def _crashes(know: Knowledge, state: State) -> Iterator[Step]:
         if new == writer:
             continue
         network = frozenset(r._replace(writer=NOWHERE) if r.writer == me else r for r in state.network)
-        yield Step("writer crashes", (me,), state._replace(network=network).become(me, new).spend("crash"))
+        kept = state.kept
+        if kept:
+            at = know.world.solvers + me
+            kept = (*kept[:at], (), *kept[at + 1 :])
+        yield Step("writer crashes", (me,), state._replace(network=network, kept=kept).become(me, new).spend("crash"))

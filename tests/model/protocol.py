@@ -96,11 +96,13 @@ class Protocol:
         """Two solvers are alike: of a state and its mirror image one is enough."""
         if self.world.solvers != 2:
             return state
-        one, two = (hash((state.views[i], state.known[i], state.stages[i])) for i in (0, 1))
+        kept = state.kept or ((), ())
+        one, two = (hash((state.views[i], state.known[i], state.stages[i], kept[i])) for i in (0, 1))
         if one <= two:
             return state
         views = (state.views[1], state.views[0], *state.views[2:])
-        return state._replace(views=views, known=state.known[::-1], stages=state.stages[::-1])
+        kept = (state.kept[1], state.kept[0], *state.kept[2:]) if state.kept else ()
+        return state._replace(views=views, known=state.known[::-1], stages=state.stages[::-1], kept=kept)
 
     # --- what must never be ------------------------------------------------------------------------------------------
 

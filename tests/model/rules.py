@@ -1,4 +1,4 @@
-"""The rules R1 to R15 as switches: each can be taken away, alone or with others.
+"""The rules R1 to R16 as switches: each can be taken away, alone or with others.
 
 `SENTENCES` repeats the table of docs/transaction.md word for word; a test compares them. A rule that says
 several things has a switch for each, since each of them has a trace of its own.
@@ -38,6 +38,8 @@ SENTENCES = {
     "first charges a line that a group has joined charges that group, too",
     "R15": "An entry of the epoch that cannot be read is lost: whoever reads it keeps what it knew of its key, and "
     "plans nothing until cluster-writer has raised the epoch",
+    "R16": "Who follows a bucket compares what it has read with what the stream's leader has: when it makes its "
+    "consumer, and every few seconds while that delivers",
 }
 
 
@@ -108,6 +110,8 @@ class Rules:
     """Off: a solver plans although the ledger holds an entry that it cannot read."""
     unreadable_is_loss: bool = _switch("R15")
     """Off: no epoch is raised for it."""
+    leader_compared: bool = _switch("R16")
+    """Off: who had read what LEDGER lost keeps it, and reads on behind it, if at all."""
 
 
 SWITCHES = {each.name: str(each.metadata["rule"]) for each in fields(Rules)}

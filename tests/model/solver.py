@@ -43,9 +43,10 @@ def steps(know: Knowledge, state: State, me: int) -> Iterator[Step]:
 
 
 def _follow(know: Knowledge, state: State, me: int) -> Iterator[Step]:
-    end = len(state.ledger)
+    ledger = state.readable(me)
+    end = len(ledger)
     for count in range(1 if know.world.half_read else end, end + 1):
-        read = know.fold(state.ledger[:count])
+        read = know.fold(ledger[:count])
         if read != state.known[me]:
             known = (*state.known[:me], read, *state.known[me + 1 :])
             yield Step("solver reads LEDGER", (me, count), state._replace(known=known))

@@ -184,6 +184,14 @@ class State(NamedTuple):
     next_id: int
     bad: str
     """What a step has broken on its way; empty while all is well."""
+    kept: tuple[tuple[Message | None, ...], ...] = ()
+    """Per follower of LEDGER, solvers first, then writers: what it had read when LEDGER lost some of that, and does not
+    compare (R16). None with R16: whoever reads late reads what is there then."""
+
+    def readable(self, follower: int) -> tuple[Message | None, ...]:
+        """LEDGER as this follower may read it."""
+        kept = self.kept[follower] if self.kept else ()
+        return kept + self.ledger[len(kept) :] if kept else self.ledger
 
     def left(self, fault: str) -> int:
         """How often this may still happen."""

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs/transaction.md"
 ROW = re.compile(r"^\| (R\d+) \| [^|]+ \| ([^|]+?) \| [^|]+ \|$", re.MULTILINE)
 NAMED = re.compile(r"\bR(\d{1,2})\b")
-SOURCES = ("libs/transaction", "services/cluster-writer", "services/placement-solver")
+SOURCES = ("libs/bus", "libs/transaction", "services/cluster-writer", "services/placement-solver")
 
 
 def rules_named(text: str) -> set[str]:

@@ -46,7 +46,7 @@ def steps(know: Knowledge, state: State, me: int) -> Iterator[Step]:
 def _follow(know: Knowledge, state: State, me: int) -> Iterator[Step]:
     """It remembers the committed decisions that it has read, until a new epoch begins."""
     writer = state.writers[me]
-    ledger = know.fold(state.ledger)
+    ledger = know.fold(state.readable(know.world.solvers + me))
     if ledger == writer.ledger:
         return
     old = writer.remembered if ledger.epoch <= writer.ledger.epoch else frozenset()

@@ -44,7 +44,9 @@ def blinded(fault: Fault) -> frozenset[Reader]:
     if fault.kind in AT_A_SERVICE:
         return OF_A_SERVICE.get(fault.target, EVERYBODY)
     match fault.kind:
-        case "bucket remade" | "leader moved" | "entry garbled":  # the bus stays up; to lose more, it goes down
+        case (
+            "bucket remade" | "leader moved" | "led anew" | "entry garbled"
+        ):  # the bus stays up; to lose more, it goes down
             return OF_A_BUCKET.get(fault.target, EVERYBODY)
         case "conflicts":  # of writes to objects, which cluster-writer alone does
             return OF_A_SERVICE["cluster-writer"]

@@ -128,6 +128,13 @@ class FaultInjector(Knobs):
 
         self._down(DOWNTIME_S, damage)
 
+    def _led_anew(self, fault: Fault) -> None:
+        nats = self._harness.nats
+        if nats.running:
+            with nats.damaged():
+                for name in [f"KV_{fault.target}"] if fault.target else sorted(nats.streams):
+                    nats.lead_anew(name, int(fault.amount))
+
     def _bucket_lost(self, fault: Fault) -> None:
         self._down(DOWNTIME_S, lambda nats: nats.lose_stream(f"KV_{fault.target}"))
 
@@ -135,7 +142,7 @@ class FaultInjector(Knobs):
         nats = self._harness.nats
         if nats.running:
             with nats.damaged():
-                nats.lead_anew(f"KV_{fault.target}", int(fault.amount))
+                nats.lead_anew(f"KV_{fault.target}", int(fault.amount), stranded=False)
 
     def _entry_garbled(self, fault: Fault) -> None:
         self._harness.nats.garble(self._rng, int(fault.amount))

@@ -100,6 +100,10 @@ KINDS: Final[dict[str, Draw]] = {
         at_s, "leader moved", rng.choice(("berth_ledger", *BUCKETS)), rng.choice((0, 1, 3, 10))
     ),
     "entry garbled": lambda rng, at_s: Fault(at_s, "entry garbled", "berth_ledger", rng.choice((1, 1, 3))),
+    # Another of its servers leads a bucket, maybe with an older store, and every connection stands.
+    "led anew": lambda rng, at_s: Fault(
+        at_s, "led anew", rng.choice(("", "berth_ledger", *BUCKETS)), rng.choice((0, 1, 3, 10, 60))
+    ),
     "bucket lost": lambda rng, at_s: Fault(at_s, "bucket lost", rng.choice((*BUCKETS, "berth_ledger"))),
     "bucket remade": lambda rng, at_s: Fault(at_s, "bucket remade", rng.choice(BUCKETS)),
     "bus empty": lambda rng, at_s: Fault(at_s, "bus empty"),

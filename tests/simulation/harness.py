@@ -178,7 +178,9 @@ def build(
     _show_api(kube, observer, world)
     lease = Lease(kube, world)
     kube.load([dict(HOME), *map(dict, manifests)])
-    nats = Nats(NatsScheduler(world), random=world.chance("bus"), faults=no_faults(world.chance("bus delays")))
+    nats = Nats(
+        NatsScheduler(world), random=world.chance("bus"), faults=no_faults(world.chance("bus delays")), clustered=True
+    )
     nats.observer, nats.world = observer, world
 
     async def connect(process: Process, settings: BusSettings, service: str) -> Bus:

@@ -74,8 +74,13 @@ PLANTED: Final[dict[str, Bug]] = {
         "an owner goes on in a stream that is not the one it read", solver.any_stream, run_profiles.STATE_REMADE
     ),
     "leader unwatched": Bug(
-        "only a connection that breaks makes a reader compare its stream",
+        "nobody looks at the leader of a stream while the consumer is there",
         solver.leader_unwatched,
+        run_profiles.LED_ANEW,
+    ),
+    "eras unread": Bug(
+        "what another era of a bucket's owner has written is read without a comparison",
+        solver.eras_unread,
         run_profiles.LEADERS_MOVE,
     ),
     "R15": Bug("an entry that cannot be read says nothing", solver.garbage_is_nothing, run_profiles.GARBLED),

@@ -9,8 +9,9 @@ from typing import Any
 from unittest.mock import patch
 
 from berth.bus import headers as h
-from berth.bus import ledger
+from berth.bus import jetstream, ledger
 from berth.bus.follower import Follower
+from berth.bus.leader_watch import LeaderWatch
 from berth.bus.port import Write
 from berth.contracts import subjects
 from berth.contracts.base import Reason
@@ -167,7 +168,20 @@ def limited_alone() -> Planted:
 
 def any_stream() -> Planted:
     """The owner of a bucket goes on in whatever stream has its name."""
-    return patch.object(Follower, "is_of", lambda self, info: True)
+
+    async def last(self: Follower) -> int:
+        return (await jetstream.stream_info(self._link, self.stream)).state.last_seq
+
+    return patch.object(Follower, "last_of_same", last)
+
+
+def leader_unwatched() -> Planted:
+    """A stream is looked at when its consumer is made, and not again while it delivers."""
+
+    async def run(self: LeaderWatch) -> None:
+        await asyncio.Event().wait()
+
+    return patch.object(LeaderWatch, "run", run)
 
 
 def garbage_is_nothing() -> Planted:
@@ -184,13 +198,9 @@ def garbage_is_nothing() -> Planted:
     return patch.object(LedgerView, "apply", apply)
 
 
-def leader_unwatched() -> Planted:
-    """Nobody asks the leader of a stream while the connection stands."""
-
-    async def never(self: Follower) -> None:
-        await asyncio.Event().wait()
-
-    return patch.object(Follower, "_look_now_and_then", never)
+def eras_unread() -> Planted:
+    """Nobody heeds the era of a bucket's owner."""
+    return patch.object(h, "era_of", lambda raw: b"")
 
 
 def quotas_unread() -> Planted:

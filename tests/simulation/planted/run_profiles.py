@@ -152,6 +152,7 @@ QUOTAS_LOST: Final = replace(
     faults=every(18.0, trouble.emptied_without_quotas),
 )
 STATE_REMADE: Final = replace(SHORT, faults=every(5.0, trouble.state_remade))
+LED_ANEW: Final = replace(SHORT, faults=every(8.0, trouble.led_anew))
 LOWERED: Final = replace(
     SHORT,
     size=Size(nodes=6, singles=84),

@@ -136,6 +136,12 @@ def state_remade(rng: random.Random, at_s: float) -> list[Fault]:
     return [Fault(at_s, "bucket remade", "berth_state")]
 
 
+def led_anew(rng: random.Random, at_s: float) -> list[Fault]:
+    """A bucket loses its newest writes with its leader, and every connection stands."""
+    bucket = rng.choice(("berth_state", "berth_ledger", "berth_state", "berth_reservation", "berth_quota"))
+    return [Fault(at_s, "led anew", bucket, rng.choice((0, 1, 3, 6, 12)))]
+
+
 def inventory_lost(rng: random.Random, at_s: float) -> list[Fault]:
     """INVENTORY loses its newest writes, and who would write them again stands still."""
     return [

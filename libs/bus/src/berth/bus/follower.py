@@ -4,9 +4,9 @@ A push consumer without acknowledgements feeds the sink. It is made anew right b
 was lost (its own sequence skips), a heartbeat is missed or the connection was lost; the server removes the old one.
 Before going on, the stream is compared with the one known: another stream, one that lost its tail, or an absence longer
 than deletion markers live, and the sink starts over with an empty view. (A consumer that resumes past the end of a
-stream stays silent for ever and looks healthy.) The stream may also come to be led by a server that lacks its tail,
-while the connection to another one stands: so its leader is asked every few seconds, and before anything is read that
-another era of the bucket's owner has written.
+stream stays silent for ever and looks healthy.) In a cluster a stream may lose its tail while every connection stands;
+so its leader is looked at while the consumer delivers, too, and what is odd makes the consumer anew. So does a message
+of another era of the bucket's owner, before it is read.
 
 A sink that raises ends the follower: a view that missed an entry must not go on.
 """
@@ -26,6 +26,7 @@ from berth.bus.client import Delivery
 from berth.bus.errors import BusError, describe
 from berth.bus.history import History
 from berth.bus.jetstream import NANO
+from berth.bus.leader_watch import LeaderWatch
 from berth.bus.link import Link
 from berth.bus.port import Clock, Entry, Sink
 from berth.bus.subscription import LinkSubscription
@@ -46,8 +47,6 @@ RETRY_FIRST_S = 0.05
 RETRY_MAX_S = 1.0
 BURST = 256
 """Entries applied before other tasks get a turn."""
-LOOK_EVERY_S = 4.0
-"""About how often the leader is asked whether the stream still is what was read."""
 
 
 class _Stale(Exception):  # noqa: N818 - a reason to begin again, caught here
@@ -78,7 +77,8 @@ class Follower:
         self._filters = [self._prefix + each for each in ([keys] if isinstance(keys, str) else keys)]
         self._clock = clock
         self._random = random
-        self._history = History(link, self.stream)
+        self._history = History(link, self.stream, self._filters)
+        self._watch = LeaderWatch(link, self.stream, self._history, self, random=random)
         self._era = b""  # of the bucket's owner, in the last message read that names one
         self._is_live = False  # the end was reached since the consumer was made
         self._heard = (0.0, 0.0)  # monotonic and wall clock of the last word from the server
@@ -97,7 +97,6 @@ class Follower:
         """Follow until cancelled."""
         unhook = self._link.on_disconnect(self._disconnected)
         pause_s, reason = RETRY_FIRST_S, "start"
-        looking = asyncio.create_task(self._look_now_and_then(), name=f"bus-look-{self.bucket}")
         try:
             while True:
                 await self._link.connected.wait()
@@ -111,21 +110,30 @@ class Follower:
                     continue
                 metrics.FOLLOWER_STARTS.labels(self.bucket, reason).inc()
                 pause_s = RETRY_FIRST_S
-                reason = await self._pump()
+                reason = await self._pump_watched()
                 log.info("following %s anew behind sequence %d: %s", self.bucket, self.sequence, reason)
                 await self._detach()
         finally:
             unhook()
-            await end_tasks([looking])
             await self._detach()
 
     def witness(self, sequence: int, subject: str, data: bytes) -> None:
         """Note a message that the stream acknowledged to this process, so that its loss is noticed too."""
         self._history.witness(sequence, subject, data)
 
-    def is_of(self, info: jetstream.StreamInfo) -> bool:
-        """Whether this is the stream that was read, with everything that is known to have been in it."""
-        return self._history.is_of(info, self._known())
+    async def last_of_same(self) -> int | None:
+        """The last sequence of the stream; None: it is not the one that was read, or has lost some of that.
+
+        Raises BusError.
+        """
+        last = self._history.last()
+        info = await jetstream.stream_info(self._link, self.stream)
+        return None if await self._watch.judge(info, last) else info.state.last_seq
+
+    @property
+    def has_backlog(self) -> bool:
+        """Deliveries are at hand."""
+        return bool(self._queue)
 
     def begin_again(self, reason: str) -> None:
         """Make the consumer anew soon, and compare the stream with the one known. Until then it is not attached."""
@@ -157,10 +165,11 @@ class Follower:
         self._subscription = await link.subscribe(inbox, receive)
         self._consumer = f"{link.service}-{self.bucket}-{link.token()}"
         pending = await self._create(inbox)
-        again = await jetstream.stream_info(link, self.stream)
-        if again.created != info.created or link.generation != self._generation:
+        again, leader = await jetstream.stream_info(link, self.stream), info.led_by(link.server_id)
+        is_same = (again.created, again.led_by(link.server_id)) == (info.created, leader)
+        if not is_same or link.generation != self._generation:
             raise _Stale("the stream changed meanwhile")
-        self._history.began(info)
+        self._history.take(info, leader)
         self._listen()
         self.attached.set()
         if pending == 0:
@@ -209,31 +218,21 @@ class Follower:
     # --- is it still the same stream? ---------------------------------------------------------------------------------
 
     async def _compare(self, info: jetstream.StreamInfo) -> None:
-        reason = await self._history.lost(info, self._known())
-        if reason:
-            self._reset(reason)
-        elif self.sequence and self._absence_s() > ABSENCE_MAX_S:
+        history = self._history
+        if not history.created:
+            return
+        different = history.difference(info, history.last())
+        if different:
+            self._reset(different)
+        elif self._absence_s() > ABSENCE_MAX_S:
             self._reset("away for too long")
+        elif not await self._same_history(info.led_by(self._link.server_id)):
+            self._reset("the stream lost its tail and went on")
 
-    def _known(self) -> int:
-        """The last sequence that the stream is known to have had."""
-        return max(self.sequence, self._history.newest)
-
-    async def _look_now_and_then(self) -> None:
-        """Ask the stream's leader whether it still is the one that was read. O(1), however much comes."""
-        while True:
-            await self._clock.sleep(LOOK_EVERY_S * self._random.uniform(0.8, 1.2))
-            if not self.attached.is_set():
-                continue
-            generation, known = self._link.generation, self._known()
-            try:
-                info = await jetstream.stream_info(self._link, self.stream)
-            except BusError as error:
-                log.debug("the leader of %s does not answer: %s", self.bucket, describe(error))
-                continue
-            is_current = self.attached.is_set() and self._link.generation == generation
-            if is_current and self._history.is_doubtful(info, known):
-                self.begin_again("its stream has another leader, or another end")
+    async def _same_history(self, leader: jetstream.Leader) -> bool:
+        """Whether what was read is stored, or was replaced; where nothing tells, its leader has to be the same."""
+        is_kept = await self._history.is_kept(self.sequence, leader)
+        return leader.is_still(self._history.leader) if is_kept is None else is_kept
 
     def _absence_s(self) -> float:
         """Seconds without a word from the server, also by a clock that counts a suspended machine's sleep."""
@@ -318,7 +317,9 @@ class Follower:
         self._delivered = number
         gap = at != self.sequence + 1
         self.sequence = at
-        self._history.read(at, time, msg.subject)
+        recent = self._history.recent
+        if not recent or at > recent[-1][0]:
+            recent.append((at, time, msg.subject, 0))
         deleted, trace = (h.marks_deletion(raw), h.trace_of(raw)) if raw else (False, None)
         self._sink.apply(Entry(msg.subject[len(self._prefix) :], msg.data, deleted, at, pending, gap, trace))
         self._applied += 1
@@ -335,14 +336,30 @@ class Follower:
             with contextlib.suppress(BusError):
                 await self._link.publish(reply)
         last = headers.get(h.LAST_CONSUMER, "")
-        if last.isdigit() and int(last) > self._delivered:
-            return "delivery lost"
+        if last.isdigit() and int(last) != self._delivered:
+            # Less than was delivered: the server has made the consumer anew, behind what it knows of the stream.
+            return "delivery lost" if int(last) > self._delivered else "the consumer counts anew"
+        through = headers.get(h.LAST_STREAM, "")
+        if through.isdigit() and int(through) < self.sequence:
+            self._watch.look_soon()
         if last.isdigit() and not reply:
             # A heartbeat is sent when there is nothing to deliver: what was stored before it has been read.
             if not self.ready.is_set():
                 return "the end was not told"  # what was to come last has expired; a new consumer counts again
             self._end()
         return ""
+
+    async def _pump_watched(self) -> str:
+        """The same, while the stream's leader is looked at."""
+        watch = asyncio.create_task(self._watch.run(), name=f"bus-watch-{self.bucket}")
+        watch.add_done_callback(lambda ended: None if ended.cancelled() else self.begin_again("the watch failed"))
+        try:
+            reason = await self._pump()
+        finally:
+            await end_tasks([watch])
+        if not watch.cancelled():
+            watch.result()
+        return reason
 
     def _listen(self) -> None:
         self._heard = (self._clock.monotonic(), self._clock.now())

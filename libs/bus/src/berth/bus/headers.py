@@ -22,6 +22,7 @@ STATUS = "Status"
 DESCRIPTION = "Description"
 STALLED = "Nats-Consumer-Stalled"
 LAST_CONSUMER = "Nats-Last-Consumer"
+LAST_STREAM = "Nats-Last-Stream"
 
 _ERA = f"\r\n{ERA}: ".encode()
 NO_RESPONDERS = "503"

@@ -1,130 +1,144 @@
-"""What a reader knows of a stream, and whether the stream still has it.
+"""What is known of a stream that somebody reads: when it was made, who led it, and its last messages.
 
-A stream may be deleted and made again, or lose its newest messages: a server comes back with an older store, or one
-with an older store comes to lead. It then uses sequences again, so a sequence alone proves nothing. What is compared is
-what the stream's leader says, whichever server the reader is connected to.
+A stream may lose its tail: its server comes back on an older store, or another server with an older one comes to lead
+it while every connection stands. Its sequences are used again then, so they prove nothing. A message that is stored as
+it was read proves all before it, since histories part once; behind it, what was read has to have been replaced.
+
+A consumer that was not made anew may have gone over from the one history to the other, behind the sequences that were
+used again. So under another leader the newest message of before its time has to be there, too.
+
+The server that somebody is connected to says nothing of this: in a cluster the stream's leader does.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from berth.bus import jetstream
+from berth.bus.jetstream import Leader, RawMessage, StreamInfo
 from berth.bus.link import Link
 
-LENGTH = 256
-"""Messages remembered. Where more were read since a leader's term began, everything is read again."""
-SKEW_NS = 5 * jetstream.NANO
-"""How far the clocks of a cluster's servers may be apart."""
+DEPTH = 2048
+"""More than comes between two looks at the leader."""
+STEPS_BACK = 16
+"""How many messages that have been replaced are passed over to find one that is there."""
 
-_Known: TypeAlias = tuple[int, int, str, int]
+Known: TypeAlias = tuple[int, int, str, int]
 """A message that the stream held: sequence, when it was stored (0: acknowledged to this process, not seen here yet),
-subject, and the hash of what was written, which is for the acknowledged alone. Plain, since one is made for every
-delivery."""
+subject, and the hash of what was acknowledged. Plain, since one is made for every delivery."""
 
 
 class History:
-    """Of one stream: when it was made, who led it, and the last messages known to be stored."""
+    """What a follower knows of its stream. `filters`: the subjects that it reads."""
 
-    def __init__(self, link: Link, stream: str) -> None:
+    def __init__(self, link: Link, stream: str, filters: Sequence[str]) -> None:
         self._link = link
         self._stream = stream
-        self._created = ""
-        self._leader = ""
-        self._recent: deque[_Known] = deque(maxlen=LENGTH)  # newest last
+        self._filters = tuple(filters)
+        self.created = ""
+        self.leader = jetstream.NOBODY
+        self.recent: deque[Known] = deque(maxlen=DEPTH)
+        """The last messages known to be stored, newest last."""
 
-    @property
-    def newest(self) -> int:
-        """The last sequence that the stream is known to have had."""
-        return self._recent[-1][0] if self._recent else 0
-
-    def began(self, info: jetstream.StreamInfo) -> None:
-        """What is read from now on is of this stream, under this leader."""
-        self._created, self._leader = info.created, self._leader_of(info)
-
-    def read(self, sequence: int, time: int, subject: str) -> None:
-        """A message was delivered, that was stored at this time."""
-        recent = self._recent
-        if not recent or sequence > recent[-1][0]:
-            recent.append((sequence, time, subject, 0))
-
-    def witness(self, sequence: int, subject: str, data: bytes) -> None:
-        """Note a message that the stream acknowledged to this process, so that its loss is noticed too."""
-        if not self._recent or sequence > self._recent[-1][0]:
-            self._recent.append((sequence, 0, subject, hash(data)))
+    def take(self, info: StreamInfo, leader: Leader) -> None:
+        """What is known is of this stream, under this leader."""
+        self.created, self.leader = info.created, leader
 
     def forget(self) -> None:
-        """Another stream, for all that is known."""
-        self._created = self._leader = ""
-        self._recent.clear()
+        """Nothing is known of any stream."""
+        self.created = ""
+        self.recent.clear()
 
-    def is_of(self, info: jetstream.StreamInfo, newest: int) -> bool:
-        """Whether this is the stream that was read, as far as its name tag and its end say."""
-        return info.created == self._created and info.state.last_seq >= newest
+    def witness(self, sequence: int, subject: str, data: bytes) -> None:
+        """A message was acknowledged to this process."""
+        if not self.recent or sequence > self.recent[-1][0]:
+            self.recent.append((sequence, 0, subject, hash(data)))
 
-    def is_doubtful(self, info: jetstream.StreamInfo, newest: int) -> bool:
-        """Whether messages have to be compared: the leader that was asked is another one, or its stream is.
+    def last(self) -> int:
+        """The last sequence that the stream is known to have had."""
+        return self.recent[-1][0] if self.recent else 0
 
-        `newest`: what `newest` was before the leader was asked.
-        """
-        return not self.is_of(info, newest) or self._leader_of(info) != self._leader
-
-    async def lost(self, info: jetstream.StreamInfo, newest: int) -> str:
-        """What has become of the stream that was read; empty: it is the one. Raises BusError."""
-        if not self._created:
-            return ""
-        if info.created != self._created:
+    def difference(self, info: StreamInfo, last: int) -> str:
+        """Why this cannot be the stream that had `last`, or has lost its tail since; empty: it can."""
+        if info.created != self.created:
             return "another stream"
-        if info.state.last_seq < newest:
-            return "the stream lost its tail"
-        return "" if await self._is_same(info) else "the stream lost its tail and went on"
+        return "the stream lost its tail" if info.state.last_seq < last else ""
 
-    async def _is_same(self, info: jetstream.StreamInfo) -> bool:
-        """Whether the last messages known are still the ones stored.
+    async def is_kept(self, read: int, leader: Leader) -> bool | None:
+        """Whether the stream has what was read through `read`, or newer messages in its place. None: nothing tells.
 
-        The newest message that was not replaced meanwhile is compared. It says nothing of those behind it, which may
-        have been replaced or lost: there a leader that has led ever since is trusted, and no other.
+        For that all that was read last has to be gone: replaced, or expired. Then a leader that has led all the while
+        is to be trusted, and no other.
         """
-        known = list(reversed(self._recent))  # what is on its way may add to it meanwhile
-        if self._leader == self._leader_of(info):
-            for each in known:
-                if (same := await self._has(each)) is not None:
-                    return same
+        known = list(self.recent)  # what is on its way may add to it meanwhile
+        is_kept = await self._is_kept(known, read)
+        if is_kept is False or leader == self.leader or not leader.since:
+            return is_kept
+        before = [each for each in known if 0 < each[1] < leader.since]
+        if not before:
+            return None if len(known) == DEPTH else is_kept
+        was_kept = await self._is_kept(before, before[-1][0])
+        return is_kept if was_kept else was_kept
+
+    async def _is_kept(self, known: list[Known], read: int) -> bool | None:
+        for at in _newest_of_keys(known):
+            raw = await jetstream.message_at(self._link, self._stream, known[at][0])
+            if raw is not None:
+                return await self._is_replaced(known[at + 1 :], known[at][0], read) if _is(raw, known[at]) else False
+        return None if known else True
+
+    async def _is_replaced(self, newer: list[Known], proven: int, read: int) -> bool | None:
+        """Of the messages behind the one that is proven none is there: each has to have been replaced.
+
+        What is stored in their place and not known here will not be read any more, so there must be no such message.
+        """
+        if not newer:
             return True
-        if info.led_since_ns:
-            return await self._has_before(known, info.led_since_ns)
-        return not known or bool(await self._has(known[0]))
-
-    async def _has_before(self, known: list[_Known], since_ns: int) -> bool:
-        """Whether the leader of a new term has what was read under the one before.
-
-        The connection may have stood, so that messages of both terms were read. What a leader lacks is the end of a
-        term: one message of it that is there proves all before it, and each behind that has to be there, or to be
-        replaced by one that was read.
-        """
-        later: set[str] = set()
-        for each in known:
-            _, time, subject, _ = each
-            if time <= since_ns + SKEW_NS:
-                same = await self._has(each)
-                if same is False or (same is None and subject not in later):
+        by_sequence = {each[0]: each for each in newer}
+        there: set[int] = set()
+        for pattern in self._filters:
+            at = proven
+            while (raw := await self._next(pattern, at)) is not None and raw.seq <= read:
+                mine = by_sequence.get(raw.seq)
+                if mine is None or not _is(raw, mine):
                     return False
-                if same and 0 < time < since_ns - SKEW_NS:
-                    return True
-            later.add(subject)
-        return len(known) < LENGTH
+                there.add(raw.seq)
+                at = raw.seq
+        gone = {subject: sequence for sequence, _, subject, _ in newer if sequence not in there}
+        for subject, sequence in gone.items():
+            raw = await jetstream.find(self._link, self._stream, {"last_by_subj": subject})
+            if raw is None:
+                return None  # a deletion marker that has expired, or it was lost
+            if raw.seq <= sequence:
+                return False
+        return True
 
-    async def _has(self, known: _Known) -> bool | None:
-        """Whether the leader has this message; None: it has none of this sequence."""
-        sequence, time, subject, written = known
-        raw = await jetstream.message_at(self._link, self._stream, sequence)
-        if raw is None:
-            return None
-        if time:
-            return jetstream.nanoseconds(raw.time) == time
-        return (raw.subject, hash(jetstream.payload(raw))) == (subject, written)
+    async def after(self, sequence: int) -> int:
+        """The sequence of the first stored message behind this one that is to be read; 0: there is none."""
+        found = [raw.seq for pattern in self._filters if (raw := await self._next(pattern, sequence)) is not None]
+        return min(found, default=0)
 
-    def _leader_of(self, info: jetstream.StreamInfo) -> str:
-        """Who leads, and since when. A server without a cluster has no such term: there the process counts."""
-        return info.term or self._link.server_id
+    async def _next(self, pattern: str, sequence: int) -> RawMessage | None:
+        return await jetstream.find(self._link, self._stream, {"seq": sequence + 1, "next_by_subj": pattern})
+
+
+def _newest_of_keys(known: Sequence[Known]) -> Iterator[int]:
+    """Where those are that were not replaced as far as is known, newest first."""
+    seen: set[str] = set()
+    for at in range(len(known) - 1, -1, -1):
+        subject = known[at][2]
+        if subject not in seen:
+            seen.add(subject)
+            yield at
+            if len(seen) == STEPS_BACK:
+                return
+
+
+def _is(raw: RawMessage, known: Known) -> bool:
+    """Whether a stored message is the one that is known."""
+    _, time, subject, written = known
+    if time:
+        return jetstream.nanoseconds(raw.time) == time
+    return (raw.subject, hash(jetstream.payload(raw))) == (subject, written)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,32 +29,47 @@ class StreamState(msgspec.Struct, frozen=True):
     consumer_count: int = 0
 
 
-class Leadership(msgspec.Struct, frozen=True):
-    """Who leads a stream, and since when; a server without a cluster says no time."""
+class Leader(NamedTuple):
+    """Who leads a stream: a server by its name, and its term, during which a stream loses nothing.
 
+    A term begins with each election, or, where no others vote, with the server's process. Empty: the server does not
+    say. `since`: when it was elected, by the clock that stamps messages from then on; 0: it was not.
+    """
+
+    name: str
+    term: str
+    since: int = 0
+
+    def is_still(self, known: Leader) -> bool:
+        """It has led ever since."""
+        return bool(self.term) and self == known
+
+
+NOBODY = Leader("", "")
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """Which servers hold a stream. `name` is empty for a server of its own."""
+
+    name: str = ""
     leader: str = ""
     leader_since: str = ""
 
 
 class StreamInfo(msgspec.Struct, frozen=True):
-    """A stream: its settings, when it was made, what is in it, and who answered."""
+    """A stream: its settings, when it was made, what is in it, who leads it."""
 
     config: dict[str, Any]
     created: str
     state: StreamState = StreamState()
-    cluster: Leadership | None = None
+    cluster: Cluster = Cluster()
 
-    @property
-    def led_since_ns(self) -> int:
-        """Unix time in nanoseconds at which the leader's term began; 0 without a cluster."""
-        led = self.cluster
-        return nanoseconds(led.leader_since) if led is not None and led.leader_since else 0
-
-    @property
-    def term(self) -> str:
-        """The leader and when its term began; empty without a cluster."""
-        led = self.cluster
-        return f"{led.leader} since {led.leader_since}" if led is not None and led.leader_since else ""
+    def led_by(self, server_id: str) -> Leader:
+        """The leader, told by somebody who is connected to this server process."""
+        cluster = self.cluster
+        if cluster.leader_since:
+            return Leader(cluster.leader, cluster.leader_since, nanoseconds(cluster.leader_since))
+        return Leader(cluster.leader, "" if cluster.name else server_id)
 
 
 class RawMessage(msgspec.Struct, frozen=True):

@@ -33,7 +33,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from berth.bus import headers as h
-from berth.bus import jetstream
 from berth.bus.errors import BusError, describe
 from berth.bus.follower import Follower
 from berth.bus.jetstream import WRONG_SEQUENCE, PubAck
@@ -171,18 +170,18 @@ class OwnedBucket(OwnedBook):
     async def _take_up(self, follower: Follower) -> None:
         """Nothing is in flight: go on behind what the stream holds, with what was sent before in its order."""
         try:
-            info = await jetstream.stream_info(self._link, follower.stream)
+            last = await follower.last_of_same()
         except BusError as error:
             log.debug("cannot write %s yet: %s", self.bucket, describe(error))
             await self._clock.sleep(TAKE_UP_PAUSE_S)
             return
-        if not follower.is_of(info):
+        if last is None:
             # Deleted and made again, or set back, and nobody has told us: to go on would fill it from the middle.
             follower.begin_again("the stream is not the one that was read")
             return
         if not self._doubts:
             self._again = deque(sorted(self._again, key=lambda key: self._keys[key].number))
-            self._chain = info.state.last_seq
+            self._chain = last
 
     async def _send(self, key: str) -> None:
         state = self._keys.get(key)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 PREFIX = "$JS.API."
 NEXT = "$JS.API.CONSUMER.MSG.NEXT."
-SERVER_NAME = "simulated"
 ZERO_TIME = "0001-01-01T00:00:00Z"
+SERVER_NAME = "simulated"
+CLUSTER_SIZE = 3
 SUBJECTS_MAX = 100_000
 """Most subjects in one answer of STREAM.INFO."""
 
@@ -260,9 +261,6 @@ class Api:
 
 
 def _stream_info(stream: Stream) -> dict[str, Any]:
-    led = {"leader": SERVER_NAME}
-    if stream.led_since:
-        led |= {"leader_since": stream.server.timestamp(stream.led_since)}
     messages = stream.messages
     first = next(iter(messages.values()), None)
     newest = messages.get(stream.last)
@@ -280,9 +278,18 @@ def _stream_info(stream: Stream) -> dict[str, Any]:
             "num_subjects": len(stream.by_subject),
             "consumer_count": len(stream.consumers),
         },
-        "cluster": led,
+        "cluster": _cluster(stream),
         "ts": stamp(stream.server.unix_ns()),
     }
+
+
+def _cluster(stream: Stream) -> dict[str, Any]:
+    """A server of its own names itself; one of a cluster says since when the stream has its leader, too."""
+    server = stream.server
+    if not server.clustered:
+        return {"leader": SERVER_NAME}
+    leader = f"{SERVER_NAME}-{stream.leader % CLUSTER_SIZE}"
+    return {"name": SERVER_NAME, "leader": leader, "leader_since": server.timestamp(stream.led_since)}
 
 
 _VERBS: dict[str, Verb] = {

@@ -54,6 +54,8 @@ class Consumer:
         self.position = self._start()
         """Everything in the stream through this sequence has been delivered, or is not meant for this consumer."""
         self.pending = 0
+        self.stranded = False
+        """Its server no longer hears of what is stored."""
         self._backlog: deque[int] = deque()
         self.unacked: dict[int, _Unacked] = {}
         self._again: dict[int, None] = {}  # unacked and due

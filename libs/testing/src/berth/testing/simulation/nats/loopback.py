@@ -20,8 +20,9 @@ class LoopbackServer:
 
     url = "nats://simulated:4222"
 
-    def __init__(self) -> None:
-        self.nats = SimNats(LoopScheduler(), faults=Faults(up_s=lambda _: LATENCY_S, down_s=lambda _: LATENCY_S))
+    def __init__(self, *, clustered: bool = False) -> None:
+        faults = Faults(up_s=lambda _: LATENCY_S, down_s=lambda _: LATENCY_S)
+        self.nats = SimNats(LoopScheduler(), faults=faults, clustered=clustered)
         self.client: ClientFactory = self.nats.clients_of(None)
 
     @property
@@ -49,10 +50,6 @@ class LoopbackServer:
     def resume(self) -> None:
         """SIGCONT."""
         self.nats.resume()
-
-    def lead_anew(self, stream: str, lost: int) -> None:
-        """Another leader of a stream, without its newest messages; no connection notices."""
-        self.nats.lead_anew(stream, lost)
 
     def save_store(self) -> dict[str, Stream]:
         """A copy of the store."""

@@ -42,7 +42,7 @@ class PushConsumer(Consumer):
 
     def work(self) -> None:
         """See `Consumer.work`."""
-        while self._is_heard and not (self._flow and self._flow_bytes > self._flow_limit):
+        while self._is_heard and not self.stranded and not (self._flow and self._flow_bytes > self._flow_limit):
             stored = self.next()
             if stored is None:
                 return

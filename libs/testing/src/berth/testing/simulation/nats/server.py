@@ -2,7 +2,7 @@
 
 It holds what berth.bus needs, and answers as nats-server 2.15 with one replica and file storage does; a setting that it
 does not know is a NotImplementedError, not a silent difference. Everything that goes wrong is done from outside: by
-`faults`, by breaking connections, by `stop`, `lose_tail`, `lose_stream`, `empty` and `start`.
+`faults`, by breaking connections, by `stop`, `lose_tail`, `lose_stream`, `empty` and `start`, and by `lead_anew`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class SimNats:
         random: chooses among the members of a queue group.
         faults: what goes wrong on the way; may be changed at any time.
         epoch_s: Unix time of the server when the scheduler's time is 0.
+        clustered: answers as one of three servers, each stream with a leader among them.
     """
 
     def __init__(
@@ -47,11 +48,13 @@ class SimNats:
         random: randomness.Random | None = None,
         faults: Faults | None = None,
         epoch_s: float = EPOCH_S,
+        clustered: bool = False,
     ) -> None:
         self.scheduler = scheduler
         self.now = scheduler.now
         self.later = scheduler.later
         self.faults = faults or Faults()
+        self.clustered = clustered
         self.max_payload = MAX_PAYLOAD
         self.version = (2, 15, 1)
         self.running = True
@@ -335,12 +338,6 @@ class SimNats:
         if stream is not None:
             stream.lose_tail(count)
 
-    def lead_anew(self, name: str, lost: int) -> None:
-        """The leader of a stream changes, while everything runs, to one that lacks the newest messages."""
-        stream = self.streams.get(name)
-        if stream is not None and self.running:
-            stream.lead_anew(lost)
-
     def lose_stream(self, name: str) -> None:
         """A stream and its consumers are not there any more; the server must be down."""
         self._must_be_down()
@@ -354,6 +351,19 @@ class SimNats:
         if stream is not None and self.running:
             self.remove_stream(stream)
             self.add_stream(Stream(self, stream.config))
+
+    def lead_anew(self, name: str, count: int = 0, *, stranded: bool = True) -> None:
+        """Another server comes to lead a stream, with an older store: its newest messages are not there any more.
+
+        No connection notices. Where something was lost, the server of a push consumer does not find back to the others
+        (`stranded`, as real ones): it delivers nothing more, its heartbeats come. Or the consumer stays where it was,
+        and is silent until the sequences that it has delivered were used again.
+        """
+        if not self.clustered:
+            raise RuntimeError("only a server of a cluster hands its streams on")
+        stream = self.streams.get(name)
+        if stream is not None and self.running:
+            stream.lead_anew(count, stranded=stranded and count > 0)
 
     def empty(self) -> None:
         """Nothing is stored any more; the server must be down."""

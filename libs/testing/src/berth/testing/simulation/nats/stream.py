@@ -34,9 +34,10 @@ class Stream:
         self.server = server
         self.config = config
         self.name: str = config["name"]
-        self.created = server.next_time()
+        self.created = self.led_since = server.next_time()
+        self.leader = 0
+        """Which of the servers of a cluster leads it, since `led_since`."""
         self.last = 0
-        self.led_since = 0
         """Last sequence that was used."""
         self.bytes = 0
         self.messages: dict[int, Stored] = {}
@@ -322,23 +323,10 @@ class Stream:
 
     def resume(self) -> None:
         """The server is back."""
+        self.led_since = self.server.next_time()
         self._arm()
         for consumer in list(self.consumers.values()):
             consumer.resume()
-
-    def lead_anew(self, lost: int) -> None:
-        """Another server of a cluster leads from now on, whose store lacks the newest messages.
-
-        Nobody's connection breaks. Consumers that live in memory stay where they are, perhaps behind the end.
-        """
-        positions = {name: each.position for name, each in self.consumers.items() if each.in_memory}
-        self.batches.clear()
-        self._inbound.clear()
-        self.lose_tail(lost)
-        self.led_since = self.server.unix_ns()
-        for name, position in positions.items():
-            self.consumers[name].position = position
-            self.consumers[name].rewind()
 
     def lose_tail(self, count: int) -> None:
         """The newest messages were never stored: what they replaced is there again, their sequences are free."""
@@ -355,6 +343,17 @@ class Stream:
                     self.by_subject.setdefault(each.subject, {})[each.sequence] = None
                     self.bytes += each.size
         self._restore(sorted(self.messages.values(), key=lambda each: each.sequence))
+
+    def lead_anew(self, count: int, *, stranded: bool) -> None:
+        """Another server leads, which has not heard of the newest messages; what waits to be stored is gone."""
+        self._inbound.clear()
+        self.batches.clear()
+        self.leader, self.led_since = self.leader + 1, self.server.next_time()
+        delivered = {consumer: consumer.position for consumer in self.consumers.values() if not consumer.explicit}
+        self.lose_tail(count)
+        for consumer, position in delivered.items():
+            consumer.position, consumer.stranded = position, stranded
+            consumer.rewind()
 
     def _restore(self, messages: Iterable[Stored]) -> None:
         """Build everything anew from the messages that are there, in order."""
