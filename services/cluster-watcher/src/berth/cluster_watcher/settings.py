@@ -8,27 +8,23 @@ from msgspec import Meta
 
 from berth.contracts.slo import CONFIG_MAP
 from berth.kube.settings import KubeSettings
-from berth.runtime.settings import Seconds, ServiceSettings
+from berth.runtime.settings import Seconds
+from berth.runtime.shared_settings import LEASE_TTL_S, LIST_PAGE, KubeClientSettings, LeaseTtl, ListPage
 
 CONFIG_MAPS_MAX = 64
 
 
-class Settings(ServiceSettings, frozen=True, kw_only=True):
+class Settings(KubeClientSettings, frozen=True, kw_only=True):
     """What cluster-watcher can be told beside the common settings."""
 
-    kube_url: Annotated[str, Meta(description="API server; empty: kubeconfig, or the pod's service account")] = ""
-    kube_token_file: Annotated[str, Meta(description="file with the bearer token for kube_url")] = ""
-    kube_ca_file: Annotated[str, Meta(description="certificates to trust for kube_url")] = ""
-    kubeconfig: Annotated[str, Meta(description="path of a kubeconfig")] = ""
-    kube_context: Annotated[str, Meta(description="context of the kubeconfig; empty: its current one")] = ""
     config_maps: Annotated[
         tuple[str, ...], Meta(max_length=CONFIG_MAPS_MAX, description="ConfigMaps to follow, as namespace/name")
     ] = (CONFIG_MAP,)
     watch_pause_s: Annotated[
         float, Meta(ge=0, le=1, description="pause after each read of a watch, so that a burst is handled at once")
     ] = 0.02
-    list_page: Annotated[int, Meta(ge=1, le=5000, description="objects per page of a list")] = 500
-    lease_ttl_s: Annotated[int, Meta(ge=2, le=300, description="time to live of the lease between replicas")] = 6
+    list_page: ListPage = LIST_PAGE
+    lease_ttl_s: LeaseTtl = LEASE_TTL_S
     relist_pause_s: Annotated[
         Seconds, Meta(description="shortest time between two lists of a kind that another writer caused")
     ] = 5.0
@@ -41,13 +37,4 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
 
     def kube(self) -> KubeSettings:
         """How to reach the API server."""
-        return KubeSettings(
-            url=self.kube_url,
-            token_file=self.kube_token_file,
-            ca_file=self.kube_ca_file,
-            kubeconfig=self.kubeconfig,
-            context=self.kube_context,
-            connections=16,
-            watch_pause_s=self.watch_pause_s,
-            user_agent="berth-cluster-watcher",
-        )
+        return self.client_of("cluster-watcher", connections=16, watch_pause_s=self.watch_pause_s)

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from berth.runtime import Seconds, ServiceSettings
+from berth.runtime.shared_settings import LEASE_TTL_S, LeaseTtl, Window
 
 SERVICE: Final = "device-inventory"
 
@@ -12,10 +13,8 @@ SERVICE: Final = "device-inventory"
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """Read from the environment."""
 
-    window_s: Annotated[float, Meta(ge=0, le=60, description="how long news is gathered before it is decided on")] = (
-        0.01
-    )
-    lease_ttl_s: Annotated[int, Meta(ge=2, le=300, description="time to live of the lease between replicas")] = 6
+    window_s: Window = 0.01
+    lease_ttl_s: LeaseTtl = LEASE_TTL_S
     device_sync_nodes: Annotated[
         bool, Meta(description="write device sums and labels to nodes; off where another manager owns them")
     ] = True

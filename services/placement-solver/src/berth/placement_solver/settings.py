@@ -6,16 +6,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from berth.contracts import names
 from berth.runtime.settings import ServiceSettings
+from berth.runtime.shared_settings import OURS, SchedulerNames
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """What the placement solver can be told beside the common settings."""
 
-    scheduler_names: Annotated[
-        tuple[str, ...], Meta(min_length=1, description="scheduler names that Berth answers to")
-    ] = (names.SCHEDULER_NAME,)
+    scheduler_names: SchedulerNames = OURS
     batch_window_s: Annotated[
         float, Meta(ge=0, le=1, description="how long a batch waits for more pods while some are coming in")
     ] = 0.006

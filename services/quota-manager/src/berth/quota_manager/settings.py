@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from berth.quota_manager.core.engine import Rules
 from berth.runtime import Seconds, ServiceSettings
+from berth.runtime.shared_settings import LEASE_TTL_S, LeaseTtl, ReadPause, Window
 
 SERVICE: Final = "quota-manager"
 
@@ -13,13 +14,8 @@ SERVICE: Final = "quota-manager"
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """Read from the environment. The `quota_` switches bear the meaning of the protocol's arguments and gates."""
 
-    nats_read_pause_s: Annotated[
-        float, Meta(ge=0, le=1, description="pause after each read from the bus, to wake up less often under load")
-    ] = 0.01
-
-    window_s: Annotated[
-        float, Meta(ge=0, le=60, description="how long news is gathered before figures are computed")
-    ] = 0.005
+    nats_read_pause_s: ReadPause = 0.01
+    window_s: Window = 0.005
     writeback_interval_s: Annotated[
         Seconds, Meta(description="least time between two writes of one ElasticQuota's status")
     ] = 2.0
@@ -32,7 +28,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     overuse_grace_s: Annotated[
         Seconds, Meta(description="how long a group must be over its runtime before an event says so")
     ] = 5.0
-    lease_ttl_s: Annotated[int, Meta(ge=2, le=300, description="time to live of the lease between replicas")] = 6
+    lease_ttl_s: LeaseTtl = LEASE_TTL_S
     quota_scale_min: Annotated[
         bool, Meta(description="enableMinQuotaScale: minimums shrink in proportion when they exceed the total")
     ] = True

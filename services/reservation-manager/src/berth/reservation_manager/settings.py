@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from berth.contracts import names
 from berth.runtime.settings import ServiceSettings
+from berth.runtime.shared_settings import LEASE_TTL_S, OURS, LeaseTtl, ReadPause, SchedulerNames, Window
 
 SERVICE: Final = "reservation-manager"
 
@@ -15,15 +15,10 @@ SERVICE: Final = "reservation-manager"
 class Settings(ServiceSettings, frozen=True, kw_only=True):
     """What reservation-manager can be told beside the common settings."""
 
-    nats_read_pause_s: Annotated[
-        float, Meta(ge=0, le=1, description="pause after each read from the bus, to wake up less often under load")
-    ] = 0.01
-
-    scheduler_names: Annotated[
-        tuple[str, ...], Meta(min_length=1, description="scheduler names that Berth answers to")
-    ] = (names.SCHEDULER_NAME,)
-    window_s: Annotated[float, Meta(ge=0, le=5, description="how long changes are gathered before deciding")] = 0.02
-    lease_ttl_s: Annotated[int, Meta(ge=2, le=60, description="how long a silent replica counts as active")] = 6
+    nats_read_pause_s: ReadPause = 0.01
+    scheduler_names: SchedulerNames = OURS
+    window_s: Window = 0.02
+    lease_ttl_s: LeaseTtl = LEASE_TTL_S
     status_retry_s: Annotated[
         float, Meta(gt=0, le=600, description="how long an object may take to show a status before it is asked again")
     ] = 15.0

@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from berth.contracts.slo import CONFIG_MAP
 from berth.runtime import ServiceSettings
+from berth.runtime.shared_settings import LEASE_TTL_S, LeaseTtl, Window
 
 SERVICE: Final = "slo-manager"
 
@@ -19,10 +20,8 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     slo_sync_objects: Annotated[
         bool, Meta(description="keep the NodeSLO object of each node; off where another manager owns them")
     ] = True
-    window_s: Annotated[float, Meta(ge=0, le=60, description="how long news is gathered before it is decided on")] = (
-        0.05
-    )
-    lease_ttl_s: Annotated[int, Meta(ge=2, le=300, description="time to live of the lease between replicas")] = 6
+    window_s: Window = 0.05
+    lease_ttl_s: LeaseTtl = LEASE_TTL_S
 
     def __post_init__(self) -> None:
         namespace, slash, name = self.slo_config_map.partition("/")
