@@ -45,7 +45,7 @@ def _of_the_bus(fault: Fault) -> bool:
 EXPLAINED: Final[Mapping[Pardon, Explained]] = {
     # A delivery that fails comes again with growing pauses, eight times in all.
     Pardon.DEAD_LETTER: Explained(
-        re.compile(r"dead letter: .*(delivered \d+ times|RetryLaterError after \d+ deliveries)"),
+        re.compile(r"dead letter.*(delivered \d+ times|RetryLaterError after \d+ deliveries)"),
         ANYBODY,
         lambda _: True,
         300.0,
@@ -89,7 +89,9 @@ def odd_errors(odd: Iterable[Entry]) -> list[str]:
 
 
 def _explains(explained: Explained, error: Entry, struck: Iterable[Fault]) -> bool:
-    if not explained.says.search(error.line.message) or not error.process.startswith(explained.services):
+    if not explained.says.search(f"{error.line.message} {error.line.fields}") or not error.process.startswith(
+        explained.services
+    ):
         return False
     within_s = explained.within_s
     return within_s is None or any(

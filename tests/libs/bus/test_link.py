@@ -127,6 +127,12 @@ async def test_a_frozen_server_gives_time_outs_not_hangs(bus: Bus, nats_server: 
         nats_server.resume()
 
 
+def denied_by_log(caplog: pytest.LogCaptureFixture) -> set[tuple[str, str]]:
+    """What the log says was refused: operation and subject."""
+    lines = [record for record in caplog.records if record.message == "permission denied by the bus"]
+    return {(vars(line)["operation"], vars(line)["subject"]) for line in lines}
+
+
 @needs_users
 async def test_a_denied_request_fails_at_once_and_names_the_subject(solver: Bus, caplog) -> None:
     before, started = denials(), time.monotonic()
@@ -134,7 +140,7 @@ async def test_a_denied_request_fails_at_once_and_names_the_subject(solver: Bus,
         await solver.ask("berth.v1.svc.quota.why", b"", timeout_s=30)
     assert time.monotonic() - started < 5
     assert denials() == before + 1
-    assert "permission denied by the bus: publish to berth.v1.svc.quota.why" in caplog.text
+    assert ("publish", "berth.v1.svc.quota.why") in denied_by_log(caplog)
 
 
 @needs_users
@@ -142,7 +148,7 @@ async def test_a_denied_subject_is_spelt_as_it_was_asked(solver: Bus, caplog) ->
     with pytest.raises(Denied, match=r"\$JS\.API\.STREAM\.PURGE\.KV_berth_state") as denied:
         await solver.ask("$JS.API.STREAM.PURGE.KV_berth_state", b"", timeout_s=30)
     assert denied.value.subject == "$JS.API.STREAM.PURGE.KV_berth_state"
-    assert "publish to $JS.API.STREAM.PURGE.KV_berth_state" in caplog.text
+    assert ("publish", "$JS.API.STREAM.PURGE.KV_berth_state") in denied_by_log(caplog)
 
 
 @needs_users
@@ -178,7 +184,7 @@ async def test_a_denied_write_of_an_owner_is_loud_and_not_lost(solver: Bus, capl
     await solver.events().publish("berth.v1.evt.quota.changed.x", b"{}", id="1", type="t")
     await asyncio.wait_for(solver.events().drain(), 10)
     await solver.commands().publish("berth.v1.cmd.bind.x", b"{}", id="1", type="t")
-    await eventually(lambda: "permission denied by the bus: publish to berth.v1.cmd.bind.x" in caplog.text)
+    await eventually(lambda: ("publish", "berth.v1.cmd.bind.x") in denied_by_log(caplog))
 
 
 def test_settings_are_checked() -> None:

@@ -12,7 +12,6 @@ A taker must be quick and must not raise; what it queues is bounded by whoever s
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -24,9 +23,10 @@ from nats.errors import BadHeaderError, BadSubjectError, ConnectionClosedError, 
 from nats.protocol.parser import AWAITING_CONTROL_LINE, Parser
 
 from berth.bus import headers as h
+from berth.bus.logs import FieldLogger
 from berth.bus.settings import BusSettings
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 _ILLEGAL_HEADER = re.compile(r"[\r\n]")
 _NO_HEADERS: Mapping[str, str] = {}

@@ -17,10 +17,11 @@ from typing import Any
 from nats.errors import Error as NatsError
 
 from berth.bus.client import BusClient, ClientFactory
+from berth.bus.logs import FieldLogger
 from berth.bus.port import Clock
 from berth.bus.settings import BusSettings
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 PING_INTERVAL_S = 5
 RECONNECT_FIRST_S = 0.02
@@ -68,7 +69,7 @@ class Connector:
                 raise
             await shut(client)
             level = logging.WARNING if attempts % 20 == 0 else logging.DEBUG
-            log.log(level, "cannot connect to the bus, trying again: %s", problem)
+            log.at(level, "cannot connect to the bus, trying again", problem=problem)
             attempts += 1
             await self._clock.sleep(pause_s * self._random.uniform(0.5, 1.0))
             pause_s = min(pause_s * 2, self._settings.reconnect_max_s)

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from nats.errors import Error as NatsError
 
 from berth.bus import metrics
+from berth.bus.logs import FieldLogger
 from berth.bus.replies import Replies
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 DENIED_KEPT = 1000
 """Denied subjects remembered, so that each is logged loudly once."""
@@ -47,16 +48,16 @@ class ConnectionErrors:
             metrics.SLOW_CONSUMERS.inc()
             log.warning("a reader is late, the client dropped a message")
         elif isinstance(error, NatsError | OSError | asyncio.TimeoutError):
-            log.debug("bus connection: %s", error or type(error).__name__)
+            log.debug("the connection to the bus has failed", error=str(error) or type(error).__name__)
         else:
-            log.error("a callback failed", exc_info=error)
+            log.failed("a callback failed", error)
 
     def _denied(self, operation: str, subject: str) -> None:
         """`subject` is in lower case; what waits for it knows how it is really spelt."""
         metrics.PERMISSION_ERRORS.labels(operation).inc()
         spelt = self._replies.deny(operation, subject)
         level = logging.DEBUG if subject in self._denied_before else logging.ERROR
-        log.log(level, "permission denied by the bus: %s to %s", operation, spelt)
+        log.at(level, "permission denied by the bus", operation=operation, subject=spelt)
         self._denied_before[subject] = None
         if len(self._denied_before) > DENIED_KEPT:
             self._denied_before.clear()

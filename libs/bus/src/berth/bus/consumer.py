@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,11 +21,12 @@ from berth.bus.client import Delivery
 from berth.bus.errors import ApiError, BusError, InvalidMessage, RetryLater, describe
 from berth.bus.jetstream import NANO
 from berth.bus.link import Link
+from berth.bus.logs import FieldLogger
 from berth.bus.port import Clock, Handler, Message
 from berth.bus.tasks import end_tasks
 from berth.contracts.subjects import PREFIX
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 BACKOFF_S = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
 PULL_S = 30
@@ -124,7 +124,7 @@ class Consumer:
                 self._problem = describe(error)
             await self._until_due()
             if self._problem:
-                log.warning("consumer %s: %s, starting over", self._durable, self._problem)
+                log.warning("a consumer starts over", consumer=self._durable, problem=self._problem)
                 ready = False
                 await self._clock.sleep(RETRY_S)
 
@@ -218,17 +218,18 @@ class Consumer:
             return await self._bury(held, str(error))
         except Exception as error:
             if isinstance(error, RetryLater):
-                log.warning(
-                    "%s: not now: %s (delivery %d): %s", self._durable, message.subject, message.deliveries, error
-                )
+                log.warning("cannot be carried out now, comes again", **self._about(message), error=str(error))
             else:
-                log.exception("%s: cannot handle %s (delivery %d)", self._durable, message.subject, message.deliveries)
+                log.exception("cannot handle a message", **self._about(message))
             if message.deliveries >= self._max_deliver:
                 return await self._bury(held, f"{type(error).__name__} after {message.deliveries} deliveries")
             await self._again(held)
             return "retried"
         await self._settle(held, b"+ACK")
         return "handled"
+
+    def _about(self, message: Message) -> dict[str, object]:
+        return {"consumer": self._durable, "subject": message.subject, "deliveries": message.deliveries}
 
     async def _again(self, held: _Held) -> None:
         pause_s = self._backoff_s[min(held.message.deliveries, len(self._backoff_s)) - 1]
@@ -242,14 +243,14 @@ class Consumer:
     async def _bury(self, held: _Held, reason: str) -> str:
         """Store the message as a dead letter, then end it; tried again later if that fails."""
         message = held.message
-        log.error("%s: dead letter: %s: %s", self._durable, message.subject, reason)
+        log.error("dead letter", **self._about(message), reason=reason)
         try:
             try:
                 await self._store_dead(message, message.data, reason)
             except ApiError:
                 await self._store_dead(message, message.data[:EXCERPT_BYTES], reason)
         except BusError as error:
-            log.error("%s: dead letter not stored, trying again: %s", self._durable, describe(error))
+            log.error("dead letter not stored, trying again", **self._about(message), error=describe(error))
             await self._again(held)
             return "retried"
         await self._settle(held, b"+TERM")

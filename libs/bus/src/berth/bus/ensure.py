@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,9 +19,10 @@ from berth.bus.errors import (
     describe,
 )
 from berth.bus.link import Link
+from berth.bus.logs import FieldLogger
 from berth.bus.topology import SERVER_MIN, Bucket, Stream
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 NAME_IN_USE = 10058
 NOT_ENOUGH_STORAGE = frozenset({10023, 10028, 10047})
@@ -72,13 +72,13 @@ async def _ensure_one(link: Link, wanted: dict[str, Any]) -> None:
                 ) from error
             if error.code != 0 and error.message and not _is_temporary(error):
                 raise TopologyError(f"stream {name}: {error}") from error
-            log.warning("stream %s: %s, trying again", name, error)
+            log.warning("cannot make or update a stream, trying again", stream=name, error=str(error))
         except Denied:
             if await _exists(link, name):
                 return
             raise
         except (Disconnected, NoAnswer, TimedOut) as error:
-            log.warning("stream %s: %s, trying again", name, describe(error))
+            log.warning("cannot make or update a stream, trying again", stream=name, error=describe(error))
         await asyncio.sleep(PAUSE_S)
 
 
@@ -95,7 +95,7 @@ async def _create_or_update(link: Link, wanted: dict[str, Any]) -> None:
             raise
         try:
             await jetstream.call(link, f"STREAM.CREATE.{name}", wanted)
-            log.info("made stream %s", name)
+            log.info("made a stream", stream=name)
             return
         except ApiError as refused:
             if refused.code != NAME_IN_USE:
@@ -105,7 +105,7 @@ async def _create_or_update(link: Link, wanted: dict[str, Any]) -> None:
     if changed:
         # Settings that the topology does not name stay what an operator made them.
         await jetstream.call(link, f"STREAM.UPDATE.{name}", info.config | wanted)
-        log.info("updated stream %s: %s", name, ", ".join(changed))
+        log.info("updated a stream", stream=name, settings=", ".join(changed))
 
 
 def differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random as randomness
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -28,12 +27,13 @@ from berth.bus.history import History
 from berth.bus.jetstream import NANO
 from berth.bus.leader_watch import LeaderWatch
 from berth.bus.link import Link
+from berth.bus.logs import FieldLogger
 from berth.bus.port import Clock, Entry, Sink
 from berth.bus.subscription import LinkSubscription
 from berth.bus.tasks import end_tasks
 from berth.bus.topology import TOMBSTONE_TTL_S
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 HEARTBEAT_S = 1.0
 SILENCE_MAX_S = 2.5
@@ -103,7 +103,7 @@ class Follower:
                 try:
                     await self._attach()
                 except (BusError, _Stale) as error:
-                    log.warning("cannot follow %s, trying again: %s", self.bucket, describe(error))
+                    log.warning("cannot follow a bucket, trying again", bucket=self.bucket, error=describe(error))
                     await self._detach()
                     await self._clock.sleep(pause_s * self._random.uniform(0.5, 1.0))
                     pause_s = min(pause_s * 2, RETRY_MAX_S)
@@ -111,7 +111,7 @@ class Follower:
                 metrics.FOLLOWER_STARTS.labels(self.bucket, reason).inc()
                 pause_s = RETRY_FIRST_S
                 reason = await self._pump_watched()
-                log.info("following %s anew behind sequence %d: %s", self.bucket, self.sequence, reason)
+                log.info("following a bucket anew", bucket=self.bucket, behind=self.sequence, reason=reason)
                 await self._detach()
         finally:
             unhook()
@@ -239,7 +239,7 @@ class Follower:
         return max(self._clock.monotonic() - self._heard[0], self._clock.now() - self._heard[1])
 
     def _reset(self, reason: str) -> None:
-        log.warning("reading %s again from its start: %s", self.bucket, reason)
+        log.warning("reading a bucket again from its start", bucket=self.bucket, reason=reason)
         metrics.FOLLOWER_RESETS.labels(self.bucket).inc()
         self.sequence = 0
         self._history.forget()

@@ -20,9 +20,10 @@ from berth.bus.errors import BusError, describe
 from berth.bus.follower import RETRY_FIRST_S, RETRY_MAX_S
 from berth.bus.keys import check_key
 from berth.bus.link import Link
+from berth.bus.logs import FieldLogger
 from berth.bus.port import Clock, Entry, Sink, Stored
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 READ_EVERY_S = 1.0
 
@@ -69,7 +70,7 @@ class KeyFollower:
                     await self._read()
                 except BusError as error:
                     level = logging.WARNING if self.attached.is_set() or pause_s == RETRY_FIRST_S else logging.DEBUG
-                    log.log(level, "cannot read %s, trying again: %s", self.bucket, describe(error))
+                    log.at(level, "cannot read a bucket, trying again", bucket=self.bucket, error=describe(error))
                     self.attached.clear()
                     await self._clock.sleep(pause_s * self._random.uniform(0.5, 1.0))
                     pause_s = min(pause_s * 2, RETRY_MAX_S)
@@ -127,7 +128,7 @@ class KeyFollower:
         return shown is not None and stored.sequence == shown.sequence and stored != shown
 
     def _reset(self) -> None:
-        log.warning("reading %s again from its start: it lost what it held", self.bucket)
+        log.warning("reading a bucket again from its start", bucket=self.bucket, reason="it lost what it held")
         metrics.FOLLOWER_RESETS.labels(self.bucket).inc()
         self.sequence = 0
         self._shown.clear()

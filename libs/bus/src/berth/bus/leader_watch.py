@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random as randomness
 from typing import NamedTuple, Protocol
 
@@ -19,8 +18,9 @@ from berth.bus.errors import BusError, describe
 from berth.bus.history import History, Known
 from berth.bus.jetstream import StreamInfo
 from berth.bus.link import Link
+from berth.bus.logs import FieldLogger
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 LOOK_EVERY_S = 3.0
 LOOK_FIRST_S = 0.5
@@ -89,7 +89,7 @@ class LeaderWatch:
             try:
                 found = await self.look()
             except BusError as error:
-                log.debug("cannot look at %s: %s", self._stream, describe(error))
+                log.debug("cannot look at the leader of a stream", stream=self._stream, error=describe(error))
                 continue
             looks = looks + 1 if found else 0
             if found:

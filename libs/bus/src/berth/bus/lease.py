@@ -22,9 +22,10 @@ from berth.bus import jetstream, metrics
 from berth.bus.errors import BusError, describe
 from berth.bus.keys import check_key
 from berth.bus.link import Link
+from berth.bus.logs import FieldLogger
 from berth.bus.port import Clock
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 RENEWALS = 3
 """Within one time to live."""
@@ -110,7 +111,7 @@ class BusLease:
                     return
         except BusError as error:
             level = logging.WARNING if self._held and not self._is_told else logging.DEBUG
-            log.log(level, "lease %s: %s", self.name, describe(error))
+            log.at(level, "cannot look at a lease", lease=self.name, error=describe(error))
             self._is_told = True
             return
         self._is_told = False
@@ -145,7 +146,7 @@ class BusLease:
             return True
         problem = self._problem(stored.seq, value, headers)
         if problem:
-            log.warning("lease %s is taken over: %s", self.name, problem)
+            log.warning("a lease is taken over", lease=self.name, problem=problem)
             return True
         self._sequence = 0  # what comes after the holder's last renewal is an expired key
         return False
@@ -170,7 +171,7 @@ class BusLease:
         try:
             await self._write(b"", RELEASE_TTL_S, timeout_s=1.0)
         except BusError as error:
-            log.debug("lease %s was not given back: %s", self.name, describe(error))
+            log.debug("a lease was not given back", lease=self.name, error=describe(error))
 
     def _pause_s(self) -> float:
         """Until the next try: a fraction of the time to live, less while disconnected, never past the own deadline."""
@@ -186,6 +187,6 @@ class BusLease:
             return
         self._held = held
         metrics.LEASE_CHANGES.labels(self.name, "won" if held else "lost").inc()
-        log.info("lease %s %s", self.name, "won" if held else "lost")
+        log.info("lease won" if held else "lease lost", lease=self.name)
         if self._on_change is not None:
             self._on_change(held)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random as randomness
 from collections.abc import Awaitable, Callable
 
@@ -19,13 +18,14 @@ from berth.bus.client import BusClient, ClientFactory, Delivery, Taker, direct_c
 from berth.bus.connecting import Connector, barrier, shut
 from berth.bus.connection_errors import ConnectionErrors
 from berth.bus.errors import BusError, Disconnected, describe
+from berth.bus.logs import FieldLogger
 from berth.bus.port import Clock
 from berth.bus.replies import Replies
 from berth.bus.settings import BusSettings
 from berth.bus.subscription import LinkSubscription
 from berth.bus.tasks import end_tasks
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 WATCH_INTERVAL_S = 1.0
 """How often the client is asked whether it is connected, should it ever forget to tell."""
@@ -118,13 +118,13 @@ class Link:
                 await hook(client)
             await barrier(client, 5)
         except (TimeoutError, NatsError, OSError) as error:
-            log.warning("bus connection failed while it was set up: %s", error)
+            log.warning("the connection to the bus failed while it was set up", error=str(error))
             return
         self.generation += 1
         metrics.CONNECTIONS.inc()
         metrics.CONNECTED.set(1)
         self.connected.set()
-        log.info("connected to the bus", extra={"server_version": str(client.connected_server_version)})
+        log.info("connected to the bus", server_version=str(client.connected_server_version))
         self._watch(client)
         try:
             await self._lost.wait()

@@ -6,16 +6,16 @@ Nothing is stored. What comes while disconnected is missed, and what does not fi
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from berth.bus import metrics
 from berth.bus.client import Delivery
 from berth.bus.link import Link
+from berth.bus.logs import FieldLogger
 from berth.bus.port import Handler, Message
 from berth.bus.subscription import LinkSubscription
 from berth.bus.tasks import end_tasks
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 WAITING_MAX = 65_536
 
@@ -50,7 +50,7 @@ class Listener:
             self._waiting.put_nowait(delivery)
         except asyncio.QueueFull:
             metrics.SLOW_CONSUMERS.inc()
-            log.warning("the reader of %s is late, a message is dropped", self._subject)
+            log.warning("a reader is late, a message is dropped", subject=self._subject)
 
     async def _run(self) -> None:
         while True:
@@ -58,4 +58,4 @@ class Listener:
             try:
                 await self._handler(Message(subject=got.subject, data=got.data, headers=got.headers))
             except Exception:
-                log.exception("the handler of %s failed", self._subject)
+                log.exception("a handler failed", subject=self._subject)

@@ -26,7 +26,6 @@ Callbacks must not raise: what they raise ends the bucket's tasks and comes back
 from __future__ import annotations
 
 import asyncio
-import logging
 import random as randomness
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -39,6 +38,7 @@ from berth.bus.jetstream import WRONG_SEQUENCE, PubAck
 from berth.bus.key_follower import KeyFollower
 from berth.bus.keys import are_exact
 from berth.bus.link import Link
+from berth.bus.logs import FieldLogger
 from berth.bus.owned_book import OwnedBook
 from berth.bus.owned_doubts import Doubts
 from berth.bus.owned_key import GONE, Flight, Key, mark_of
@@ -47,7 +47,7 @@ from berth.bus.tasks import end_tasks
 from berth.bus.topology import TOMBSTONE_TTL_S
 from berth.bus.window import AckWindow
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 WINDOW = 512
 WAITING_MAX = 4096
@@ -137,7 +137,7 @@ class OwnedBucket(OwnedBook):
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
             self._failure = task.exception()
-            log.error("owned bucket %s failed", self.bucket, exc_info=self._failure)
+            log.failed("a task of an owned bucket failed", self._failure, bucket=self.bucket)
             self._changed.set()
 
     async def _change(self) -> None:
@@ -172,7 +172,7 @@ class OwnedBucket(OwnedBook):
         try:
             last = await follower.last_of_same()
         except BusError as error:
-            log.debug("cannot write %s yet: %s", self.bucket, describe(error))
+            log.debug("cannot write yet", bucket=self.bucket, error=describe(error))
             await self._clock.sleep(TAKE_UP_PAUSE_S)
             return
         if last is None:

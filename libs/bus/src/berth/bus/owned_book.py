@@ -13,11 +13,12 @@ from collections.abc import Callable, KeysView
 
 from berth.bus import metrics
 from berth.bus.keys import VALUE_BYTES_MAX, check_key, matches
+from berth.bus.logs import FieldLogger
 from berth.bus.owned_key import GONE, Change, Key
 from berth.bus.port import Clock
 from berth.bus.topology import TOMBSTONE_TTL_S
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 FORGET_S = TOMBSTONE_TTL_S * 1.1
 
@@ -143,7 +144,7 @@ class OwnedBook:
         self.conflicts += 1
         # A stand-by reads what the active replica writes; only what costs a write of ours is worth a line.
         level = logging.WARNING if costs else logging.DEBUG
-        log.log(level, "somebody else wrote %s of %s (sequence %d)", key, self.bucket, state.sequence)
+        log.at(level, "somebody else wrote a key", key=key, bucket=self.bucket, sequence=state.sequence)
         state.waiting = None
         self._show(key, state.mark)
         self._conflicted[key] = state.sequence

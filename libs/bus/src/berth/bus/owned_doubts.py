@@ -6,15 +6,15 @@ A time-out, a lost connection or a refusal says nothing certain about a write; o
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 
 from berth.bus import jetstream
 from berth.bus.errors import BusError, describe
 from berth.bus.link import Link
+from berth.bus.logs import FieldLogger
 from berth.bus.port import Clock, Stored
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 AT_ONCE = 16
 RETRY_FIRST_S = 0.25
@@ -83,7 +83,7 @@ class Doubts:
     def _settle(self, key: str, reason: str, stored: Stored | BusError | None) -> bool:
         """True: nothing was gained, and a pause should come before the next try."""
         if isinstance(stored, BusError):
-            log.warning("cannot read a key of %s after a write (%s): %s", self._bucket, reason, describe(stored))
+            log.warning("cannot read a key after a write", bucket=self._bucket, reason=reason, error=describe(stored))
             return True
         del self._reasons[key]
         return self._decide(key, stored)

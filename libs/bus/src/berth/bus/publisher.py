@@ -11,7 +11,6 @@ the next one gathers; whatever a batch could not settle goes out again message b
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Sequence
 
@@ -20,12 +19,13 @@ from berth.bus import metrics
 from berth.bus.errors import BusError, Disconnected
 from berth.bus.jetstream import PubAck
 from berth.bus.link import Link
+from berth.bus.logs import FieldLogger
 from berth.bus.port import Clock
 from berth.bus.tasks import end_tasks
 from berth.bus.topology import MESSAGE_BYTES_MAX
 from berth.bus.window import CONNECTION_LOST, AckWindow
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 WINDOW = 512
 QUEUE_MAX = 10_000
@@ -209,7 +209,7 @@ class Publisher:
         """Nothing is known of a batch without its answer, and nothing of it was stored after a refusal (one message was
         stored already, or may not be): each finds its own outcome. In front of the queue, to keep the order."""
         metrics.PUBLISHED.labels(self._stream, "retried").inc(len(batch))
-        log.debug("%d messages go to %s one by one: %s", len(batch), self._stream, reason)
+        log.debug("the messages of a batch go one by one", messages=len(batch), stream=self._stream, reason=reason)
         self._queue.extendleft(reversed(batch))
         self._wake.set()
 
@@ -219,14 +219,16 @@ class Publisher:
         elif ack.error.code == 0 or ack.error.code >= 500 or ack.error.err_code == 10077:
             self._lost(item, ack.error.description)
         else:
-            log.error("stream %s refused %s for good: %s", self._stream, item.subject, ack.error.description)
+            log.error(
+                "a stream refused a message", stream=self._stream, subject=item.subject, error=ack.error.description
+            )
             self._finish(item, "refused")
 
     def _lost(self, item: _Item, reason: str) -> None:
         """Again, after a pause that grows with every try; at once on the next connection."""
         metrics.PUBLISHED.labels(self._stream, "retried").inc()
         if item.tries in (1, 10) or item.tries % 100 == 0:
-            log.warning("publishing %s again (try %d): %s", item.subject, item.tries, reason)
+            log.warning("publishing a message again", subject=item.subject, tries=item.tries, reason=reason)
         if reason == CONNECTION_LOST:
             self._again(item)
             return

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import warnings
 from collections.abc import Mapping
 
@@ -22,11 +21,12 @@ from berth.bus.client import BusClient, Delivery
 from berth.bus.connecting import barrier
 from berth.bus.errors import Disconnected, InvalidMessage, NoAnswer, RemoteError
 from berth.bus.link import Link
+from berth.bus.logs import FieldLogger
 from berth.bus.port import Endpoint
 from berth.bus.tasks import end_tasks
 from berth.contracts.subjects import question_subject
 
-log = logging.getLogger(__name__)
+log = FieldLogger(__name__)
 
 ALL = ".all"
 AT_ONCE = 16
@@ -93,7 +93,7 @@ class Service:
             await _refuse(request, "400", str(error))
         except Exception:
             outcome = "failed"
-            log.exception("cannot answer %s.%s", self._name, verb)
+            log.exception("cannot answer a question", service=self._name, verb=verb)
             await _refuse(request, "500", f"{self._name} failed to answer; its log says why")
         metrics.QUESTIONS.labels(self._name, verb, outcome).inc()
 
@@ -119,7 +119,7 @@ async def ask_all(link: Link, subject: str, payload: bytes, *, wait_s: float) ->
         except NoAnswer:
             done.set()
         except RemoteError as error:
-            log.warning("%s: %s", subject, error)
+            log.warning("an answer is left out", subject=subject, error=str(error))
         if len(answers) >= ANSWERS_MAX:
             done.set()
 

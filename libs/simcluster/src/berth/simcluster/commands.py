@@ -129,7 +129,7 @@ async def _serve_until_signal(sim: SimCluster) -> int:
     asked = _on_signal()
     try:
         await sim.start()
-        _log.info("simulated Kubernetes API at %s", sim.url)
+        _log.info("simulated Kubernetes API", extra={"url": sim.url})
         failed = await sim.wait(asked)
         if failed is not None:
             _log.error("stopped by an error", exc_info=failed)

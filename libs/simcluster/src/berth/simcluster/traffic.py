@@ -88,11 +88,13 @@ class Traffic:
             await step
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if not self._quiet:
-                _log.warning("%s cannot be used, trying on: %s", self.settings.url, error)
+                _log.warning(
+                    "the API server cannot be used, trying on", extra={"url": self.settings.url, "error": str(error)}
+                )
             self._quiet = True
             return False
         if self._quiet:
-            _log.info("%s can be used again", self.settings.url)
+            _log.info("the API server can be used again", extra={"url": self.settings.url})
         self._quiet = False
         return True
 
