@@ -83,7 +83,6 @@ def test_what_is_free_and_used(solving: type[Any], case: dict[str, Any]) -> None
     assert sorted("/".join(each.name) for each in book.claims() if each.devices) == expect["owners"]
 
 
-@pytest.mark.xfail(reason="amounts are written in the order of the allocator's columns, not by name", strict=True)
 @pytest.mark.parametrize("case", cases("devices/annotation_parsing", lambda case: "write" in case["given"]))
 def test_the_note_of_an_allocation_is_written(case: dict[str, Any]) -> None:
     grants = [
