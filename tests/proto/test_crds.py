@@ -4,11 +4,12 @@ import json
 import re
 from collections.abc import Iterator
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
+
+from berth.testing.vectors import cases, load
 
 FOLDER = files("berth.contracts") / "crds"
 CRDS: dict[str, dict[str, Any]] = {
@@ -163,25 +164,20 @@ def pruned(node: dict[str, Any], value: Any, top: bool = False) -> Any:
     return kept
 
 
-VECTORS = Path(__file__).parents[1] / "vectors/crds"
-ACCEPTED: dict[str, list[dict[str, Any]]] = json.loads((VECTORS / "accepted.json").read_text())
-REFUSED: list[dict[str, Any]] = json.loads((VECTORS / "refused.json").read_text())
-
-
 def test_every_kind_has_an_object_that_is_accepted_and_one_that_is_refused() -> None:
-    assert set(ACCEPTED) == set(EXPECTED) == {each["crd"] for each in REFUSED}
+    assert {each["crd"] for each in load("crds/accepted")} == set(EXPECTED)
+    assert {each["crd"] for each in load("crds/refused")} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_objects_of_users_are_accepted_and_stored_unchanged(name: str) -> None:
-    for sample in ACCEPTED[name]:
-        document = {"apiVersion": "g/v", "kind": "K", "metadata": {"name": "x", "labels": {"a": "b"}}, **sample}
-        for _, schema in schemas(CRDS[name]):
-            jsonschema_rs.validator_for(json_schema(schema)).validate(document)
-            assert pruned(schema, document, top=True) == document
+@pytest.mark.parametrize("case", cases("crds/accepted"))
+def test_objects_of_users_are_accepted_and_stored_unchanged(case: dict[str, Any]) -> None:
+    document = {"apiVersion": "g/v", "kind": "K", "metadata": {"name": "x", "labels": {"a": "b"}}, **case["object"]}
+    for _, schema in schemas(CRDS[case["crd"]]):
+        jsonschema_rs.validator_for(json_schema(schema)).validate(document)
+        assert pruned(schema, document, top=True) == document
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: f"{case['crd'].partition('.')[0]}-{case['field']}")
+@pytest.mark.parametrize("case", cases("crds/refused"))
 def test_absurd_objects_are_refused(case: dict[str, Any]) -> None:
     schema = json_schema(schemas(CRDS[case["crd"]])[0][1])
     with pytest.raises(jsonschema_rs.ValidationError) as refused:

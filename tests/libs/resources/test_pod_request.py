@@ -1,7 +1,5 @@
 """The scheduling request of a pod, against the vectors and against its own laws."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,13 +13,10 @@ from berth.resources.pod_request import (
     CONTAINERS_MAX,
     ContainerAmounts,
     PodAmounts,
-    pod_limits,
     pod_requests,
     request_of,
 )
-
-VECTORS = Path(__file__).parents[2] / "vectors"
-CASES = json.loads((VECTORS / "numa-cpu-scoring" / "pod_request.json").read_text())["cases"]
+from berth.testing.vectors import cases
 
 
 def read(amounts: Any) -> dict[str, int]:
@@ -30,38 +25,47 @@ def read(amounts: Any) -> dict[str, int]:
     return values
 
 
-def container(given: dict[str, Any]) -> ContainerAmounts:
-    return ContainerAmounts(
-        requests=read(given.get("requests")),
-        limits=read(given.get("limits")),
-        sidecar=given.get("restartPolicy") == "Always",
-        allocated=read(given["allocated"]) if "allocated" in given else None,
-        actuated=read(given["actuated"]) if "actuated" in given else None,
-    )
+def container(given: dict[str, Any], name: str) -> dict[str, Any]:
+    resources = {field: given[field] for field in ("requests", "limits") if field in given}
+    return {"name": name, "resources": resources, "restartPolicy": given.get("restartPolicy", "")}
 
 
-def pod(given: dict[str, Any]) -> PodAmounts:
-    level = given.get("podLevel", {})
-    return PodAmounts(
-        containers=[container(each) for each in given.get("containers", [])],
-        init_containers=[container(each) for each in given.get("initContainers", [])],
-        level_requests=read(level.get("requests")),
-        level_limits=read(level.get("limits")),
-        overhead=read(given.get("overhead")),
-        resize_infeasible=given.get("resizeInfeasible", False),
-    )
+def told(given: dict[str, Any], name: str) -> dict[str, Any]:
+    """What the kubelet reports of a container."""
+    status: dict[str, Any] = {"name": name}
+    if "allocated" in given:
+        status["allocatedResources"] = given["allocated"]
+    if "actuated" in given:
+        status["resources"] = {"requests": given["actuated"]}
+    return status
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("numa-cpu-scoring/pod_request"))
 def test_vector(case: dict[str, Any]) -> None:
-    given, expect = case["given"], case["expect"]
-    amounts = pod(given["pod"])
-    overhead = not given.get("excludeOverhead", False)
-    assert pod_requests(amounts, with_overhead=overhead, with_status=given.get("useStatus", False)) == read(
-        expect["requests"]
+    given, expect, pod = case["given"], case["expect"], case["given"]["pod"]
+    named = [(f"c{place}", each) for place, each in enumerate(pod["containers"])]
+    first = [(f"i{place}", each) for place, each in enumerate(pod.get("initContainers", []))]
+    specification = msgspec.convert(
+        {
+            "containers": [container(each, name) for name, each in named],
+            "initContainers": [container(each, name) for name, each in first],
+            "resources": pod.get("podLevel"),
+            "overhead": pod.get("overhead"),
+        },
+        PodSpec,
     )
-    if "limits" in expect:
-        assert pod_limits(amounts, with_overhead=overhead) == read(expect["limits"])
+    infeasible = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    status = msgspec.convert(
+        {
+            "containerStatuses": [told(each, name) for name, each in named],
+            "initContainerStatuses": [told(each, name) for name, each in first],
+            "conditions": [infeasible] if pod.get("resizeInfeasible") else [],
+        },
+        PodStatus,
+    )
+    requests, problems = request_of(specification, status=status if given.get("useStatus") else None)
+    assert problems == []
+    assert requests == read(expect["requests"])
 
 
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(0, 10**6), max_size=3)

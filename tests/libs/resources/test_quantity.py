@@ -1,6 +1,4 @@
 import decimal
-import json
-import pathlib
 from decimal import Decimal
 
 import pytest
@@ -17,8 +15,7 @@ from berth.resources.quantity import (
     parse_milli,
     parse_units,
 )
-
-VECTORS = pathlib.Path(__file__).parents[2] / "vectors" / "resources" / "quantity.json"
+from berth.testing.vectors import cases
 
 POWERS = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),
@@ -171,7 +168,7 @@ def test_format_units(amount, text):
     assert format_units(amount) == text
 
 
-@pytest.mark.parametrize("case", json.loads(VECTORS.read_text()), ids=lambda case: case["text"])
+@pytest.mark.parametrize("case", cases("resources/quantity"))
 def test_apimachinery_agrees(case):
     """Canonical text, Value() and (where it did not overflow) MilliValue() as k8s.io/apimachinery v0.31 answered."""
     assert canonical(case["text"]) == case["canonical"]

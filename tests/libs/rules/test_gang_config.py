@@ -1,7 +1,6 @@
 """Gang settings of pods and PodGroups."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,7 @@ from hypothesis import strategies as st
 from berth.contracts import names
 from berth.rules.gang_annotations import GROUP_MAX
 from berth.rules.gang_config import GangConfig, GangDefaults, gang_of_pod, gang_of_pod_group
-
-VECTORS = Path(__file__).parents[2] / "vectors"
-CASES = json.loads((VECTORS / "gang" / "gang_config.json").read_text())["cases"]
+from berth.testing.vectors import cases
 
 
 def config_of(given: dict[str, Any]) -> GangConfig | None:
@@ -30,7 +27,7 @@ def config_of(given: dict[str, Any]) -> GangConfig | None:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("gang/gang_config"))
 def test_vector(case: dict[str, Any]) -> None:
     config, expect = config_of(case["given"]), case["expect"]
     if expect["gang"] is None:

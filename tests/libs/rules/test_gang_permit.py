@@ -1,7 +1,5 @@
 """When members of a gang group may start."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.rules.gang_permit import GangMembers, MatchPolicy, gang_complete, permit
+from berth.testing.vectors import cases
 
-VECTORS = Path(__file__).parents[2] / "vectors"
-CASES = json.loads((VECTORS / "gang" / "permit.json").read_text())["cases"]
 RESULTS = {"noGang": "no_gang", "wait": "wait", "release": "release"}
 
 
@@ -27,7 +24,7 @@ def members(given: dict[str, Any]) -> GangMembers:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("gang/permit"))
 def test_vector(case: dict[str, Any]) -> None:
     given, expect = case["given"], case["expect"]
     answer = permit(given["gang"], {name: members(gang) for name, gang in given["gangs"].items()})

@@ -1,7 +1,5 @@
 """Requests for GPUs, NPUs and other devices."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,22 +11,14 @@ from berth.contracts.base import Problem
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.rules.device_request import device_requests
 from berth.rules.gpu_request import AMOUNT_MAX, FAMILY, GPU_SHARED_ALIAS, CardRequest, normalise_gpu, per_card
-
-VECTORS = Path(__file__).parents[2] / "vectors"
-
-
-def cases(name: str) -> list[dict[str, Any]]:
-    return list(json.loads((VECTORS / "devices" / f"{name}.json").read_text())["cases"])
-
-
-CARD_CASES = [case for case in cases("instances_per_request") if case["given"]["deviceType"] == "gpu"]
+from berth.testing.vectors import cases
 
 
 def read(amounts: Any) -> Amounts:
     return parse_amounts(amounts, "amounts")[0]
 
 
-@pytest.mark.parametrize("case", cases("request_normalisation"), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("devices/request_normalisation"))
 def test_normalisation_vector(case: dict[str, Any]) -> None:
     expect, answer = case["expect"], device_requests(read(case["given"]["requests"]))
     if expect.get("error"):
@@ -41,13 +31,13 @@ def test_normalisation_vector(case: dict[str, Any]) -> None:
         assert answer == {family: read(amounts) for family, amounts in expect["normalisedByType"].items()}
 
 
-@pytest.mark.parametrize("case", cases("request_validation"), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("devices/request_validation"))
 def test_validation_vector(case: dict[str, Any]) -> None:
     answer = device_requests(read(case["given"]["requests"]))
     assert (isinstance(answer, dict) and bool(answer)) is case["expect"]["valid"]
 
 
-@pytest.mark.parametrize("case", CARD_CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("devices/instances_per_request"))
 def test_per_card_vector(case: dict[str, Any]) -> None:
     expect = case["expect"]
     assert per_card(read(case["given"]["requests"])) == CardRequest(

@@ -1,7 +1,5 @@
 """Node selector, required and preferred node affinity."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,15 +23,10 @@ from berth.rules.node_affinity import (
     compile_node_rule,
     compile_preference,
 )
-
-VECTORS = Path(__file__).parents[2] / "vectors"
-CASES = json.loads((VECTORS / "numa-cpu-scoring" / "node_affinity.json").read_text())["cases"]
-FILTER_CASES = json.loads((VECTORS / "kube-scheduler" / "node_affinity_filter.json").read_text())["cases"]
-SCORE_CASES = json.loads((VECTORS / "kube-scheduler" / "node_affinity_score.json").read_text())["cases"]
-ADDED_REASON = "node(s) didn't match scheduler-enforced node affinity"
+from berth.testing.vectors import cases
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("numa-cpu-scoring/node_affinity"))
 def test_vector(case: dict[str, Any]) -> None:
     given, expect = case["given"], case["expect"]
     affinity = msgspec.convert(
@@ -50,22 +43,16 @@ def test_vector(case: dict[str, Any]) -> None:
     assert preference.score(given["labels"], given["nodeName"]) == expect["rawScore"]
 
 
-def world(case: dict[str, Any]) -> tuple[Pod, dict[str, dict[str, str]], NodeAffinity]:
+def world(case: dict[str, Any]) -> tuple[Pod, dict[str, dict[str, str]]]:
     given = case["given"]
     nodes = msgspec.convert(given["nodes"], list[Node])
-    added = msgspec.convert(given.get("args", {}).get("addedAffinity", {}), NodeAffinity)
-    return (
-        msgspec.convert(given["pod"], Pod),
-        {node.metadata.name: node.metadata.labels or {} for node in nodes},
-        added,
-    )
+    return msgspec.convert(given["pod"], Pod), {node.metadata.name: node.metadata.labels or {} for node in nodes}
 
 
-@pytest.mark.parametrize("case", FILTER_CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("kube-scheduler/node_affinity_filter"))
 def test_filter_vector(case: dict[str, Any]) -> None:
-    pod, nodes, added = world(case)
+    pod, nodes = world(case)
     rule = compile_node_rule(pod.spec.node_selector, pod.spec.affinity)
-    enforced = compile_node_rule(None, added)
     assert rule.problems == ()
     if "preFilter" in case["expect"]:
         assert rule.names == frozenset()
@@ -73,22 +60,16 @@ def test_filter_vector(case: dict[str, Any]) -> None:
     if "onlyNodes" in case["expect"]:
         assert rule.names == frozenset(case["expect"]["onlyNodes"])
     for name, expect in case["expect"]["nodes"].items():
-        reasons = []
-        if not enforced.matches(nodes[name], name):
-            reasons = [ADDED_REASON]
-        elif not rule.matches(nodes[name], name):
-            reasons = [REASON]
-        assert reasons == expect.get("reasons", [])
-        assert (expect["code"] == "Success") == (not reasons)
-        assert reasons or not rule.unrestricted or rule.matches({}, name)
+        matches = rule.matches(nodes[name], name)
+        assert matches == (expect["code"] == "Success")
+        assert expect.get("reasons", []) == ([] if matches else [REASON])
+        assert matches or not rule.unrestricted
 
 
-@pytest.mark.parametrize("case", SCORE_CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("kube-scheduler/node_affinity_score"))
 def test_score_vector(case: dict[str, Any]) -> None:
-    pod, nodes, added = world(case)
-    preference = compile_preference(
-        pod.spec.affinity, added=added.preferred_during_scheduling_ignored_during_execution or []
-    )
+    pod, nodes = world(case)
+    preference = compile_preference(pod.spec.affinity)
     if case["expect"].get("skipped"):
         assert preference.empty
         return

@@ -1,7 +1,5 @@
 """Resource fit of one pod on one node."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,10 +11,7 @@ from berth.contracts.kube import Pod, PodSpec
 from berth.resources.amounts import Amounts, add, parse_amounts
 from berth.resources.pod_request import request_of
 from berth.rules.node_fit import is_extended_resource, node_fit
-
-VECTORS = Path(__file__).parents[2] / "vectors"
-CASES = json.loads((VECTORS / "numa-cpu-scoring" / "node_fit.json").read_text())["cases"]
-FILTER_CASES = json.loads((VECTORS / "kube-scheduler" / "fit_filter.json").read_text())["cases"]
+from berth.testing.vectors import cases
 
 
 def read(amounts: Any) -> Amounts:
@@ -29,7 +24,7 @@ def containers_spec(pod: dict[str, Any]) -> PodSpec:
     return msgspec.convert({"containers": containers, "overhead": pod.get("overhead")}, PodSpec)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("numa-cpu-scoring/node_fit"))
 def test_vector(case: dict[str, Any]) -> None:
     given, expect = case["given"], case["expect"]
     fit = node_fit(
@@ -42,7 +37,7 @@ def test_vector(case: dict[str, Any]) -> None:
     assert fit.unresolvable is expect["unresolvable"]
 
 
-@pytest.mark.parametrize("case", FILTER_CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("kube-scheduler/fit_filter"))
 def test_kube_scheduler_vector(case: dict[str, Any]) -> None:
     given = case["given"]
     request, problems = request_of(msgspec.convert(given["pod"], Pod).spec)
@@ -60,7 +55,6 @@ def test_kube_scheduler_vector(case: dict[str, Any]) -> None:
             requested=requested,
             pod_count=len(there),
             ignored=args.get("ignoredResources", ()),
-            ignored_groups=args.get("ignoredResourceGroups", ()),
         )
         code = "Success" if fit.fits else "UnschedulableAndUnresolvable" if fit.unresolvable else "Unschedulable"
         expect = case["expect"]["nodes"][name]
@@ -85,7 +79,7 @@ def test_extended_resources(name: str, extended: bool) -> None:
 def test_native_resources_cannot_be_ignored() -> None:
     node = {"allocatable": {"pods": 9}, "requested": {}, "pod_count": 0}
     assert node_fit({"cpu": 1}, **node, ignored=["cpu"]).reasons == ("Insufficient cpu",)  # type: ignore[arg-type]
-    assert node_fit({"a.com/x": 1}, **node, ignored_groups=["a.com"]).fits  # type: ignore[arg-type]
+    assert node_fit({"a.com/x": 1}, **node, ignored=["a.com/x"]).fits  # type: ignore[arg-type]
 
 
 vectors = st.dictionaries(st.sampled_from(["cpu", "memory", "a.com/x", "b.com/y"]), st.integers(0, 5))

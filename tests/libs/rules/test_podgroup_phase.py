@@ -1,7 +1,5 @@
 """The phase of a PodGroup."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.rules.podgroup_phase import FAILED, FINISHED, STALE_AFTER_S, is_stale, next_phase
-
-VECTORS = Path(__file__).parents[2] / "vectors"
-CASES = json.loads((VECTORS / "gang" / "podgroup_phase.json").read_text())["cases"]
+from berth.testing.vectors import cases
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("gang/podgroup_phase"))
 def test_vector(case: dict[str, Any]) -> None:
     given, expect = case["given"], dict(case["expect"])
     step = next_phase(given["phase"], min_member=given["minMember"], member_phases=given["pods"], bound=given["bound"])

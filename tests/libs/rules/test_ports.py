@@ -1,7 +1,5 @@
 """Host port conflicts."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,9 +10,7 @@ from hypothesis import strategies as st
 from berth.contracts.kube import Pod
 from berth.contracts.state import HostPort
 from berth.rules.ports import REASON, UsedPorts, host_ports
-
-VECTORS = Path(__file__).parents[2] / "vectors"
-CASES = json.loads((VECTORS / "kube-scheduler" / "node_ports.json").read_text())["cases"]
+from berth.testing.vectors import cases
 
 
 def ports_of(pod: dict[str, Any]) -> list[HostPort]:
@@ -22,7 +18,7 @@ def ports_of(pod: dict[str, Any]) -> list[HostPort]:
     return host_ports(spec.containers, spec.init_containers or ())
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("kube-scheduler/node_ports"))
 def test_vector(case: dict[str, Any]) -> None:
     for name, expect in case["expect"]["nodes"].items():
         used = UsedPorts()

@@ -1,7 +1,5 @@
 """The order of waiting pods and groups."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +8,7 @@ from hypothesis import strategies as st
 
 from berth.rules.member_order import member_key
 from berth.rules.queue_order import QueueEntry, order_key
-
-VECTORS = Path(__file__).parents[2] / "vectors"
-CASES = json.loads((VECTORS / "gang" / "queue_order.json").read_text())["cases"]
-MEMBERS = json.loads((VECTORS / "gang" / "pod_order.json").read_text())["cases"]
+from berth.testing.vectors import cases
 
 
 def entry(given: dict[str, Any]) -> QueueEntry:
@@ -28,13 +23,13 @@ def entry(given: dict[str, Any]) -> QueueEntry:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("gang/queue_order"))
 def test_vector(case: dict[str, Any]) -> None:
     entries = [entry(each) for each in case["given"]["entries"]]
     assert [each.name for each in sorted(entries, key=order_key)] == case["expect"]["order"]
 
 
-@pytest.mark.parametrize("case", MEMBERS, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("gang/pod_order"))
 def test_members_vector(case: dict[str, Any]) -> None:
     pods = sorted(case["given"]["pods"], key=lambda pod: member_key(pod["name"], pod.get("index")))
     assert [pod["name"] for pod in pods] == case["expect"]["order"]

@@ -1,18 +1,16 @@
 """Which quota a pod belongs to."""
 
-import json
 from itertools import permutations
-from pathlib import Path
 
 import pytest
 
 from berth.rules.quota_of_pod import DEFAULT_GROUP, ROOT_GROUP, SYSTEM_GROUP, QuotaClaim, QuotaMap, parse_namespaces
+from berth.testing.vectors import cases
 
-CASES = json.loads((Path(__file__).parents[2] / "vectors" / "quota" / "quota_of_pod.json").read_text())["cases"]
 LABEL = "quota.scheduling.koordinator.sh/name"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("quota/quota_of_pod"))
 def test_reference_cases(case):
     given = case["given"]
     claims = [QuotaClaim(quota["name"], quota["namespace"], tuple(quota["namespaces"])) for quota in given["quotas"]]

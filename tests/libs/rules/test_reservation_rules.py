@@ -1,7 +1,5 @@
 """Who may use a Reservation, and whether it can be used at all."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,12 +15,9 @@ from berth.contracts.kube import (
     Requirement,
     ReservationOwner,
 )
-from berth.rules.reservation_matchable import operating_pod_matchable, reservation_matchable
+from berth.rules.reservation_matchable import reservation_matchable
 from berth.rules.reservation_owners import OWNERS_MAX, PodIdentity, compile_owners
-
-VECTORS = Path(__file__).parents[2] / "vectors"
-OWNER_CASES = json.loads((VECTORS / "reservation" / "owner_match.json").read_text())["cases"]
-MATCHABLE_CASES = json.loads((VECTORS / "reservation" / "matchable.json").read_text())["cases"]
+from berth.testing.vectors import cases
 
 
 def identity(pod: dict[str, Any]) -> PodIdentity:
@@ -35,42 +30,24 @@ def identity(pod: dict[str, Any]) -> PodIdentity:
     )
 
 
-@pytest.mark.parametrize("case", OWNER_CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("reservation/owner_match"))
 def test_owner_vector(case: dict[str, Any]) -> None:
     owners = compile_owners(msgspec.convert(case["given"]["owners"], list[ReservationOwner]))
     assert owners.problems == ()
     assert owners.accept(identity(case["given"]["pod"])) is case["expect"]["match"]
 
 
-@pytest.mark.parametrize("case", MATCHABLE_CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("reservation/matchable"))
 def test_matchable_vector(case: dict[str, Any]) -> None:
     given = case["given"]
-    common = {
-        "phase": given["phase"],
-        "node": given.get("nodeName", ""),
-        "owners_readable": not given.get("ownersBroken", False),
-        "users": given.get("ownerPods", 0),
-    }
-    if given["kind"] == "Reservation":
-        answer = reservation_matchable(**common, allocate_once=given.get("allocateOnce", True))
-    else:
-        answer = operating_pod_matchable(**common, ready=given.get("ready", False))
+    answer = reservation_matchable(
+        phase=given["phase"],
+        node=given.get("nodeName", ""),
+        owners_readable=not given.get("ownersBroken", False),
+        users=given.get("ownerPods", 0),
+        allocate_once=given.get("allocateOnce", True),
+    )
     assert answer is case["expect"]["matchable"]
-
-
-@pytest.mark.parametrize(
-    ("change", "matchable"),
-    [
-        ({}, True),
-        ({"users": 1}, False),
-        ({"node": ""}, False),
-        ({"ready": False}, False),
-        ({"phase": "Pending"}, False),
-    ],
-)
-def test_operating_pods(change: dict[str, Any], matchable: bool) -> None:
-    state: dict[str, Any] = {"phase": "Running", "ready": True, "node": "n", "owners_readable": True, "users": 0}
-    assert operating_pod_matchable(**{**state, **change}) is matchable
 
 
 def test_a_used_reservation_of_one_user_is_closed() -> None:

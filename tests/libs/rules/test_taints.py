@@ -1,7 +1,5 @@
 """Taints and tolerations."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,14 +9,10 @@ from hypothesis import strategies as st
 
 from berth.contracts.kube import Node, Pod, Taint, Toleration
 from berth.rules.taints import Tolerations, tolerates
-
-VECTORS = Path(__file__).parents[2] / "vectors"
-CASES = json.loads((VECTORS / "numa-cpu-scoring" / "taint_toleration.json").read_text())["cases"]
-FILTER_CASES = json.loads((VECTORS / "kube-scheduler" / "taint_toleration_filter.json").read_text())["cases"]
-SCORE_CASES = json.loads((VECTORS / "kube-scheduler" / "taint_toleration_score.json").read_text())["cases"]
+from berth.testing.vectors import cases
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("numa-cpu-scoring/taint_toleration"))
 def test_vector(case: dict[str, Any]) -> None:
     given, expect = case["given"], case["expect"]
     tolerations = Tolerations(msgspec.convert(given["tolerations"], list[Toleration]))
@@ -39,7 +33,7 @@ def world(case: dict[str, Any]) -> tuple[Tolerations, dict[str, list[Taint]]]:
     return Tolerations(pod.spec.tolerations or []), {node.metadata.name: node.spec.taints or [] for node in nodes}
 
 
-@pytest.mark.parametrize("case", FILTER_CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("kube-scheduler/taint_toleration_filter"))
 def test_filter_vector(case: dict[str, Any]) -> None:
     tolerations, nodes = world(case)
     for name, expect in case["expect"]["nodes"].items():
@@ -48,7 +42,7 @@ def test_filter_vector(case: dict[str, Any]) -> None:
         assert bool(expect.get("reasons")) != passes
 
 
-@pytest.mark.parametrize("case", SCORE_CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("kube-scheduler/taint_toleration_score"))
 def test_score_vector(case: dict[str, Any]) -> None:
     tolerations, nodes = world(case)
     feasible = case["given"].get("feasibleNodes", list(nodes))

@@ -8,10 +8,13 @@ import pytest
 from tests.services.worlds.solver.bench import SolverBench
 
 from berth.contracts import names
+from berth.contracts.codec import decode
+from berth.contracts.command import PatchObject
 from berth.contracts.kube import ReservationCondition
 from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.event_publisher import LOST_AFTER_S, TELL_AGAIN_S
 from berth.testing.builders import pod
+from berth.testing.vectors import cases
 
 
 @pytest.fixture
@@ -74,3 +77,20 @@ async def test_a_refusal_that_a_reservation_shows_is_not_told_again(bench: Solve
     bench.run.node("n1", cpu=4000)
     await after(bench, 2 * LOST_AFTER_S)
     assert bench.commands.messages, "another reason is"
+
+
+@pytest.mark.parametrize(
+    "case", cases("reservation/conditions", lambda case: case["given"]["event"] == "unschedulable")
+)
+async def test_conditions_of_a_reservation_that_finds_no_node(bench: SolverBench, case: dict[str, Any]) -> None:
+    """The words are Berth's own; type, status and reason are the protocol's."""
+    given, expect = case["given"], case["expect"]
+    shown = [ReservationCondition(**each) for each in given["conditions"]]
+    bench.run.reservation(too_big(phase=given["phase"], conditions=shown))
+    await bench.until_idle()
+    (patch,) = [decode(payload, PatchObject) for _, payload in bench.commands.messages]
+    assert patch.status is not None
+    assert patch.status["phase"] == expect["phase"]
+    told = [dict(each) for each in patch.status["conditions"]]
+    assert all(each.pop("message").startswith("0/1 nodes are available") for each in told)
+    assert told == [{field: each[field] for field in ("type", "status", "reason")} for each in expect["conditions"]]

@@ -92,9 +92,9 @@ def test_absurd_usage_is_refused_with_its_name(bad):
         suppress_target(**node, node_used_cores=0.0, pod_used_cores={"p": bad})
 
 
-@given(st.integers(-1_000_000, 1_000_000), st.integers(-1, 100_000_000), st.integers(1, 512), st.booleans())
-def test_quota_is_bounded_and_grows_slowly(target, current, node_cores, strict):
-    step = quota_step(target_milli=target, current_quota_us=current, node_cores=node_cores, limit_when_unlimited=strict)
+@given(st.integers(-1_000_000, 1_000_000), st.integers(-1, 100_000_000), st.integers(1, 512))
+def test_quota_is_bounded_and_grows_slowly(target, current, node_cores):
+    step = quota_step(target_milli=target, current_quota_us=current, node_cores=node_cores)
     if step is None:
         assert abs(target * 100 - current) < node_cores * 1_000
         return
@@ -114,9 +114,8 @@ def test_quota_reaches_its_target_in_a_bounded_number_of_rounds(target, node_cor
     assert rounds <= math.ceil(wanted / (node_cores * 10_000)) + 1
 
 
-def test_small_target_limits_an_unlimited_group_only_when_asked_to():
-    assert quota_step(target_milli=500, current_quota_us=-1, node_cores=80) is None
-    assert quota_step(target_milli=500, current_quota_us=-1, node_cores=80, limit_when_unlimited=True) == 50_000
+def test_a_small_target_limits_an_unlimited_group_too():
+    assert quota_step(target_milli=500, current_quota_us=-1, node_cores=80) == 50_000
     assert quota_step(target_milli=70_000, current_quota_us=-1, node_cores=80) == 7_000_000
 
 

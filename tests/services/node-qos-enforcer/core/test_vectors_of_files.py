@@ -1,19 +1,11 @@
 """Reference cases of the parsers: /proc, control-group files and paths, what counts as used memory."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from berth.node_qos_enforcer.core import cgroup_files, cgroup_paths, proc
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.pressure import parse_pressure
-
-VECTORS = Path(__file__).parents[3] / "vectors" / "node-qos"
-
-
-def cases(name: str):
-    return [pytest.param(case, id=case["name"]) for case in json.loads((VECTORS / f"{name}.json").read_text())["cases"]]
+from berth.testing.vectors import cases
 
 
 def check(case, compute):
@@ -38,7 +30,7 @@ PROC = {
 }
 
 
-@pytest.mark.parametrize("case", cases("proc-parse"))
+@pytest.mark.parametrize("case", cases("node-qos/proc-parse"))
 def test_proc(case):
     check(case, lambda: PROC[case["given"]["file"]](case["given"]["content"]))
 
@@ -54,17 +46,17 @@ CGROUP = {
 }
 
 
-@pytest.mark.parametrize("case", cases("cgroup-file-parse"))
+@pytest.mark.parametrize("case", cases("node-qos/cgroup-file-parse"))
 def test_cgroup_file(case):
     check(case, lambda: CGROUP[case["given"]["file"]](case["given"]["content"], case["given"]["version"]))
 
 
-@pytest.mark.parametrize("case", cases("cgroup-value-conversion"))
+@pytest.mark.parametrize("case", cases("node-qos/cgroup-value-conversion"))
 def test_quota(case):
     check(case, lambda: {"value": cgroup_files.parse_bandwidth(case["given"]["value"]).quota_us})
 
 
-@pytest.mark.parametrize("case", cases("cgroup-path"))
+@pytest.mark.parametrize("case", cases("node-qos/cgroup-path"))
 def test_path(case):
     given = case["given"]
     above, _, name = case["expect"]["pod_dir"].rpartition("/")
@@ -72,7 +64,7 @@ def test_path(case):
     assert cgroup_paths.pod_uid_of(given["driver"], name) == given["pod_uid"]
 
 
-@pytest.mark.parametrize("case", cases("cgroup-path-parse"))
+@pytest.mark.parametrize("case", cases("node-qos/cgroup-path-parse"))
 def test_path_parse(case):
     given = case["given"]
     assert cgroup_paths.pod_id_of(given["driver"], given["basename"]) == case["expect"]["id"]

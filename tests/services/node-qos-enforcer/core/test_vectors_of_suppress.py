@@ -1,23 +1,20 @@
 """Reference cases of CPU suppress: the target, the quota's steps, the choice of CPUs."""
 
 import json
-from pathlib import Path
 
 import pytest
 
+from berth.contracts import names
+from berth.contracts.state import Node
 from berth.node_qos_enforcer.core.choose import PinnedCpus, choose_cpus, choose_from_pool
 from berth.node_qos_enforcer.core.cpuset import format_cpuset, parse_cpuset
+from berth.node_qos_enforcer.core.node_facts import facts_of
 from berth.node_qos_enforcer.core.suppress import HostApp, Pod, quota_step, suppress_target
 from berth.node_qos_enforcer.core.topology import Processor
-
-VECTORS = Path(__file__).parents[3] / "vectors" / "node-qos"
-
-
-def cases(name: str):
-    return [pytest.param(case, id=case["name"]) for case in json.loads((VECTORS / f"{name}.json").read_text())["cases"]]
+from berth.testing.vectors import cases
 
 
-@pytest.mark.parametrize("case", cases("suppress-target-cpu"))
+@pytest.mark.parametrize("case", cases("node-qos/suppress-target-cpu"))
 def test_target(case):
     given = case["given"]
     target = suppress_target(
@@ -37,7 +34,7 @@ def test_target(case):
     assert target.target_milli == case["expect"]["target_milli"]
 
 
-@pytest.mark.parametrize("case", cases("suppress-cfs-quota"))
+@pytest.mark.parametrize("case", cases("node-qos/suppress-cfs-quota"))
 def test_quota_step(case):
     given = case["given"]
     step = quota_step(
@@ -46,24 +43,28 @@ def test_quota_step(case):
     assert step == case["expect"]["write"]
 
 
-@pytest.mark.parametrize("case", cases("suppress-cpuset-choice"))
+@pytest.mark.parametrize("case", cases("node-qos/suppress-cpuset-choice"))
 def test_choice_from_one_pool(case):
     pool = [Processor(*row) for row in case["given"]["processors"]]
     assert choose_from_pool(case["given"]["want"], pool) == case["expect"]["cpus"]
 
 
-@pytest.mark.parametrize("case", cases("suppress-cpuset-pools"))
+@pytest.mark.parametrize("case", cases("node-qos/suppress-cpuset-pools"))
 def test_choice_from_all_pools(case):
     given = case["given"]
-    system = given.get("system_qos") or {}
-    exclusive = parse_cpuset(system.get("cpuset", "")) if system.get("cpusetExclusive", True) else frozenset()
+    notes = {}
+    if given.get("reserved_cpus"):
+        notes[names.ANNOTATION_NODE_RESERVATION] = json.dumps({"reservedCPUs": given["reserved_cpus"]})
+    if given.get("system_qos"):
+        notes[names.ANNOTATION_NODE_SYSTEM_QOS] = json.dumps(given["system_qos"])
+    facts = facts_of(Node(name="n", uid="u", version=1, annotations=notes))
     cpus = choose_cpus(
         target_milli=given["target_milli"],
         processors=[Processor(*row) for row in given["processors"]],
         current=parse_cpuset(given["old_cpuset"]),
         pinned=[PinnedCpus(pod["qos"], parse_cpuset(pod["cpuset"])) for pod in given["pods"]],
-        reserved=parse_cpuset(given.get("reserved_cpus") or ""),
-        exclusive_system=exclusive,
+        reserved=facts.reserved_cpus,
+        exclusive_system=facts.system_cpus,
     )
     assert cpus == case["expect"]["cpus"]
     assert (format_cpuset(cpus) if cpus else None) == case["expect"]["applied_cpuset"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -16,12 +15,10 @@ from berth.placement_solver.core.verify.node import NodeCheck
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
 from berth.testing.builders import pod
+from berth.testing.vectors import cases
 from berth.transaction.claims import Claim
 
 BASIC = (names.CPU, names.MEMORY, names.PODS)
-VECTORS = next(each for each in Path(__file__).parents if each.name == "tests") / "vectors"
-PLAIN = json.loads((VECTORS / "numa-cpu-scoring" / "node_fit.json").read_text())["cases"]
-FILTER = json.loads((VECTORS / "kube-scheduler" / "fit_filter.json").read_text())["cases"]
 
 
 class Case:
@@ -67,9 +64,17 @@ def filtered(case: dict[str, Any]) -> list[Case]:
     ]
 
 
-CASES = [pytest.param(plain(case), id=case["name"]) for case in PLAIN] + [
-    pytest.param(each, id=case["name"]) for case in FILTER if "args" not in case["given"] for each in filtered(case)
-]
+def judged(file: str, read_case: Callable[[dict[str, Any]], list[Case]]) -> list[Any]:
+    """What a scheduler is told to ignore no configuration of Berth says; `tests/libs/rules` has that case."""
+    return [
+        pytest.param(each, id=f"{of.id}", marks=of.marks)
+        for of in cases(file)
+        if "args" not in of.values[0]["given"]
+        for each in read_case(of.values[0])
+    ]
+
+
+CASES = judged("numa-cpu-scoring/node_fit", lambda case: [plain(case)]) + judged("kube-scheduler/fit_filter", filtered)
 
 
 @pytest.mark.parametrize("case", CASES)

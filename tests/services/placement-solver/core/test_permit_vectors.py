@@ -7,16 +7,15 @@ that the plan places them all, waiting that it places none.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from berth.contracts import names
 from berth.testing.builders import PodBuilder, pod
+from berth.testing.vectors import cases
 
-VECTORS = next(each for each in Path(__file__).parents if each.name == "tests") / "vectors"
-CASES = json.loads((VECTORS / "gang" / "permit.json").read_text())["cases"]
+CASES = cases("gang/permit")
 
 
 def split(gang_id: str) -> tuple[str, str]:
@@ -49,7 +48,7 @@ def gathered(run: Any, given: dict[str, Any]) -> list[PodBuilder]:
     return [*waiting, asking]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", CASES)
 def test_a_gang_starts_when_the_rule_releases_it(solving: type[Any], case: dict[str, Any]) -> None:
     given, released = case["given"], case["expect"]["result"] != "wait"
     run = solving()
@@ -62,7 +61,7 @@ def test_a_gang_starts_when_the_rule_releases_it(solving: type[Any], case: dict[
     assert len(solution.placements) == (len(builders) if released else 0)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", CASES)
 def test_the_verifier_asks_the_rule(solving: type[Any], case: dict[str, Any]) -> None:
     """The same plan, made whatever the registry says about its readiness."""
     given, released = case["given"], case["expect"]["result"] != "wait"

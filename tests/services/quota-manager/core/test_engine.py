@@ -1,8 +1,6 @@
 """The engine keeps by differences what `solve` computes from scratch."""
 
-import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,14 +9,10 @@ from hypothesis import strategies as st
 from berth.quota_manager.core.book import Claim
 from berth.quota_manager.core.engine import Engine, Rules
 from berth.quota_manager.core.group import GroupSpec
+from berth.quota_manager.core.objects import PodLabels, PodTemplate, PodView, read_pod
 from berth.quota_manager.core.solve import Asking, solve
 from berth.rules.quota_of_pod import DEFAULT_GROUP, ROOT_GROUP, SYSTEM_GROUP
-
-VECTORS = Path(__file__).parents[3] / "vectors" / "quota"
-
-
-def cases(name: str):
-    return [pytest.param(case, id=case["name"]) for case in json.loads((VECTORS / f"{name}.json").read_text())["cases"]]
+from berth.testing.vectors import cases
 
 
 def without_zeros(amounts):
@@ -29,7 +23,7 @@ def claim(amounts, *, assigned=False, non_preemptible=False):
     return Claim(tuple(sorted(amounts.items())), assigned, non_preemptible)
 
 
-@pytest.mark.parametrize("case", cases("quota_tree_runtime"))
+@pytest.mark.parametrize("case", cases("quota/quota_tree_runtime"))
 def test_a_tree_settles_to_the_reference(case):
     wanted = case["given"]
     engine = Engine(Rules(scales_min=wanted["scaleMin"], guarantees_use=wanted["guaranteeUsage"]))
@@ -59,7 +53,18 @@ def test_a_tree_settles_to_the_reference(case):
             assert without_zeros(actual) == without_zeros(amounts), (name, field)
 
 
-@pytest.mark.parametrize("case", cases("accounting"))
+@pytest.mark.parametrize("case", cases("quota/scaled_min"))
+def test_a_min_is_scaled(case):
+    given = case["given"]
+    engine = Engine()
+    engine.put_node("n", given["total"])
+    for sibling in given["siblings"]:
+        engine.put_quota(sibling["name"], GroupSpec(name=sibling["name"], max=sibling["min"], min=sibling["min"]))
+    engine.settle()
+    assert engine.forest.groups[given["quota"]].effective_min == case["expect"]["scaledMin"]
+
+
+@pytest.mark.parametrize("case", cases("quota/accounting"))
 def test_pods_are_counted(case):
     engine = Engine()
     for quota in case["given"]["quotas"]:
@@ -68,10 +73,16 @@ def test_pods_are_counted(case):
         )
         engine.put_quota(quota["name"], spec)
     for index, pod in enumerate(case["given"]["pods"]):
-        counted = pod.get("phase", "Pending") not in ("Succeeded", "Failed")
-        if counted:
-            booked = claim(pod["request"], assigned="nodeName" in pod, non_preemptible=bool(pod.get("nonPreemptible")))
-            engine.book.put(str(index), (pod["quota"], ""), booked)
+        labels = PodLabels(quota=pod["quota"], preemptible="false" if pod.get("nonPreemptible") else "")
+        seen = PodView(
+            namespace="ns",
+            template=PodTemplate(requests=pod["request"], labels=labels),
+            node=pod.get("nodeName", ""),
+            phase=pod.get("phase", "Pending"),
+        )
+        booked = read_pod(seen)
+        if booked is not None:
+            engine.book.put(str(index), *booked)
     engine.settle()
     groups = {**engine.forest.groups, ROOT_GROUP: engine.forest.roots[""]}
     fields = {"used": "used", "request": "request"}
@@ -81,7 +92,7 @@ def test_pods_are_counted(case):
             assert without_zeros(getattr(groups[name], fields[field])) == without_zeros(amounts), (name, field)
 
 
-@pytest.mark.parametrize("case", cases("tree_totals"))
+@pytest.mark.parametrize("case", cases("quota/tree_totals"))
 def test_separate_trees_take_from_the_default_tree(case):
     engine = Engine()
     engine.put_node("n", case["given"]["nodeTotal"])

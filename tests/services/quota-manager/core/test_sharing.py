@@ -84,18 +84,18 @@ def test_nothing_is_lost_or_invented(amount, weights):
 
 
 @pytest.mark.parametrize(
-    ("total", "minimum", "scalable", "fixed", "expected"),
+    ("total", "minimum", "promised", "expected"),
     [
-        (200_000, 100_000, 300_000, 0, 66_666),
-        (200 << 30, 100 << 30, 300 << 30, 0, 71_582_788_266),
-        (7, 4, 8, 0, 3),
-        (100, 50, 100, 50, 25),
-        (50, 50, 100, 50, 0),
-        (40, 50, 100, 50, 0),
-        (150, 50, 100, 50, 50),
-        (-1, 0, 0, 0, 0),
-        (0, 0, 0, 0, 0),
+        (200_000, 100_000, 300_000, 66_666),
+        (200 << 30, 100 << 30, 300 << 30, 71_582_788_266),
+        (7, 4, 8, 3),
+        (50, 50, 100, 25),
+        (0, 50, 100, 0),
+        (-10, 50, 100, 0),
+        (100, 50, 100, 50),
+        (-1, 0, 0, 0),
+        (0, 0, 0, 0),
     ],
 )
-def test_promises_shrink_in_proportion_and_round_down(total, minimum, scalable, fixed, expected):
-    assert effective_minimum(total, minimum, scalable_sum=scalable, fixed_sum=fixed) == expected
+def test_promises_shrink_in_proportion_and_round_down(total, minimum, promised, expected):
+    assert effective_minimum(total, minimum, promised=promised) == expected

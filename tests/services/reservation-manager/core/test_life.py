@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.contracts.kube import ObjectReference, ReservationCondition
-from berth.contracts.state import Reservation
-from berth.reservation_manager.core.life import FINAL, Life, Phase, User, end_of, live, unix
+from berth.bus.port import Entry
+from berth.contracts import names
+from berth.contracts.codec import encode
+from berth.contracts.kube import ObjectReference, ReservationCondition, ReservationOwner
+from berth.contracts.state import Node, Pod, PodTemplate, Reservation, Synced
+from berth.contracts.subjects import named_key, pod_key, synced_key
+from berth.reservation_manager.core.life import FINAL, Phase, User, end_of, live, unix
 from berth.reservation_manager.core.reserved_capacity import room_of
-from berth.reservation_manager.core.status import conditions_of, status_of
+from berth.reservation_manager.core.status import status_of
+from berth.reservation_manager.views import StateView
 from berth.resources.amounts import parse_amounts
-
-VECTORS = Path(__file__).parents[3] / "vectors" / "reservation"
-SYNC = json.loads((VECTORS / "status_sync.json").read_text())["cases"]
-CONDITIONS = [
-    case
-    for case in json.loads((VECTORS / "conditions.json").read_text())["cases"]
-    if case["given"]["event"] in ("expired", "succeeded")
-]
+from berth.testing.vectors import cases
 
 
 def text_of(at):
@@ -36,6 +33,7 @@ def reservation_of(given):
         name="r",
         uid=given["uid"],
         version=7,
+        owners=[ReservationOwner()],
         created=text_of(given["created"]),
         ttl_s=given.get("ttlSeconds"),
         expires=text_of(given["expires"]) if "expires" in given else "",
@@ -48,17 +46,33 @@ def reservation_of(given):
     )
 
 
-@pytest.mark.parametrize("case", SYNC, ids=lambda case: case["name"])
+def view_of(reservation, given):
+    """The view of a cluster: the reservation, the nodes there are, the pods that name a reservation."""
+    view = StateView(lambda name: None)
+    seen = {named_key("reservation", reservation.name): reservation}
+    for node in given["nodes"]:
+        seen[named_key("node", node)] = Node(name=node, uid=node, version=1)
+    for pod in given["pods"]:
+        note = json.dumps({"name": reservation.name, "uid": pod["reservationUid"]})
+        template = PodTemplate(requests=pod["requests"], annotations={names.ANNOTATION_RESERVATION_ALLOCATED: note})
+        seen[pod_key("ns", pod["uid"])] = Pod(
+            namespace="ns", name=pod["uid"], uid=pod["uid"], version=1, node=pod["nodeName"], template=template
+        )
+    for kind in ("pods", "nodes", "reservations"):
+        seen[synced_key(kind)] = Synced(kind=kind, version=1, complete=True)
+    for key, value in seen.items():
+        view.apply(Entry(key, encode(value), False, 1, 0, False, None))
+    view.end(1)
+    return view
+
+
+@pytest.mark.parametrize("case", cases("reservation/status_sync"))
 def test_one_pass_of_the_protocols_controller(case):
     given, expect = case["given"], case["expect"]
     reservation = reservation_of(given["reservation"])
-    users = [
-        User(pod["uid"], "ns", pod["uid"], pod["requests"])
-        for pod in given["pods"]
-        if pod["reservationUid"] == reservation.uid and pod["nodeName"] == reservation.node
-    ]
-    gone = bool(reservation.node) and reservation.node not in given["nodes"]
-    life = live(reservation, users, node_is_gone=gone, now=given["now"])
+    view = view_of(reservation, given)
+    gone = bool(reservation.node) and view.node_is_gone(reservation.node)
+    life = live(reservation, view.users_of(reservation), node_is_gone=gone, now=given["now"])
     assert life.changed == (expect["action"] != "none")
     if not life.changed:
         return
@@ -73,16 +87,19 @@ def test_one_pass_of_the_protocols_controller(case):
         assert life.allocated == expect["allocated"]
 
 
-@pytest.mark.parametrize("case", CONDITIONS, ids=lambda case: case["name"])
+@pytest.mark.parametrize(
+    "case", cases("reservation/conditions", lambda case: case["given"]["event"] != "unschedulable")
+)
 def test_conditions_after_an_event(case):
     given, expect = case["given"], case["expect"]
-    phase = {"expired": Phase.FAILED, "succeeded": Phase.SUCCEEDED}[given["event"]]
-    life = Life(phase, given["event"].capitalize(), {}, (), True, 0.0)
     known = [ReservationCondition(**each) for each in given["conditions"]]
-    after = conditions_of(known, life, "2024-01-01T00:00:00Z")
-    plain = [{"type": c["type"], "status": c["status"], "reason": c["reason"]} for c in after]
-    assert plain == [{k: each[k] for k in ("type", "status", "reason")} for each in expect["conditions"]]
-    assert phase.value == expect["phase"]
+    reservation = make(node="n", phase=given["phase"], conditions=known)
+    status = status_of(reservation, live(reservation, [], node_is_gone=False, now=5000), "2024-01-01T00:00:00Z")
+    assert status["phase"] == expect["phase"]
+    assert [
+        {field: each.get(field, "") for field in wanted}
+        for each, wanted in zip(status["conditions"], expect["conditions"], strict=True)
+    ] == expect["conditions"]
 
 
 def make(**fields):

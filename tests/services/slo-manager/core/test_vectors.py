@@ -1,20 +1,13 @@
 """Reference cases: the spec of a node from the ConfigMap, and the ranges of every field."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from berth.contracts.state import Node
 from berth.slo_manager.core.config import DEFAULTS, KEYS, KINDS, read_config
 from berth.slo_manager.core.render import render
-
-VECTORS = Path(__file__).parents[3] / "vectors"
-
-
-def cases(path: str):
-    document = json.loads((VECTORS / f"{path}.json").read_text())
-    return [pytest.param(case, id=case["name"]) for case in document["cases"]]
+from berth.testing.vectors import cases
 
 
 @pytest.mark.parametrize("case", cases("overcommit/nodeslo_render"))

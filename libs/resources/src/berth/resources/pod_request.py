@@ -6,8 +6,7 @@ sidecars declared before it; the larger of the two counts. Pod-level cpu, memory
 and the overhead comes on top. During an in-place resize a container counts with the largest of what it asks for, was
 granted and has.
 
-Whether the request fits anywhere is not asked here. Limits follow the same rule, from the specification only; nothing
-but the vectors of the protocol asks for them so far.
+Whether the request fits anywhere is not asked here, nor are limits: nothing that is built looks at them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +32,6 @@ class ContainerAmounts(NamedTuple):
     """
 
     requests: Mapping[str, int] = _NOTHING
-    limits: Mapping[str, int] = _NOTHING
     sidecar: bool = False
     allocated: Mapping[str, int] | None = None
     actuated: Mapping[str, int] | None = None
@@ -47,12 +45,11 @@ class PodAmounts(NamedTuple):
     containers: Sequence[ContainerAmounts] = ()
     init_containers: Sequence[ContainerAmounts] = ()
     level_requests: Mapping[str, int] = _NOTHING
-    level_limits: Mapping[str, int] = _NOTHING
     overhead: Mapping[str, int] = _NOTHING
     resize_infeasible: bool = False
 
 
-def pod_requests(pod: PodAmounts, *, with_overhead: bool = True, with_status: bool = False) -> Amounts:
+def pod_requests(pod: PodAmounts, *, with_status: bool = False) -> Amounts:
     """The effective request. `with_status` takes a resize in progress into account, as the scheduler does for running
     pods.
     """
@@ -63,19 +60,7 @@ def pod_requests(pod: PodAmounts, *, with_overhead: bool = True, with_status: bo
 
     total = _combined([of(each) for each in pod.containers], [(of(each), each.sidecar) for each in pod.init_containers])
     _set_pod_level(total, pod.level_requests)
-    if with_overhead:
-        add_into(total, pod.overhead)
-    return total
-
-
-def pod_limits(pod: PodAmounts, *, with_overhead: bool = True) -> Amounts:
-    """The effective limit: no limit adds nothing, and overhead joins only resources that have a limit."""
-    total = _combined(
-        [each.limits for each in pod.containers], [(each.limits, each.sidecar) for each in pod.init_containers]
-    )
-    _set_pod_level(total, pod.level_limits)
-    if with_overhead:
-        add_into(total, {name: amount for name, amount in pod.overhead.items() if total.get(name)})
+    add_into(total, pod.overhead)
     return total
 
 

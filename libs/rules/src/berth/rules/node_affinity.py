@@ -79,20 +79,17 @@ def compile_terms(terms: Sequence[NodeSelectorTerm], field: str) -> NodeRule:
     return NodeRule(_any_of(tests), names=_only_names(terms), problems=tuple(problems))
 
 
-def compile_preference(
-    affinity: Affinity | NodeAffinity | None, *, added: Sequence[PreferredTerm] = ()
-) -> NodePreference:
-    """A pod's preferred node affinity, and the terms that the scheduler's configuration adds for everybody."""
+def compile_preference(affinity: Affinity | NodeAffinity | None) -> NodePreference:
+    """A pod's preferred node affinity."""
     node_affinity = affinity.node_affinity if isinstance(affinity, Affinity) else affinity
-    own = (node_affinity.preferred_during_scheduling_ignored_during_execution if node_affinity else None) or []
+    terms = (node_affinity.preferred_during_scheduling_ignored_during_execution if node_affinity else None) or []
     weighted: list[tuple[int, NodeTest]] = []
     problems: list[Problem] = []
-    for field, terms in ((_PREFERRED_PATH, own), ("addedAffinity", added)):
-        if len(terms) > TERMS_MAX:
-            problems.append(Problem(field=field, message=f"has more than {TERMS_MAX} terms"))
-            continue
-        for position, term in enumerate(terms):
-            _compile_preferred(term, f"{field}[{position}]", weighted, problems)
+    if len(terms) > TERMS_MAX:
+        problems.append(Problem(field=_PREFERRED_PATH, message=f"has more than {TERMS_MAX} terms"))
+        terms = []
+    for position, term in enumerate(terms):
+        _compile_preferred(term, f"{_PREFERRED_PATH}[{position}]", weighted, problems)
     fixed = tuple(weighted)
     return NodePreference(
         lambda labels, name: sum(weight for weight, test in fixed if test(labels, name)),

@@ -33,19 +33,17 @@ def node_fit(
     requested: Mapping[str, int],
     pod_count: int,
     ignored: Collection[str] = (),
-    ignored_groups: Collection[str] = (),
 ) -> NodeFit:
     """All reasons why one more pod does not fit; amounts as in `berth.resources.amounts`.
 
     `requested` is the sum over the `pod_count` pods on the node. A resource that the pod does not ask for is not
-    looked at, so a pod without requests fits an overcommitted node. `ignored` names extended resources,
-    `ignored_groups` their prefixes before the slash.
+    looked at, so a pod without requests fits an overcommitted node. `ignored` names extended resources.
     """
     reasons = [TOO_MANY_PODS] if pod_count + 1 > allocatable.get(PODS, 0) else []
     unresolvable = False
     for name in sorted(request, key=_order):
         amount = request[name]
-        if amount <= 0 or name == PODS or is_ignored(name, ignored, ignored_groups):
+        if amount <= 0 or name == PODS or is_ignored(name, ignored):
             continue
         capacity = allocatable.get(name, 0)
         if amount > capacity - requested.get(name, 0):
@@ -59,11 +57,9 @@ def is_extended_resource(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-def is_ignored(name: str, ignored: Collection[str], ignored_groups: Collection[str]) -> bool:
-    """Whether the configuration leaves this resource to somebody else. Native resources never are."""
-    if not (ignored or ignored_groups) or not is_extended_resource(name):
-        return False
-    return name in ignored or name.split("/", 1)[0] in ignored_groups
+def is_ignored(name: str, ignored: Collection[str]) -> bool:
+    """Whether this resource is left to somebody else. Native resources never are."""
+    return name in ignored and is_extended_resource(name)
 
 
 def _order(name: str) -> tuple[int, str]:

@@ -1,12 +1,9 @@
 """The device vectors of GPUs: memory fill, order, scores, instances, and the allocation on one node."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from berth.contracts import names
 from berth.placement_solver.core.devices import (
     SCOPES,
     Grant,
@@ -16,6 +13,7 @@ from berth.placement_solver.core.devices import (
     allocate_gpus,
     charge,
     gpu_want,
+    release,
     scoring_of,
 )
 from berth.placement_solver.core.devices.columns import FAMILIES, FPGA, GPU, RDMA, Family
@@ -24,13 +22,7 @@ from berth.placement_solver.core.devices.ordering import Candidate, by_minor
 from berth.placement_solver.core.devices.scoring import score
 from berth.resources.amounts import parse_amounts
 from berth.rules.device_request import device_requests
-
-FOLDER = next(p for p in Path(__file__).resolve().parents if p.name == "tests") / "vectors" / "devices"
-
-
-def load(name: str) -> list[Any]:
-    content = json.loads((FOLDER / f"{name}.json").read_text())
-    return [pytest.param(case, id=case["name"]) for case in content["cases"]]
+from berth.testing.vectors import cases, fixtures
 
 
 def amounts(resources: Any) -> dict[str, int]:
@@ -54,7 +46,7 @@ def want_of(normalised: dict[str, int]) -> Want:
     return want
 
 
-@pytest.mark.parametrize("case", load("gpu_memory_fill"))
+@pytest.mark.parametrize("case", cases("devices/gpu_memory_fill"))
 def test_memory_fill(case: dict[str, Any]) -> None:
     totals = by_minor_of(case["given"]["deviceTotals"])
     filled = [
@@ -67,7 +59,7 @@ def test_memory_fill(case: dict[str, Any]) -> None:
         assert filled == [GPU.vector(amounts(entry["resources"])) for entry in case["expect"]["allocations"]]
 
 
-@pytest.mark.parametrize("case", [c for c in load("device_ordering") if "preferredPCIe" not in c.values[0]["given"]])
+@pytest.mark.parametrize("case", cases("devices/device_ordering"))
 def test_order(case: dict[str, Any]) -> None:
     given = case["given"]
     candidates = [Candidate(d["minor"], d["score"]) for d in given["devices"]]
@@ -76,16 +68,14 @@ def test_order(case: dict[str, Any]) -> None:
         assert [candidate.minor for candidate in order] == case["expect"]["order"]
 
 
-@pytest.mark.parametrize("case", [c for c in load("device_scoring") if "deviceScore" in c.values[0]["expect"]])
+@pytest.mark.parametrize("case", cases("devices/device_scoring"))
 def test_score(case: dict[str, Any]) -> None:
     given = case["given"]
     vectors = (GPU.vector(amounts(given[name])) for name in ("total", "free", "perInstance"))
     assert score(*vectors, scoring(given, GPU)) == case["expect"]["deviceScore"]
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in load("instances_per_request") if c.values[0]["given"]["deviceType"] == "gpu"]
-)
+@pytest.mark.parametrize("case", cases("devices/instances_per_request"))
 def test_instances(case: dict[str, Any]) -> None:
     expect = case["expect"]
     want = want_of(amounts(case["given"]["requests"]))
@@ -94,25 +84,14 @@ def test_instances(case: dict[str, Any]) -> None:
     assert expect.get("shared", want.shared) == want.shared
 
 
-def fixtures(name: str) -> dict[str, Any]:
-    return json.loads((FOLDER / f"{name}.json").read_text()).get("fixtures", {})
-
-
-def gpu_alone(case: Any) -> bool:
-    given = case.values[0]["given"]
-    others = {names.RDMA, names.FPGA} & set(given.get("requests", {}))
-    more = given.get("deviceJointAllocate") or given.get("useTemplates")
-    return "requests" in given and not more and not others
-
-
-@pytest.mark.parametrize("case", [case for case in load("device_allocation_flat") if gpu_alone(case)])
+@pytest.mark.parametrize("case", cases("devices/device_allocation_flat"))
 def test_flat_allocation(case: dict[str, Any]) -> None:
     check_allocation(case, case["given"]["inventory"])
 
 
-@pytest.mark.parametrize("case", [case for case in load("joint_and_topology_allocation") if gpu_alone(case)])
+@pytest.mark.parametrize("case", cases("devices/joint_and_topology_allocation"))
 def test_topology(case: dict[str, Any]) -> None:
-    inventories = fixtures("joint_and_topology_allocation")["inventories"]
+    inventories = fixtures("devices/joint_and_topology_allocation")["inventories"]
     check_allocation(case, inventories[case["given"]["inventory"]])
 
 
@@ -138,7 +117,7 @@ def with_amounts(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def slots_given(given: dict[str, Any], family: Family, inventory: list[dict[str, Any]]) -> tuple[Slot, ...]:
-    """What a caller does before `allocate`: count holders once, give back what victims hold."""
+    """The node's devices with what is held, and what victims hold given back."""
     held = given.get("assigned", {}).get(family.name, [])
     holders = [Grant(entry["minor"], family.vector(amounts(entry["resources"]))) for entry in held]
     back = by_minor_of(given.get("preemptible", {}).get(family.name))
@@ -150,12 +129,7 @@ def slots_given(given: dict[str, Any], family: Family, inventory: list[dict[str,
             slots.append(Slot(device["minor"], total, family.zero, place.get("nodeID", -1), place.get("pcieID", "")))
     if not slots:
         return ()
-    return tuple(
-        slot._replace(
-            used=tuple(max(0, u - b) for u, b in zip(slot.used, family.vector(back.get(slot.minor, {})), strict=True))
-        )
-        for slot in charge(slots, holders)
-    )
+    return release(charge(slots, holders), [Grant(minor, family.vector(held)) for minor, held in back.items()])
 
 
 def place(

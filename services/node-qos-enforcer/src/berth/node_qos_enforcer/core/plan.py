@@ -108,7 +108,6 @@ def _by_quota(target_milli: int, held: Held, capacity_milli: int, facts: NodeFac
         target_milli=target_milli,
         current_quota_us=held.quota_us,
         node_cores=capacity_milli // 1000,
-        limit_when_unlimited=True,
     )
     step = None if step == held.quota_us else step
     return Plan(step, _unheld(held, facts), "" if step is not None else "the quota in force is close enough")

@@ -144,9 +144,7 @@ def skip_reason(*, node_used_cores: float | None, pods: int, pod_usages: int) ->
     return ""
 
 
-def quota_step(
-    *, target_milli: int, current_quota_us: int, node_cores: int, limit_when_unlimited: bool = False
-) -> int | None:
+def quota_step(*, target_milli: int, current_quota_us: int, node_cores: int) -> int | None:
     """Give the next CFS quota of the best-effort group (microseconds in a period of 100 ms), or None to leave it.
 
     A change below one percent of the node is not worth a write, except down to the minimum. Growth is at most a tenth
@@ -157,18 +155,17 @@ def quota_step(
         target_milli: the target of `suppress_target`.
         current_quota_us: what is in force; -1 is unlimited.
         node_cores: CPU capacity in whole cores.
-        limit_when_unlimited: write any quota while the group is unlimited. Koordinator compares with the number -1
-            instead, which leaves
-            the group unlimited exactly when its target is below one percent of the node.
+
+    Any quota is written while the group is unlimited. Koordinator compares with the number -1 instead, which leaves the
+    group unlimited exactly when its target is below one percent of the node.
     """
     wanted = max(target_milli * 100, MIN_QUOTA_US)
     if wanted == MIN_QUOTA_US:
         return wanted
-    unlimited = current_quota_us == UNLIMITED
-    if abs(wanted - current_quota_us) < node_cores * 1_000 and not (unlimited and limit_when_unlimited):
-        return None
-    if unlimited:
+    if current_quota_us == UNLIMITED:
         return wanted
+    if abs(wanted - current_quota_us) < node_cores * 1_000:
+        return None
     return min(wanted, current_quota_us + node_cores * 10_000)
 
 

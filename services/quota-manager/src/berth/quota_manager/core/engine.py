@@ -264,7 +264,7 @@ class Engine:
         for child in children:
             minimum = child.spec.min.get(key, 0)
             if is_scaled:
-                minimum = effective_minimum(total, minimum, scalable_sum=promised, fixed_sum=0)
+                minimum = effective_minimum(total, minimum, promised=promised)
             if key in child.spec.min:
                 child.effective_min[key] = minimum
             level.append(

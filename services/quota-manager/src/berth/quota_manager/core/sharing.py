@@ -71,17 +71,14 @@ def largest_remainder(amount: int, weights: Mapping[str, int]) -> dict[str, int]
     return parts
 
 
-def effective_minimum(total: int, minimum: int, *, scalable_sum: int, fixed_sum: int) -> int:
-    """The min of a scalable child: in proportion, rounded down, where the mins of its level exceed the parent's total.
+def effective_minimum(total: int, minimum: int, *, promised: int) -> int:
+    """The min of a child: in proportion, rounded down, where the mins of its level exceed the parent's total.
 
-    `scalable_sum` and `fixed_sum` are the sums of the mins of the level's scalable and fixed children.
+    `promised` is the sum of the mins of the level.
     """
-    if total >= scalable_sum + fixed_sum:
+    if total >= promised:
         return minimum
-    rest = total - fixed_sum
-    if rest <= 0 or scalable_sum <= 0:
-        return 0
-    return rest * minimum // scalable_sum
+    return total * minimum // promised if total > 0 else 0
 
 
 def _spread(left: int, weights: dict[str, int], requests: dict[str, int], runtime: dict[str, int]) -> int:

@@ -99,7 +99,7 @@ def _descend(
             promised = sum(child.min.get(key, 0) for child in level)
             for child in level:
                 if key in child.min:
-                    scaled = effective_minimum(amount, child.min[key], scalable_sum=promised, fixed_sum=0)
+                    scaled = effective_minimum(amount, child.min[key], promised=promised)
                     figures[child.name].effective_min[key] = scaled
     for key in sorted(keys):
         sharers = [_sharer(child, key, figures[child.name], guarantees_use) for child in level if key in child.max]

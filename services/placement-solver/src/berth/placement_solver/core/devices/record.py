@@ -40,13 +40,17 @@ def device_grants(family: Family, grants: Iterable[Grant]) -> list[DeviceGrant]:
 
 
 def allocated_annotation(grants: Sequence[DeviceGrant], uuids: Mapping[tuple[str, int], str]) -> str:
-    """The ``device-allocated`` annotation of the pod: by type, amounts as canonical quantities.
+    """The ``device-allocated`` annotation of the pod: by type, amounts as canonical quantities in the order of names.
 
-    ``uuids`` maps (type, minor) to the device's id; an unknown one is left out.
+    It is the text that Koordinator writes for the same allocation, so that texts can be compared. ``uuids`` maps
+    (type, minor) to the device's id; an unknown one is left out.
     """
     content: dict[str, list[dict[str, object]]] = {}
     for grant in sorted(grants, key=lambda grant: (grant.kind, grant.minor)):
-        entry: dict[str, object] = {"minor": grant.minor, "resources": format_amounts(grant.amounts)}
+        entry: dict[str, object] = {
+            "minor": grant.minor,
+            "resources": dict(sorted(format_amounts(grant.amounts).items())),
+        }
         uuid = uuids.get((grant.kind, grant.minor), "")
         if uuid:
             entry["id"] = uuid

@@ -1,0 +1,108 @@
+"""The reference cases of Reservations, as reservation-manager publishes them to the solver."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.contracts import kube, names
+from berth.contracts.state import Node, Pod, Reservation
+from berth.placement_solver.core.capacity import Capacity, Reserved
+from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.quotas import Quotas
+from berth.placement_solver.core.reserved import Known, Reservations, reservation_request_of, shortage
+from berth.reservation_manager.core.life import User, live
+from berth.reservation_manager.core.reserved_capacity import room_of
+from berth.testing.builders import pod
+from berth.testing.vectors import cases
+from berth.transaction.claims import Claim
+
+
+class World:
+    """One node with one Reservation that is available there."""
+
+    def __init__(self, node_labels: dict[str, str], amounts: dict[str, int], **fields: Any) -> None:
+        nodes = Nodes()
+        nodes.see_node("n", Node(name="n", uid="n", version=1, labels=node_labels, allocatable={"cpu": 1 << 40}))
+        self.capacity = Capacity(nodes, Quotas())
+        self.reservation = Reservation(
+            **{"name": "r", "owners": [kube.ReservationOwner()], **fields},
+            uid="r-1",
+            version=1,
+            phase="Available",
+            node="n",
+            allocatable=amounts,
+        )
+        self.capacity.apply(Claim(("", "r"), "r-1", "n", amounts, is_reservation=True), 1)
+        self.reservations = Reservations()
+        life = live(self.reservation, [], node_is_gone=False, now=0.0)
+        self.reservations.see(self.reservation.name, room_of(self.reservation, life))
+
+    def use(self, uid: str, amounts: dict[str, int]) -> None:
+        self.capacity.apply(Claim(("default", uid), uid, "n", amounts, reservation="r-1"), 1)
+
+    @property
+    def held(self) -> tuple[Known, Reserved]:
+        return self.reservations.known["r-1"], self.capacity.reserved["r-1"]
+
+
+def asking(given: dict[str, Any]) -> Pod:
+    builder = pod(given["name"], given.get("namespace", "default")).requests(given.get("requests", {}))
+    for key, value in given.get("labels", {}).items():
+        builder.label(key, value)
+    if given.get("affinity") is not None:
+        affinity = dict(given["affinity"])
+        if "requiredTerms" in affinity:
+            terms = {"reservationSelectorTerms": affinity.pop("requiredTerms")}
+            affinity["requiredDuringSchedulingIgnoredDuringExecution"] = terms
+        builder.annotation(names.ANNOTATION_RESERVATION_AFFINITY, json.dumps(affinity))
+    return builder.build(1)
+
+
+@pytest.mark.parametrize("case", cases("reservation/pod_match"))
+def test_a_reservation_matches_a_pod(case: dict[str, Any]) -> None:
+    given, told = case["given"], case["given"]["reservation"]
+    world = World(
+        given.get("nodeLabels", {}),
+        told.get("allocatable", {"cpu": 1}),
+        name=told["name"],
+        labels=told["labels"],
+        owners=msgspec.convert(told["owners"], list[kube.ReservationOwner]),
+        unschedulable=told.get("unschedulable", False),
+        taints=msgspec.convert(told.get("taints", []), list[kube.Taint]),
+        deleting=told.get("terminating", False),
+    )
+    wish = reservation_request_of(asking(given["pod"]))
+    assert wish is not None
+    assert wish.problem is None
+    found = [known.capacity.name for known, _ in world.reservations.candidates(wish, world.capacity)]
+    assert found == ([told["name"]] if case["expect"]["match"] else [])
+
+
+@pytest.mark.parametrize("case", cases("reservation/restricted_names"))
+def test_the_restricted_policy_binds_the_named_resources(case: dict[str, Any]) -> None:
+    given = case["given"]
+    notes = {}
+    if given["options"] is not None:
+        notes[names.ANNOTATION_RESERVATION_RESTRICTED] = json.dumps({"resources": given["options"]})
+    amounts = dict.fromkeys(given["allocatableNames"], 1)
+    world = World({}, amounts, annotations=notes, allocate_policy="Restricted")
+    refusal = shortage(*world.held, dict.fromkeys({*amounts, *(given["options"] or ())}, 2))
+    assert refusal is not None
+    assert refusal.message == f"reservation r: Insufficient {', '.join(case['expect']['names'])}"
+
+
+@pytest.mark.parametrize("case", cases("reservation/available_amounts"))
+def test_what_is_left_of_a_reservation(case: dict[str, Any]) -> None:
+    given, expect = case["given"], case["expect"]
+    assert sorted(given["names"]) == sorted(given["allocatable"])
+    world = World({}, given["allocatable"], allocate_once=False)
+    for place, owner in enumerate(given["owners"]):
+        world.use(f"p{place}", owner)
+    users = [User(f"p{place}", "default", f"p{place}", owner) for place, owner in enumerate(given["owners"])]
+    assert live(world.reservation, users, node_is_gone=False, now=0.0).allocated == expect["allocated"]
+    # The solver never gives out what is not there: an over-used reservation has nothing left.
+    assert world.held[1].amounts == {name: max(0, amount) for name, amount in expect["available"].items()}

@@ -1,0 +1,82 @@
+"""The reference cases of taints and node affinity through a whole decision: which nodes, for which reasons, in which
+order.
+
+The rules themselves are judged in `tests/libs/rules`, with the raw scores. Here each node is alone when it is asked
+whether it takes the pod, and beside one other when it is asked which of the two is liked more.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import msgspec
+import pytest
+
+from berth.contracts import kube
+from berth.rules import node_affinity
+from berth.rules.taints import PREFER_NO_SCHEDULE
+from berth.testing.builders import PodBuilder, pod
+from berth.testing.vectors import cases
+
+UNTOLERATED = "node(s) had untolerated taint"
+"""Berth goes on to name the taint."""
+FILTERS = cases("kube-scheduler/taint_toleration_filter") + cases("kube-scheduler/node_affinity_filter")
+SCORES = cases("kube-scheduler/taint_toleration_score") + cases("kube-scheduler/node_affinity_score")
+
+
+def wanted(case: dict[str, Any]) -> PodBuilder:
+    spec = msgspec.convert(case["given"]["pod"], kube.Pod).spec
+    return (
+        pod("incoming")
+        .requests(cpu=100)
+        .template(tolerations=spec.tolerations or [], node_selector=spec.node_selector or {}, affinity=spec.affinity)
+    )
+
+
+def show(run: Any, node: kube.Node) -> None:
+    run.node(node.metadata.name, labels=node.metadata.labels or {}, taints=node.spec.taints or [])
+
+
+def soft(node: kube.Node) -> kube.Node:
+    taints = [taint for taint in node.spec.taints or [] if taint.effect == PREFER_NO_SCHEDULE]
+    return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints))
+
+
+@pytest.mark.parametrize("case", FILTERS)
+def test_a_node_takes_the_pod_or_is_refused_for_the_reason(solving: type[Any], case: dict[str, Any]) -> None:
+    for node in msgspec.convert(case["given"]["nodes"], list[kube.Node]):
+        expect = case["expect"]["nodes"][node.metadata.name]
+        run = solving()
+        show(run, node)
+        run.pod(wanted(case))
+        solution = run.round()  # asserts that the verifier agrees
+        assert (len(solution.placements) == 1) == (expect["code"] == "Success")
+        told = [reason.message for refusal in solution.refusals for reason in refusal.reasons]
+        if expect["code"] == "Success":
+            assert told == []
+        elif expect["reasons"] == [node_affinity.REASON]:
+            assert told == [node_affinity.REASON]
+        else:
+            assert expect["reasons"] == [f"{UNTOLERATED}(s)"]
+            assert all(each.startswith(UNTOLERATED) for each in told)
+            assert len(told) == 1
+
+
+@pytest.mark.parametrize("case", SCORES)
+def test_of_two_nodes_the_one_with_the_better_score_is_taken(solving: type[Any], case: dict[str, Any]) -> None:
+    """Scores are compared, never their distance: what a point costs is Berth's own policy.
+
+    A node with a hard taint is scored by the reference and taken by nobody; it stands here without that taint, which
+    counts for nothing (`test_score_vector` of the rules has it).
+    """
+    nodes = {each.metadata.name: each for each in msgspec.convert(case["given"]["nodes"], list[kube.Node])}
+    scores = case["expect"].get("scores", {})
+    for one, other in combinations(case["given"].get("feasibleNodes", nodes), 2):
+        for pair in ((one, other), (other, one)):
+            run = solving()
+            for name in pair:
+                show(run, soft(nodes[name]))
+            run.pod(wanted(case))
+            taken = run.nodes_of(run.round())["incoming"]
+            assert scores.get(taken, 0) == max(scores.get(one, 0), scores.get(other, 0))
