@@ -69,6 +69,8 @@ def test_names_that_would_lead_elsewhere_are_refused(resource: Resource, argumen
         (404, False, False, False),
         (409, False, False, False),
         (422, False, False, False),
+        (408, False, False, True),
+        (425, False, False, True),
         (429, False, False, True),
         (500, False, True, True),
         (504, False, True, True),

@@ -73,8 +73,8 @@ class Answer(NamedTuple):
 
     @property
     def repeat(self) -> bool:
-        """Worth sending again unchanged, later: unknown, throttled, or not (yet) allowed."""
-        return self.unknown or self.status in (401, 403, 429)
+        """Worth sending again unchanged, later: unknown, throttled, too slow on its way, or not (yet) allowed."""
+        return self.unknown or self.status in (401, 403, 408, 425, 429)
 
     @property
     def conflict(self) -> bool:
