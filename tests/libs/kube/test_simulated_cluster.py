@@ -30,7 +30,6 @@ from berth.kube import (
     SystemClock,
     WatchSettings,
     event,
-    guarded,
 )
 from berth.simcluster import SimSettings, serve
 from berth.testing.simulation.kube_server import SimKube
@@ -160,11 +159,11 @@ async def test_evict_and_delete_with_preconditions(kube: Kube) -> None:
 
 async def test_a_withdrawal_is_a_guarded_patch(kube: Kube) -> None:
     meta = (await created_pod(kube, "p")).metadata
-    patch = {"metadata": {"annotations": {"scheduling.berth.sh/attempt": "1"}}}
-    body = guarded(patch, uid=meta.uid, version=meta.resource_version)
+    notes = {"annotations": {"scheduling.berth.sh/attempt": "1"}}
+    body = {"metadata": {**notes, "uid": meta.uid, "resourceVersion": meta.resource_version}}
     assert (await kube.patch(PODS, "default", "p", body)).ok
     assert (await kube.patch(PODS, "default", "p", body)).conflict
-    other = await kube.patch(PODS, "default", "p", guarded(patch, uid="other"))
+    other = await kube.patch(PODS, "default", "p", {"metadata": {**notes, "uid": "other"}})
     assert other.status in (409, 422)
 
 

@@ -19,7 +19,6 @@ from berth.kube import (
     ObjectRef,
     Resource,
     event,
-    guarded,
 )
 from berth.kube.answer import answer_of
 from berth.kube.bodies import binding, delete_options, eviction
@@ -127,16 +126,6 @@ def test_evictions_and_deletions_carry_preconditions() -> None:
         "gracePeriodSeconds": 0,
     }
     assert "preconditions" not in delete_options()
-
-
-def test_a_guarded_patch_keeps_the_metadata_it_patches() -> None:
-    patch = {"metadata": {"labels": {"a": None}}, "spec": {}}
-    assert guarded(patch, uid="u", version="1") == {
-        "metadata": {"labels": {"a": None}, "uid": "u", "resourceVersion": "1"},
-        "spec": {},
-    }
-    assert patch == {"metadata": {"labels": {"a": None}}, "spec": {}}
-    assert guarded({"spec": {}}) == {"spec": {}}
 
 
 @given(name=st.text("abc-.", min_size=1, max_size=253), message=st.text(max_size=3000))

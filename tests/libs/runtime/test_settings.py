@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
-from berth.runtime import Seconds, ServiceSettings, SettingsError, environment_of, load_settings
+from berth.runtime import Seconds, ServiceSettings, SettingsError, load_settings
+from berth.testing.environment import environment_of
 
 
 class Pool(Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ def test_a_malformed_parent_is_never_passed_on():
     evil = SAMPLED + "\r\nX: y"
     with span("handle", parent=evil):
         assert current_traceparent() != evil
-        assert w3c.valid(current_traceparent())
+        assert w3c.parse(current_traceparent())
     assert emit_span("batch", evil, 1, 2) is None
 
 

@@ -21,7 +21,6 @@ from berth.kube import (
     Reflector,
     Selection,
     WatchSettings,
-    guarded,
     list_all,
 )
 from berth.simcluster import KubeletSettings, Path
@@ -121,11 +120,11 @@ def test_another_writer_makes_a_guarded_write_fail_and_no_other(world: World, se
 
     async def work(kube: Kube, process: Process) -> tuple[Answer, Answer]:
         pod = msgspec.json.decode((await kube.get(PODS, "default", "p")).body, type=Pod)
-        change = {"metadata": {"labels": {"a": "b"}}}
-        version = pod.metadata.resource_version
+        labels = {"labels": {"a": "b"}}
+        guarded = {"metadata": {**labels, "resourceVersion": pod.metadata.resource_version}}
         return (
-            await kube.patch(PODS, "default", "p", guarded(change, version=version)),
-            await kube.patch(PODS, "default", "p", change),
+            await kube.patch(PODS, "default", "p", guarded),
+            await kube.patch(PODS, "default", "p", {"metadata": labels}),
         )
 
     kept, changed = use(world, server, work)

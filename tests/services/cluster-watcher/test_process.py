@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from berth.cluster_watcher.settings import Settings
-from berth.runtime import environment_of
+from berth.testing.environment import environment_of
 from berth.testing.views import eventually, eventually_async
 
 

@@ -7,7 +7,7 @@ kubeconfig files and running their auth plugins only.
 from berth.kube.answer import Answer
 from berth.kube.api import KubeApi, Selection
 from berth.kube.backoff import Backoff
-from berth.kube.bodies import ObjectRef, Patch, event, guarded, timestamp
+from berth.kube.bodies import ObjectRef, Patch, event, timestamp
 from berth.kube.client import Kube
 from berth.kube.clock import Clock, SystemClock
 from berth.kube.credentials import KubeConfigError
@@ -85,7 +85,6 @@ __all__ = [
     "WatchSettings",
     "Watching",
     "event",
-    "guarded",
     "key_of",
     "list_all",
     "timestamp",

@@ -1,4 +1,4 @@
-"""Request bodies: bind, evict, delete with preconditions, Events, guarded patches. Pure; nothing here is sent."""
+"""Request bodies: bind, evict, delete with preconditions, Events. Pure; nothing here is sent."""
 
 from __future__ import annotations
 
@@ -66,13 +66,6 @@ def delete_options(*, uid: str = "", version: str = "", grace_s: int | None = No
     if grace_s is not None:
         options["gracePeriodSeconds"] = grace_s
     return options
-
-
-def guarded(body: Mapping[str, Any], *, uid: str = "", version: str = "") -> dict[str, Any]:
-    """A merge patch that only applies to this uid and resource version; empty ones do not guard."""
-    metadata = dict(body.get("metadata", {}))
-    metadata |= {k: v for k, v in (("uid", uid), ("resourceVersion", version)) if v}
-    return {**body, "metadata": metadata} if metadata else dict(body)
 
 
 def event(

@@ -39,11 +39,10 @@ class QuantityError(ValueError):
 
 
 class _Exact(NamedTuple):
-    """`digits * 10**exponent`, and the notation it was written in."""
+    """`digits * 10**exponent`."""
 
     digits: int
     exponent: int
-    notation: str  # "decimal", "binary" or "exponent"
 
 
 def parse_milli(value: str | float, *, allow_negative: bool = False) -> int:
@@ -88,32 +87,6 @@ def format_bytes(amount: int) -> str:
     return f"{amount}{_BINARY_SUFFIXES[exponent]}"
 
 
-def canonical(value: str | float) -> str:
-    """The form the API server would print, in the notation of the input: "0.5" is "500m", "1.5Gi" is "1536Mi".
-
-    What binary SI cannot hold is printed in decimal SI ("0.1Gi" is "107374182400m"). Anything finer than a billionth is
-    rounded away from zero to a billionth. Negative amounts are allowed.
-    """
-    text = value if type(value) is str else _text(value)
-    exact = _read(text)
-    _rounded(exact, 0)  # range check
-    digits, exponent = exact.digits, exact.exponent
-    if exponent < -9:
-        digits, exponent = _rounded(exact, 9), -9
-    if exact.notation == "binary" and exponent >= 0:
-        return format_bytes(digits * 10**exponent)
-    if exact.notation == "binary":
-        whole, rest = divmod(digits, 10**-exponent)
-        if rest == 0:
-            return format_bytes(whole)
-    if exact.notation == "exponent":
-        return _decimal(digits, exponent, _EXPONENT_NOTATION)
-    return _decimal(digits, exponent, _DECIMAL_SUFFIXES)
-
-
-_EXPONENT_NOTATION: Final = {exponent: f"e{exponent}" if exponent else "" for exponent in range(-9, 19, 3)}
-
-
 @lru_cache(maxsize=_CACHE_ENTRIES)
 def _scaled(text: str, scale: int) -> int:
     return _rounded(_read(text), scale)
@@ -150,10 +123,10 @@ def _read(text: str) -> _Exact:
     if sign == "-":
         digits = -digits
     if suffix in _BINARY_EXPONENTS:
-        return _Exact(digits << _BINARY_EXPONENTS[suffix], exponent, "binary")
+        return _Exact(digits << _BINARY_EXPONENTS[suffix], exponent)
     if power is not None:
-        return _Exact(digits, exponent + max(_EXPONENT_FLOOR, min(_EXPONENT_CEILING, int(power))), "exponent")
-    return _Exact(digits, exponent + _DECIMAL_EXPONENTS.get(suffix, 0), "decimal")
+        return _Exact(digits, exponent + max(_EXPONENT_FLOOR, min(_EXPONENT_CEILING, int(power))))
+    return _Exact(digits, exponent + _DECIMAL_EXPONENTS.get(suffix, 0))
 
 
 def _rounded(exact: _Exact, scale: int) -> int:

@@ -16,7 +16,6 @@ from berth.rules.selectors import Labels, LabelTest, all_equal, compile_requirem
 NodeTest = Callable[[Labels, str], bool]
 
 REASON: Final = "node(s) didn't match Pod's node affinity/selector"
-CONFLICT: Final = "pod affinity terms conflict"
 
 TERMS_MAX: Final = 256
 EXPRESSIONS_MAX: Final = 256

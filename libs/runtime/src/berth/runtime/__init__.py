@@ -8,7 +8,7 @@ from berth.runtime.periodic import Periodic
 from berth.runtime.published import PublishedView
 from berth.runtime.run import run
 from berth.runtime.service import Input, Manager, Output, Replica
-from berth.runtime.settings import Port, Seconds, ServiceSettings, SettingsError, environment_of, load_settings
+from berth.runtime.settings import Port, Seconds, ServiceSettings, SettingsError, load_settings
 from berth.runtime.standby import ActiveStandby
 from berth.runtime.supervisor import Supervisor
 
@@ -35,7 +35,6 @@ __all__ = [
     "Supervisor",
     "SystemClock",
     "Write",
-    "environment_of",
     "load_settings",
     "run",
 ]

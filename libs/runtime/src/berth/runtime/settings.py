@@ -104,17 +104,6 @@ def variable_of(field: str) -> str:
     return PREFIX + field.upper()
 
 
-def environment_of(settings: msgspec.Struct) -> dict[str, str]:
-    """The variables that give exactly these settings; for starting a service as a child process."""
-    environment = {}
-    for field in msgspec.structs.fields(type(settings)):
-        value = getattr(settings, field.name)
-        if value is None or value == "":
-            continue
-        environment[variable_of(field.name)] = _written(value)
-    return environment
-
-
 def _read(raw: str, kind: Any) -> Any:
     if len(raw) > VALUE_LENGTH_MAX:
         raise ValueError(f"is too long ({len(raw)} characters, at most {VALUE_LENGTH_MAX})")
@@ -148,18 +137,6 @@ def _bare(kind: Any) -> Any:
         rest = [member for member in typing.get_args(kind) if member is not type(None)]
         return _bare(rest[0]) if len(rest) == 1 else kind
     return origin or kind
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return ",".join(str(item) for item in value)
-    if isinstance(value, set | frozenset):
-        return ",".join(sorted(str(item) for item in value))
-    if isinstance(value, dict | msgspec.Struct):
-        return msgspec.json.encode(value).decode()
-    return str(value)
 
 
 def _reason(error: Exception) -> str:

@@ -51,11 +51,6 @@ def parse(text: str | None) -> Traceparent | None:
     return Traceparent(trace_id, span_id, bool(int(flags, 16) & _SAMPLED))
 
 
-def valid(text: str | None) -> str | None:
-    """The same text if it is a traceparent, else None."""
-    return text if parse(text) is not None else None
-
-
 def unsampled_root() -> str:
     """A new trace that nobody records: it still ties log lines of several services together."""
     trace_id = _Identifiers.source.getrandbits(128) or 1

@@ -56,7 +56,9 @@ def test_memory_fill(case: dict[str, Any]) -> None:
     if case["expect"].get("error"):
         assert None in filled
     else:
-        assert filled == [GPU.vector(amounts(entry["resources"])) for entry in case["expect"]["allocations"]]
+        minors = [entry["minor"] for entry in case["given"]["allocations"]]
+        told = [(entry["minor"], GPU.vector(amounts(entry["resources"]))) for entry in case["expect"]["allocations"]]
+        assert list(zip(minors, filled, strict=True)) == told
 
 
 @pytest.mark.parametrize("case", cases("devices/device_ordering"))

@@ -15,8 +15,6 @@ from berth.cli.runfile import chosen
 from berth.kube import Kube
 from berth.kube.answer import Answer
 
-FORBIDDEN = 403
-
 
 async def submit(files: list[Path], *, namespace: str | None, target: Target | None, run: str) -> int:
     """Create every object of the files; EXIT_BAD when one is refused."""

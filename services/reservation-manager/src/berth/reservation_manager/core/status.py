@@ -11,7 +11,6 @@ from berth.reservation_manager.core.life import Life, Phase
 from berth.resources.amounts import format_amounts
 
 READY = "Ready"
-SCHEDULED = "Scheduled"
 
 
 def status_of(reservation: Reservation, life: Life, at: str) -> dict[str, Any]:
