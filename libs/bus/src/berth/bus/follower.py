@@ -345,7 +345,7 @@ class Follower:
         if last.isdigit() and not reply:
             # A heartbeat is sent when there is nothing to deliver: what was stored before it has been read.
             if not self.ready.is_set():
-                return "the end was not told"  # what was to come last has expired; a new consumer counts again
+                return "the end was not reported"  # what was to come last has expired; a new consumer counts again
             self._end()
         return ""
 

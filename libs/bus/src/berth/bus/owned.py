@@ -109,7 +109,7 @@ class OwnedBucket(OwnedBook):
             await self._change()
 
     async def drain(self) -> None:
-        """Return once every write so far has its outcome, and the owner was told of every conflict."""
+        """Return once every write so far has its outcome, and every conflict was reported to the owner."""
         while self._open or self._conflicted or self._lost_pending:
             await self._change()
 

@@ -1,7 +1,7 @@
 """The book of an owned bucket: what is known, wanted and on its way for each key, and in which order it is sent.
 
 Bookkeeping without I/O. It says when there is something to send (`wake`) and when something came to an end
-(`changed`); `berth.bus.owned` sends, and tells the book what became of it.
+(`changed`); `berth.bus.owned` sends, and reports to the book what became of it.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Refused(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """The batch is stored whole or not at all, and nobody told which."""
+    """The batch is stored whole or not at all, and nobody said which."""
 
     reason: str
 

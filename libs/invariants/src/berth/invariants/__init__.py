@@ -1,7 +1,7 @@
 """The promises, checked on what can be seen: API objects, the ledger, and what nodes report. Pure.
 
 `check(World.of(...))` judges one moment and answers with one result per invariant: its name, a sentence, whether it
-holds, and evidence when it does not. `Observer` is told of every message and every change as it happens, and judges all
+holds, and evidence when it does not. `Observer` is shown every message and every change as it happens, and judges all
 the moments in between as well. The same functions serve tests, simulations, replays, demonstrations and the auditor.
 """
 

@@ -1,4 +1,4 @@
-"""Keeps a handler told of every object of a kind, for ever.
+"""Keeps a handler informed of every object of a kind, for ever.
 
 The handler is synchronous and must be fast: it records and marks what changed; decisions belong elsewhere. Between two
 calls the reflector waits for `room`, so that a handler whose own output is slow slows the reading down.

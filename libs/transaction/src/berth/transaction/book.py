@@ -4,7 +4,7 @@ Room = capacity, less what the view shows bound, less every unsettled decision w
 The book keeps the claims; whoever asks sums them as it needs. A stale view only ever leaves more claims standing.
 
 Solvers and cluster-writer use the same book. A writer's book also remembers decisions that have vanished from LEDGER
-without being settled, since only that tells it that the ledger has lost something.
+without being settled, since only that shows it that the ledger has lost something.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Book:
             yield from each
 
     def refresh(self, name: Name) -> None:
-        """Work out the claims of a name again, from scratch, and tell of the difference."""
+        """Work out the claims of a name again, from scratch, and report the difference."""
         self._read_claims.pop(name, None)
         self._refresh(name)
 
@@ -244,7 +244,7 @@ class Book:
         return tuple(result)
 
     def _of_seen(self, name: Name, seen: Pod | Reservation, standing: list[Decision]) -> Claim:
-        """The claim of a bound object, read once per version of it and of the decision that tells what it was given."""
+        """The claim of a bound object, read once per version of it and of the decision that says what it was given."""
         decision = _placed_by(seen, standing)
         known = self._read_claims.get(name)
         if known is not None and known[0] is seen and known[1] is decision:

@@ -47,7 +47,7 @@ class Claim(NamedTuple):
     unreadable: bool = False
 
     def takes_as(self, other: Claim) -> bool:
-        """The same holder takes the same room: only who tells of it differs (a decision, or the bound object)."""
+        """The same holder takes the same room: only the source differs (a decision, or the bound object)."""
         return (
             self[:9] == other[:9]
             and self.is_reservation == other.is_reservation

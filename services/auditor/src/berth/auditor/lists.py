@@ -1,6 +1,6 @@
 """All that a look needs of the API: one consistent list a kind, page by page; what is not judged is not kept.
 
-Lists of its own, not STATE: an auditor that reads what cluster-watcher tells would believe its mistakes.
+Lists of its own, not STATE: an auditor that reads what cluster-watcher publishes would believe its mistakes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From what a reflector tells to steps for the publisher: one conversion and one encode per object, right when it is
+"""From the events of a reflector to steps for the publisher: one conversion and one encode per object, right when it is
 read, so that nothing keeps the objects themselves.
 """
 
@@ -26,7 +26,7 @@ ABSENT_AFTER_S = 2.0
 
 
 class Intake(Handler[Any]):
-    """What one reflector tells of one source, until `close`."""
+    """Handles the events of one reflector for one source, until `close`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Intake(Handler[Any]):
         self._relists = metrics.RELISTS.labels(self._kind.plural)
 
     def close(self) -> None:
-        """Whatever this reflector still tells is void."""
+        """Whatever this reflector still reports is void."""
         self._is_open = False
 
     # --- called by the reflector --------------------------------------------------------------------------------------

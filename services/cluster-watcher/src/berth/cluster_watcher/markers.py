@@ -52,7 +52,7 @@ class Markers:
         return await self.write(owned, source, self._version(source), complete=False)
 
     async def absent(self, owned: OwnedPort, source: Source) -> None:
-        """Others wait for this kind: tell them that there is nothing of it. What is known of it is never withdrawn so:
+        """Others wait for this kind: publish that there is nothing of it. What is known of it is never withdrawn so:
         a kind that vanishes while it has objects is for people to look at."""
         if not self._published.keys(source.scope.kind.prefix):
             await self.write(owned, source, self._version(source), complete=True)
@@ -97,7 +97,7 @@ class Markers:
                 await self.write(owned, source, source.through, complete=True)
 
     def _idle(self) -> list[Source]:
-        """Whose version moved on without a write. Only a marker tells that."""
+        """Whose version moved on without a write. Only a marker shows that."""
         return [
             source
             for source in self._sources

@@ -61,7 +61,7 @@ class Publisher:
         self._writer = BatchWriter(published, self.conflicts, clock=clock, log=log)
         self._markers = Markers(sources, published, self._writer, self.conflicts, clock=clock)
 
-    # --- what the bucket tells ----------------------------------------------------------------------------------------
+    # --- what the bucket shows ----------------------------------------------------------------------------------------
 
     def reset(self) -> None:
         """Sink: the bucket is another one, or lost its tail. Nothing more is written before a new list."""

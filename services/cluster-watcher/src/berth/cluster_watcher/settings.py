@@ -15,7 +15,7 @@ CONFIG_MAPS_MAX = 64
 
 
 class Settings(KubeClientSettings, frozen=True, kw_only=True):
-    """What cluster-watcher can be told beside the common settings."""
+    """Settings of cluster-watcher beside the common ones."""
 
     config_maps: Annotated[
         tuple[str, ...], Meta(max_length=CONFIG_MAPS_MAX, description="ConfigMaps to follow, as namespace/name")

@@ -36,7 +36,7 @@ Key = tuple[str, int]
 _META = msgspec.json.Decoder(kube.AnyObject)
 GONE = -1
 REPEAT_ALARM_AFTER = 5
-"""So many tries in vain are told, and from then on others are let in during the pauses: what stands in the way may be
+"""So many tries in vain are logged, and from then on others are let in during the pauses: what stands in the way may be
 this object's alone, as a namespace that is being terminated or a webhook that is down."""
 REPEAT_PAUSE_MAX_S = 5.0
 """A server that has come to itself again is not kept waiting for long: nobody else sends this request."""
@@ -46,7 +46,7 @@ LOOK_PAUSE_MAX_S = 5.0
 
 
 class BindExecutor:
-    """Every decision being carried out, by uid and attempt. `on_loss(reason)` is told of a clash among our own."""
+    """Every decision being carried out, by uid and attempt. `on_loss(reason)` is called for a clash among our own."""
 
     def __init__(
         self,

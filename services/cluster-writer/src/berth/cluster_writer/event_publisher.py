@@ -1,4 +1,4 @@
-"""What the writer tells the world: events of placement, and the Kubernetes Events beside them."""
+"""What the writer publishes: events of placement, and the Kubernetes Events beside them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from berth.runtime.clock import Clock
 from berth.telemetry.tracing import emit_span
 
 RECENT_MS = 110_000
-"""Binds found at start are told again when this young: the stream still knows their id and keeps one."""
+"""Binds found at start are published again when this young: the stream still knows their id and keeps one."""
 
 
 def ended_id(uid: str) -> str:

@@ -11,7 +11,7 @@ from berth.runtime.shared_settings import OURS, KubeClientSettings, SchedulerNam
 
 
 class Settings(KubeClientSettings, frozen=True, kw_only=True):
-    """What cluster-writer can be told beside the common settings."""
+    """Settings of cluster-writer beside the common ones."""
 
     scheduler_names: SchedulerNames = OURS
     lease_namespace: Annotated[str, Meta(min_length=1, description="namespace of the Lease")] = "berth-system"

@@ -63,7 +63,7 @@ class Layout(NamedTuple):
 
 
 def detect_layout(tree: FileTree) -> Layout:
-    """Look at the control-group root and tell where each controller lives. Raises Unreadable."""
+    """Look at the control-group root and return where each controller lives. Raises Unreadable."""
     if tree.read("cgroup.controllers") is not None:
         unified = Controller("", 2)
         return Layout("v2", unified, unified, unified, unified, unified)

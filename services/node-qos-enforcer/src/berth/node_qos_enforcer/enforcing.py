@@ -1,7 +1,7 @@
 """Holds best-effort pods to the strategy: look, plan, write, more often than figures are published.
 
-Needs no bus: it acts on the last strategy that was told, by the bus or by the file of a former life. What was never
-told changes nothing. When it ends, the group is let go of.
+Needs no bus: it acts on the last strategy that was received, from the bus or from the file of a former life. Without
+one it changes nothing. When it ends, the group is let go of.
 """
 
 from __future__ import annotations

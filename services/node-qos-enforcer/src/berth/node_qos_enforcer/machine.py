@@ -16,7 +16,7 @@ MAX_NODES = 1_024
 
 
 def read_online_cpus(sys: FileTree) -> frozenset[int]:
-    """Return the CPUs that are online. Raises Malformed when the kernel does not tell, and Unreadable."""
+    """Return the CPUs that are online. Raises Malformed when the kernel does not say, and Unreadable."""
     text = sys.read(f"{CPUS}/online")
     cpus = frozenset[int]() if text is None else parse_cpuset(text, field=f"{CPUS}/online")
     if not cpus:

@@ -1,4 +1,4 @@
-"""What this service can be told; see the README for the words around it."""
+"""Settings of the node agent; the README says more of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         float, Meta(ge=0.1, le=3600, description="time between two looks at the node, in seconds")
     ] = 10.0
     enforce: Annotated[
-        bool, Meta(description="write to the best-effort group what the strategy says; off: only tell what would be")
+        bool, Meta(description="write to the best-effort group what the strategy says; off: only report what would be")
     ] = False
     enforce_interval_s: Annotated[
         float, Meta(ge=0.1, le=60, description="time between two looks while enforcing, in seconds")
@@ -39,7 +39,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     ] = ""
 
     def node_or_default(self) -> str:
-        """Return the node's name: as told, else the name of the host (which is what kubelet takes, too)."""
+        """Return the node's name: that of the settings, else that of the host (which is what kubelet takes, too)."""
         return self.node_name or socket.gethostname().lower()
 
     def cgroup_or_default(self) -> str:

@@ -96,7 +96,7 @@ def _restore(ctx: Context[Settings], file: StrategyFile, known: KnownNode) -> No
 
 
 async def _keep_for_ever(ctx: Context[Settings], file: StrategyFile, known: KnownNode) -> None:
-    """Keep what the bus tells."""
+    """Keep what the bus shows."""
     failed = ""
     async for _ in Periodic(ctx.clock, KEEP_S).ticks():
         if known.strategies.source not in ("bus", "withdrawn"):

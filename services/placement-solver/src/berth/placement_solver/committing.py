@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 
 
 class Committer:
-    """Writes plans into the ledger. `view` is the follower's: it is read, and told which keys the leader has empty."""
+    """Writes plans into the ledger. `view` is the follower's: it is read, and learns what the leader has empty."""
 
     def __init__(
         self, ledger: LedgerPort, view: LedgerView, clock: Clock, solver: str, *, messages_max: int = MESSAGES_MAX
@@ -115,7 +115,7 @@ class Committer:
         return await self._look_up(plan, result, writes)
 
     async def _look_up(self, plan: str, unknown: Unknown, writes: Sequence[PlannedWrite]) -> Outcome:
-        """What became of a batch whose answer was lost: the plan entry tells. Asks until the bus answers."""
+        """What became of a batch whose answer was lost: the plan entry says. Asks until the bus answers."""
         while True:
             try:
                 stored = await self._ledger.read(writes[-1].key)
@@ -128,7 +128,7 @@ class Committer:
             return Outcome("lost", newest, unknown.reason)
 
     async def _learn(self, keys: Sequence[str]) -> int:
-        """Ask the leader for these keys and tell the view which of them it lacks, or has only a marker of; the newest
+        """Ask the leader for these keys and let the view learn which it lacks, or has only a marker of; the newest
         sequence of those that it has."""
         newest = 0
         for start in range(0, len(keys), 64):

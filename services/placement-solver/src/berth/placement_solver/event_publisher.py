@@ -1,4 +1,4 @@
-"""What the solver tells the world: plans that were committed, and pods that go nowhere, each with its reasons."""
+"""What the solver publishes: plans that were committed, and pods that go nowhere, each with its reasons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from berth.telemetry import emit_span, recording
 
 TELL_AGAIN_S = 10.0
 LOST_AFTER_S = 300.0
-"""What was told and is not shown after so long is told again: its command was overtaken, or ended as a dead letter."""
+"""What was published and is not shown after so long is published again: its command was overtaken, or buried."""
 ANNOUNCED_MAX = 2000
 """Most pods named in one event; a larger plan is in the ledger."""
 RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"

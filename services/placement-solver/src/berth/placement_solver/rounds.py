@@ -1,4 +1,4 @@
-"""One round of the solver: take a batch, solve, verify, commit, tell.
+"""One round of the solver: take a batch, solve, verify, commit, publish.
 
 A round touches the world in three places only: the ledger (commit), commands (a pod's refusal), events. Everything
 else is the view and the core. A contended batch goes to the optimiser, and a later round decides it.
@@ -141,7 +141,7 @@ class Rounds:
     async def _conclude(
         self, units: Sequence[Unit], solution: Solution, trial: Trial, plan: str, started: float
     ) -> None:
-        """Commit and tell; what is not committed is tried again."""
+        """Commit and publish; what is not committed is tried again."""
         metrics.SOLVE_SECONDS.observe(self._clock.monotonic() - started)
         if solution.placements:
             outcome = await self._commit(plan, solution, trial)

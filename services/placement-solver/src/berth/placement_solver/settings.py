@@ -11,7 +11,7 @@ from berth.runtime.shared_settings import OURS, SchedulerNames
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):
-    """What the placement solver can be told beside the common settings."""
+    """Settings of placement-solver beside the common ones."""
 
     scheduler_names: SchedulerNames = OURS
     batch_window_s: Annotated[

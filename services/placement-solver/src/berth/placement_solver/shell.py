@@ -75,7 +75,7 @@ class ViewSink:
         self._wake()
 
     def end(self, sequence: int) -> None:
-        """The end was reached; told again and again while nothing comes, which is no news."""
+        """The end was reached; repeated while nothing comes, which is no news."""
         if sequence != self._ended_at:
             self._ended_at = sequence
             self._end()

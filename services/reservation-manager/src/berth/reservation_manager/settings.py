@@ -13,7 +13,7 @@ SERVICE: Final = "reservation-manager"
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):
-    """What reservation-manager can be told beside the common settings."""
+    """Settings of reservation-manager beside the common ones."""
 
     nats_read_pause_s: ReadPause = 0.01
     scheduler_names: SchedulerNames = OURS

@@ -1,4 +1,4 @@
-"""Judging every moment: an observer is told of each ledger message and each change of the cluster, in true order."""
+"""Judging every moment: an observer is shown each ledger message and each change of the cluster, in true order."""
 
 from berth.invariants.observer.observer import Observer
 from berth.invariants.observer.sight import Reader

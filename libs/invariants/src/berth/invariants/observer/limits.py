@@ -1,4 +1,4 @@
-"""What limits room, as the API tells of it: nodes, devices, quota groups. And the writer's Lease."""
+"""What limits capacity, as the API shows it: nodes, devices, quota groups. And the writer's Lease."""
 
 from __future__ import annotations
 

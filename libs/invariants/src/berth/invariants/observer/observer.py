@@ -1,7 +1,7 @@
 """The fold that judges every moment: one call per ledger message, API change, or message of STATE.
 
-It has to be told in true order, as the server and the API server have stored things, not as some reader came to see
-them: then every rule is exact, and what is found was wrong at that very moment. A simulation, which owns both, can do
+It has to be shown everything in true order, as the server and the API server have stored it, not as some reader came to
+see it: then every rule is exact, and what is found was wrong at that very moment. A simulation, which owns both, can do
 that. Whoever sees them late (a program beside them) judges moments with `check` instead.
 
 Amounts of pods are those that they were bound with; a resize in place is seen by `finish` alone.

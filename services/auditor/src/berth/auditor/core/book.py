@@ -1,4 +1,4 @@
-"""Differences that are there now: each is told once when it is certain, and once when it is gone."""
+"""Differences that are there now: each is reported once when it is certain, and once when it is gone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class News(NamedTuple):
 
 
 class Book:
-    """Differences by promise and subject, at most `DIFFERENCES_MAX`; those beyond are counted and told later."""
+    """Differences by promise and subject, at most `DIFFERENCES_MAX`; those beyond are counted and reported later."""
 
     def __init__(self, settle_s: float) -> None:
         self.known: dict[Key, Difference] = {}

@@ -25,7 +25,7 @@ class Verdict(Enum):
     NOTHING = "nothing"
     """Bound, gone or withdrawn: it is over."""
     WAIT = "wait"
-    """The view is not new enough to tell."""
+    """The view is not new enough to judge."""
     BIND = "bind"
     """Bind it, guarded by uid and `version` (R5)."""
     WITHDRAW = "withdraw"

@@ -1,4 +1,4 @@
-"""Which committed plans have not been begun yet, oldest first, and whether the Lease and LEDGER tell the same story."""
+"""Which committed plans have not been begun yet, oldest first, and whether the Lease and LEDGER agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The best-effort part of one look: the target, what follows from it, and how the message tells it."""
+"""The best-effort part of one look: the target, what follows from it, and how the message reports it."""
 
 from __future__ import annotations
 

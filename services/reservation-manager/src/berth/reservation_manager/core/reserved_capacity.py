@@ -20,7 +20,7 @@ class _Restricted(kube.View, frozen=True, kw_only=True):
 
 
 def room_of(reservation: Reservation, life: Life) -> ReservedCapacity:
-    """The room as RESERVATION tells it."""
+    """The capacity as RESERVATION shows it."""
     problems = problems_of(reservation)
     owners_readable = not any(problem.field.startswith("spec.owners") for problem in problems)
     usable = not reservation.deleting and reservation_matchable(

@@ -21,7 +21,7 @@ PROBLEMS_MAX = 64
 
 
 class Verifier:
-    """Checks plans against a view. It counts quota use itself, from the claims that the view tells it of."""
+    """Checks plans against a view. It counts quota use itself, from the claims that the view reports."""
 
     def __init__(self, cluster: View) -> None:
         self._cluster = cluster

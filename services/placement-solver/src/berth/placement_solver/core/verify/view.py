@@ -81,4 +81,4 @@ class View(Protocol):
     def pod_groups(self) -> Mapping[str, PodGroup]: ...
 
     def observe(self, observer: Callable[[Claim, bool], None]) -> None:
-        """Be told of every claim that comes (True) or goes (False)."""
+        """Called for every claim that comes (True) or goes (False)."""
