@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 from tests.attack.bus import connect, publishes, server
+from tests.attack.notes import forge_notes
 from tests.attack.targets import LEASES, wanted
 from tests.deploy.control_plane import bound, cluster_file, environment, get, running
 
@@ -32,7 +33,7 @@ PASSWORD = "pw"
 GARBAGE = (b"", b"garbage", b"{}", b'{"type":"pod.evict.v1"}', b"\xff" * 64)
 
 
-AT_THE_API: tuple[Callable[[str], Awaitable[None]], ...] = ()
+AT_THE_API: tuple[Callable[[str], Awaitable[None]], ...] = (forge_notes,)
 """Attacks by somebody who may write pods; each is given the URL of the pods of the namespace `default`."""
 
 
