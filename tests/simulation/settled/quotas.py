@@ -1,7 +1,7 @@
 """QUOTA against the ElasticQuotas and the pods there are, and what ElasticQuotas show of it against a recount.
 
 The recount is from the objects alone. What a group may use follows from what all ask for by the rules of
-`quota_manager.core.solve`, which is the definition and not what runs: the service keeps the same figures by
+`tests.services.worlds.quota.definition`, which is not what runs: the service keeps the same figures by
 differences.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+from tests.services.worlds.quota.definition import Asking, Figures, solve
 from tests.simulation.harness import Harness
 from tests.simulation.settled.held import GROUPS, labels, messages, objects
 
@@ -19,7 +20,6 @@ from berth.contracts import buckets, names, subjects
 from berth.contracts.quota import QuotaGroup
 from berth.invariants import Counts
 from berth.invariants.facts import Facts, amounts_of
-from berth.quota_manager.core.solve import Asking, Figures, solve
 from berth.resources.amounts import Amounts, add_into, subtract_from, without_zeros
 from berth.rules.quota_of_pod import BUILT_IN_GROUPS, QuotaClaim, QuotaMap, parse_namespaces
 from berth.simcluster.store.objects import Obj

@@ -5,12 +5,12 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.services.worlds.quota.definition import Asking, solve
 
 from berth.quota_manager.core.book import Claim
 from berth.quota_manager.core.engine import Engine, Rules
 from berth.quota_manager.core.group import GroupSpec
 from berth.quota_manager.core.objects import PodLabels, PodTemplate, PodView, read_pod
-from berth.quota_manager.core.solve import Asking, solve
 from berth.rules.quota_of_pod import DEFAULT_GROUP, ROOT_GROUP, SYSTEM_GROUP
 from berth.testing.vectors import cases
 
