@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from berth.testing.views import eventually
+from berth.testing.views import eventually, eventually_async
 
 STATE = "$KV.berth_state."
 COMMANDS = "berth.v1.cmd."
@@ -172,6 +172,12 @@ async def test_what_is_not_acknowledged_comes_again(raw: Any, bus: Any) -> None:
     await raw.api("CONSUMER.CREATE.BERTH_CMD.d", pull(ack_wait=3 * NANO))
     for number in range(4):
         await raw.put(f"{COMMANDS}x{number}", b"%d" % number)
+
+    async def has_counted() -> bool:
+        """A consumer hears of what is stored a moment after whoever stored it."""
+        return (await raw.api("CONSUMER.INFO.BERTH_CMD.d"))["num_pending"] == 4
+
+    await eventually_async(has_counted)
 
     async def ask(count: int) -> list[tuple[str, str, bytes]]:
         query = b'{"batch": %d, "expires": 5000000000}' % count
