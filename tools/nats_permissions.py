@@ -1,12 +1,17 @@
 """Write the accounts and users of the bus and what each may do, from the contract and from what each service reads.
 
-Usage: nats_permissions.py [--check]. The result is k8s/components/nats/users.conf, to be included by a NATS server's
-configuration; each password is a variable of the server's environment (`NATS_PASSWORD_QUOTA_MANAGER`).
+Usage: nats_permissions.py [--check]. The results are k8s/components/nats/users.conf and compose.users.conf, to be
+included by a NATS server's configuration; each password is a variable of the server's environment
+(`NATS_PASSWORD_QUOTA_MANAGER`).
 
-There are three accounts: the services and all streams are in one, node agents in another, readers in a third. The
-server checks the subject of a request and not the one that its answer goes to, so whoever is in an account can have
-anything written there that the account's streams keep. Across accounts an answer goes back to the account of whoever
-asked, where there is no stream. The subjects that cross are named one by one.
+The services and all streams are in one account, node agents in another, readers in a third. The server checks the
+subject of a request and not the one that its answer goes to, so whoever is in an account can have anything written
+there that the account's streams keep. Across accounts an answer goes back to the account of whoever asked, where there
+is no stream. The subjects that cross are named one by one.
+
+Each node agent has the rights of its node. In a cluster it is no user of this file: the server asks
+node-authenticator, which has an account of its own, about every login that the file does not know. With compose there
+is one node, and its agent is a user.
 
 Events and commands follow from the catalogue of messages, streams from the topology. What a service reads, owns and
 leases stands in the table below; a test compares that table with the code. Nobody may delete or purge a stream.
@@ -15,6 +20,7 @@ leases stands in the table below; a test compares that table with the code. Nobo
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,8 +28,10 @@ from berth.bus.topology import COMMAND_SUBJECTS, DEAD_SUBJECTS, EVENT_SUBJECTS, 
 from berth.contracts import buckets
 from berth.contracts.catalogue import CHANNELS
 from berth.contracts.subjects import PREFIX
+from berth.node_authenticator.core import rights as agents
 
-TARGET = Path(__file__).resolve().parent.parent / "k8s/components/nats/users.conf"
+ROOT = Path(__file__).resolve().parent.parent
+COMPOSE_NODE = "this-machine"
 
 
 class Part(NamedTuple):
@@ -32,7 +40,7 @@ class Part(NamedTuple):
     `follows`: buckets it reads. `owns`: the bucket it alone writes, with the keys it may write there. `leases`: keys
     of its leases. `consumes`: it takes commands. `reads_events`: it looks up single past events. `commits`: it writes
     the ledger. `makes_topology`: it creates streams. `on_nodes`: it runs on every node, in the account of the node
-    agents, and reads single keys only.
+    agents, and reads single keys only. `authenticates`: the server asks it about logins, in an account of its own.
     """
 
     follows: tuple[str, ...] = ()
@@ -44,6 +52,7 @@ class Part(NamedTuple):
     commits: bool = False
     makes_topology: bool = False
     on_nodes: bool = False
+    authenticates: bool = False
 
 
 PARTS = {
@@ -54,7 +63,7 @@ PARTS = {
     "device-inventory": Part(follows=(buckets.STATE,), owns=(buckets.INVENTORY,), leases=("device-inventory",)),
     "quota-manager": Part(follows=(buckets.STATE, buckets.LEDGER), owns=(buckets.QUOTA,), leases=("quota-manager",)),
     "reservation-manager": Part(
-        follows=(buckets.STATE,),
+        follows=(buckets.STATE, buckets.LEDGER),
         owns=(buckets.RESERVATION,),
         leases=("reservation-manager",),
     ),
@@ -73,7 +82,8 @@ PARTS = {
         makes_topology=True,
     ),
     "auditor": Part(follows=(buckets.LEDGER,), leases=("auditor",)),
-    "node-qos-enforcer": Part(
+    "node-authenticator": Part(authenticates=True),
+    agents.AGENT: Part(
         follows=(buckets.STATE, buckets.SLO), owns=(buckets.METRICS,), owned_keys="node.*", on_nodes=True
     ),
 }
@@ -81,12 +91,12 @@ READER = "reader"
 """People and programs: the `berth` command, `nats sub`, your own subscribers. Asks and listens, changes nothing."""
 
 
-SERVICES, NODES, READERS = "BERTH", "NODES", "READERS"
+SERVICES, NODES, READERS, LOGINS = "BERTH", agents.ACCOUNT, "READERS", "LOGINS"
 """The accounts."""
-DOMAIN = "berth"
+DOMAIN = agents.DOMAIN
 """What the API of the streams is called in the other accounts, as a JetStream domain: `$JS.berth.API.>`."""
-ANSWERS = "_R_.>"
-"""Where the server takes answers to questions from another account; a token of its own is in each."""
+ISSUER = "$NATS_LOGIN_ISSUER"
+"""The variable of the server's environment that names the key which node-authenticator signs with."""
 
 
 class Rights(NamedTuple):
@@ -123,14 +133,24 @@ class Crossing(NamedTuple):
 
 
 def rights_of(service: str) -> Rights:
-    """What a service may do."""
+    """What a service may do; for node agents see `berth.node_authenticator.core.rights`."""
     part = PARTS[service]
-    if part.on_nodes:
-        publish = [each.local or each.subject for each in crossings() if each.target == NODES]
-    else:
-        publish = _of_a_service(service, part)
-    subscribe = [f"_INBOX_{service}.>", f"{PREFIX}.svc.{service}.>", "$SRV.>"]
-    return Rights(list(dict.fromkeys([*publish, ANSWERS])), subscribe)
+    publish, subscribe = _of_a_service(service, part), [f"{PREFIX}.svc.{service}.>", "$SRV.>"]
+    if part.authenticates:
+        publish.append("$SYS._INBOX.>")  # where the server takes the answer to a question about a login
+        subscribe.append("$SYS.REQ.USER.AUTH")
+    return Rights(list(dict.fromkeys([*publish, agents.ANSWERS])), [f"_INBOX_{service}.>", *subscribe])
+
+
+def agent_rights(node: str) -> Rights:
+    """What the agent of a node may do."""
+    return Rights(*map(list, agents.rights_of(node)))
+
+
+def home_of(service: str) -> str:
+    """The account that a service is in."""
+    part = PARTS[service]
+    return NODES if part.on_nodes else LOGINS if part.authenticates else SERVICES
 
 
 def _of_a_service(service: str, part: Part) -> list[str]:
@@ -174,13 +194,12 @@ def crossings() -> list[Crossing]:
     """Everything that crosses from one account to another."""
     found: list[Crossing] = []
     for service, part in PARTS.items():
-        home = NODES if part.on_nodes else SERVICES
-        found.append(Crossing(home, READERS, "answers", f"{PREFIX}.svc.{service}.>"))
+        found.append(Crossing(home_of(service), READERS, "answers", f"{PREFIX}.svc.{service}.>"))
         if part.on_nodes:
             found += [_api(NODES, f"STREAM.MSG.GET.KV_{bucket}") for bucket in (*part.follows, *part.owns)]
             keys = [f"$KV.{bucket}.{part.owned_keys}" for bucket in part.owns]
             found += [Crossing(SERVICES, NODES, "service", subject) for subject in keys]
-    found += [Crossing(home, READERS, "answers", "$SRV.>") for home in (SERVICES, NODES)]
+    found += [Crossing(home, READERS, "answers", "$SRV.>") for home in (SERVICES, NODES, LOGINS)]
     found.append(Crossing(SERVICES, READERS, "stream", EVENT_SUBJECTS))
     for stream in (buckets.EVENTS, buckets.DEAD):
         found += [_api(READERS, f"STREAM.{verb}.{stream}") for verb in ("INFO", "MSG.GET")]
@@ -214,25 +233,19 @@ def fronts(service: str, place: str) -> list[str]:
     return list(dict.fromkeys(pattern.partition("<")[0] + ">" for pattern in patterns))
 
 
-def render() -> str:
-    """The file."""
+def render(node_users: Mapping[str, str] | None = None) -> str:
+    """The file. `node_users`: users that are node agents, and their nodes; None leaves them to node-authenticator."""
     lines = [
         "# Generated by tools/nats_permissions.py; do not edit: run `make contracts` after a change of the topology or",
         "# of the catalogue.",
         "accounts {",
     ]
-    users = {
-        SERVICES: [name for name, part in PARTS.items() if not part.on_nodes],
-        NODES: [name for name, part in PARTS.items() if part.on_nodes],
-        READERS: [READER],
-    }
-    for account, names in users.items():
+    for account, users in _accounts(node_users).items():
         lines.append(f"  {account} {{")
         if account == SERVICES:
             lines.append("    jetstream: enabled")
         lines.append("    users: [")
-        for name in names:
-            rights = reader_rights() if name == READER else rights_of(name)
+        for name, rights in users.items():
             lines += [
                 f'      {{ user: "{name}", password: ${password_variable(name)}, permissions: {{',
                 f"        publish: {{ allow: [{_listed(rights.publish)}] }}",
@@ -243,7 +256,28 @@ def render() -> str:
         lines += _block("exports", [each.exported() for each in crossings() if each.source == account])
         lines += _block("imports", [each.imported() for each in crossings() if each.target == account])
         lines.append("  }")
-    return "\n".join([*lines, "}", ""])
+    lines.append("}")
+    if node_users is None:
+        (service,) = (name for name, part in PARTS.items() if part.authenticates)
+        lines += [
+            "# Who is none of these users is asked about: node-authenticator knows the agents of nodes.",
+            "authorization {",
+            f"  auth_callout {{ issuer: {ISSUER}, account: {LOGINS}, auth_users: [{service}], "
+            f"allowed_accounts: [{NODES}] }}",
+            "}",
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _accounts(node_users: Mapping[str, str] | None) -> dict[str, dict[str, Rights]]:
+    """Every account with its users."""
+    accounts: dict[str, dict[str, Rights]] = {SERVICES: {}, NODES: {}, LOGINS: {}, READERS: {READER: reader_rights()}}
+    for name, part in PARTS.items():
+        if not part.on_nodes:
+            accounts[home_of(name)][name] = rights_of(name)
+    for name, node in (node_users or {}).items():
+        accounts[NODES][name] = agent_rights(node)
+    return accounts
 
 
 def _block(name: str, entries: list[str]) -> list[str]:
@@ -259,17 +293,24 @@ def _listed(subjects: list[str]) -> str:
     return "\n" + "".join(f'          "{subject}"\n' for subject in subjects) + "        "
 
 
+TARGETS = {
+    ROOT / "k8s/components/nats/users.conf": None,
+    ROOT / "compose.users.conf": {agents.AGENT: COMPOSE_NODE},
+}
+"""Files, and the users in them that are node agents."""
+
+
 def main(arguments: list[str]) -> int:
     """Write or check; 0 when all is as it should be."""
-    text = render()
-    if "--check" in arguments:
-        if TARGET.is_file() and TARGET.read_text() == text:
-            return 0
-        print(f"{TARGET} is not what the contract says: run tools/nats_permissions.py", file=sys.stderr)
-        return 1
-    TARGET.parent.mkdir(parents=True, exist_ok=True)
-    TARGET.write_text(text)
-    return 0
+    wrong = 0
+    for target, node_users in TARGETS.items():
+        text = render(node_users)
+        if "--check" not in arguments:
+            target.write_text(text)
+        elif not target.is_file() or target.read_text() != text:
+            print(f"{target} is not what the contract says: run tools/nats_permissions.py", file=sys.stderr)
+            wrong = 1
+    return wrong
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 import nats
 from nats.aio.client import Client
 from tests.attack.targets import kept
-from tests.deploy.manifests import users_conf
+from tests.deploy.manifests import AGENT, OTHER_AGENT, users_conf
 
 from berth.bus import Bus, BusSettings
 from berth.bus.topology import TOPOLOGY
@@ -18,6 +18,9 @@ from berth.testing.nats_server import NatsServer
 
 PASSWORD = "pw"
 ADMIN = "admin"
+READER = "reader"
+OUTSIDERS = (AGENT, OTHER_AGENT, READER, "node-authenticator")
+"""Users whose account is not that of the streams."""
 
 Held = dict[str, dict[str, Any]]
 """By stream: when it was made, its settings, and every message by sequence."""

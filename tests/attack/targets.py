@@ -14,6 +14,8 @@ from berth.contracts.catalogue import CHANNELS
 from berth.contracts.subjects import PREFIX
 
 LEASES = ("cluster-watcher", "device-inventory", "quota-manager", "reservation-manager", "slo-manager", "auditor")
+AGENTS_NODES = ("n1", "n2")
+"""Of the two agents that the tests have."""
 DESTRUCTIVE = ("STREAM.DELETE.{}", "STREAM.PURGE.{}", "STREAM.UPDATE.{}", "STREAM.MSG.DELETE.{}")
 
 
@@ -38,6 +40,7 @@ def kept() -> list[Target]:
             found.append(Target(f"KV_{channel.place}", f"$KV.{channel.place}.{sample(channel.pattern)}"))
         elif channel.place in (buckets.EVENTS, buckets.COMMANDS):
             found.append(Target(channel.place, sample(channel.pattern)))
+    found += [Target(f"KV_{buckets.METRICS}", f"$KV.{buckets.METRICS}.node.{node}") for node in AGENTS_NODES]
     found += [Target(f"KV_{buckets.LEASE}", f"$KV.{buckets.LEASE}.{name}") for name in (*LEASES, "solver.x")]
     found.append(Target(buckets.DEAD, f"{PREFIX}.dead.cluster-writer.cmd.x"))
     return list(dict.fromkeys(found))

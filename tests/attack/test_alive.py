@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from nats.aio.client import Client
-from tests.attack.bus import connect, publishes, server
+from tests.attack.bus import OUTSIDERS, connect, publishes, server
 from tests.attack.notes import forge_notes
 from tests.attack.targets import LEASES, wanted
 from tests.deploy.control_plane import bound, cluster_file, environment, get, running
@@ -78,9 +78,36 @@ async def epoch(admin: Client) -> bytes:
     return str(answer["message"]).encode()
 
 
+async def decisions(admin: Client) -> dict[str, bytes]:
+    """Every decision that stands in LEDGER, by key."""
+    stream, found = f"KV_{buckets.LEDGER}", {}
+    pattern = f"$KV.{buckets.LEDGER}.*.decision.>"
+    sequence = 1
+    while True:
+        body = json.dumps({"seq": sequence, "next_by_subj": pattern}).encode()
+        answer = json.loads((await admin.request(f"$JS.API.STREAM.MSG.GET.{stream}", body, timeout=5)).data)
+        if "error" in answer:
+            assert answer["error"]["code"] == 404, answer
+            return found
+        message = answer["message"]
+        if "hdrs" not in message or b"KV-Operation" not in base64.b64decode(message["hdrs"]):
+            found[message["subject"]] = base64.b64decode(message["data"])
+        sequence = message["seq"] + 1
+
+
+async def bindings_of(pods: str) -> dict[str, tuple[str, str]]:
+    """Uid and node of every pod that has one."""
+    listed = (await asyncio.to_thread(get, pods))["items"]
+    return {
+        each["metadata"]["name"]: (each["metadata"]["uid"], each["spec"]["nodeName"])
+        for each in listed
+        if each["spec"].get("nodeName")
+    }
+
+
 async def attack(bus: NatsServer, pods: str, pod: dict[str, Any]) -> None:
-    clients = {user: await connect(bus, user) for user in ("node-qos-enforcer", "reader", "slo-manager", "admin")}
-    for user in ("node-qos-enforcer", "reader"):
+    clients = {user: await connect(bus, user) for user in (*OUTSIDERS, "slo-manager", "admin")}
+    for user in OUTSIDERS:
         await ask_with_foreign_replies(clients[user], user)
     await garble_leases(clients["admin"])
     await send_commands_of_others(clients["slo-manager"], pod, f"{subjects.PREFIX}.cmd.apply.nodeslos.")
@@ -103,7 +130,8 @@ async def test_an_attack_changes_nothing_and_the_control_plane_lives(house: Any,
                 pods = f"{api.url}/api/v1/namespaces/default/pods"
                 await bound(pods, "before")
                 admin = await connect(bus, "admin")
-                ages, stands = await stream_ages(admin), await epoch(admin)
+                ages, stands, decided = await stream_ages(admin), await epoch(admin), await decisions(admin)
+                bindings = await bindings_of(pods)
                 placed = await asyncio.to_thread(get, f"{pods}/before")
                 await attack(bus, pods, placed)
                 await bound(pods, "after")
@@ -111,17 +139,40 @@ async def test_an_attack_changes_nothing_and_the_control_plane_lives(house: Any,
                 assert (now["metadata"]["uid"], now["spec"]) == (placed["metadata"]["uid"], placed["spec"])
                 assert "deletionTimestamp" not in now["metadata"]
                 assert (await stream_ages(admin), await epoch(admin)) == (ages, stands)
+                assert decided.items() <= (await decisions(admin)).items()
+                assert bindings.items() <= (await bindings_of(pods)).items()
                 await _leases_are_held(admin)
-                await _every_service_answers_the_reader(bus, tmp_path / "password", house.services)
+                reader = [
+                    "--nats",
+                    bus.url,
+                    "--nats-user",
+                    "reader",
+                    "--nats-password-file",
+                    str(tmp_path / "password"),
+                ]
+                await _every_service_answers_the_reader(reader, house.services)
+                await _the_reader_sees_what_was(reader)
                 await admin.close()
 
 
-async def _every_service_answers_the_reader(bus: NatsServer, password: Path, services: list[str]) -> None:
-    options = ["--nats", bus.url, "--nats-user", "reader", "--nats-password-file", str(password)]
-    command = [sys.executable, "-m", "berth.cli", "status", *options]
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+async def _every_service_answers_the_reader(reader: list[str], services: list[str]) -> None:
+    done = await _berth("status", *reader)
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(service in done.stdout for service in services), done.stdout
+
+
+async def _the_reader_sees_what_was(reader: list[str]) -> None:
+    """The past of a pod, once the domain of the streams is named; without it the command says what is missing."""
+    done = await _berth("why", "before", *reader)
+    assert "--nats-domain berth" in done.stderr
+    done = await _berth("why", "before", *reader, "--nats-domain", "berth")
+    assert "  past\n" in done.stdout, done.stdout + done.stderr
+    assert not done.stderr.count("not shown")
+
+
+async def _berth(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "berth.cli", *words]
+    return await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
 
 
 async def _leases_are_held(admin: Client) -> None:

@@ -14,16 +14,14 @@ from collections.abc import Iterator
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from tests.attack.bus import Held, connect, fill, held, publishes, server
-from tests.attack.targets import kept, wanted
-from tests.deploy.manifests import tool
+from tests.attack.bus import OUTSIDERS, READER, Held, connect, fill, held, publishes, server
+from tests.attack.targets import AGENTS_NODES, kept, wanted
+from tests.deploy.manifests import AGENT, NODES_OF_AGENTS, tool
 
 from berth.contracts import buckets
 from berth.contracts.subjects import PREFIX
 from berth.testing.nats_server import NatsServer
 
-AGENT, READER = "node-qos-enforcer", "reader"
-OUTSIDERS = (AGENT, READER)
 SERVICES = sorted(set(tool("nats_permissions").PARTS) - {AGENT})
 SETTLE_S = 0.5
 
@@ -35,13 +33,13 @@ def running() -> Iterator[NatsServer]:
 
 
 def not_its_own(user: str, found: Held) -> Held:
-    """Without what the user may write: node agents share the figures of nodes."""
-    if user == AGENT:
+    """Without what the user may write: a node agent has the figures of its node."""
+    if user in NODES_OF_AGENTS:
         figures = found[f"KV_{buckets.METRICS}"]["messages"]
         found[f"KV_{buckets.METRICS}"]["messages"] = {
             sequence: message
             for sequence, message in figures.items()
-            if not message[0].startswith(f"$KV.{buckets.METRICS}.node.")
+            if message[0] != f"$KV.{buckets.METRICS}.node.{NODES_OF_AGENTS[user]}"
         }
     return found
 
@@ -66,14 +64,15 @@ async def test_no_reply_subject_changes_anything(user: str, running: NatsServer)
 
 
 async def test_an_answer_is_not_written_into_another_nodes_figures(running: NatsServer) -> None:
-    """All agents may write there, so the import of that subject is in their account: no answer takes that way."""
+    """The import of that subject is in the account of the agents: no answer takes that way."""
     await fill(running)
     stream = f"KV_{buckets.METRICS}"
     before = (await held(running))[stream]
     client = await connect(running, AGENT)
     for subject in publishes(AGENT):
         if not subject.startswith("$KV."):
-            await client.publish(subject, b"", reply=f"$KV.{buckets.METRICS}.node.x")
+            for node in AGENTS_NODES:
+                await client.publish(subject, b"", reply=f"$KV.{buckets.METRICS}.node.{node}")
     await settled(client)
     await client.close()
     assert (await held(running))[stream] == before
@@ -107,7 +106,7 @@ async def test_a_roll_up_of_one_key_removes_no_other(running: NatsServer) -> Non
     before = await held(running)
     client = await connect(running, AGENT)
     for scope in ("all", "sub"):
-        await client.publish(f"$KV.{buckets.METRICS}.node.mine", b"{}", headers={"Nats-Rollup": scope})
+        await client.publish(f"$KV.{buckets.METRICS}.node.n1", b"{}", headers={"Nats-Rollup": scope})
     await settled(client)
     await client.close()
     stream = f"KV_{buckets.METRICS}"
@@ -124,8 +123,8 @@ async def test_no_service_reaches_the_other_accounts_by_a_reply(service: str, ru
     async def hear(message: Msg) -> None:
         heard.append(message.subject)
 
-    listening = {AGENT: (f"_INBOX_{AGENT}.>", f"{PREFIX}.svc.{AGENT}.>"), READER: ("_INBOX.>", "_INBOX_cli.>")}
-    outsiders = {user: await connect(running, user) for user in OUTSIDERS}
+    listening = {AGENT: (f"_INBOX_{AGENT}.n1.>", f"{PREFIX}.svc.{AGENT}.>"), READER: ("_INBOX.>", "_INBOX_cli.>")}
+    outsiders = {user: await connect(running, user) for user in listening}
     for user, client in outsiders.items():
         for subject in listening[user]:
             await client.subscribe(subject, cb=hear)
@@ -133,7 +132,7 @@ async def test_no_service_reaches_the_other_accounts_by_a_reply(service: str, ru
     client = await connect(running, service)
     for subject in publishes(service):
         if subject.startswith("$JS.API.STREAM."):
-            for reply in (f"_INBOX_{AGENT}.x.1", "_INBOX.x.1", f"{PREFIX}.svc.{AGENT}.status"):
+            for reply in (f"_INBOX_{AGENT}.n1.1", "_INBOX.x.1", f"{PREFIX}.svc.{AGENT}.status"):
                 await client.publish(subject, b"", reply=reply)
     await settled(client)
     for each in (client, *outsiders.values()):

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.deploy.manifests import AGENT, NODES_OF_AGENTS, tool
+
 from berth.simcluster.generate import ClusterShape, PodRequest, generate_cluster, pod_manifest
 from berth.simcluster.manifests import write_manifests
 
@@ -28,7 +30,7 @@ def running(services: list[str], common: dict[str, str], logs: Path) -> Iterator
     try:
         for service, log in found.items():
             environment = {**os.environ, **common, "BERTH_NATS_USER": service}
-            if service == "node-qos-enforcer":
+            if service == AGENT:
                 environment["BERTH_NATS_DOMAIN"] = "berth"
             with log.open("wb") as file:
                 module = f"berth.{service.replace('-', '_')}"
@@ -80,13 +82,17 @@ async def refused(pods: str, name: str) -> None:
 
 
 def environment(bus: str, password: Path, api: str) -> dict[str, str]:
+    """What every service is told. The agent is that of a node whose rights its user has; nobody asks about logins."""
+    seed = password.with_name("signing-seed")
+    seed.write_text(tool("nats_passwords").account_key()[0])
     return {
+        "BERTH_SIGNING_SEED_FILE": str(seed),
         "BERTH_NATS_URL": bus,
         "BERTH_NATS_PASSWORD_FILE": str(password),
         "BERTH_KUBE_URL": api,
         "BERTH_LOG_FORMAT": "json",
         "BERTH_EXIT_WITH_PARENT": "true",
-        "BERTH_NODE_NAME": "node-00000",
+        "BERTH_NODE_NAME": NODES_OF_AGENTS[AGENT],
     }
 
 

@@ -81,6 +81,17 @@ def tool(name: str) -> ModuleType:
     return module
 
 
+AGENT = "node-qos-enforcer"
+OTHER_AGENT = "node-qos-enforcer-of-another-node"
+NODES_OF_AGENTS = {AGENT: "n1", OTHER_AGENT: "n2"}
+
+
 def users_conf(password: str) -> str:
-    """The shipped users of the bus, all with this password."""
-    return re.sub(r"\$NATS_PASSWORD_\w+", password, (K8S / "components/nats/users.conf").read_text())
+    """The users of the bus, all with this password; the agents of two nodes are users, too, with their rights."""
+    return re.sub(r"\$NATS_PASSWORD_\w+", password, tool("nats_permissions").render(NODES_OF_AGENTS))
+
+
+def shipped_users_conf(password: str, issuer: str) -> str:
+    """The users of the bus as shipped, where agents are let in by node-authenticator, whose public key this is."""
+    text = (K8S / "components/nats/users.conf").read_text().replace("$NATS_LOGIN_ISSUER", issuer)
+    return re.sub(r"\$NATS_PASSWORD_\w+", password, text)

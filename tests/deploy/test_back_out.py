@@ -48,8 +48,8 @@ def create(server: KubeServer, *manifests: dict[str, Any]) -> None:
 
 
 def node(name: str, cpu: str) -> dict[str, Any]:
-    room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
-    status = {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}
+    capacity = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+    status = {"capacity": capacity, "allocatable": capacity, "conditions": [{"type": "Ready", "status": "True"}]}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
 
 

@@ -14,6 +14,7 @@ import nats
 import pytest
 import yaml
 from nats.aio.client import Client
+from tests.deploy.manifests import tool
 
 from berth.runtime.settings import load_settings
 from berth.testing.nats_server import find_server
@@ -21,8 +22,15 @@ from berth.testing.views import eventually
 
 ROOT = Path(__file__).parents[2]
 OTHERS = {"nats", "passwords", "simulated-api", "workload", "cli"}
+AGENT = "node-qos-enforcer"
 IMAGES = {"workload": "simulated-api", "passwords": "nats"}
 """Services that run another's image."""
+
+
+@pytest.fixture(scope="module")
+def services(house: Any) -> list[str]:
+    """All but node-authenticator: the agent of the one node is a user of the bus, and no kubelet makes it a token."""
+    return [name for name in house.services if name != "node-authenticator"]
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +40,8 @@ def compose() -> dict[str, Any]:
     return loaded
 
 
-def test_every_service_is_there(compose: dict[str, Any], house: Any) -> None:
-    assert set(compose["services"]) == {*house.services, *OTHERS}
+def test_every_service_is_there(compose: dict[str, Any], services: list[str]) -> None:
+    assert set(compose["services"]) == {*services, *OTHERS}
     for name, service in compose["services"].items():
         build = {"target": "nats"} if name == "nats" else {"args": {"SERVICE": name}}
         assert service["image"] == f"berth/{IMAGES.get(name, name)}:${{BERTH_TAG:-dev}}"
@@ -45,19 +53,19 @@ def test_no_version_key(compose: dict[str, Any]) -> None:
     assert "version" not in compose
 
 
-def test_every_variable_is_a_setting_of_its_service(compose: dict[str, Any], house: Any) -> None:
-    for name in house.services:
+def test_every_variable_is_a_setting_of_its_service(compose: dict[str, Any], services: list[str], house: Any) -> None:
+    for name in services:
         environment = compose["services"][name]["environment"]
         assert set(environment) <= house.variables(name), name
         plain = {key: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value) for key, value in environment.items()}
         settings = load_settings(house.settings(name), plain)
         assert (settings.nats_url, settings.nats_user) == ("nats://nats:4222", name)
         assert settings.nats_password_file == f"{mounted(compose, name)[f'password-{name}']}/password"
-        assert settings.nats_domain == ("berth" if name == "node-qos-enforcer" else "")
+        assert settings.nats_domain == ("berth" if name == AGENT else "")
 
 
-def test_what_needs_kubernetes_is_told_where_it_is(compose: dict[str, Any], house: Any) -> None:
-    for name in house.services:
+def test_what_needs_kubernetes_is_told_where_it_is(compose: dict[str, Any], services: list[str], house: Any) -> None:
+    for name in services:
         has = "BERTH_KUBE_URL" in compose["services"][name]["environment"]
         assert has == ("kube_url" in house.settings(name).__struct_fields__), name
 
@@ -81,14 +89,14 @@ def test_containers_can_do_little(compose: dict[str, Any]) -> None:
         assert "network_mode" not in service
 
 
-def test_services_wait_for_what_they_need(compose: dict[str, Any], house: Any) -> None:
-    for name in house.services:
+def test_services_wait_for_what_they_need(compose: dict[str, Any], services: list[str]) -> None:
+    for name in services:
         assert compose["services"][name]["depends_on"] == ["nats", "simulated-api"]
 
 
-def test_only_the_node_agent_sees_the_machine(compose: dict[str, Any], house: Any) -> None:
-    mounts = {name: compose["services"][name]["volumes"] for name in house.services}
-    assert mounts.pop("node-qos-enforcer")[:-1] == ["/sys/fs/cgroup:/host/cgroup:ro"]
+def test_only_the_node_agent_sees_the_machine(compose: dict[str, Any], services: list[str]) -> None:
+    mounts = {name: compose["services"][name]["volumes"] for name in services}
+    assert mounts.pop(AGENT)[:-1] == ["/sys/fs/cgroup:/host/cgroup:ro"]
     assert all(mounts[name] == [f"password-{name}:/run/berth:ro"] for name in mounts)
 
 
@@ -113,13 +121,15 @@ def made_up(compose: dict[str, Any], folder: Path) -> dict[str, Path]:
     return volumes
 
 
-def test_passwords_are_made_up_at_the_first_start_and_kept(compose: dict[str, Any], house: Any, tmp_path: Path) -> None:
+def test_passwords_are_made_up_at_the_first_start_and_kept(
+    compose: dict[str, Any], services: list[str], tmp_path: Path
+) -> None:
     assert not re.search(r"PASSWORD\w*: *[^/\s]", (ROOT / "compose.yaml").read_text())
     volumes = made_up(compose, tmp_path)
-    assert set(volumes) == {"passwords-nats", *(f"password-{name}" for name in house.services)}
+    assert set(volumes) == {"passwords-nats", *(f"password-{name}" for name in services)}
     first = {volume: sorted(file.read_text() for file in path.iterdir()) for volume, path in volumes.items()}
     values = [text.strip() for volume, texts in first.items() if volume != "passwords-nats" for text in texts]
-    assert len(set(values)) == len(house.services)
+    assert len(set(values)) == len(services)
     assert all(re.fullmatch(r"p[0-9a-f]{48}", value) for value in values)
     made_up(compose, tmp_path)
     assert first == {volume: sorted(file.read_text() for file in path.iterdir()) for volume, path in volumes.items()}
@@ -190,6 +200,11 @@ def test_down_removes_what_the_command_line_runs_as_well(compose: dict[str, Any]
 def test_the_bus_flushes_before_it_acknowledges() -> None:
     for file in ("compose.nats.conf", "k8s/components/nats/nats.conf"):
         assert "sync_interval: always" in (ROOT / file).read_text()
+
+
+def test_the_agent_has_the_rights_of_the_node_that_it_names(compose: dict[str, Any]) -> None:
+    node = compose["services"][AGENT]["environment"]["BERTH_NODE_NAME"]
+    assert {AGENT: node} in tool("nats_permissions").TARGETS.values()
 
 
 def test_docker_compose_accepts_it() -> None:

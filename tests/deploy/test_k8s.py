@@ -103,8 +103,9 @@ def test_every_variable_is_a_setting_of_its_service(house: Any) -> None:
         assert settings.nats_url == "tls://nats.berth-system.svc:4222"
         (mount,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "bus"]
         sources = next(each for each in pod_of(workload)["volumes"] if each["name"] == "bus")["projected"]["sources"]
-        files = [item["path"] for source in sources for each in source.values() for item in each["items"]]
-        assert [settings.nats_password_file, settings.nats_ca_file] == [f"{mount}/{file}" for file in files]
+        items = [item for source in sources for each in source.values() for item in each.get("items", [each])]
+        files = [f"{mount}/{item['path']}" for item in items if item["path"] != "signing-seed"]
+        assert [settings.nats_password_file, settings.nats_ca_file] == files
         assert pod_of(workload)["terminationGracePeriodSeconds"] > settings.drain_s + 5
 
 

@@ -9,10 +9,12 @@ import shutil
 import ssl
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import nkeys
 import pytest
 import yaml
-from tests.deploy.manifests import K8S, ROOT, WORKLOADS, Json, name_of, of_kind, pod_of, tool, workload_named
+from tests.deploy.manifests import AGENT, K8S, ROOT, WORKLOADS, Json, name_of, of_kind, pod_of, tool, workload_named
 
 from berth.testing.nats_server import find_server
 
@@ -28,7 +30,7 @@ def projected(each: Json, volume: str) -> list[Json]:
 
 def test_every_user_has_a_password_that_reaches_server_and_service() -> None:
     permissions, passwords = tool("nats_permissions"), tool("nats_passwords")
-    assert set(passwords.users()) == {*permissions.PARTS, permissions.READER}
+    assert set(passwords.users()) == {*permissions.PARTS, permissions.READER} - {AGENT}
     assert passwords.users() == {user: permissions.password_variable(user) for user in passwords.users()}
     secrets = {
         (each["metadata"]["namespace"], name_of(each)): each["stringData"]
@@ -36,22 +38,36 @@ def test_every_user_has_a_password_that_reaches_server_and_service() -> None:
         if each["kind"] == "Secret"
     }
     server = secrets[("berth-system", passwords.SERVER_SECRET)]
+    issuer, seed = server.pop(passwords.ISSUER_VARIABLE), secrets[("berth-system", "nats-user-node-authenticator")]
+    assert nkeys.from_seed(seed.pop(passwords.SEED_KEY).encode()).public_key.decode() == issuer
     assert server == {variable: f"p-{user}" for user, variable in passwords.users().items()}
     (container,) = pod_of(workload_named("nats"))["containers"]
     assert container["envFrom"] == [{"secretRef": {"name": passwords.SERVER_SECRET}}]
     for each in WORKLOADS:
-        if name_of(each) != "nats":
+        if name_of(each) not in ("nats", AGENT):
             name = name_of(each)
             secret = projected(each, "bus")[0]["secret"]
+            signs = [{"key": passwords.SEED_KEY, "path": "signing-seed"}] if name == passwords.AUTHENTICATOR else []
             assert secret == {
                 "name": passwords.user_secret(name),
-                "items": [{"key": passwords.USER_KEY, "path": "nats-password"}],
+                "items": [{"key": passwords.USER_KEY, "path": "nats-password"}, *signs],
             }
             assert secrets[(each["metadata"]["namespace"], secret["name"])] == {passwords.USER_KEY: f"p-{name}"}
 
 
+def test_an_agent_shows_a_token_for_the_bus_alone(house: Any) -> None:
+    """What it is for is what node-authenticator asks about, and so is whose it is."""
+    workload = workload_named(AGENT)
+    token = projected(workload, "bus")[0]["serviceAccountToken"]
+    settings = house.settings("node-authenticator")()
+    assert token["audience"] == settings.token_audience
+    assert token["expirationSeconds"] == settings.session_s
+    account = f"{workload['metadata']['namespace']}/{pod_of(workload)['serviceAccountName']}"
+    assert account == settings.agent_account
+
+
 def test_no_pod_sees_a_secret_that_is_not_its_own() -> None:
-    allowed = {"nats": {"nats-passwords", "nats-tls"}}
+    allowed = {"nats": {"nats-passwords", "nats-tls"}, AGENT: set()}
     for each in WORKLOADS:
         text = json.dumps(pod_of(each))
         seen = set(re.findall(r'"secretName": "([^"]+)"|"secret(?:Ref)?": \{"name": "([^"]+)"', text))
@@ -64,8 +80,10 @@ def test_passwords_are_never_numbers_to_the_server(capsys: pytest.CaptureFixture
     assert passwords.main() == 0
     printed = json.loads(capsys.readouterr().out)
     values = [value for each in printed["items"] for value in each.get("stringData", {}).values()]
-    assert all(re.fullmatch(r"p[0-9a-f]{48}", value) for value in values)
-    assert len(set(values)) == len(passwords.users())
+    keys = {value for value in values if re.fullmatch(r"S?A[A-Z2-7]{55,56}", value)}
+    assert len(keys) == 2, "the key that node-authenticator signs with, and its public half"
+    assert all(re.fullmatch(r"p[0-9a-f]{48}", value) for value in values if value not in keys)
+    assert len(set(values) - keys) == len(passwords.users())
 
 
 def test_no_secret_is_kept_here() -> None:
@@ -80,6 +98,7 @@ def test_the_server_accepts_its_configuration(component: str, tmp_path: Path) ->
     """The files as they lie in the pod, passwords and certificate as the tools make them."""
     passwords, certs = tool("nats_passwords"), tool("certs")
     environment = {variable: passwords.password() for variable in passwords.users().values()}
+    environment[passwords.ISSUER_VARIABLE] = passwords.account_key()[1]
     for key, value in certs.manifests(certs.Authority(tmp_path / "ca"), [], 1, cert_manager=False)[-1][
         "stringData"
     ].items():

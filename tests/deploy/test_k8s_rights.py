@@ -14,7 +14,7 @@ from berth.kube import resources
 from berth.kube.resources import Resource
 
 READS = {"get", "list", "watch"}
-USERS = ("auditor", "cluster-watcher", "cluster-writer")
+USERS = ("auditor", "cluster-watcher", "cluster-writer", "node-authenticator")
 
 
 def rules_of(service: str) -> dict[tuple[str, str], set[str]]:
@@ -82,6 +82,10 @@ def test_the_auditor_lists_what_it_compares_and_nothing_else() -> None:
     assert rules_of("auditor") == {key(resource): {"list"} for resource in used}
 
 
+def test_the_authenticator_asks_about_tokens_and_nothing_else() -> None:
+    assert rules_of("node-authenticator") == {key(resources.TOKEN_REVIEWS): {"create"}}
+
+
 def test_nobody_else_has_any_right(house: Any) -> None:
     for service in house.services:
         if service not in USERS:
@@ -95,7 +99,7 @@ def test_only_the_writer_writes_and_nobody_reads_secrets() -> None:
         for rule in role["rules"]:
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
             assert "secrets" not in rule["resources"]
-            if "cluster-writer" not in name_of(role):
+            if "cluster-writer" not in name_of(role) and rule["resources"] != ["tokenreviews"]:
                 assert set(rule["verbs"]) <= READS
 
 

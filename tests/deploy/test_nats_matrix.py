@@ -14,7 +14,7 @@ from typing import NamedTuple
 import nats
 import pytest
 from nats.aio.client import Client
-from tests.deploy.manifests import tool, users_conf
+from tests.deploy.manifests import AGENT, NODES_OF_AGENTS, OTHER_AGENT, tool, users_conf
 
 from berth.bus.topology import TOPOLOGY
 from berth.contracts import buckets
@@ -24,9 +24,10 @@ from berth.testing.nats_server import NatsServer
 from berth.testing.views import eventually
 
 PASSWORD = "pw"
-USERS = sorted(tool("nats_passwords").users())
-SERVICES = [user for user in USERS if user != "reader"]
-AGENT = "node-qos-enforcer"
+USERS = sorted({*tool("nats_passwords").users(), *NODES_OF_AGENTS})
+AGENTS = set(NODES_OF_AGENTS)
+AUTHENTICATOR = "node-authenticator"
+SERVICES = [user for user in USERS if user not in ("reader", OTHER_AGENT)]
 API, API_ACROSS = "$JS.API", "$JS.berth.API"
 """What the API of the streams is called in the account of the services, and in the others."""
 BUCKETS = sorted({channel.place for channel in CHANNELS if channel.place.startswith("berth_")} | {buckets.LEASE})
@@ -35,17 +36,18 @@ LEDGER_WRITERS = {"placement-solver", "cluster-writer"}
 MAKERS = {"cluster-watcher", "cluster-writer", "placement-solver"}
 """They make streams that are missing, and bring their settings into shape."""
 READERS = {
-    buckets.STATE: set(SERVICES) - {"auditor"},
+    buckets.STATE: set(SERVICES) - {"auditor", AUTHENTICATOR},
     buckets.INVENTORY: {"device-inventory", "placement-solver"},
     buckets.QUOTA: {"quota-manager", "placement-solver"},
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
     buckets.SLO: {"slo-manager", AGENT},
     buckets.METRICS: {AGENT},
-    buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor", "quota-manager"},
-    buckets.LEASE: set(SERVICES) - {"cluster-writer", AGENT},
+    buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor", "quota-manager", "reservation-manager"},
+    buckets.LEASE: set(SERVICES) - {"cluster-writer", AGENT, AUTHENTICATOR},
 }
-"""Who may read a key of a bucket. cluster-writer's Lease is Kubernetes' own; node agents have no replicas. The auditor
-takes nobody's word for the cluster.
+"""Who may read a key of a bucket. cluster-writer's Lease is Kubernetes' own; node agents have no replicas, and those of
+node-authenticator share its work. The auditor takes nobody's word for the cluster. What holds for the agent of one node
+holds for that of another, but for the node.
 """
 DESTRUCTIVE = (
     *("STREAM.DELETE.{}", "STREAM.PURGE.{}", "STREAM.MSG.DELETE.{}", "STREAM.SNAPSHOT.{}", "STREAM.RESTORE.{}"),
@@ -70,7 +72,12 @@ def probes() -> Iterator[Probe]:
         subject = re.sub(r"<\w+>", "x", sample(channel.pattern))
         if channel.place.startswith("berth_"):
             subject = f"$KV.{channel.place}.{subject}"
-        if channel.place != "reply":
+        if channel.place == buckets.METRICS:
+            assert channel.pattern == "node.<name>"
+            for agent, node in NODES_OF_AGENTS.items():
+                yield Probe(f"$KV.{buckets.METRICS}.node.{node}", frozenset({agent}))
+            yield Probe(subject, frozenset())
+        elif channel.place != "reply":
             writer = {"reader"} if channel.place == "request" else {channel.writer}
             writers.setdefault(subject, set()).update(LEDGER_WRITERS if channel.place == buckets.LEDGER else writer)
     yield from (Probe(subject, frozenset(users)) for subject, users in writers.items())
@@ -85,7 +92,7 @@ def probes() -> Iterator[Probe]:
             f"$KV.{bucket}.unheard-of", frozenset(LEDGER_WRITERS if bucket == buckets.LEDGER else owners(bucket))
         )
         yield Probe(f"{API}.STREAM.MSG.GET.KV_{bucket}", frozenset(READERS[bucket] - {AGENT}))
-        yield Probe(f"{API_ACROSS}.STREAM.MSG.GET.KV_{bucket}", frozenset(READERS[bucket] & {AGENT}))
+        yield Probe(f"{API_ACROSS}.STREAM.MSG.GET.KV_{bucket}", frozenset(AGENTS if AGENT in READERS[bucket] else ()))
     for item in TOPOLOGY:
         for verb in DESTRUCTIVE:
             yield from (Probe(f"{api}.{verb.format(item.stream)}", frozenset()) for api in (API, API_ACROSS))
@@ -107,7 +114,9 @@ def probes() -> Iterator[Probe]:
     yield Probe(f"$JS.ACK.{buckets.COMMANDS}.cluster-writer.1.1.1.1.0", frozenset({"cluster-writer"}))
     yield Probe(f"{API}.STREAM.MSG.GET.{buckets.EVENTS}", frozenset({"cluster-writer"}))
     yield Probe(f"{API_ACROSS}.STREAM.MSG.GET.{buckets.EVENTS}", frozenset({"reader"}))
-    yield Probe("_R_.x", frozenset(SERVICES))
+    yield Probe("_R_.x", frozenset({*SERVICES, *AGENTS}))
+    yield Probe("$SYS._INBOX.x", frozenset({AUTHENTICATOR}))
+    yield Probe("$SYS.REQ.USER.AUTH", frozenset())
 
 
 def owners(bucket: str) -> set[str]:
@@ -166,15 +175,21 @@ async def test_a_user_publishes_what_is_its_own_and_nothing_else(tried: tuple[st
 
 async def test_a_user_hears_what_is_its_own_and_nothing_else(tried: tuple[str, Tried]) -> None:
     user, attempt = tried
-    own = {f"_INBOX_{user}.x", f"{PREFIX}.svc.{user}.status", "$SRV.PING"}
+    service = AGENT if user in AGENTS else user
+    inboxes = {each: f"_INBOX_{each}.x" for each in SERVICES}
+    inboxes |= {each: f"_INBOX_{AGENT}.{node}.x" for each, node in NODES_OF_AGENTS.items()}
+    own = {inboxes.get(user, ""), f"{PREFIX}.svc.{service}.status", "$SRV.PING"}
+    if user == AUTHENTICATOR:
+        own.add("$SYS.REQ.USER.AUTH")
     if user == "reader":
         own = {f"{PREFIX}.evt.>", "_INBOX.x"}
-    others = {f"_INBOX_{each}.x" for each in SERVICES if each != user}
-    others |= {f"{PREFIX}.svc.{each}.status" for each in SERVICES if each != user}
+    others = {inbox for each, inbox in inboxes.items() if each != user} | {f"_INBOX_{AGENT}.>"}
+    others |= {f"{PREFIX}.svc.{each}.status" for each in SERVICES if each != service}
     others |= {f"{PREFIX}.cmd.>", f"{PREFIX}.dead.>", "$KV.>", ">", "$JS.>", "$SYS.>", "*", f"{PREFIX}.>"}
     others |= {f"$KV.{bucket}.>" for bucket in BUCKETS}
     if user != "reader":
         others |= {f"{PREFIX}.evt.>", "_INBOX.x"}
+    others |= {"$SYS.REQ.USER.AUTH"} - own
     for subject in own | others:
         await attempt.client.subscribe(subject)
     await attempt.settled(others)

@@ -11,7 +11,7 @@ from pathlib import Path
 import nats
 import pytest
 from nats.js.api import AckPolicy, ConsumerConfig
-from tests.deploy.manifests import ROOT, tool, users_conf
+from tests.deploy.manifests import AGENT, NODES_OF_AGENTS, ROOT, tool, users_conf
 
 from berth.bus import Bus, BusSettings, Write
 from berth.bus.errors import BusError
@@ -45,8 +45,9 @@ def server() -> Iterator[NatsServer]:
 async def as_user(server: NatsServer, user: str, tmp_path: Path, service: str = "") -> AsyncIterator[Bus]:
     password = tmp_path / "password"
     password.write_text(PASSWORD + "\n")
-    domain = TOOL.DOMAIN if user == TOOL.READER or TOOL.PARTS[user].on_nodes else ""
-    settings = BusSettings(url=server.url, user=user, password_file=str(password), domain=domain)
+    domain = TOOL.DOMAIN if user in (TOOL.READER, *NODES_OF_AGENTS) else ""
+    inbox = NODES_OF_AGENTS.get(user, "")
+    settings = BusSettings(url=server.url, user=user, password_file=str(password), domain=domain, inbox=inbox)
     async with asyncio.timeout(20):
         bus = await Bus.connect(settings, service=service or user)
     try:
@@ -59,6 +60,14 @@ async def as_user(server: NatsServer, user: str, tmp_path: Path, service: str = 
 async def topology(server: NatsServer, tmp_path: Path) -> None:
     async with as_user(server, "cluster-watcher", tmp_path) as bus:
         await bus.ensure()
+
+
+def test_agents_are_granted_what_crosses_into_their_account_and_nothing_else() -> None:
+    across = {each.local or each.subject for each in TOOL.crossings() if each.target == TOOL.NODES}
+    granted = {re.sub(r"\.n1$", ".*", subject) for subject in TOOL.agent_rights("n1").publish}
+    assert granted == {*across, "_R_.>"}
+    part = TOOL.PARTS[AGENT]
+    assert {f"$JS.{TOOL.DOMAIN}.API.STREAM.MSG.GET.KV_{each}" for each in (*part.follows, *part.owns)} < across
 
 
 def commands_of(service: str) -> list[str]:
@@ -83,6 +92,8 @@ def test_the_table_says_what_the_code_does(service: str) -> None:
     part, text = TOOL.PARTS[service], sources(service)
     values = {name: value for name, value in vars(buckets).items() if name.isupper()}
     named = {values[name] for name in re.findall(r"buckets\.([A-Z]+)\b", text)}
+    if part.authenticates:
+        named = set()  # it names what agents may do
     leases = {buckets.LEASE} if part.leases else set()
     streams = {*((buckets.COMMANDS,) if part.consumes else ()), *((buckets.EVENTS,) if part.reads_events else ())}
     assert named <= {*part.follows, *part.owns, *leases, *streams}
@@ -212,6 +223,7 @@ async def test_a_reader_keeps_its_place_among_the_events(server: NatsServer, top
         ("quota-manager", "$KV.berth_ledger.epoch"),
         ("device-inventory", "berth.v1.cmd.evict.pods.ns.pod"),
         ("node-qos-enforcer", "$KV.berth_metrics.other.n1"),
+        ("node-qos-enforcer", "$KV.berth_metrics.node.n2"),
         ("node-qos-enforcer", "berth.v1.evt.placement.bound.ns.pod"),
         ("node-qos-enforcer", "$JS.berth.API.CONSUMER.CREATE.KV_berth_state.mine"),
         ("placement-solver", "$JS.API.STREAM.DELETE.KV_berth_ledger"),

@@ -10,6 +10,7 @@ from berth.runtime.run import run
 from berth.runtime.service import Input, Manager, Output, Replica
 from berth.runtime.settings import Port, Seconds, ServiceSettings, SettingsError, load_settings
 from berth.runtime.standby import ActiveStandby
+from berth.runtime.status import serve_status
 from berth.runtime.supervisor import Supervisor
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "Write",
     "load_settings",
     "run",
+    "serve_status",
 ]

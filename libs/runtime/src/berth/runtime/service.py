@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from berth.bus.port import PublisherPort, Sink
 from berth.contracts.codec import encode
 from berth.contracts.errors import InvalidMessage
-from berth.contracts.question import StatusAnswer
 from berth.runtime.changes import ChangeSet
 from berth.runtime.context import Context
 from berth.runtime.outcome import Command, Event, Moment, Outcome, Reconciler, Write
 from berth.runtime.periodic import Periodic
 from berth.runtime.published import OwnView
 from berth.runtime.standby import ActiveStandby
+from berth.runtime.status import serve_status
 from berth.telemetry.metrics import Counter, Histogram
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Replica(ABC, Generic[S]):
         for each in self.inputs:
             follower = context.bus.follow(each.bucket, each.view, keys=each.keys)
             context.spawn(follower.run(), name=f"follow-{_short(each.bucket)}")
-        await context.bus.serve(self.service, _version(self.service), {"status": self._status})
+        await serve_status(context, lambda: self.facts, active=lambda: self.standby.active, ready=lambda: self.is_ready)
         await self.prepare()
         try:
             await self.standby.run(self.work)
@@ -123,17 +122,6 @@ class Replica(ABC, Generic[S]):
     def moment(self) -> Moment:
         """The time now."""
         return Moment(self.context.clock.now(), self.context.clock.monotonic())
-
-    async def _status(self, question: bytes) -> bytes:
-        return encode(
-            StatusAnswer(
-                service=self.service,
-                instance=self.context.instance,
-                active=self.standby.active,
-                ready=self.is_ready,
-                facts=dict(self.facts),
-            )
-        )
 
 
 class Manager(Replica[S], Generic[S, R]):
@@ -315,10 +303,3 @@ def _short(bucket: str) -> str:
 
 def _type(sent: Command | Event) -> str:
     return str(sent.message.__struct_config__.tag)
-
-
-def _version(service: str) -> str:
-    try:
-        return version(f"berth-{service}")
-    except PackageNotFoundError:
-        return "0.0.0"

@@ -64,6 +64,10 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
         """The name given, or host name and process id: in Kubernetes the host name is the pod's."""
         return self.instance or f"{socket.gethostname()}-{os.getpid()}"
 
+    def inbox(self) -> str:
+        """What inboxes on the bus carry behind the service's name; nothing, unless its replicas differ in rights."""
+        return ""
+
 
 class SettingsError(Exception):
     """Some variables are unusable; one sentence for each, naming it."""

@@ -1,0 +1,1 @@
+"""Which node does this agent speak for?"""
