@@ -6,6 +6,7 @@ pods that somebody else puts on nodes; gangs (`gangs`), and nodes and quota grou
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, datetime
 
@@ -31,6 +32,8 @@ from berth.simcluster.generate.build import PodRequest, pod_manifest
 from berth.simcluster.kubelet import DURATION
 from berth.testing.simulation.world import EPOCH_S
 
+CARDS_CLAIMED = 8
+WHOLE_CARD = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
 STRANGERS_LEAVE_S = 68.0
 """So long after the end of all that users do pods of other schedulers have ended: before it is asked who holds what."""
 
@@ -73,6 +76,8 @@ def _single(rng: random.Random, size: Size, number: int) -> list[Timed]:
     if labels and rng.random() < 0.2:
         labels[names.LABEL_QUOTA_PREEMPTIBLE] = "false"
     notes = {DURATION: f"{rng.uniform(5, 90):.1f}s"} if rng.random() < 0.35 else {}
+    if rng.random() < 0.1:
+        notes |= forged(rng)
     name = f"pod-{number}"
 
     def make() -> Create:
@@ -130,6 +135,18 @@ def _moment(at_s: float) -> str:
     return datetime.fromtimestamp(EPOCH_S + at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def forged(rng: random.Random) -> dict[str, str]:
+    """What somebody claims who may create pods: every card of its node, a plan, a group that pays, a Reservation."""
+    cards = [{"minor": minor, "resources": dict.fromkeys(WHOLE_CARD, "100")} for minor in range(CARDS_CLAIMED)]
+    claims = {
+        names.ANNOTATION_DEVICE_ALLOCATED: json.dumps({"gpu": cards}),
+        names.ANNOTATION_PLAN: "f" * 24,
+        names.ANNOTATION_QUOTA: f"/{rng.choice(GROUPS)}",
+        names.ANNOTATION_RESERVATION_ALLOCATED: json.dumps({"name": "kept-0", "uid": "forged"}),
+    }
+    return {name: claims[name] for name in sorted(rng.sample(sorted(claims), rng.randint(1, len(claims))))}
+
+
 def _stranger(rng: random.Random, size: Size, number: int, gpus: int = 0, most_s: float = 40.0) -> list[Timed]:
     """A pod that another scheduler puts on a node; it ends before the run does. Nobody notes which cards it has."""
     at_s = rng.uniform(0.0, size.end_s)
@@ -141,6 +158,8 @@ def _stranger(rng: random.Random, size: Size, number: int, gpus: int = 0, most_s
         annotations={DURATION: f"{min(lasts_s, size.end_s + STRANGERS_LEAVE_S - at_s):.1f}s"},
         scheduler="other",
     )
+    if rng.random() < 0.2:
+        pod["metadata"]["annotations"] |= forged(rng)
     pod["spec"]["nodeName"] = f"node-{rng.randrange(size.nodes)}"
     return [Timed(at_s, Place(pod))]
 

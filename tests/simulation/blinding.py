@@ -45,7 +45,7 @@ def blinded(fault: Fault) -> frozenset[Reader]:
         return OF_A_SERVICE.get(fault.target, EVERYBODY)
     match fault.kind:
         case (
-            "bucket remade" | "leader moved" | "led anew" | "entry garbled"
+            "bucket remade" | "bucket full" | "leader moved" | "led anew" | "entry garbled"
         ):  # the bus stays up; to lose more, it goes down
             return OF_A_BUCKET.get(fault.target, EVERYBODY)
         case "conflicts":  # of writes to objects, which cluster-writer alone does

@@ -63,6 +63,9 @@ EXPLAINED: Final[Mapping[Pardon, Explained]] = {
         lambda fault: fault.kind == "entry garbled",
         300.0,  # whoever starts anew before the epoch is raised reads it again
     ),
+    Pardon.FULL: Explained(
+        re.compile(r"the ledger is full"), ("placement-solver",), lambda fault: fault.kind == "bucket full", 0.0
+    ),
     Pardon.KERNEL: Explained(
         re.compile(r"best-effort pods"), ("node-qos-enforcer",), lambda fault: fault.kind == "group gone", 30.0
     ),
@@ -100,4 +103,4 @@ def _explains(explained: Explained, error: Entry, struck: Iterable[Fault]) -> bo
 
 
 def _promise(entry: Entry) -> str:
-    return "I14 rejected by the verifier" if entry.line.message.startswith(REJECTED) else "complaint"
+    return "I14 rejected by the verifier" if entry.line.message.startswith(REJECTED) else "failure"

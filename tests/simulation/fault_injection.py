@@ -10,6 +10,7 @@ from tests.simulation.faults import Fault
 from tests.simulation.harness import Harness
 from tests.simulation.knobs import Knobs
 
+from berth.simcluster.store.resource import NODES
 from berth.testing.simulation.process import Process
 
 DOWNTIME_S = 1.0
@@ -50,6 +51,7 @@ class FaultInjector(Knobs):
         harness = self._harness
         self._turn_back()
         harness.kube.come_back()
+        harness.kube.barred.clear()
         if harness.machine is not None:
             harness.machine.make_group()
         for process in list(self._paused):
@@ -114,6 +116,15 @@ class FaultInjector(Knobs):
         if machine is not None and not self._calm:
             machine.lose_group()
             self._later(fault.for_s, machine.make_group)
+
+    def _binds_barred(self, fault: Fault) -> None:
+        kube = self._harness.kube
+        nodes = sorted(kube.store.state.of(NODES).items)
+        if nodes and not self._calm:
+            node = self._rng.choice(nodes)
+            kube.barred.add(node)
+            self._harness.observer.bar(node, fault.for_s)
+            self._later(fault.for_s, kube.barred.discard, node)
 
     # --- the bus ------------------------------------------------------------------------------------------------------
 

@@ -104,6 +104,10 @@ KINDS: Final[dict[str, Draw]] = {
     "led anew": lambda rng, at_s: Fault(
         at_s, "led anew", rng.choice(("", "berth_ledger", *BUCKETS)), rng.choice((0, 1, 3, 10, 60))
     ),
+    # It has reached its limit of bytes: nothing more goes in until there is space again.
+    "bucket full": lambda rng, at_s: Fault(
+        at_s, "bucket full", rng.choice(("berth_ledger", *BUCKETS)), for_s=_pause_s(rng)
+    ),
     "bucket lost": lambda rng, at_s: Fault(at_s, "bucket lost", rng.choice((*BUCKETS, "berth_ledger"))),
     "bucket remade": lambda rng, at_s: Fault(at_s, "bucket remade", rng.choice(BUCKETS)),
     "bus empty": lambda rng, at_s: Fault(at_s, "bus empty"),
@@ -114,6 +118,11 @@ KINDS: Final[dict[str, Draw]] = {
     "api lost answers": lambda rng, at_s: Fault(
         at_s, "api lost answers", rng.choice(("before", "after")), rng.choice((0.1, 0.5, 1.0)), _pause_s(rng)
     ),
+    "api turns away": lambda rng, at_s: Fault(
+        at_s, "api turns away", amount=rng.choice((0.1, 0.5, 1.0)), for_s=_pause_s(rng)
+    ),
+    # An admission policy of the cluster: nobody binds onto some node.
+    "binds barred": lambda rng, at_s: Fault(at_s, "binds barred", for_s=_pause_s(rng)),
     "api slow": lambda rng, at_s: Fault(at_s, "api slow", amount=rng.choice((0.2, 5.0, 30.0)), for_s=_pause_s(rng)),
     "api away": lambda rng, at_s: Fault(at_s, "api away", for_s=_pause_s(rng)),
     "api cut": lambda rng, at_s: Fault(at_s, "api cut", rng.choice(OF_THE_API), for_s=_pause_s(rng)),

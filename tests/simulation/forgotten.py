@@ -1,10 +1,10 @@
 """Whoever waits, waits for something: what would be placed by a solver that has just started was forgotten.
 
-Once all is settled and nothing has changed for a while, somebody makes room (`last`). When that has had its effect, and
-nothing has changed for a while again, every placement-solver is killed and comes back. It knows nothing of refusals and
-pauses then and tries whatever waits. What it places although nothing but its own binds has happened since would have
-fitted before, and nobody tried. Gangs and what belongs to them are left out: how they are placed is a search with a
-limit, and may succeed at one time and not at another.
+Once all is settled and nothing has changed for a while, somebody frees capacity (`last`). When that has had its
+effect, and nothing has changed for a while again, every placement-solver is killed and comes back. It knows nothing of
+refusals and pauses then and tries whatever waits. What it places although nothing but its own binds has happened since
+would have fitted before, and nobody tried. Gangs and what belongs to them are left out: how they are placed is a
+search with a limit, and may succeed at one time and not at another.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Forgotten:
         return found
 
     def _see(self, event: Event) -> None:
-        """What may make room, or take it, is a change; that something waiting has got its place is none."""
+        """What may free capacity, or take it, is a change; that something waiting has got its place is none."""
         now_s, before = self._harness.world.now, event.prev
         plural = event.resource.plural
         if plural not in _MATTERS:

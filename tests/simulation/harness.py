@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.epochs import Lease, Loss
 from tests.simulation.errors import is_odd
 from tests.simulation.faults import Fault
+from tests.simulation.rights import rights_of_users
 from tests.simulation.services import BESIDE, SPECS
 
 from berth.bus import Bus
@@ -28,6 +29,7 @@ from berth.testing.simulation.kube_server import SimKube
 from berth.testing.simulation.nats import Faults, SimNats
 from berth.testing.simulation.nats import WorldScheduler as NatsScheduler
 from berth.testing.simulation.nats.message import Publish
+from berth.testing.simulation.nats.rights import Rights
 from berth.testing.simulation.nats.stream import Stream
 from berth.testing.simulation.process import Process
 from berth.testing.simulation.scheduling import WorldScheduler
@@ -150,6 +152,8 @@ class Harness:
     """The faults that there were so far."""
     machine: Machine | None = None
     """A node with an agent, in some runs."""
+    rights: Mapping[str, Rights] = field(default_factory=dict)
+    """What each user of the bus may do."""
 
 
 def build(
@@ -183,14 +187,15 @@ def build(
     )
     nats.observer, nats.world = observer, world
 
+    rights = rights_of_users()
+
     async def connect(process: Process, settings: BusSettings, service: str) -> Bus:
         process.on_end(lambda ended: nats.sever(ended))
-        return await Bus.connect(
-            settings, service=service, clock=process.clock, random=process.random, client=nats.clients_of(process)
-        )
+        client = nats.clients_of(process, rights[service])
+        return await Bus.connect(settings, service=service, clock=process.clock, random=process.random, client=client)
 
     host = Host(world, journal, bus=connect, kube=kube, restart_s=RESTART_S, clock_skew_s=SKEW_S)
-    harness = Harness(world, journal, kube, nats, host, observer, lease, struck, machine)
+    harness = Harness(world, journal, kube, nats, host, observer, lease, struck, machine, rights)
     if machine is not None:
         machine.live(harness)
         specs = [*specs, machine.spec()]

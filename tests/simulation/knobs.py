@@ -68,6 +68,9 @@ class Knobs:
     def _twice(self, fault: Fault) -> None:
         self._on_bus(fault, duplicate=lambda _stream, _consumer: self._delays.random() < fault.amount)
 
+    def _bucket_full(self, fault: Fault) -> None:
+        self._on_bus(fault, full=lambda stream: stream == f"KV_{fault.target}")
+
     def _on_bus(self, fault: Fault, **knobs: Any) -> None:
         self._for_a_while(self._bus, knobs, fault.for_s, self._set_bus)
 
@@ -84,6 +87,9 @@ class Knobs:
             self._on_api(fault, throttled=fault.amount)
         else:
             self._on_api(fault, failed=fault.amount * 0.7, failed_after=fault.amount * 0.3)
+
+    def _api_turns_away(self, fault: Fault) -> None:
+        self._on_api(fault, turned_away=fault.amount)
 
     def _api_lost_answers(self, fault: Fault) -> None:
         self._on_api(fault, **{"lost" if fault.target == "before" else "lost_after": fault.amount})

@@ -1,4 +1,5 @@
-"""The last change: once all is quiet somebody makes room, and nothing else happens that could wake who waits for it."""
+"""The last change: once all is quiet somebody frees capacity, and nothing else happens that could wake who waits for
+it."""
 
 from __future__ import annotations
 

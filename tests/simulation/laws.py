@@ -23,6 +23,7 @@ LAWS: Final = {
     "epochs": "no epoch is raised for nothing",
     "alarms": "the auditor raises no false alarm",
     "endings": "no placement is said to have ended that goes on",
+    "rights": "nobody needs a right that it does not have",
     "errors": "no error is logged that no fault explains",
 }
 """By the name that they are counted under: what they ask for."""
@@ -61,6 +62,8 @@ class Pardon(StrEnum):
     """errors: the auditor's alarms are judged by themselves."""
     GARBLED = "entry garbled"
     """errors: somebody has overwritten an entry of LEDGER with what nobody can read."""
+    FULL = "ledger full"
+    """errors: LEDGER takes no plan, since it is as large as it may be."""
     KERNEL = "kernel refuses"
     """errors: the control group of best-effort pods is away, or does not take what is written."""
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from tests.simulation.faults import Fault
 from tests.simulation.harness import Harness
-from tests.simulation.workload import CPU_MILLI, STRATEGY
+from tests.simulation.workload import CPU_MILLI, STRATEGY, WATCHED_NODE
 
 from berth.contracts import buckets
 from berth.contracts.codec import decode
@@ -34,7 +34,7 @@ from berth.testing.simulation.world import EPOCH_S
 
 NODE_AGENT: Final = SERVICE
 SLO_MANAGER: Final = "slo-manager"
-NODE: Final = "node-0"
+NODE: Final = WATCHED_NODE
 CORES: Final = CPU_MILLI // 1000
 TICK_S: Final = 1.0
 LOOK_S: Final = 10.0

@@ -84,36 +84,36 @@ class _Left:
         self._problem = problem
         self._free = [list(row) for row in problem.free]
         self._whole, self._gpu = list(problem.whole), list(problem.gpu)
-        self._quotas = [list(room) for room in problem.quota_capacity]
+        self._quotas = [list(capacity) for capacity in problem.quota_capacity]
 
     def copy(self) -> _Left:
         """As it is now."""
         twin = _Left(self._problem)
         twin._free = [list(row) for row in self._free]
         twin._whole, twin._gpu = list(self._whole), list(self._gpu)
-        twin._quotas = [list(room) for room in self._quotas]
+        twin._quotas = [list(capacity) for capacity in self._quotas]
         return twin
 
     def take(self, item: int, node: int) -> bool:
-        """Room for one pod of an item on a node, if it seems to be there."""
+        """Capacity for one pod of an item on a node, if it seems to be there."""
         problem = self._problem
         needs, cards, share = problem.needs[item], problem.cards[item], problem.share[item]
         charged = [
-            (room, dimension, needed[item])
-            for room, needs_of in zip(self._quotas, problem.quota_needs, strict=True)
+            (capacity, dimension, needed[item])
+            for capacity, needs_of in zip(self._quotas, problem.quota_needs, strict=True)
             for dimension, needed in enumerate(needs_of)
         ]
         if (
             any(row[node] < need for row, need in zip(self._free, needs, strict=True))
             or self._whole[node] < cards
             or self._gpu[node] < cards + share
-            or any(room[dimension] < need for room, dimension, need in charged)
+            or any(capacity[dimension] < need for capacity, dimension, need in charged)
         ):
             return False
         for row, need in zip(self._free, needs, strict=True):
             row[node] -= need
-        for room, dimension, need in charged:
-            room[dimension] -= need
+        for capacity, dimension, need in charged:
+            capacity[dimension] -= need
         self._whole[node] -= cards
         self._gpu[node] -= cards + share
         return True

@@ -30,6 +30,7 @@ from tests.simulation.node_agent import NODE_AGENT, Machine
 from tests.simulation.node_agent import faults as agent_faults
 from tests.simulation.planted import PLANTED
 from tests.simulation.profiles import kind_of
+from tests.simulation.rights import beyond
 from tests.simulation.run_profile import RunProfile
 from tests.simulation.services import SPECS
 from tests.simulation.settled import unsettled
@@ -148,8 +149,9 @@ def _run(
     violations += [
         f"failed: {each.process} at {each.at_s:.3f} s: {each.error!r}" for each in harness.host.failures[:EVIDENCE_MAX]
     ]
-    violations += [f"complaint: {text}" for text in harness.host.complaints()]
+    violations += [f"failure: {text}" for text in harness.host.unseen_failures()]
     violations += odd_errors(harness.journal.errors)
+    violations += beyond(harness.rights, harness.observer.verdicts)
     violations += [f"untimely end: {text}" for text in endings.untimely]
     violations += [f"false alarm: {text}" for text in alarms.untrue(injector.troubles)] if not violations else []
     return Outcome(

@@ -38,7 +38,7 @@ def options(profile: str, first: int = 0, seeds: int = 3) -> argparse.Namespace:
     return argparse.Namespace(profile=profile, first=first, seeds=seeds, jobs=1)
 
 
-def test_fresh_seeds_follow_from_the_code_and_leave_room_for_every_profile() -> None:
+def test_fresh_seeds_follow_from_the_code_and_leave_capacity_for_every_profile() -> None:
     first = tallies.fresh(CODE)
     assert first == int("01234567", 16) * 1_000
     assert tallies.fresh("01234567" + "f" * 16) == first

@@ -36,7 +36,7 @@ def test_what_can_never_be_handled_is_told_and_what_cannot_be_now_is_not() -> No
     ]
     found = odd_errors(each for each in logged if is_odd(each, [CUT]))
     assert len(found) == 1
-    assert found[0].startswith("complaint: ")
+    assert found[0].startswith("failure: ")
     assert found[0].endswith("cmd.refuse: reasons: too large")
 
 
@@ -46,7 +46,7 @@ def test_a_handler_that_fails_by_itself_is_told() -> None:
         told("writer: dead letter: cmd.refuse: TypeError after 8 deliveries"),
     ]
     assert all(is_odd(each, [CUT]) for each in logged)
-    assert [text.split(": ")[0] for text in odd_errors(logged)] == ["complaint", "complaint"]
+    assert [text.split(": ")[0] for text in odd_errors(logged)] == ["failure", "failure"]
 
 
 def test_what_faults_explain_takes_no_place_of_what_they_do_not() -> None:
@@ -73,11 +73,11 @@ def test_a_bug_of_a_handler_is_found() -> None:
 
     with patch.object(Commands, "handle", handle):
         found = run_seed(0, profile=run_profiles.BOOKINGS)
-    assert any(text.startswith("complaint: ") and "cannot handle" in text for text in found.violations)
+    assert any(text.startswith("failure: ") and "cannot handle" in text for text in found.violations)
 
 
 def test_a_plan_that_was_rejected_is_named_so() -> None:
-    assert odd_errors([told("the verifier rejected a plan: room")])[0].startswith("I14 rejected by the verifier: ")
+    assert odd_errors([told("the verifier rejected a plan: capacity")])[0].startswith("I14 rejected by the verifier: ")
 
 
 DEAD = "writer: dead letter: cmd.refuse: delivered 9 times"

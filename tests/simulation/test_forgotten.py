@@ -57,7 +57,7 @@ def test_a_pod_that_was_never_tried_again_was_forgotten() -> None:
 
 
 @pytest.mark.parametrize(("bug", "told"), [(nullcontext, 0), (never_retried, 1)])
-def test_room_that_is_made_when_all_is_quiet_has_to_be_noticed(bug: Callable[[], Any], told: int) -> None:
+def test_capacity_that_is_made_when_all_is_quiet_has_to_be_noticed(bug: Callable[[], Any], told: int) -> None:
     with ExitStack() as stack:
         stack.enter_context(bug())
         harness, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
@@ -65,7 +65,7 @@ def test_room_that_is_made_when_all_is_quiet_has_to_be_noticed(bug: Callable[[],
         assert len(forgotten.look(lambda: users.act([Delete("Pod", "first", 0)]))) == told
 
 
-def test_the_last_change_makes_room() -> None:
+def test_the_last_change_makes_capacity() -> None:
     with ExitStack() as stack:
         harness, _ = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
         kinds = {type(each) for seed in range(20) for each in last.changes(random.Random(seed), harness)}
@@ -80,7 +80,7 @@ def test_only_of_those_that_are_two_one_goes_for_good() -> None:
     assert len(found) < 50
 
 
-def test_nobody_is_forgotten_when_room_goes_to_whoever_waits() -> None:
+def test_nobody_is_forgotten_when_capacity_goes_to_whoever_waits() -> None:
     with ExitStack() as stack:
         actions = [*make("first", 5.0, end_s=20.0), *make("second", 10.0), *make("third", 11.0)]
         harness, forgotten = looked(stack, actions)
@@ -104,8 +104,8 @@ def test_members_of_gangs_are_not_judged() -> None:
 
 
 @pytest.mark.parametrize("later_s", [QUIET_S / 2, QUIET_S + 1.0])
-def test_what_has_got_room_meanwhile_was_not_forgotten(later_s: float) -> None:
-    """Room comes back while it is waited for quiet, or when the solvers start anew: nobody could have known."""
+def test_what_has_got_capacity_meanwhile_was_not_forgotten(later_s: float) -> None:
+    """Capacity comes back while it is waited for quiet, or when the solvers start anew: nobody could have known."""
     with ExitStack() as stack:
         harness, forgotten = looked(stack, [*make("first", 5.0), *make("second", 10.0)])
         path = PATHS["Pod"]._replace(name="first")

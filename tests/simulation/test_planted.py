@@ -20,6 +20,8 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "R5 version": (0, "I1 I4"),
     "R5 uid": (0, "I1 I5 L1"),
     "R6": (0, "I6"),
+    "a page believed": (0, "failure"),
+    "notes left": (0, "I5"),
     "R7": (2, "I1 I3 I5"),
     "R8 chain": (0, "I12"),
     "R8 abort": (0, "I6"),

@@ -183,7 +183,7 @@ def test_an_object_that_is_otherwise_is_found(harness: Harness, what: Object, ch
         (buckets.QUOTA, GROUP_A, setting("runtime", "cpu", to=1), "QUOTA, group a: runtime is"),
         (buckets.QUOTA, GROUP_A, setting("request", to={}), "QUOTA, group a: request is"),
         (buckets.RESERVATION, "reservation.kept-0", None, "RESERVATION shows no kept-0"),
-        (buckets.RESERVATION, "reservation.kept-0", setting("amounts", to={}), "RESERVATION, kept-0: room is"),
+        (buckets.RESERVATION, "reservation.kept-0", setting("amounts", to={}), "RESERVATION, kept-0: capacity is"),
     ],
 )
 def test_a_message_that_is_otherwise_is_found(harness: Harness, bucket: str, key: str, change: Any, told: str) -> None:

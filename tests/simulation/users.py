@@ -42,7 +42,7 @@ PATHS: Final = {
 }
 
 
-NO_ROOM: Final = Reply(409, b"")
+NO_SPACE: Final = Reply(409, b"")
 
 
 def _request(pod: Json) -> Amounts:
@@ -104,9 +104,9 @@ class Users:
         for pod in bound:
             if pod.get("status", {}).get("phase") not in ENDED:
                 add_into(held, _request(pod))
-        room = amounts_of(node.data["status"].get("allocatable")) if node is not None else {}
-        if any(held.get(each, 0) > room.get(each, 0) for each in ("cpu", "memory")):
-            return NO_ROOM
+        capacity = amounts_of(node.data["status"].get("allocatable")) if node is not None else {}
+        if any(held.get(each, 0) > capacity.get(each, 0) for each in ("cpu", "memory")):
+            return NO_SPACE
         return self._kube.perform("create", PATHS["Pod"], msgspec.json.encode(manifest))
 
     def _scale(self, group: str, share: float) -> Any:

@@ -1,6 +1,6 @@
 """What there is at the beginning of a run, drawn from its seed, and what can be done to it: plain data.
 
-A small cluster, so that room is scarce: nodes with a few GPUs, and quota groups that compete.
+A small cluster, so that capacity is scarce: nodes with a few GPUs, and quota groups that compete.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ CARDS: Final = "koordinator.sh/gpu-core"
 MIDDLING: Final = 0.4
 CPU_MILLI: Final = 16_000
 MEMORY_MIB: Final = 65_536
+WATCHED_NODE: Final = "node-0"
+"""The node that has an agent, in runs with one."""
 
 
 class Create(NamedTuple):
@@ -71,7 +73,8 @@ class Scale(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Put a pod on the node that it names, as another scheduler does: if there is room beside those that are bound."""
+    """Put a pod on the node that it names, as another scheduler does: if there is capacity beside those that are
+    bound."""
 
     manifest: Json
 

@@ -69,7 +69,7 @@ def use(world: World, server: SimKube, work: Use, *, within_s: float = 1000.0, *
     world.run_until(lambda: process.finished, within_s)
     if process.failure is not None:
         raise process.failure
-    assert process.complaints == []
+    assert process.unseen_failures == []
     return got[0]
 
 
@@ -90,6 +90,7 @@ def test_a_call_takes_its_time_both_ways(world: World, server: SimKube) -> None:
         (KubeFaults(throttled=1.0, retry_after_s=(7, 7)), {429}, False),
         (KubeFaults(failed=1.0), {500, 503, 504}, False),
         (KubeFaults(failed_after=1.0), {500, 504}, True),
+        (KubeFaults(turned_away=1.0), {400, 401, 403, 404, 408}, False),
         (KubeFaults(lost=1.0), {0}, False),
         (KubeFaults(lost_after=1.0), {0}, True),
         (KubeFaults(slow=1.0, slow_s=(40.0, 50.0)), {0}, True),
@@ -112,6 +113,22 @@ def test_what_befalls_a_request(
         assert answer.retry_after_s == 7
     world.run(world.now + 60)
     assert (server.store.state.collections["", "pods"].items.keys() == {"default/p"}) is has_effect
+
+
+def test_nobody_binds_onto_a_node_that_is_barred(world: World, server: SimKube) -> None:
+    server.load([manifest("p"), node("a"), node("b")])
+    server.barred.add("a")
+
+    async def work(kube: Kube, process: Process) -> tuple[Answer, Answer]:
+        async def bind(name: str) -> Answer:
+            return await kube.bind("default", "p", uid="", version="", node=name, annotations={})
+
+        return await bind("a"), await bind("b")
+
+    barred, bound = use(world, server, work)
+    assert (barred.status, barred.reason, barred.repeat) == (422, "Invalid", False)
+    assert "denied request" in barred.message
+    assert bound.ok
 
 
 def test_another_writer_makes_a_guarded_write_fail_and_no_other(world: World, server: SimKube) -> None:
@@ -233,7 +250,7 @@ def test_whatever_happens_to_watches_a_follower_ends_up_with_the_truth(seed: int
         server.faults = KubeFaults()
         truth = {key.rpartition("/")[2] for key in server.store.state.collections["", "pods"].items}
         assert world.run_until(lambda: view.names == truth, 300)
-        assert process.complaints == []
+        assert process.unseen_failures == []
         assert view.lists > 1
 
 

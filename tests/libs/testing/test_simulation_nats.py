@@ -9,11 +9,13 @@ import pytest
 
 from berth.bus import Bus, BusSettings, Committed, Unknown, Write
 from berth.testing.simulation.nats import Faults, SimNats, WorldScheduler
+from berth.testing.simulation.nats.rights import Rights
 from berth.testing.simulation.process import Process
 from berth.testing.simulation.world import World
 from berth.testing.views import View
 
 LEDGER = "berth_ledger"
+NAMES = ("listener", "another")
 
 
 class Scene:
@@ -24,7 +26,7 @@ class Scene:
         self.nats = SimNats(WorldScheduler(self.world), random=self.world.chance("bus"))
         self.buses: dict[str, Bus] = {}
 
-    def run(self, name: str, main: Callable[[Bus], Awaitable[object]]) -> Process:
+    def run(self, name: str, main: Callable[[Bus], Awaitable[object]], rights: Rights | None = None) -> Process:
         process = self.world.process(name)
         process.on_end(self.nats.sever)
 
@@ -34,9 +36,10 @@ class Scene:
                 service=name,
                 clock=process.clock,
                 random=process.random,
-                client=self.nats.clients_of(process),
+                client=self.nats.clients_of(process, rights),
             )
-            await bus.ensure()
+            if rights is None:
+                await bus.ensure()
             await main(bus)
             await asyncio.Event().wait()
 
@@ -217,3 +220,51 @@ def test_an_empty_bus_is_made_anew(scene: Scene) -> None:
 def test_the_store_of_a_running_server_is_its_own(scene: Scene) -> None:
     with pytest.raises(RuntimeError, match="stop it first"):
         scene.nats.empty()
+
+
+def test_a_user_gets_no_further_than_its_rights(scene: Scene) -> None:
+    rights = Rights("writer", [f"$KV.{LEDGER}.mine.*"], ["_INBOX_writer.>"])
+    outcomes: list[object] = []
+
+    async def main(bus: Bus) -> None:
+        ledger = bus.ledger()
+        outcomes.append(await ledger.commit([Write("mine.a", b"1", 0)]))
+        outcomes.append(await ledger.commit([Write("yours.a", b"1", 0)]))
+        outcomes.append(await ledger.commit([Write("mine.b", b"1", 0), Write("yours.b", b"1", 0)]))
+        outcomes.append(await ledger.commit([Write("mine.c", b"1", 0)]))
+
+    scene.follow("reader")
+    until(scene, lambda: f"KV_{LEDGER}" in scene.nats.streams)
+    scene.run("writer", main, rights)
+    until(scene, lambda: len(outcomes) == 4)
+    assert sorted(scene.stored()) == ["mine.a", "mine.c"]
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Committed", "Refused", "Refused", "Committed"]
+    assert list(rights.denied) == [
+        f"writer may not publish to $KV.{LEDGER}.yours.a",
+        f"writer may not publish to $KV.{LEDGER}.yours.b",
+    ]
+    assert rights.judged >= 6
+
+
+def test_who_may_not_listen_hears_nothing(scene: Scene) -> None:
+    rights = Rights("listener", [], ["_INBOX_listener.>", "berth.v1.svc.listener.>"])
+    heard: list[bytes] = []
+
+    async def answer(data: bytes) -> bytes:
+        heard.append(data)
+        return b"yes"
+
+    async def listen(bus: Bus) -> None:
+        await bus.serve("listener", "1.0.0", {"status": answer})
+        await bus.serve("another", "1.0.0", {"status": answer})
+
+    async def ask(bus: Bus) -> None:
+        await asyncio.gather(*(bus.ask_all(f"berth.v1.svc.{name}.status", name.encode(), wait_s=1) for name in NAMES))
+
+    scene.run("listener", listen, rights)
+    scene.world.run(scene.world.now + 2)
+    scene.run("asker", ask)
+    until(scene, lambda: heard)
+    scene.world.run(scene.world.now + 5)
+    assert heard == [b"listener"]
+    assert "listener may not subscribe to berth.v1.svc.another.status" in rights.denied

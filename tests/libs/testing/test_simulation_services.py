@@ -130,7 +130,7 @@ def test_a_failed_task_ends_the_process_and_is_told(world: World, journal: Journ
     assert any("task failed" in line and "ValueError" in line for line in journal.about())
     world.run(15)
     assert replica.up
-    assert host.complaints() == []
+    assert host.unseen_failures() == []
 
 
 def test_sigterm_lets_it_finish(world: World, journal: Journal) -> None:
@@ -141,7 +141,7 @@ def test_sigterm_lets_it_finish(world: World, journal: Journal) -> None:
     world.run(60)
     assert toy.seen[-1] == "drained"
     assert toy.buses[0].closed
-    assert (replica.up, host.failures, host.complaints()) == (False, [], [])
+    assert (replica.up, host.failures, host.unseen_failures()) == (False, [], [])
     replica.start()
     world.run(61)
     assert replica.up

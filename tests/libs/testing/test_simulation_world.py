@@ -174,7 +174,7 @@ def test_kill_runs_nothing_further(world: World) -> None:
         gc.collect()
     assert seen == ["tick", "tick"]
     assert ended == ["p"]
-    assert (process.alive, process.finished, process.failure, process.complaints) == (False, False, None, [])
+    assert (process.alive, process.finished, process.failure, process.unseen_failures) == (False, False, None, [])
 
 
 def test_the_dead_are_let_go_of_quietly(recwarn: pytest.WarningsRecorder) -> None:
@@ -286,8 +286,8 @@ def test_failures_are_seen(world: World) -> None:
     world.run(5)
     assert isinstance(process.failure, KeyError)
     assert not process.alive
-    assert any("ValueError: a task" in each for each in process.complaints)
-    assert any("ZeroDivisionError" in each for each in process.complaints)
+    assert any("ValueError: a task" in each for each in process.unseen_failures)
+    assert any("ZeroDivisionError" in each for each in process.unseen_failures)
 
 
 def test_a_failure_outside_of_processes_ends_the_run(world: World) -> None:

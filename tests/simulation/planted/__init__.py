@@ -44,6 +44,12 @@ PLANTED: Final[dict[str, Bug]] = {
         "a bind names no uid, its decision is judged by name", writer.bind_by_name, run_profiles.SUCCESSORS_LATE
     ),
     "R6": Bug("a bind without an answer is taken for failed", writer.no_answer_is_failure, run_profiles.LOST_BINDS),
+    "a page believed": Bug(
+        "a page of a proxy is taken for the API server's refusal",
+        writer.a_page_is_a_refusal,
+        run_profiles.TURNED_AWAY,
+    ),
+    "notes left": Bug("a bind leaves allocation notes that nobody decided", writer.notes_left, run_profiles.FORGERS),
     "R7": Bug(
         "a decision counts as soon as it is read", writer.begun_before_the_last_word, run_profiles.STAGES_CONTENDED
     ),

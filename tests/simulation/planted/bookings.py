@@ -1,4 +1,4 @@
-"""Users who book room for a short time, and mostly do not come."""
+"""Users who book capacity for a short time, and mostly do not come."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def deletions_swallowed() -> AbstractContextManager[object]:
 
 
 def never_expires() -> AbstractContextManager[object]:
-    """A Reservation holds its room for ever."""
+    """A Reservation holds its capacity for ever."""
     return patch.object(life, "end_of", lambda reservation: 0.0)
 
 

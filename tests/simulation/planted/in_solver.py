@@ -217,7 +217,7 @@ def no_revisions() -> Planted:
 
 
 def released_on_a_timer() -> Planted:
-    """A decision that is not bound after a while makes room for others."""
+    """A decision that is not bound after a while frees capacity for others."""
     real = Tidying.tidy
 
     async def tidy(self: Tidying) -> None:
@@ -234,7 +234,7 @@ def released_on_a_timer() -> Planted:
 
 
 def terminating_holds_nothing() -> Planted:
-    """A pod with a deletion timestamp holds no room, although its containers still run."""
+    """A pod with a deletion timestamp holds no capacity, although its containers still run."""
     real = Book._work_out
 
     def work_out(self: Book, name: Name) -> tuple[Claim, ...]:

@@ -12,7 +12,7 @@ import msgspec
 
 from berth.bus import consumer
 from berth.bus.port import Entry, Stored, Write
-from berth.cluster_writer import bind_executor, shell, wave_runner
+from berth.cluster_writer import bind_executor, views, wave_runner
 from berth.cluster_writer.bind_executor import BindExecutor
 from berth.cluster_writer.core import gangs, judge
 from berth.cluster_writer.core.answers import Next, after_bind
@@ -22,6 +22,7 @@ from berth.cluster_writer.wave_runner import WaveRunner
 from berth.contracts import subjects
 from berth.contracts.ledger import Decision, PlanStatus
 from berth.kube import bodies
+from berth.kube.answer import Answer
 from berth.kube.lease import Outcome as LeaseOutcome
 from berth.transaction.book import Book
 from berth.transaction.ledger_view import LedgerView
@@ -109,6 +110,20 @@ def no_answer_is_failure() -> Planted:
     return together(patch.object(WaveRunner, "__init__", init), patch.object(BindExecutor, "_bind", bind))
 
 
+def a_page_is_a_refusal() -> Planted:
+    """Whoever answers 400 is taken for the API server."""
+
+    def repeat(self: Answer) -> bool:
+        return self.unknown or self.status in (401, 403, 408, 425, 429)
+
+    return patch.object(Answer, "repeat", property(repeat))
+
+
+def notes_left() -> Planted:
+    """A bind writes what was decided, and leaves what else somebody has noted."""
+    return patch.object(bind_executor, "bind_notes", lambda decided, _: dict(decided))
+
+
 def _acts_on(*statuses: PlanStatus | None) -> Planted:
     """Plans of these statuses are begun like committed ones; the Lease still names committed ones only."""
     to_begin, to_record, judged = wave_runner.to_begin, wave_runner.to_record, bind_executor.judge
@@ -166,7 +181,7 @@ def _silent_leader() -> Planted:
     async def leader_says(self: WaveRunner, epoch: int | None, plans: Any) -> str:
         return await says(self, epoch, plans) if getattr(self, "comparing", False) else ""
 
-    def reset(self: shell.LedgerSink) -> None:
+    def reset(self: views.LedgerSink) -> None:
         self._cluster.book.reset_ledger()
 
     async def has_read_newest_plan(self: WaveRunner) -> bool:
@@ -176,7 +191,7 @@ def _silent_leader() -> Planted:
         patch.object(WaveRunner, "_compare", _compares(WaveRunner._compare)),
         patch.object(WaveRunner, "_leader_says", leader_says),
         patch.object(WaveRunner, "_has_read_newest_plan", has_read_newest_plan),
-        patch.object(shell.LedgerSink, "reset", reset),
+        patch.object(views.LedgerSink, "reset", reset),
     )
 
 
@@ -207,9 +222,9 @@ def nothing_recorded() -> Planted:
 def follower_read_trusted() -> Planted:
     """The leader is asked in vain: another replica answers, which still holds what the leader has lost."""
     kept: dict[str, Stored] = {}
-    applied, read = shell.LedgerSink.apply, WaveRunner._read
+    applied, read = views.LedgerSink.apply, WaveRunner._read
 
-    def apply(self: shell.LedgerSink, entry: Entry) -> None:
+    def apply(self: views.LedgerSink, entry: Entry) -> None:
         if not entry.deleted:
             kept[entry.key] = Stored(entry.sequence, entry.value, False)
         applied(self, entry)
@@ -221,11 +236,11 @@ def follower_read_trusted() -> Planted:
         kept[key] = found
         return found
 
-    return together(patch.object(shell.LedgerSink, "apply", apply), patch.object(WaveRunner, "_read", reads))
+    return together(patch.object(views.LedgerSink, "apply", apply), patch.object(WaveRunner, "_read", reads))
 
 
 def no_last_check() -> Planted:
-    """A decision is bound whoever else holds its room."""
+    """A decision is bound whoever else holds its capacity."""
     return patch.object(judge, "clash", lambda *args: None)
 
 

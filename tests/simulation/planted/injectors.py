@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Saboteur(FaultInjector):
-    """A striker that knows where it hurts."""
+    """An injector that knows where it hurts."""
 
     AIMED = frozenset({"late view", "half batches", "leases fail", "binds slow", "binds lost"})
 

@@ -168,6 +168,25 @@ def lost_binds(rng: random.Random, at_s: float) -> list[Fault]:
     return [Fault(at_s, "binds lost", amount=0.6, for_s=4.0)]
 
 
+def full(rng: random.Random, at_s: float) -> list[Fault]:
+    """A bucket takes nothing more for a while, maybe since something of LEDGER is lost."""
+    bucket = rng.choice(("berth_ledger", "berth_ledger", "berth_state", "berth_quota", "berth_reservation"))
+    found = [Fault(at_s, "bucket full", bucket, for_s=rng.uniform(2.0, 15.0))]
+    if bucket == "berth_ledger" and rng.random() < 0.5:
+        found.append(Fault(at_s + rng.uniform(0.0, 1.0), "tail lost", bucket, rng.choice((3, 10))))
+    return found
+
+
+def barred(rng: random.Random, at_s: float) -> list[Fault]:
+    """An admission policy lets nobody bind onto some node."""
+    return [Fault(at_s, "binds barred", for_s=rng.uniform(2.0, 10.0))]
+
+
+def turned_away(rng: random.Random, at_s: float) -> list[Fault]:
+    """A proxy before the API server answers in its place."""
+    return [Fault(at_s, "api turns away", amount=rng.choice((0.5, 1.0)), for_s=4.0)]
+
+
 def api_trouble(rng: random.Random, at_s: float) -> list[Fault]:
     """The API server fails, and the writer is killed."""
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
+from tests.simulation.actions import forged
 from tests.simulation.workload import (
     GANG_LABEL,
     MODEL,
@@ -36,7 +37,7 @@ def cards(rng: random.Random, size: Size) -> list[Json]:
 
 
 def crowd(rng: random.Random, size: Size) -> list[Timed]:
-    """Pods of one card, more than there is room for; they end, or are deleted, and others take their cards."""
+    """Pods of one card, more than there is capacity for; they end, or are deleted, and others take their cards."""
     done: list[Timed] = []
     for number in range(size.singles):
         at_s = rng.uniform(3.0, size.end_s)
@@ -79,7 +80,7 @@ def worn_out(rng: random.Random, size: Size) -> list[Timed]:
 
 
 def successors(rng: random.Random, size: Size) -> list[Timed]:
-    """Pods that are deleted soon and made again under their names, over and over; some wait for room meanwhile."""
+    """Pods that are deleted soon and made again under their names, over and over; some wait for capacity meanwhile."""
     done: list[Timed] = []
     for number in range(size.singles):
         at_s, name = rng.uniform(3.0, size.end_s / 2), f"pod-{number}"
@@ -160,12 +161,25 @@ def strangers(rng: random.Random, size: Size) -> list[Timed]:
         notes = {DURATION: f"{rng.uniform(5, 20):.1f}s"}
         request = PodRequest(4_000, 512)
         done.append(Timed(at_s, Create(pod_manifest(name, request, namespace=NAMESPACE, annotations=notes))))
-    for number in range(size.singles // 2):
-        at_s, name = rng.uniform(3.0, size.end_s), f"foreign-{number}"
-        notes = {DURATION: f"{rng.uniform(10, 30):.1f}s"}
-        pod = pod_manifest(name, PodRequest(4_000, 512), namespace=NAMESPACE, annotations=notes, scheduler="other")
-        pod["spec"]["nodeName"] = f"node-{rng.randrange(size.nodes)}"
-        done.append(Timed(at_s, Create(pod)))
+    done += (_foreign(rng, size, number) for number in range(size.singles // 2))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def _foreign(rng: random.Random, size: Size, number: int) -> Timed:
+    """A pod that another scheduler has put on a node."""
+    at_s, name = rng.uniform(3.0, size.end_s), f"foreign-{number}"
+    notes = {DURATION: f"{rng.uniform(10, 30):.1f}s"}
+    pod = pod_manifest(name, PodRequest(4_000, 512), namespace=NAMESPACE, annotations=notes, scheduler="other")
+    pod["spec"]["nodeName"] = f"node-{rng.randrange(size.nodes)}"
+    return Timed(at_s, Create(pod))
+
+
+def forgers(rng: random.Random, size: Size) -> list[Timed]:
+    """The crowd, and pods of another scheduler; every second one claims in its notes what nobody gave it."""
+    done = [*crowd(rng, size), *(_foreign(rng, size, number) for number in range(size.singles // 4))]
+    for timed in done:
+        if isinstance(timed.action, Create) and rng.random() < 0.5:
+            timed.action.manifest["metadata"].setdefault("annotations", {}).update(forged(rng))
     return sorted(done, key=lambda timed: timed.at_s)
 
 
@@ -241,7 +255,7 @@ def one_quota(rng: random.Random, size: Size) -> list[Json]:
 
 
 def queuers(rng: random.Random, size: Size) -> list[Timed]:
-    """Pods that stay for good, more than there is room for: most of them have to be told so."""
+    """Pods that stay for good, more than there is capacity for: most of them have to be told so."""
     made = [pod_manifest(f"pod-{number}", CARD, namespace=NAMESPACE) for number in range(size.singles)]
     return sorted((Timed(rng.uniform(3.0, size.end_s), Create(pod)) for pod in made), key=lambda timed: timed.at_s)
 

@@ -51,7 +51,7 @@ def _not_so(harness: Harness, counts: Counts) -> Iterator[str]:
     yield from devices.inventory(harness, counts)
     yield from devices.sums(harness, counts)
     yield from quotas.groups(harness, facts, counts)
-    yield from reserved.rooms(harness, facts, counts)
+    yield from reserved.capacities(harness, facts, counts)
 
 
 def _promised(promise: str, texts: Iterable[str]) -> list[str]:

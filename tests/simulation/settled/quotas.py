@@ -40,7 +40,7 @@ class Counted:
     most: Amounts
     lends: bool
     shown: Amounts
-    told: Mapping[str, Amounts]
+    noted: Mapping[str, Amounts]
     """By annotation."""
     asked: Amounts = field(default_factory=dict)
     held: Amounts = field(default_factory=dict)
@@ -86,8 +86,8 @@ def _published(harness: Harness, counted: Mapping[str, Counted], figures: Mappin
 def _noted(counted: Mapping[str, Counted], figures: Mapping[str, Figures]) -> Iterator[str]:
     for name, group in sorted(counted.items()):
         for annotation, amounts in zip(ANNOTATIONS, (figures[name].runtime, figures[name].request), strict=True):
-            if without_zeros(amounts) != group.told[annotation]:
-                yield f"ElasticQuota {name}: {annotation} is {amounts}, shown as {group.told[annotation]}"
+            if without_zeros(amounts) != group.noted[annotation]:
+                yield f"ElasticQuota {name}: {annotation} is {amounts}, shown as {group.noted[annotation]}"
 
 
 def count(harness: Harness, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
@@ -101,7 +101,7 @@ def count(harness: Harness, facts: Facts) -> tuple[dict[str, Counted], Amounts]:
             most=amounts_of(obj.data["spec"].get("max")),
             lends=labels(obj).get(names.LABEL_QUOTA_LENDS) != "false",
             shown=without_zeros(amounts_of(obj.data.get("status", {}).get("used"))),
-            told={each: _annotation(obj, each) for each in ANNOTATIONS},
+            noted={each: _annotation(obj, each) for each in ANNOTATIONS},
         )
         for obj in objs
     }

@@ -57,7 +57,7 @@ def reservations(harness: Harness, counts: Counts) -> Iterator[str]:
             yield f"reservation {name} is {status.get('phase')} on {node}, which is not there"
 
 
-def rooms(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
+def capacities(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
     """What RESERVATION and the objects' status say otherwise than it is."""
     published = messages(harness.nats, buckets.RESERVATION, ReservedCapacity)
     there = objects(harness, SCHEDULING, "reservations")
@@ -67,11 +67,11 @@ def rooms(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
             users.setdefault(seen.reservation, []).append(seen)
     for name, obj in there.items():
         counts.judged("I8")
-        room = published.pop(subjects.named_key("reservation", name), None)
-        if room is None:
+        capacity = published.pop(subjects.named_key("reservation", name), None)
+        if capacity is None:
             yield f"RESERVATION shows no {name}"
         else:
-            yield from _room(name, obj, room)
+            yield from _capacity(name, obj, capacity)
         yield from _users(name, obj, users.get(obj.uid, []))
     yield from (f"RESERVATION shows {key}, which is not there" for key in published)
 
@@ -88,19 +88,19 @@ def ends_at(obj: Obj) -> float:
     return min(ends, default=created_s + 86_400.0)
 
 
-def _room(name: str, obj: Obj, room: ReservedCapacity) -> Iterator[str]:
+def _capacity(name: str, obj: Obj, capacity: ReservedCapacity) -> Iterator[str]:
     status = _status(obj)
     phase = status.get("phase") or "Pending"
     amounts = amounts_of(status.get("allocatable")) if phase == AVAILABLE else {}
     is_so = (obj.uid, phase, status.get("nodeName", ""), amounts, bool(obj.data["spec"].get("allocateOnce", True)))
-    says = (room.uid, room.phase, room.node, room.amounts, room.allocate_once)
-    for what, here, told in zip(("uid", "phase", "node", "room", "allocateOnce"), is_so, says, strict=True):
+    says = (capacity.uid, capacity.phase, capacity.node, capacity.amounts, capacity.allocate_once)
+    for what, here, told in zip(("uid", "phase", "node", "capacity", "allocateOnce"), is_so, says, strict=True):
         if here != told:
             yield f"RESERVATION, {name}: {what} is {here}, shown as {told}"
 
 
 def _users(name: str, obj: Obj, users: list[Seen]) -> Iterator[str]:
-    """Of one that holds room: who draws on it, and how much. One that is over stays as it was."""
+    """Of one that holds capacity: who draws on it, and how much. One that is over stays as it was."""
     status = _status(obj)
     if status.get("phase") != AVAILABLE:
         return

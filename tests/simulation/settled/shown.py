@@ -52,10 +52,10 @@ def state(harness: Harness, facts: Facts, counts: Counts) -> Iterator[str]:
     yield from _versions(harness, believed)
     yield from _pods(facts, believed)
     yield from _nodes(harness, believed)
-    picture = World.of(believed=believed)
-    yield from picture.unreadable
-    if picture.believed is not None:
-        for finding in differences(snapshot_of_facts(facts), picture.believed, "the API says", "STATE says"):
+    world = World.of(believed=believed)
+    yield from world.unreadable
+    if world.believed is not None:
+        for finding in differences(snapshot_of_facts(facts), world.believed, "the API says", "STATE says"):
             yield finding.text
 
 

@@ -162,16 +162,16 @@ class Feed:
         self.reader.read_quota(subjects.quota_key(tree, name), encode(group), False)
         return group
 
-    def reservation(self, reservation: Reservation, room: ReservedCapacity | None = None) -> None:
-        """A Reservation, and the room that it means when it is there."""
+    def reservation(self, reservation: Reservation, capacity: ReservedCapacity | None = None) -> None:
+        """A Reservation, and the capacity that it means when it is there."""
         self.version += 1
         message = Reservation(
             **{f: getattr(reservation, f) for f in reservation.__struct_fields__ if f != "version"},
             version=self.version,
         )
         self.state(subjects.named_key("reservation", reservation.name), message)
-        if room is not None:
-            self.reader.read_reserved(subjects.named_key("reservation", room.name), encode(room), False)
+        if capacity is not None:
+            self.reader.read_reserved(subjects.named_key("reservation", capacity.name), encode(capacity), False)
 
     def epoch(self, epoch: int) -> None:
         """Raise the epoch."""

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 Mishap = Literal[
-    "", "throttled", "failed", "failed-after", "lost", "lost-after", "slow", "conflict", "token-expired", "stale"
+    "",
+    "throttled",
+    "failed",
+    "failed-after",
+    "lost",
+    "lost-after",
+    "slow",
+    "conflict",
+    "token-expired",
+    "stale",
+    "turned-away",
 ]
 WRITES_TO_ONE: Final = frozenset({"update", "patch", "delete", "bind", "evict"})
 
@@ -37,6 +47,9 @@ class KubeFaults:
     """No answer and no effect: time-out, or a connection that breaks."""
     lost_after: float = 0.0
     """No answer, but the effect."""
+    turned_away: float = 0.0
+    """400, 401, 403, 404 or 408 without an effect, that says nothing of the object: rights or a login that were taken
+    away, in the words of an API server; or a page of a proxy that does not find it."""
     slow: float = 0.0
     slow_s: tuple[float, float] = (5.0, 60.0)
     conflicts: float = 0.0
@@ -69,6 +82,7 @@ class Fate(NamedTuple):
     back_s: float
     mishap: Mishap = ""
     status: int = 0
+    is_page: bool = False
     retry_after_s: int | None = None
     times_out: bool = False
     """A lost one is noticed by a time-out only."""
@@ -110,6 +124,7 @@ def fate_of(
         ("slow", faults.slow),
         ("conflict", faults.conflicts if writes else 0.0),
         ("token-expired", faults.tokens_expired if further_page else 0.0),
+        ("turned-away", faults.turned_away),
         ("stale", faults.stale_lists if goes_stale and (any_version or faults.stale_anyway) else 0.0),
     )
     drawn = rng.random()
@@ -128,6 +143,9 @@ def _in_detail(faults: KubeFaults, rng: random.Random, fate: Fate) -> Fate:
             return fate._replace(status=rng.choice((500, 503, 504)))
         case "failed-after":
             return fate._replace(status=rng.choice((500, 504)))
+        case "turned-away":
+            status = rng.choice((400, 401, 403, 404, 408))
+            return fate._replace(status=status, is_page=status not in (401, 403) or rng.random() < 0.5)
         case "lost" | "lost-after":
             return fate._replace(times_out=rng.random() < 0.5)
         case "slow":

@@ -9,7 +9,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from berth.kube.answer import Answer, answer_of
 from berth.simcluster.http.discovery import discover
@@ -36,9 +39,18 @@ EVERYBODY: Final = ""
 _MERGE: Final = "application/merge-patch+json"
 _KUBELET_PAUSE_S: Final = 0.001
 _VERSIONS_KEPT: Final = 4096
+_PAGE: Final = b"<html><head><title>%d</title></head><body>no server is available</body></html>"
 _REASONS: Final = {429: "TooManyRequests", 503: "ServiceUnavailable", 504: "Timeout"}
 
 How = Literal["refused", "silent", "answers"]
+
+
+class _Target(msgspec.Struct):
+    name: str = ""
+
+
+class _Binding(msgspec.Struct):
+    target: _Target = msgspec.field(default_factory=_Target)
 
 
 class Away(NamedTuple):
@@ -73,6 +85,8 @@ class SimKube:
         """
         self.faults = faults or KubeFaults()
         """May be replaced at any time."""
+        self.barred: set[str] = set()
+        """Nodes onto which an admission policy of the cluster lets nobody bind. May be changed at any time."""
         self.requests: Counter[tuple[str, str, int]] = Counter()
         """Verb, plural, and the status that the client saw (0: none) of every request that ended."""
         self.scheduler = scheduler
@@ -180,6 +194,8 @@ class SimKube:
         match fate.mishap:
             case "throttled" | "failed":
                 return _answer(_refusal(fate))
+            case "turned-away":
+                return _turned_away(fate, verb, target)
             case "token-expired":
                 return _answer(expired("The provided continue parameter is too old").reply())
             case "conflict":
@@ -188,8 +204,21 @@ class SimKube:
                 target = self._as_it_was(target, fate.age_s)
         if verb == DISCOVER:
             return self._discover(target.path.name)
+        if verb == "bind" and self.barred and (refusal := self._barred(target.path, body)) is not None:
+            return _answer(refusal)
         answer = _answer(answered(lambda: call(self.store, verb, target, body, content_type), verb))
         return _answer(_refusal(fate)) if fate.mishap == "failed-after" else answer
+
+    def _barred(self, path: Path, body: bytes) -> Reply | None:
+        """What a ValidatingAdmissionPolicy answers to a bind that it denies."""
+        try:
+            node = msgspec.json.decode(body, type=_Binding).target.name
+        except msgspec.DecodeError:
+            return None
+        if node not in self.barred:
+            return None
+        denied = "ValidatingAdmissionPolicy 'bars-nodes' with binding 'bars-nodes' denied request: no pods onto"
+        return ApiError(422, "Invalid", f'pods "{path.name}" is forbidden: {denied} {node}').reply()
 
     def _discover(self, path: str) -> Answer:
         """A discovery document, as the simulated API serves it over HTTP."""
@@ -262,6 +291,18 @@ class SimKube:
 def _refusal(fate: Fate) -> Reply:
     reason = _REASONS.get(fate.status, "InternalError")
     return ApiError(fate.status, reason, "the server has trouble", retry_after_s=fate.retry_after_s).reply()
+
+
+def _turned_away(fate: Fate, verb: str, target: Target) -> Answer:
+    """A page, or what an API server says to those whom it does not know, and to those who may not."""
+    if fate.is_page:
+        return answer_of(fate.status, _PAGE % fate.status, HTTPStatus(fate.status).phrase, None)
+    if fate.status == HTTPStatus.UNAUTHORIZED:
+        return _answer(ApiError(401, "Unauthorized", "Unauthorized").reply())
+    path = target.path
+    what = f'{path.plural} "{path.name}" is forbidden: ' if path.name else f"{path.plural} is forbidden: "
+    message = f'{what}User cannot {verb} resource "{path.plural}" in API group "{path.group}"'
+    return _answer(ApiError(403, "Forbidden", message).reply())
 
 
 def _answer(reply: Reply) -> Answer:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-COMPLAINTS_MAX: Final = 200
+FAILURES_MAX: Final = 200
 _CLOSE_ATTEMPTS: Final = 20  # a coroutine may await in its clean-up; each attempt gets it past one such await
 
 
@@ -85,7 +85,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         """How many more callbacks run before the process dies; -1: no limit."""
         self.busy_since_s = -1.0
         self.turns = 0
-        self.complaints: list[str] = []
+        self.unseen_failures: list[str] = []
         """What asyncio would have logged: failures that nobody looked at."""
         self._world = world
         self._on_death = on_death
@@ -228,18 +228,18 @@ class SimLoop(asyncio.AbstractEventLoop):
     def set_exception_handler(
         self, handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None
     ) -> None:
-        """Call this instead of keeping a complaint."""
+        """Call this instead of keeping a failure."""
         self._handler = handler
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep it as a complaint."""
-        if len(self.complaints) >= COMPLAINTS_MAX:
+        """Keep it as a failure."""
+        if len(self.unseen_failures) >= FAILURES_MAX:
             return
         text = str(context.get("message", ""))
         error = context.get("exception")
         if isinstance(error, BaseException):
             text += "\n" + "".join(traceback.format_exception(error)).rstrip()
-        self.complaints.append(text)
+        self.unseen_failures.append(text)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """A callback raised, or a task's failure was never looked at."""

@@ -74,9 +74,9 @@ class Process:
         return not self.loop.dead
 
     @property
-    def complaints(self) -> list[str]:
+    def unseen_failures(self) -> list[str]:
         """What asyncio would have logged: failures that nobody looked at."""
-        return self.loop.complaints
+        return self.loop.unseen_failures
 
     def start(self, main: Coroutine[Any, Any, Any]) -> None:
         """Run this in the next turn. The process ends with it, whatever tasks are left, as a real one would."""

@@ -236,9 +236,9 @@ class Host:
         """`Context.connect_kube` of a process."""
         return connector(self._kube, self.world, process) if self._kube is not None else _no_kube
 
-    def complaints(self) -> list[str]:
+    def unseen_failures(self) -> list[str]:
         """What asyncio would have logged in any process: each one is a mistake."""
-        return [f"{process.loop.name}: {text}" for process in self.world.processes for text in process.complaints]
+        return [f"{process.loop.name}: {text}" for process in self.world.processes for text in process.unseen_failures]
 
     def _ended(self, replica: Replica, process: Process) -> None:
         self.journal.note("ended", process=process.loop.name, exc_info=process.failure, killed=not process.finished)

@@ -154,7 +154,7 @@ class World:
         self._stopped = True
 
     def collect(self) -> None:
-        """Let go of what nobody refers to any more: a failure that nobody looked at becomes a complaint then."""
+        """Let go of what nobody refers to any more: a failure that nobody looked at becomes a failure then."""
         gc.collect(0)
 
     def close(self) -> None:

@@ -108,7 +108,7 @@ class Batches:
     def _commit(self, name: str, last: Publish, publishes: list[Publish]) -> None:
         stream = self._stream
         expiries = self._check(publishes)
-        stream.check_room(publishes)
+        stream.check_space(publishes)
         stored = [
             stream.store(publish, expires, publish.headers.get(h.MESSAGE_ID, ""))
             for publish, expires in zip(publishes, expiries, strict=True)

@@ -16,6 +16,7 @@ from berth.testing.simulation.nats.message import Publish
 from berth.testing.simulation.nats.subscription import Callback, Subscription
 
 if TYPE_CHECKING:
+    from berth.testing.simulation.nats.rights import Rights
     from berth.testing.simulation.nats.server import SimNats
 
 PING_DEADLINE_S = 15.0
@@ -46,9 +47,10 @@ class Nuid:
 class SimClient:
     """See `berth.bus.client.BusClient`. Made by `SimNats.clients_of`."""
 
-    def __init__(self, server: SimNats, owner: Any) -> None:
+    def __init__(self, server: SimNats, owner: Any, rights: Rights | None = None) -> None:
         self.server = server
         self.owner = owner
+        self.rights = rights
         self.takers: dict[int, Taker] = {}
         self.subscriptions: dict[int, Subscription] = {}
         self.routed: dict[int, Subscription] = {}
@@ -129,6 +131,11 @@ class SimClient:
         self._end()
         if self._on_loss is not None:
             self._spawn(self._on_loss())
+
+    def deny(self, what: str, subject: str) -> None:
+        """In the client's process: the server refuses a publish or a subscription. The connection stands."""
+        if self.is_connected and self._on_error is not None:
+            self._spawn(self._on_error(PermissionError(f'permissions violation for {what} to "{subject.lower()}"')))
 
     async def report(self, error: Exception) -> None:
         """Tell the owner's callback of an error."""

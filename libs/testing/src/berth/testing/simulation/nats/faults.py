@@ -29,6 +29,10 @@ class _Store(Protocol):
     def __call__(self, stream: str, /) -> float: ...
 
 
+class _Full(Protocol):
+    def __call__(self, stream: str, /) -> bool: ...
+
+
 class _Subject(Protocol):
     def __call__(self, stream: str, subject: str, /) -> bool: ...
 
@@ -46,6 +50,7 @@ class Faults:
     together are handed on in one turn, 0 for all. `store_s`: seconds that a stream's own queue takes before it stores
     and answers, so that a read may overtake a write. `drop_ack(stream, subject)`: the acknowledgement of a publish is
     lost, the message is stored. `duplicate(stream, consumer)`: a delivery that awaits an acknowledgement comes twice.
+    `full(stream)`: it is as large as it may be; where old messages do not give way, only what replaces one goes in.
     """
 
     up_s: _Up = lambda _: 0.0
@@ -54,3 +59,4 @@ class Faults:
     store_s: _Store = lambda _: 0.0
     drop_ack: _Subject = lambda _stream, _subject: False
     duplicate: _Consumer = lambda _stream, _consumer: False
+    full: _Full = lambda _: False

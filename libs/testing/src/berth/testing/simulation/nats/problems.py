@@ -70,7 +70,7 @@ def rollup_invalid(value: str) -> Problem:
 
 
 def store_failed(text: str) -> Problem:
-    """No room, by the stream's limits."""
+    """No space, by the stream's limits."""
     return Problem(503, 10077, text)
 
 

@@ -21,6 +21,7 @@ from berth.testing.simulation.nats.consumer import Consumer
 from berth.testing.simulation.nats.faults import Faults
 from berth.testing.simulation.nats.message import NANO, Publish
 from berth.testing.simulation.nats.push import PushConsumer
+from berth.testing.simulation.nats.rights import Rights
 from berth.testing.simulation.nats.scheduler import Scheduler
 from berth.testing.simulation.nats.stream import Stream
 from berth.testing.simulation.nats.subjects import SubjectIndex
@@ -101,9 +102,9 @@ class SimNats:
 
     # --- connections --------------------------------------------------------------------------------------------------
 
-    def clients_of(self, owner: Any = None) -> Callable[[BusSettings], SimClient]:
-        """The client factory for a process: give it to `Bus.connect`."""
-        return lambda _: SimClient(self, owner)
+    def clients_of(self, owner: Any = None, rights: Rights | None = None) -> Callable[[BusSettings], SimClient]:
+        """The client factory for a process: give it to `Bus.connect`. `rights`: of its user; None: it may do all."""
+        return lambda _: SimClient(self, owner, rights)
 
     def accept(self, client: SimClient) -> None:
         """A client wants to connect."""
@@ -182,7 +183,11 @@ class SimNats:
     # --- subjects -----------------------------------------------------------------------------------------------------
 
     def subscribed(self, subscription: Subscription) -> None:
-        """A client listens."""
+        """A client listens, if it may."""
+        client = subscription.client
+        if client.rights is not None and not client.rights.may_subscribe(subscription.subject):
+            self.scheduler.deliver(client, 0.0, client.deny, "subscription", subscription.subject)
+            return
         subscription.client.routed[subscription._id] = subscription
         self._interest.add(subscription.subject, subscription)
         self._tell_push(subscription.subject)
@@ -217,7 +222,10 @@ class SimNats:
             if publish.client is not None:
                 self._cut(publish.client)
             return
-        subject = publish.subject
+        subject, client = publish.subject, publish.client
+        if client is not None and client.rights is not None and not client.rights.may_publish(subject):
+            self.scheduler.deliver(client, 0.0, client.deny, "publish", subject)
+            return
         listeners = self.listeners(subject)
         if listeners:
             delivery = Delivery(subject, publish.reply, publish.data, publish.raw)

@@ -1,4 +1,4 @@
-"""One stream: what is stored, under which conditions, and what goes when there is no room or no time left.
+"""One stream: what is stored, under which conditions, and what goes when there is no space or no time left.
 
 Sequences, replaced and expired messages behave as in the file store. A journal remembers what each message replaced, so
 that a lost tail brings the former messages back, as it does on a disk.
@@ -118,7 +118,7 @@ class Stream:
             self._check_last_id(headers.get("Nats-Expected-Last-Msg-Id"))
         else:
             self.check_size(publish)
-        self.check_room([publish], may_replace=True)
+        self.check_space([publish], may_replace=True)
         stored = self.store(publish, expires, message_id)
         self.acknowledge(publish, stored.sequence)
         self.tell((stored,))
@@ -171,14 +171,15 @@ class Stream:
             if last != wanted:
                 raise Refusal(problems.wrong_message_id(last))
 
-    def check_room(self, publishes: Sequence[Publish], *, may_replace: bool = False) -> None:
-        """Raises Refusal when the limits leave no room and nothing old may be discarded.
+    def check_space(self, publishes: Sequence[Publish], *, may_replace: bool = False) -> None:
+        """Raises Refusal when the limits leave no space and nothing old may be discarded.
 
         `may_replace`: a message by itself fits a full stream where it replaces one that is not smaller. In a batch each
         counts as one more, whatever it replaces.
         """
         config = self.config
-        if config["discard"] != "new" or (config["max_msgs"] <= 0 and config["max_bytes"] <= 0):
+        bytes_max = max(1, self.bytes) if self.server.faults.full(self.name) else config["max_bytes"]
+        if config["discard"] != "new" or (config["max_msgs"] <= 0 and bytes_max <= 0):
             return
         sizes = [RECORD_BYTES + len(p.subject) + len(p.data) + (len(p.raw) + 4 if p.raw else 0) for p in publishes]
         there = self.by_subject.get(publishes[0].subject) if may_replace else None
@@ -187,7 +188,7 @@ class Stream:
             replaced = self.messages[next(iter(there))]
         if 0 < config["max_msgs"] < len(self.messages) + len(publishes) and replaced is None:
             raise Refusal(problems.store_failed("maximum messages exceeded"))
-        if 0 < config["max_bytes"] < self.bytes + sum(sizes) and (replaced is None or replaced.size < sizes[0]):
+        if 0 < bytes_max < self.bytes + sum(sizes) and (replaced is None or replaced.size < sizes[0]):
             raise Refusal(problems.store_failed("maximum bytes exceeded"))
 
     # --- storing and removing -----------------------------------------------------------------------------------------
