@@ -81,7 +81,7 @@ class World:
         await self.bus.subscribe("berth.v1.evt.audit.>", hear)
 
     @property
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return [f"{verb} {event.promise} {event.subject}" for verb, event in self.events]
 
     async def create(self, resource: Any, body: Json, namespace: str = "") -> Json:
@@ -209,7 +209,7 @@ async def test_a_healthy_cluster_raises_nothing(world: World) -> None:
         assert (await world.kube.delete(PODS, "default", name, grace_s=0)).ok
         await world.write(subjects.decision_key(1, "default", name), None)
     await world.looks(3)
-    assert world.told == []
+    assert world.reported == []
     answer = await world.status()
     assert answer.active
     assert answer.facts["differences"] == 0
@@ -221,25 +221,25 @@ async def test_a_pod_bound_by_a_foreign_hand_onto_a_taken_minor(world: World) ->
     await world.place("ours", 0)
     await world.looks(2)
     await world.bind(await world.pod("theirs", "default-scheduler"), 0)
-    await eventually(lambda: world.told, what="the difference")
+    await eventually(lambda: world.reported, what="the difference")
     await world.looks(3)
-    assert world.told == ["found I1 node n1, gpu 0"]
+    assert world.reported == ["found I1 node n1, gpu 0"]
     assert "default/ours 100, default/theirs 100" in world.events[0][1].evidence
     assert (await world.status()).facts["about"] == "I1"
     assert (await world.kube.delete(PODS, "default", "theirs", grace_s=0)).ok
-    await eventually(lambda: len(world.told) == 2, what="that it is gone")
-    assert world.told[1] == "gone I1 node n1, gpu 0"
+    await eventually(lambda: len(world.reported) == 2, what="that it is gone")
+    assert world.reported[1] == "gone I1 node n1, gpu 0"
 
 
 async def test_a_decision_whose_pod_vanished_but_stays(world: World) -> None:
     await world.auditor()
     await world.place("short", 0)
     assert (await world.kube.delete(PODS, "default", "short", grace_s=0)).ok
-    await eventually(lambda: world.told, what="the difference")
-    assert world.told == ["found I4 default/short"]
+    await eventually(lambda: world.reported, what="the difference")
+    assert world.reported == ["found I4 default/short"]
     await world.write(subjects.decision_key(1, "default", "short"), None)
-    await eventually(lambda: len(world.told) == 2, what="that it is gone")
-    assert world.told[1] == "gone I4 default/short"
+    await eventually(lambda: len(world.reported) == 2, what="that it is gone")
+    assert world.reported[1] == "gone I4 default/short"
 
 
 async def test_a_node_that_reports_a_device_in_use_twice(world: World) -> None:
@@ -254,22 +254,22 @@ async def test_a_node_that_reports_a_device_in_use_twice(world: World) -> None:
     status = {"status": {"updateTime": "2099-01-01T00:00:00Z", "podsMetric": uses}}
     answer = await world.kube.patch(resources.NODE_METRICS, "", "n1", status, subresource="status")
     assert answer.ok, (answer, made)
-    await eventually(lambda: len(world.told) == 2, what="the differences")
+    await eventually(lambda: len(world.reported) == 2, what="the differences")
     await world.looks(2)
-    assert sorted(world.told) == ["found I1c node n1, gpu 0", "found I1d node n1, gpu 0, default/b"]
+    assert sorted(world.reported) == ["found I1c node n1, gpu 0", "found I1d node n1, gpu 0, default/b"]
 
 
 async def test_a_look_that_is_not_whole_changes_nothing(world: World) -> None:
     shell = await world.auditor()
     await world.place("ours", 0)
     await world.bind(await world.pod("theirs", "default-scheduler"), 0)
-    await eventually(lambda: world.told, what="the difference")
+    await eventually(lambda: world.reported, what="the difference")
     await world.sim.stop()
     await eventually(lambda: "pods: 0" in (shell._trouble), what="the trouble")
     answer = await world.status()
     assert "pods: 0" in str(answer.facts["trouble"])
     assert answer.facts["differences"] == 1
-    assert world.told == ["found I1 node n1, gpu 0"]
+    assert world.reported == ["found I1 node n1, gpu 0"]
     await world.sim.start()
 
 
@@ -283,7 +283,7 @@ async def test_a_standby_goes_on(world: World) -> None:
     await world.looks(1, 1)
     await world.place("ours", 0)
     await world.bind(await world.pod("theirs", "default-scheduler"), 0)
-    await eventually(lambda: world.told == ["found I1 node n1, gpu 0"], what="its word")
+    await eventually(lambda: world.reported == ["found I1 node n1, gpu 0"], what="its word")
 
 
 async def test_a_look_gives_way_while_many_decisions_are_made(world: World) -> None:
@@ -300,4 +300,4 @@ async def test_too_many_objects_are_refused_by_the_name_of_the_setting(world: Wo
     await world.place("a", 0)
     await world.place("b", 1)
     await eventually(lambda: "BERTH_AUDIT_OBJECTS_MAX=1" in shell._trouble, what="the refusal")
-    assert world.told == []
+    assert world.reported == []

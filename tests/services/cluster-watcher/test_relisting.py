@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from berth.cluster_watcher import shell as watcher
+from berth.cluster_watcher import term as watcher
 from berth.cluster_watcher.kinds import scopes
 from berth.cluster_watcher.source import OLDER, Source
 from berth.kube import Outages, Reflector

@@ -6,7 +6,7 @@ import pytest
 
 from berth.contracts import names, subjects
 from berth.contracts.ledger import Allocation, DeviceGrant
-from berth.kube.answer import Answer
+from berth.kube.answer import Answer, answer_of
 from berth.testing.views import eventually
 
 
@@ -16,10 +16,10 @@ async def test_a_bind_carries_its_annotations(desk):
     await desk.over()
     assert (desk.node_of(), desk.landed) == ("n", ["a"])
     assert desk.api.raw("a")["metadata"]["annotations"] == {names.ANNOTATION_PLAN: "p"}
-    assert desk.told == []
+    assert desk.reported == []
     desk.show("a")
     desk.show("a")
-    assert desk.told == ["a"], "told when STATE shows it, once"
+    assert desk.reported == ["a"], "published when STATE shows it, once"
 
 
 @pytest.mark.parametrize("status", [0, 401, 403, 429, 500, 503])
@@ -112,7 +112,7 @@ async def test_a_pod_bound_elsewhere_is_over(desk, api):
     await desk.over()
     assert desk.node_of() == "elsewhere"
     assert desk.withdrawn == []
-    assert desk.told == []
+    assert desk.reported == []
 
 
 async def test_a_bind_that_is_refused_for_good_is_withdrawn(desk):
@@ -122,6 +122,18 @@ async def test_a_bind_that_is_refused_for_good_is_withdrawn(desk):
     assert desk.api.raw("a")["metadata"]["annotations"] == {names.ANNOTATION_ATTEMPT: "1"}
     assert [name for name, _ in desk.withdrawn] == ["a"]
     assert desk.api.calls["bind"] == 1
+
+
+PAGE = b"<html><body><h1>400 Bad request</h1>Your browser sent an invalid request.</body></html>"
+
+
+async def test_a_page_of_a_proxy_is_no_refusal_of_the_bind(desk):
+    desk.api.on("bind", *[lambda name: answer_of(400, PAGE, "Bad Request", None)] * 3)
+    desk.begin()
+    await desk.over()
+    assert desk.withdrawn == []
+    assert desk.api.raw("a")["spec"]["nodeName"]
+    assert desk.api.calls["bind"] == 4
 
 
 async def test_a_withdrawal_is_guarded_and_repeated(desk, api):

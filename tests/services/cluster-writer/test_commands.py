@@ -16,7 +16,7 @@ from berth.contracts.codec import encode
 from berth.contracts.command import ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import OwnerReference
-from berth.kube.answer import Answer
+from berth.kube.answer import Answer, answer_of
 from berth.runtime.clock import SystemClock
 from berth.simcluster.store import Path
 
@@ -68,7 +68,7 @@ def desk(api):
     return Bench(api)
 
 
-def refusal(pod, message="no room"):
+def refusal(pod, message="no capacity"):
     return RefusePod(namespace="default", name=pod.name, uid=pod.uid, message=message)
 
 
@@ -79,11 +79,11 @@ async def test_a_refusal_is_written_once(desk, api, is_shown):
         desk.show("a")
     for _ in range(2):
         await desk.send(refusal(pod))
-    assert api.seen("a").unschedulable == "no room"
-    assert [note.message for note in desk.outbox.notes] == ["no room"]
+    assert api.seen("a").unschedulable == "no capacity"
+    assert [note.message for note in desk.outbox.notes] == ["no capacity"]
     assert api.calls["patch status"] == 1
-    await desk.send(refusal(pod, "still no room"))
-    assert api.seen("a").unschedulable == "still no room"
+    await desk.send(refusal(pod, "still no capacity"))
+    assert api.seen("a").unschedulable == "still no capacity"
 
 
 async def test_a_pod_with_a_field_of_the_wrong_type_gets_its_condition(desk, api):
@@ -239,6 +239,14 @@ async def test_what_the_api_refuses_for_good_is_broken(desk, api):
     seen = api.reservation("r")
     api.on("patch status", lambda name, body: Answer(422, reason="Invalid"))
     with pytest.raises(InvalidMessage, match="422"):
+        await desk.send(PatchObject(api=RESERVATION_API, name="r", uid=seen.uid, status={"phase": "x"}))
+
+
+@pytest.mark.parametrize("status", [400, 402, 405, 422])
+async def test_a_page_of_a_proxy_breaks_no_command(desk, api, status):
+    seen = api.reservation("r")
+    api.on("patch status", lambda name, body: answer_of(status, b"<html>no such site</html>", "Bad Request", None))
+    with pytest.raises(RetryLaterError, match=str(status)):
         await desk.send(PatchObject(api=RESERVATION_API, name="r", uid=seen.uid, status={"phase": "x"}))
 
 

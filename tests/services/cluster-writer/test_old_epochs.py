@@ -119,13 +119,13 @@ async def test_the_epoch_of_the_view_goes_while_the_next_cannot_be_written(store
     for _ in range(3):
         await old.delete_some(view, 4)
     assert store.there() == {"epoch", "e3.plan.p"}
-    await old.delete_some(view, 4, make_room=True)
+    await old.delete_some(view, 4, free_space=True)
     assert store.there() == {"epoch"}
 
 
 @pytest.fixture
 async def full() -> AsyncIterator[Bus]:
-    """A ledger of a real server without room for the smallest entry, filled in epoch 1."""
+    """A ledger of a real server without space for the smallest entry, filled in epoch 1."""
     with NatsServer() as server:
         bus = await Bus.connect(BusSettings(url=server.url), service="tester")
         await bus.ensure()
@@ -142,12 +142,12 @@ async def full() -> AsyncIterator[Bus]:
         await bus.close()
 
 
-async def test_a_full_ledger_has_room_for_a_new_epoch_soon(full: Bus) -> None:
+async def test_a_full_ledger_has_space_for_a_new_epoch_soon(full: Bus) -> None:
     view = LedgerView()
     view.apply("epoch", encode(Epoch(epoch=1)), False, 1)
     entry = [Write("epoch", encode(Epoch(epoch=2, pods_version=1 << 60, reservations_version=1 << 60)), 1)]
     outcome = await full.ledger().commit(entry)
     assert isinstance(outcome, Refused)
     assert outcome.is_full
-    await OldEpochs(full.ledger()).delete_some(view, 2, make_room=True)
+    await OldEpochs(full.ledger()).delete_some(view, 2, free_space=True)
     assert isinstance(await full.ledger().commit(entry), Committed)

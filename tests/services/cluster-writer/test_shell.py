@@ -20,8 +20,8 @@ async def test_pods_are_bound_and_told_of_once(world):
     await world.writer()
     await world.all_bound()
     assert world.epoch == 1
-    await eventually(lambda: len(world.told) >= 12, what="events")
-    assert sorted(each.name for each in world.told) == sorted(world.pods)
+    await eventually(lambda: len(world.reported) >= 12, what="events")
+    assert sorted(each.name for each in world.reported) == sorted(world.pods)
     for name, pod in world.pods.items():
         notes = pod["metadata"]["annotations"]
         assert [(pod["spec"]["nodeName"], notes[names.ANNOTATION_PLAN])] == world.bound[name]
@@ -44,8 +44,8 @@ async def test_every_decision_ends_although_the_api_fails(world):
     for i in range(40):
         world.pod(f"p{i}", gpus=i % 2)
     await world.all_bound()
-    await eventually(lambda: len(world.told) >= 40, what="events")
-    assert len({each.name for each in world.told}) == len(world.told) == 40
+    await eventually(lambda: len(world.reported) >= 40, what="events")
+    assert len({each.name for each in world.reported}) == len(world.reported) == 40
     assert all(names.ANNOTATION_ATTEMPT not in pod["metadata"]["annotations"] for pod in world.pods.values())
 
 
@@ -64,7 +64,7 @@ async def test_another_writer_goes_on_where_one_was_killed(world):
     assert all(len(binds) == 1 for binds in world.bound.values())
 
 
-async def test_room_comes_back_when_its_holder_is_gone(world):
+async def test_capacity_comes_back_when_its_holder_is_gone(world):
     await world.solver(nodes=1, cpu=64, gpus=2)
     await world.writer()
     for i in range(6):
@@ -143,8 +143,8 @@ async def test_two_writers(world):
         world.pod(f"p{i}", gpus=i % 2)
     await world.all_bound()
     assert world.epoch == 1
-    await eventually(lambda: len(world.told) >= 30, what="events")
-    assert len({each.name for each in world.told}) == len(world.told) == 30
+    await eventually(lambda: len(world.reported) >= 30, what="events")
+    assert len({each.name for each in world.reported}) == len(world.reported) == 30
 
 
 async def test_another_scheduler_is_faster(world):
@@ -158,7 +158,7 @@ async def test_another_scheduler_is_faster(world):
     world.bind_elsewhere("theirs", "n1")
     await world.all_bound()
     assert world.bound["theirs"] == [("n1", "")]
-    await eventually(lambda: [each.name for each in world.told] == ["ours"], what="only ours is told of")
+    await eventually(lambda: [each.name for each in world.reported] == ["ours"], what="only ours is published")
 
 
 async def test_the_end_of_a_placement_is_an_event_once(world):
@@ -177,7 +177,7 @@ async def test_the_end_of_a_placement_is_an_event_once(world):
         world.pod(name)
     world.pod("never", cpu="999")
     await eventually(lambda: world.is_bound("deleted", "done", "unseen"), what="three are bound")
-    await eventually(lambda: len(world.told) == 3, what="events")
+    await eventually(lambda: len(world.reported) == 3, what="events")
     uids = {name: pod["metadata"]["uid"] for name, pod in world.pods.items()}
     world.sim.store.patch(pod_path("done")._replace(subresource="status"), {"status": {"phase": "Succeeded"}})
     world.delete("deleted")

@@ -100,7 +100,7 @@ async def test_a_full_cluster_is_filled_to_the_last_core_and_not_beyond(world, s
     world.check()
     for name in list(world.bound)[:4]:
         world.delete(name)
-    await eventually(lambda: len(world.bound) == 16, what="room that came back is used")
+    await eventually(lambda: len(world.bound) == 16, what="capacity that came back is used")
 
 
 async def test_the_other_solver_takes_over_the_share_of_one_that_crashed(world, solvers):

@@ -61,7 +61,7 @@ class World(ShellWorld[Settings]):
         return decode(value, NodeInventory) if value else None
 
     @property
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return [f"{event.type} {event.data.decode()}" for event in self.events]
 
 
@@ -89,7 +89,7 @@ async def test_devices_are_published_followed_and_withdrawn(world: World) -> Non
     world.show(machine(name, version=2, broken=1))
     await eventually(lambda: (i := world.published(name)) and not i.devices[0].healthy, what="the bad GPU")
     await eventually(lambda: world.commands[-1].resources[names.GPU_CORE] == "100", what="the smaller sum")
-    await eventually(lambda: any("gpu 0 became unhealthy" in event for event in world.told), what="the event")
+    await eventually(lambda: any("gpu 0 became unhealthy" in event for event in world.reported), what="the event")
     status = await world.status()
     assert (status.active, status.ready) == (True, True)
     assert (status.facts["gpu healthy"], status.facts["gpu unhealthy"]) == (1, 1)
@@ -123,7 +123,7 @@ async def test_what_a_lost_turn_interrupts_is_done_in_the_next(world: World, mon
     with monkeypatch.context() as patched:
         patched.setattr(shell, "send", stuck)
         turns.give()
-        await eventually(lambda: stuck.calls, what="commands find no room")
+        await eventually(lambda: stuck.calls, what="commands find no capacity")
         turns.take()
         await eventually(lambda: len(world.inventory.values) == 3, what="no inventory waits for a command")
     turns.give()
@@ -162,7 +162,7 @@ async def test_malformed_messages_stop_nobody(world: World) -> None:
     assert inventory is not None
     assert [slot.minor for slot in inventory.devices] == [0, 1]
     assert inventory.problems[0].field == "spec.devices[0].minor"
-    await eventually(lambda: any("object.refused.v1" in event for event in world.told), what="the refusal")
+    await eventually(lambda: any("object.refused.v1" in event for event in world.reported), what="the refusal")
     assert (await world.status()).facts["unreadable messages"] == 3
 
 

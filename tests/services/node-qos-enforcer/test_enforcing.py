@@ -8,8 +8,8 @@ from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.enforcing import Enforcer
 from berth.node_qos_enforcer.files import DiskTree
-from berth.node_qos_enforcer.handlers import KnownNode
 from berth.node_qos_enforcer.sampler import take_sample
+from berth.node_qos_enforcer.views import KnownNode
 
 HOLD = Strategy(enabled=True, policy="cfsQuota", threshold_percent=50)
 

@@ -25,7 +25,7 @@ from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.node_qos_enforcer.control import Control
 from berth.node_qos_enforcer.core.plan import ALL, Plan
 from berth.node_qos_enforcer.files import DiskTree
-from berth.node_qos_enforcer.handlers import node_key
+from berth.node_qos_enforcer.views import node_key
 
 ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory")
@@ -204,7 +204,7 @@ async def test_best_effort_work_is_squeezed_and_let_go(nats_server, groups, busy
             assert (held.policy, held.enforced) == ("cfsQuota", True)
             await until(file.exists, "the strategy is kept")
 
-            # More room: the quota grows, a tenth of the machine a round.
+            # More capacity: the quota grows, a tenth of the machine a round.
             squeezed = groups.quota_us()
             slo.put(node_key(NODE), rule(100))
             await until(lambda: groups.quota_us() > squeezed + capacity_us // 10, "growth")

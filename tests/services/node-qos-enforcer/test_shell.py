@@ -20,9 +20,9 @@ from berth.contracts.metrics import NodeMetrics
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.contracts.subjects import question_subject
-from berth.node_qos_enforcer.handlers import node_key
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.shell import SERVICE, Agent
+from berth.node_qos_enforcer.views import node_key
 from berth.runtime import Context
 
 DEADLINE_S = 30.0

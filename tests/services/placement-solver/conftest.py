@@ -1,4 +1,4 @@
-"""A solver without a bus: a view fed by hand, and rounds that solve, verify and commit as the handlers do."""
+"""A solver without a bus: a view fed by hand, and rounds that solve, verify and commit as the rounds do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Solving(Feed):
         super().__init__(self.cluster)
 
     def solve(self, limit: int = 200) -> tuple[Solution, Trial]:
-        """One batch, tried on the room and not taken back."""
+        """One batch, tried on the capacity and not taken back."""
         units, held_back = self.cluster.batch(limit)
         for waiting, reason in held_back:
             self.cluster.queue.hold(waiting, (reason,), self.cluster.now)

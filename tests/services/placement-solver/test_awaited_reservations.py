@@ -1,4 +1,4 @@
-"""An owner of a Reservation whose room is not published yet is not placed beside it."""
+"""An owner of a Reservation whose capacity is not published yet is not placed beside it."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def drawn_on(run: Any, after_s: float = 0.0) -> dict[str, str]:
     return {placement.candidate.name[1]: placement.reservation for placement in run.round().placements}
 
 
-def test_an_owner_waits_until_the_room_is_published(run: Any) -> None:
+def test_an_owner_waits_until_the_capacity_is_published(run: Any) -> None:
     available(run, is_published=False)
     run.pods([owner(), pod("other").requests(cpu=1000)])
     assert drawn_on(run) == {"other": ""}
     (waiting,) = run.cluster.queue.waiting.values()
-    assert waiting.message == "reservation r has a node, its room is not published yet"
+    assert waiting.message == "reservation r has a node, its capacity is not published yet"
     available(run)
     assert drawn_on(run) == {"p": "r"}
 
@@ -96,7 +96,7 @@ def test_an_owner_that_was_tried_may_wait_again(run: Any) -> None:
     available(run, is_published=False)
     assert drawn_on(run, 10.0) == {}
     told = answer(run.cluster, WhyQuestion(namespace="default", name="p"))
-    assert (told.outcome, told.message) == ("waiting", "reservation r has a node, its room is not published yet")
+    assert (told.outcome, told.message) == ("waiting", "reservation r has a node, its capacity is not published yet")
     available(run)
     assert drawn_on(run, 1.0) == {"p": "r"}
 
@@ -124,7 +124,7 @@ def test_a_lost_bucket_is_read_again_first(run: Any) -> None:
     assert drawn_on(run) == {"p": "r"}
 
 
-def test_a_gang_waits_for_the_room_of_any_member(run: Any) -> None:
+def test_a_gang_waits_for_the_capacity_of_any_member(run: Any) -> None:
     available(run, is_published=False)
     run.pods([pod("g-0").requests(cpu=1000).gang("g", 2), owner("g-1").gang("g", 2)])
     assert drawn_on(run) == {}

@@ -120,7 +120,7 @@ def test_state_that_starts_over_shows_nothing_and_gives_nothing_away(run: Any) -
     assert run.nodes_of(run.round()) == {"q": "n1"}  # p is known to be gone: the new view does not show it
 
 
-def test_a_decision_on_an_unread_pod_holds_its_room_after_a_reset(run: Any) -> None:
+def test_a_decision_on_an_unread_pod_holds_its_capacity_after_a_reset(run: Any) -> None:
     run.devices("n1", gpu_slots(1))
     run.pod(pod("p").gpus(1))
     run.round()
@@ -161,7 +161,7 @@ def test_a_strict_gang_is_placed_whole_or_not_at_all(run: Any) -> None:
     solution = run.round()
     assert solution.placements == ()
     assert len(solution.refusals) == 11
-    assert "room for 10 of 11 members" in solution.refusals[0].reasons[0].message
+    assert "capacity for 10 of 11 members" in solution.refusals[0].reasons[0].message
     assert run.cluster.nodes.free[0, 0] == 10_000
 
 
@@ -342,7 +342,7 @@ def reservation(name: str = "r", **fields: Any) -> Reservation:
     )
 
 
-def test_a_reservation_is_placed_like_a_pod_and_holds_its_room(run: Any) -> None:
+def test_a_reservation_is_placed_like_a_pod_and_holds_its_capacity(run: Any) -> None:
     run.reservation(reservation())
     assert run.nodes_of(run.round()) == {"r": "n1"}
     assert run.cluster.nodes.free[0, 0] == 6000

@@ -188,7 +188,7 @@ async def test_a_staged_gang_that_is_refused_in_between_is_aborted(bench):
     assert await bench.status("p") is PlanStatus.ABORTED
 
 
-async def test_room_that_a_rival_takes_before_a_later_stage_refuses_that_stage(bench):
+async def test_capacity_that_a_rival_takes_before_a_later_stage_refuses_that_stage(bench):
     """Every stage expects what the plan was solved on (R1), not what the view shows when it is sent."""
     mine = decisions("p", 1500, nodes=1)
     taken = [msgspec.structs.replace(each, node="n9", accounts=["node.n9"]) for each in mine[1200:]]

@@ -12,7 +12,7 @@ from berth.contracts.codec import decode
 from berth.contracts.command import PatchObject
 from berth.contracts.kube import ReservationCondition
 from berth.contracts.state import PodTemplate, Reservation
-from berth.placement_solver.event_publisher import LOST_AFTER_S, TELL_AGAIN_S
+from berth.placement_solver.event_publisher import LOST_AFTER_S, REPORT_AGAIN_S
 from berth.testing.builders import pod
 from berth.testing.vectors import cases
 
@@ -54,7 +54,7 @@ async def test_a_refusal_of_a_reservation_that_changed_meanwhile_is_told_again(b
     assert bench.commands.messages
     bench.commands.messages.clear()
     bench.run.reservation(too_big())
-    await after(bench, 2 * TELL_AGAIN_S)
+    await after(bench, 2 * REPORT_AGAIN_S)
     assert bench.commands.messages
 
 
@@ -63,7 +63,7 @@ async def test_each_change_of_a_reservation_has_its_refusal_published_once(bench
     for _ in range(1 + more):
         bench.commands.messages.clear()
         bench.run.reservation(too_big())
-        await after(bench, 2 * TELL_AGAIN_S)
+        await after(bench, 2 * REPORT_AGAIN_S)
         assert len(bench.commands.messages) == 1
 
 

@@ -58,10 +58,11 @@ def capacity_of(owners: list[ReservationOwner]) -> ReservedCapacity:
     return ReservedCapacity(**fields, amounts=AMOUNTS, owners=owners, usable=True)
 
 
-# --- room that a plan gives back --------------------------------------------------------------------------------------
+# --- capacity that a plan gives back
+# --------------------------------------------------------------------------------------
 
 
-async def test_a_pod_that_is_deleted_while_its_plan_is_committed_leaves_its_room(bench: SolverBench) -> None:
+async def test_a_pod_that_is_deleted_while_its_plan_is_committed_leaves_its_capacity(bench: SolverBench) -> None:
     bench.run.pods(pod(name).requests(cpu=4000) for name in "ab")
     bench.ledger.before_commit.append(lambda: bench.run.delete_pod("a"))
     await bench.until_idle()
@@ -69,7 +70,7 @@ async def test_a_pod_that_is_deleted_while_its_plan_is_committed_leaves_its_room
     assert "b" in await soon(bench)
 
 
-async def test_a_plan_of_an_epoch_that_is_over_leaves_its_room(bench: SolverBench) -> None:
+async def test_a_plan_of_an_epoch_that_is_over_leaves_its_capacity(bench: SolverBench) -> None:
     bench.run.pods(pod(name).requests(cpu=4000) for name in "ab")
     bench.ledger.before_commit.append(lambda: bench.run.ledger.append("epoch", encode(Epoch(epoch=2))))
     await bench.rounds.round()
@@ -216,7 +217,7 @@ async def test_a_pod_group_that_needs_no_members_completes_a_group(bench: Solver
     assert await soon(bench) == {"a0", "a1"}
 
 
-async def test_a_gang_of_which_one_lacks_room_and_one_quota_is_woken_by_quota(bench: SolverBench) -> None:
+async def test_a_gang_of_which_one_lacks_capacity_and_one_quota_is_woken_by_quota(bench: SolverBench) -> None:
     bench.run.quota(DEFAULT_GROUP)
     bench.run.quota("team", max={names.CPU: 1000})
     bench.run.pod(pod("g0").requests(cpu=9000).gang("g", 2))
@@ -229,7 +230,7 @@ async def test_a_gang_of_which_one_lacks_room_and_one_quota_is_woken_by_quota(be
 # --- Reservations -----------------------------------------------------------------------------------------------------
 
 
-async def test_room_that_is_published_before_its_reservation_is_seen_is_used(bench: SolverBench) -> None:
+async def test_capacity_that_is_published_before_its_reservation_is_seen_is_used(bench: SolverBench) -> None:
     bench.run.reader.read_reserved(subjects.named_key("reservation", "r"), encode(capacity_of(OWNERS)), False)
     affinity = (names.ANNOTATION_RESERVATION_AFFINITY, '{"name":"r"}')
     bench.run.pod(pod("p").requests(cpu=1000).label("app", "a").annotation(*affinity))
@@ -239,7 +240,9 @@ async def test_room_that_is_published_before_its_reservation_is_seen_is_used(ben
 
 
 @pytest.mark.parametrize("end", ["is on its way out", "is for others"])
-async def test_a_reservation_whose_room_is_not_known_yet_ends_and_holds_nobody_up(solving: type[Any], end: str) -> None:
+async def test_a_reservation_whose_capacity_is_not_known_yet_ends_and_holds_nobody_up(
+    solving: type[Any], end: str
+) -> None:
     run = solving()
     run.node("n0", cpu=64000)
     bench = SolverBench(run)

@@ -154,7 +154,7 @@ def test_a_node_that_waits_to_be_counted_and_lacks_cpu_has_another_repair(run: A
     run.cluster.reset_inventory()
     run.pod(pod("p").requests(cpu=100_000).gpus(1))
     assert {each.repair for refusal in run.round().refusals for each in refusal.reasons} & {
-        "add a node with room for it"
+        "add a node with capacity for it"
     }
 
 

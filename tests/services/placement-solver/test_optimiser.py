@@ -172,7 +172,7 @@ def test_cards_and_quotas_bound_it():
     st.lists(st.integers(0, 4), min_size=1, max_size=3),
 )
 def test_whatever_it_finds_holds(items, nodes):
-    """Room of every node, all or nothing of every gang; a gang's minimum is all of it."""
+    """Capacity of every node, all or nothing of every gang; a gang's minimum is all of it."""
     counts = [count for count, _, _ in items]
     gangs = [index for index, (_, _, is_gang) in enumerate(items) if is_gang]
     found = model.solve(
@@ -234,7 +234,7 @@ def told(solution):
     return {refusal.candidate.name[1]: [reason.code for reason in refusal.reasons] for refusal in solution.refusals}
 
 
-def test_room_that_a_result_leaves_is_given_to_whoever_fits(solving):
+def test_capacity_that_a_result_leaves_is_given_to_whoever_fits(solving):
     run = contended(solving)
     run.pod(pod("second").requests(cpu=1000))
     # The gang alone: a result may be cut short by its budget of time.

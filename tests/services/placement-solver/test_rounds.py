@@ -13,7 +13,7 @@ from berth.contracts.codec import encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Epoch, Plan, PlanStatus
 from berth.contracts.state import ElasticQuota, Synced
-from berth.placement_solver.event_publisher import TELL_AGAIN_S
+from berth.placement_solver.event_publisher import REPORT_AGAIN_S
 from berth.placement_solver.tidying import ABANDONED_AFTER_S
 from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.telemetry import recorded_spans
@@ -69,7 +69,7 @@ async def test_another_reason_is_told_soon_after_the_first(bench: SolverBench) -
     bench.clock.time += 2.0
     await bench.until_idle()
     assert bench.commands.refusals()["p"] == first
-    bench.clock.time += TELL_AGAIN_S
+    bench.clock.time += REPORT_AGAIN_S
     await bench.until_idle()
     assert "0/2 nodes are available: 2 Insufficient cpu" in bench.commands.refusals()["p"]
 
@@ -243,7 +243,7 @@ async def test_a_pod_whose_plan_was_rejected_is_not_tried_with_others_again(
 
 
 async def test_nothing_is_planned_on_a_ledger_with_an_entry_that_cannot_be_read(bench: SolverBench) -> None:
-    """Nobody knows what it holds; the writer raises the epoch, in which what holds room is known again."""
+    """Nobody knows what it holds; the writer raises the epoch, in which what holds capacity is known again."""
     bench.run.pod(pod("p").requests(cpu=3000))
     await bench.until_idle()
     key = subjects.decision_key(1, "default", "p")

@@ -66,7 +66,7 @@ async def test_who_pays_is_asked_again_when_the_optimiser_has_thought(solving: A
     assert all("quota team" in message for message in told.values())
 
 
-async def test_an_owner_waits_for_room_that_came_up_while_the_optimiser_thought(solving: Any) -> None:
+async def test_an_owner_waits_for_capacity_that_came_up_while_the_optimiser_thought(solving: Any) -> None:
     run = solving()
     run.node("n0", cpu=4000)
     run.devices("n0", gpu_slots(4))
@@ -145,7 +145,7 @@ async def test_a_plan_of_the_optimiser_that_the_verifier_rejects_is_counted_and_
 
 
 async def test_others_are_placed_while_the_optimiser_thinks(solving: Any) -> None:
-    """What it thinks about keeps the room of the plan at hand meanwhile."""
+    """What it thinks about keeps the capacity of the plan at hand meanwhile."""
     run = solving()
     run.node("n0", cpu=4000)
     run.devices("n0", gpu_slots(4))

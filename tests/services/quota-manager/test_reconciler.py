@@ -287,7 +287,7 @@ def test_messages_that_cannot_be_read_are_counted_and_change_nothing():
     feed.raw("device.x", b"junk of kinds that do not concern us")
     feed.reconciler.published.apply(Entry(quota_key("", "b"), b"junk", False, 1, 0, False, None))
     assert written(feed.reconciler, 2) == {}
-    assert feed.reconciler.view.broken == 28
+    assert feed.reconciler.view.invalid == 28
     feed.reconciler.reconsider()
     assert written(feed.reconciler, 3, [quota_key("", "a"), quota_key("", "b")]) == {quota_key("", "b"): None}
 

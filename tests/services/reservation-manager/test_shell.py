@@ -12,7 +12,7 @@ from berth.contracts.subjects import named_key, pod_key
 from berth.testing.views import eventually
 
 
-async def test_rooms_follow_their_objects(world):
+async def test_capacities_follow_their_objects(world):
     world.node()
     world.reservation("a", allocate_once=False)
     world.reservation("b", phase="", node="")
@@ -41,6 +41,21 @@ async def test_the_first_user_ends_a_reservation_for_one(world):
     await eventually(lambda: "berth.v1.evt.reservation.changed.succeeded.a" in world.subjects, what="an event")
 
 
+async def test_a_note_that_the_decision_does_not_confirm_ends_no_reservation(world):
+    """An owner that was placed beside the Reservation, and says since that it used it."""
+    world.node()
+    world.reservation("a")
+    world.reservation("b")
+    await world.decided("liar")
+    await world.decided("user", "b")
+    world.pod("liar", "a")
+    world.pod("user", "b")
+    world.complete()
+    await world.start()
+    await eventually(lambda: world.reserved("b") and not world.reserved("b").usable, what="b is used")
+    assert world.reserved("a").usable
+
+
 async def test_the_status_of_another_schedulers_reservation_is_left_alone(world):
     world.node()
     theirs = state.PodTemplate(scheduler="koord-scheduler")
@@ -48,7 +63,7 @@ async def test_the_status_of_another_schedulers_reservation_is_left_alone(world)
     world.reservation("ours", template=state.PodTemplate(scheduler="berth-scheduler"))
     world.complete()
     first = await world.start()
-    await eventually(lambda: world.reserved("theirs") and world.reserved("theirs").usable, what="its room is known")
+    await eventually(lambda: world.reserved("theirs") and world.reserved("theirs").usable, what="its capacity is known")
     world.pod("p", "theirs")
     world.pod("q", "ours")
     await eventually(lambda: not world.reserved("theirs").usable and world.commands, what="both are used")
@@ -94,7 +109,8 @@ async def test_time_and_lost_nodes_end_reservations(world):
 
 
 async def test_nothing_is_decided_from_half_a_view(world):
-    """STATE is lost and written again: until it is complete nobody's room is taken back, no user is taken for gone."""
+    """STATE is lost and written again: until it is complete nobody's capacity is taken back, no user is taken for
+    gone."""
     world.node()
     world.reservation("a", allocate_once=False)
     world.reservation("gone")

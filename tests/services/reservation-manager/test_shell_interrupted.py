@@ -19,7 +19,7 @@ REFUSED = "berth.v1.evt.object.refused.reservations.bad"
 
 
 class Queue:
-    """The queue of commands of a replica, which is full until there is room in it again."""
+    """The queue of commands of a replica, which is full until there is capacity in it again."""
 
     def __init__(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reserved = asyncio.Event()
@@ -51,14 +51,14 @@ async def test_a_status_is_asked_for_again_though_the_clock_went_back(world: Wor
     await eventually(lambda: len(world.commands) > asked + 1, deadline_s=6.0, what="asked again")
 
 
-async def test_what_a_wrong_clock_took_for_over_holds_its_room_again(world: World) -> None:
+async def test_what_a_wrong_clock_took_for_over_holds_its_capacity_again(world: World) -> None:
     world.node()
     ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 600))
     theirs = state.PodTemplate(scheduler="koord-scheduler")
     world.reservation("theirs", template=theirs, ttl_s=None, expires=ends)
     world.complete()
     await world.start()
-    await eventually(lambda: usable(world, "theirs"), what="its room is known")
+    await eventually(lambda: usable(world, "theirs"), what="its capacity is known")
     world.clock.offset_s = 3600.0
     await eventually(lambda: not usable(world, "theirs"), what="its time is up")
     world.clock.offset_s = 0.0
@@ -107,7 +107,7 @@ async def test_who_is_active_again_asks_for_what_it_could_not(world: World, monk
     await eventually(lambda: world.commands, deadline_s=6.0, what="asked")
 
 
-async def test_a_view_that_begins_anew_while_a_command_waits_takes_no_room_back(
+async def test_a_view_that_begins_anew_while_a_command_waits_takes_no_capacity_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.node()

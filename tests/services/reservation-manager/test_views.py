@@ -9,12 +9,14 @@ import pytest
 from berth.bus.port import Entry
 from berth.contracts import kube, names, state
 from berth.contracts.codec import encode
-from berth.contracts.kube import ReservationOwner
-from berth.contracts.subjects import named_key, pod_key, synced_key
+from berth.contracts.kube import LabelSelector, ReservationOwner
+from berth.contracts.ledger import Decision, Epoch
+from berth.contracts.subjects import EPOCH_KEY, decision_key, named_key, pod_key, synced_key
 from berth.reservation_manager.core.life import Life, live
 from berth.reservation_manager.views import StateView
 
 STEPS = 150
+ANYBODY = LabelSelector()
 MARKERS = {
     synced_key(kind): encode(state.Synced(kind=kind, version=1, complete=True))
     for kind in ("pods", "nodes", "reservations")
@@ -84,6 +86,7 @@ def test_events_in_any_order_end_in_a_recount_and_mark_every_life_that_changed(s
     for key, value in stored.items():
         view.apply(entry(key, value))
     view.end(1)
+    view.decisions.end(1)
     before: dict[str, Life] = {}
     for step in range(STEPS):
         (some,) = rng.choices((some_reservation, some_node, some_pod), (35, 15, 50))
@@ -99,6 +102,7 @@ def test_events_in_any_order_end_in_a_recount_and_mark_every_life_that_changed(s
         for each in rng.sample(sorted(stored), len(stored)):
             fresh.apply(entry(each, stored[each]))
         fresh.end(1)
+        fresh.decisions.end(1)
         now = lives(view)
         assert now == lives(fresh), step
         assert {name for name in now.keys() | before.keys() if now.get(name) != before.get(name)} <= marked, (step, key)
@@ -126,3 +130,73 @@ def test_a_forged_note_ends_no_reservation() -> None:
         pod = state.Pod(namespace="ns", name=name, uid=name, version=1, template=template, node="n")
         view.apply(entry(pod_key("ns", name), encode(pod)))
     assert [user.name for user in view.users_of(reservation)] == ["meant"]
+
+
+def decision(name: str, reservation: str = "", node: str = "n") -> bytes:
+    return encode(
+        Decision(
+            plan="p",
+            namespace="ns",
+            name=name,
+            uid=name,
+            attempt=1,
+            node=node,
+            pod_version=1,
+            basis=1,
+            reservation_uid=reservation,
+        )
+    )
+
+
+def test_a_decision_counts_while_it_stands() -> None:
+    marked: list[str] = []
+    view = StateView(marked.append)
+    reservation = state.Reservation(
+        name="r", uid="u", version=1, phase="Available", node="n", owners=[ReservationOwner(label_selector=ANYBODY)]
+    )
+    view.apply(entry(named_key("reservation", "r"), encode(reservation)))
+    template = state.PodTemplate(annotations={names.ANNOTATION_RESERVATION_ALLOCATED: '{"name":"r","uid":"u"}'})
+    pod = state.Pod(namespace="ns", name="p", uid="p", version=1, template=template, node="n")
+    view.apply(entry(pod_key("ns", "p"), encode(pod)))
+
+    def uses() -> bool:
+        return bool(view.users_of(reservation))
+
+    def shown(key: str, value: bytes) -> bool:
+        """Whether the pod uses the Reservation then; that something changed is marked."""
+        marked.clear()
+        view.decisions.apply(entry(key, value))
+        return uses()
+
+    key = decision_key(0, "ns", "p")
+    assert uses()
+    assert not shown(key, decision("p"))
+    assert marked == ["r"]
+    assert shown(key, decision("p", "u"))
+    assert not shown(key, decision("p", "another"))
+    assert not shown(key, b"{")
+    assert view.decisions.unreadable == 1, "and what was known stays"
+    assert shown(key, b"")
+    assert shown(key, decision("p", node="elsewhere")), "it is not on the node that was decided"
+    assert shown(decision_key(7, "ns", "p"), decision("p")), "of another epoch"
+    shown(key, decision("p"))
+    assert shown(EPOCH_KEY, encode(Epoch(epoch=7))), "what was decided before is void"
+    assert marked == ["r"]
+    assert not shown(decision_key(7, "ns", "p"), decision("p"))
+    view.decisions.reset()
+    assert uses()
+
+
+def test_nothing_is_known_before_both_ends_are_reached() -> None:
+    completed: list[bool] = []
+    view = StateView(lambda _: None, lambda: completed.append(True))
+    for key, value in MARKERS.items():
+        view.apply(entry(key, value))
+    view.end(1)
+    assert (view.is_complete, completed) == (False, [])
+    view.decisions.end(1)
+    assert (view.is_complete, completed) == (True, [True])
+    view.decisions.reset()
+    assert not view.is_complete
+    view.decisions.end(1)
+    assert (view.is_complete, completed) == (True, [True, True])

@@ -58,12 +58,12 @@ class World(ShellWorld[Settings]):
     def texts(self, data: dict[str, str]) -> None:
         self.put(CONFIG, ConfigMap(namespace=MAP[0], name=MAP[1], version=1, data=data))
 
-    def told(self, name: str) -> NodeSLO | None:
+    def reported(self, name: str) -> NodeSLO | None:
         value = self.slo.values.get(named_key("node", name))
         return decode(value, NodeSLO) if value else None
 
     def threshold(self, name: str) -> int | None:
-        told = self.told(name)
+        told = self.reported(name)
         return told.cpu_suppress.threshold_percent if told is not None else None
 
     @property
@@ -93,7 +93,7 @@ async def test_strategies_are_published_followed_and_withdrawn(world: World) -> 
     await eventually(lambda: world.threshold("batch-1") == 90, what="the pool's strategy")
     await eventually(lambda: len(world.commands) == 2, what="both objects")
     assert {each.name: each.spec for each in world.commands} == {
-        name: world.told(name).spec for name in ("plain-1.example.com", "batch-1")
+        name: world.reported(name).spec for name in ("plain-1.example.com", "batch-1")
     }
 
     world.config(POOL, enable=True, cpuSuppressThresholdPercent=50)
@@ -104,10 +104,10 @@ async def test_strategies_are_published_followed_and_withdrawn(world: World) -> 
     assert [each.revision for each in world.commands] == sorted(each.revision for each in world.commands)
 
     world.state.delete(named_key("node", "batch-1"))
-    await eventually(lambda: world.told("batch-1") is None, what="the withdrawal")
+    await eventually(lambda: world.reported("batch-1") is None, what="the withdrawal")
     world.state.delete(CONFIG)
     await eventually(
-        lambda: (told := world.told("plain-1.example.com")) and not told.cpu_suppress.enabled, what="the default"
+        lambda: (told := world.reported("plain-1.example.com")) and not told.cpu_suppress.enabled, what="the default"
     )
     status = await world.status()
     assert (status.active, status.ready, status.facts["nodes"]) == (True, True, 1)
@@ -133,7 +133,7 @@ async def test_an_unusable_key_changes_nothing_and_is_told(world: World) -> None
     await world.start("two")
     await eventually(lambda: len(world.refusals) == 2, what="the refusal by the next life")
     world.nodes("later")
-    await eventually(lambda: world.told("later"), what="a new node")
+    await eventually(lambda: world.reported("later"), what="a new node")
     assert (world.threshold("n"), world.threshold("later")) == (40, 65)
     assert len(world.slo.entries) == writes + 1
 
@@ -148,7 +148,7 @@ async def test_a_restart_writes_nothing_anew(world: World) -> None:
     writes = len(world.slo.entries)
     world.state.delete(named_key("node", "b"))
     await world.start("two")
-    await eventually(lambda: world.told("b") is None, what="what went meanwhile")
+    await eventually(lambda: world.reported("b") is None, what="what went meanwhile")
     assert len(world.slo.entries) == writes + 1
     assert len(world.commands) == 2
 
@@ -158,7 +158,7 @@ async def test_a_standby_takes_over(world: World) -> None:
     world.config(enable=True)
     world.complete()
     await world.start("one")
-    await eventually(lambda: world.told("n"), what="the strategy")
+    await eventually(lambda: world.reported("n"), what="the strategy")
     await world.start("two")
     await eventually(lambda: world.replicas[1][0].health.ready, what="the standby is ready")
     await world.stop(world.replicas[0])
@@ -188,7 +188,7 @@ async def test_who_takes_over_again_keeps_what_the_other_published(world: World)
     await eventually(lambda: len(world.refusals) == 2, what="the refusal by who is active again")
     writes = len(world.slo.entries)
     world.nodes("later")
-    await eventually(lambda: world.told("later"), what="a new node")
+    await eventually(lambda: world.reported("later"), what="a new node")
     assert {entry.key for entry in world.slo.entries[writes:]} == {"node.later"}
     assert world.threshold("n") == 20
 
@@ -200,7 +200,7 @@ async def test_what_a_lost_turn_interrupts_is_done_in_the_next(world: World, mon
     turns = Turns()
     shell = await world.start_shell("one", turns)
     turns.give()
-    await eventually(lambda: world.told("a") and world.told("z"), what="both strategies")
+    await eventually(lambda: world.reported("a") and world.reported("z"), what="both strategies")
     turns.take()
     world.nodes("b", "c")
     world.state.delete(named_key("node", "z"))
@@ -209,10 +209,10 @@ async def test_what_a_lost_turn_interrupts_is_done_in_the_next(world: World, mon
     with monkeypatch.context() as patched:
         patched.setattr(shell, "send", stuck)
         turns.give()
-        await eventually(lambda: stuck.calls, what="commands find no room")
+        await eventually(lambda: stuck.calls, what="commands find no capacity")
         turns.take()
         await asyncio.sleep(0.1)
-    assert world.told("z")
+    assert world.reported("z")
     turns.give()
     await eventually(lambda: world.slo.values.keys() == {"node.a", "node.b", "node.c"}, what="what is left to do")
     await eventually(lambda: {each.name for each in world.commands} == {"a", "b", "c", "z"}, what="their objects")

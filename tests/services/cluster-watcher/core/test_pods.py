@@ -225,8 +225,11 @@ def test_an_attempt_that_is_not_an_integer(text: str) -> None:
 @pytest.mark.parametrize(
     ("conditions", "message"),
     [
-        ([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}], "no room"),
-        ([{"type": "PodScheduled", "status": "True", "reason": "Unschedulable", "message": "no room"}], ""),
+        (
+            [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no capacity"}],
+            "no capacity",
+        ),
+        ([{"type": "PodScheduled", "status": "True", "reason": "Unschedulable", "message": "no capacity"}], ""),
         ([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "gated"}], ""),
         ([{"type": "Ready", "status": "False", "reason": "Unschedulable", "message": "no"}], ""),
         (None, ""),

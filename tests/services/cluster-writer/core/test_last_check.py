@@ -29,11 +29,11 @@ def claim(name, cpu=1, devices=(), plan="other", **more):
     return Claim(("ns", name), name, "n", amounts, tuple(devices), plan=plan, **more)
 
 
-def check(mine, others, cpu=10, **room):
-    return clash(mine, others, {"cpu": cpu} | room, DEVICES)
+def check(mine, others, cpu=10, **capacity):
+    return clash(mine, others, {"cpu": cpu} | capacity, DEVICES)
 
 
-def test_room_to_the_last_core():
+def test_capacity_to_the_last_core():
     assert check(decision(4), [claim("a", 6)]) is None
     found = check(decision(5), [claim("a", 6)])
     assert found is not None

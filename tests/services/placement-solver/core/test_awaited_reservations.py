@@ -37,7 +37,7 @@ def awaited() -> AwaitedReservations:
     return made
 
 
-def test_an_owner_waits_for_the_room_and_nobody_else_does(awaited: AwaitedReservations) -> None:
+def test_an_owner_waits_for_the_capacity_and_nobody_else_does(awaited: AwaitedReservations) -> None:
     assert awaited.of(OWNER) == "r"
     assert awaited.of(STRANGER) is None
     awaited.publish("r", capacity())
@@ -53,7 +53,7 @@ def test_who_asks_for_one_by_name_waits_for_that_one(awaited: AwaitedReservation
 @pytest.mark.parametrize(
     "former", [capacity(node=""), capacity(uid="former"), capacity(node="m")], ids=["pending", "uid", "node"]
 )
-def test_room_that_was_worked_out_before_is_not_it(awaited: AwaitedReservations, former: ReservedCapacity) -> None:
+def test_capacity_that_was_worked_out_before_is_not_it(awaited: AwaitedReservations, former: ReservedCapacity) -> None:
     awaited.publish("r", former)
     assert awaited.of(OWNER) == "r"
 
@@ -61,7 +61,7 @@ def test_room_that_was_worked_out_before_is_not_it(awaited: AwaitedReservations,
 @pytest.mark.parametrize(
     "now", [None, shown(node=""), shown(phase="Succeeded"), shown(phase="Failed"), shown(deleting=True)]
 )
-def test_what_holds_no_room_is_not_waited_for(awaited: AwaitedReservations, now: Reservation | None) -> None:
+def test_what_holds_no_capacity_is_not_waited_for(awaited: AwaitedReservations, now: Reservation | None) -> None:
     awaited.see("r", now)
     assert awaited.of(OWNER) is None
 
@@ -89,7 +89,7 @@ def test_both_ways_may_begin_anew(awaited: AwaitedReservations) -> None:
     assert awaited.of(OWNER) is None
 
 
-def test_room_that_is_withdrawn_is_waited_for_while_the_object_shows_it(awaited: AwaitedReservations) -> None:
+def test_capacity_that_is_withdrawn_is_waited_for_while_the_object_shows_it(awaited: AwaitedReservations) -> None:
     awaited.publish("r", capacity())
     awaited.publish("r", None)
     assert awaited.of(OWNER) == "r"

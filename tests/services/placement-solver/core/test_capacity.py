@@ -1,4 +1,4 @@
-"""Room against naive sums: free columns, device minors, quotas and what reservations have left."""
+"""Capacity against naive sums: free columns, device minors, quotas and what reservations have left."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def check(made: Capacity, held: list[Claim]) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(claims(), st.data())
-def test_room_is_the_naive_sum_in_whatever_order_claims_come_and_go(made: list[Claim], data: st.DataObject) -> None:
+def test_capacity_is_the_naive_sum_in_whatever_order_claims_come_and_go(made: list[Claim], data: st.DataObject) -> None:
     tested = capacity()
     held: list[Claim] = []
     for _ in range(3 * len(made)):
@@ -140,7 +140,7 @@ def test_what_is_assumed_costs_once_whether_or_not_it_comes_true(made: list[Clai
     check(tested, held)
 
 
-def test_absurd_amounts_never_turn_into_room() -> None:
+def test_absurd_amounts_never_turn_into_capacity() -> None:
     tested = capacity()
     for index in range(5):
         huge = Claim(("x", f"h{index}"), f"h{index}", "n0", {names.CPU: (1 << 63) - 1, names.MEMORY: 1 << 70})

@@ -151,7 +151,7 @@ def test_a_pod_fits_after_its_repair(solving: type[Any], data: st.DataObject) ->
     elif found := re.fullmatch("ask for at most (.*), which node .* has free", way):
         show({**request, **amounts_in(found[1])})
     else:
-        assert way == "add a node with room for it"
+        assert way == "add a node with capacity for it"
         run.node("more", cpu=request[names.CPU], memory=request[names.MEMORY], pods=1, extended={DISK: request[DISK]})
         run.devices("more", gpu_slots(3))
     assert [placed.candidate.name[1] for placed in try_again(run).placements] == ["p"]
@@ -186,7 +186,7 @@ def test_a_gang_of_equal_members_fits_after_its_repair(solving: type[Any], data:
         assume("pod slots" not in text)
         world.free(text, node)
     else:
-        found = re.fullmatch(r"add nodes with room for (\d+) such pods", repair)
+        found = re.fullmatch(r"add nodes with capacity for (\d+) such pods", repair)
         assert found
         for index in range(int(found[1])):
             more = {"cpu": request[names.CPU], "memory": request[names.MEMORY], "extended": {DISK: request[DISK]}}

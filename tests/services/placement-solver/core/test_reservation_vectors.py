@@ -15,7 +15,7 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.reserved import Known, Reservations, reservation_request_of, shortage
 from berth.reservation_manager.core.life import User, live
-from berth.reservation_manager.core.reserved_capacity import room_of
+from berth.reservation_manager.core.reserved_capacity import capacity_of
 from berth.testing.builders import pod
 from berth.testing.vectors import cases
 from berth.transaction.claims import Claim
@@ -39,7 +39,7 @@ class World:
         self.capacity.apply(Claim(("", "r"), "r-1", "n", amounts, is_reservation=True), 1)
         self.reservations = Reservations()
         life = live(self.reservation, [], node_is_gone=False, now=0.0)
-        self.reservations.see(self.reservation.name, room_of(self.reservation, life))
+        self.reservations.see(self.reservation.name, capacity_of(self.reservation, life))
 
     def use(self, uid: str, amounts: dict[str, int]) -> None:
         self.capacity.apply(Claim(("default", uid), uid, "n", amounts, reservation="r-1"), 1)
@@ -80,6 +80,8 @@ def test_a_reservation_matches_a_pod(case: dict[str, Any]) -> None:
     assert wish.problem is None
     found = [known.capacity.name for known, _ in world.reservations.candidates(wish, world.capacity)]
     assert found == ([told["name"]] if case["expect"]["match"] else [])
+    ((_, _, failed),) = world.reservations.checked(wish, world.capacity)
+    assert (failed or "matched") == case["expect"]["reason"]
 
 
 @pytest.mark.parametrize("case", cases("reservation/restricted_names"))

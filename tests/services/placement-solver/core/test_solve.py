@@ -246,6 +246,21 @@ def test_an_affinity_that_nothing_matches_places_nowhere(run: Any) -> None:
     assert told(run.round()) == ["node(s) no reservations match reservation affinity"]
 
 
+def test_the_checks_that_rule_out_reservations_are_counted(run: Any) -> None:
+    run.node("n0")
+    reserve(run, "others", owners=[])
+    reserve(run, "shut", unschedulable=True)
+    reserve(run, "tainted", taints=[Taint(key="k", effect="NoSchedule")])
+    reserve(run, "plain-a")
+    reserve(run, "plain-b")
+    reserve(run, "away", usable=False)
+    begin = "node(s) no reservations match reservation affinity, ruled out"
+    run.pod(pod("p").annotation(names.ANNOTATION_RESERVATION_AFFINITY, '{"reservationSelector":{"a":"b"}}'))
+    assert told(run.round()) == [f"{begin} 1 by owners, 1 by unschedulable, 1 by taint, 2 by affinity"]
+    run.pod(pod("q").annotation(names.ANNOTATION_RESERVATION_AFFINITY, '{"name":"others"}'))
+    assert told(run.round(), "q") == [f"{begin} 1 by owners, 4 by name"]
+
+
 def test_an_unreadable_affinity_is_refused_by_its_field(run: Any) -> None:
     run.node("n0")
     reserve(run)

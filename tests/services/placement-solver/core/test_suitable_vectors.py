@@ -1,5 +1,5 @@
-"""The reference cases of taints and node affinity through a whole decision: which nodes, for which reasons, in which
-order.
+"""The reference cases of taints, node affinity and host ports through a whole decision: which nodes, for which reasons,
+with which codes, in which order.
 
 The rules themselves are judged in `tests/libs/rules`, with the raw scores. Here each node is alone when it is asked
 whether it takes the pod, and beside one other when it is asked which of the two is liked more.
@@ -14,11 +14,15 @@ import msgspec
 import pytest
 
 from berth.contracts import kube
-from berth.rules import node_affinity
+from berth.placement_solver.core import explain
+from berth.placement_solver.core.plan import Solution
+from berth.rules import node_affinity, ports
 from berth.rules.taints import PREFER_NO_SCHEDULE
 from berth.testing.builders import PodBuilder, pod
 from berth.testing.vectors import cases
 
+CODES = {explain.UNSUITABLE: "UnschedulableAndUnresolvable", explain.CODES[ports.REASON]: "Unschedulable"}
+"""How the reference calls Berth's codes."""
 UNTOLERATED = "node(s) had untolerated taint"
 """Berth goes on to name the taint."""
 FILTERS = cases("kube-scheduler/taint_toleration_filter") + cases("kube-scheduler/node_affinity_filter")
@@ -38,6 +42,19 @@ def show(run: Any, node: kube.Node) -> None:
     run.node(node.metadata.name, labels=node.metadata.labels or {}, taints=node.spec.taints or [])
 
 
+def listening(of: kube.Pod) -> PodBuilder:
+    taken = ports.host_ports(of.spec.containers, of.spec.init_containers or ())
+    return pod(of.metadata.name).template(host_ports=taken)
+
+
+def code_of(solution: Solution) -> str:
+    """The one code for the one pod."""
+    codes = {CODES[reason.code] for refusal in solution.refusals for reason in refusal.reasons}
+    (code,) = codes or {"Success"}
+    assert len(solution.placements) == (code == "Success")
+    return code
+
+
 def soft(node: kube.Node) -> kube.Node:
     taints = [taint for taint in node.spec.taints or [] if taint.effect == PREFER_NO_SCHEDULE]
     return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints))
@@ -51,7 +68,7 @@ def test_a_node_takes_the_pod_or_is_refused_for_the_reason(solving: type[Any], c
         show(run, node)
         run.pod(wanted(case))
         solution = run.round()  # asserts that the verifier agrees
-        assert (len(solution.placements) == 1) == (expect["code"] == "Success")
+        assert code_of(solution) == expect["code"]
         told = [reason.message for refusal in solution.refusals for reason in refusal.reasons]
         if expect["code"] == "Success":
             assert told == []
@@ -61,6 +78,22 @@ def test_a_node_takes_the_pod_or_is_refused_for_the_reason(solving: type[Any], c
             assert expect["reasons"] == [f"{UNTOLERATED}(s)"]
             assert all(each.startswith(UNTOLERATED) for each in told)
             assert len(told) == 1
+
+
+@pytest.mark.parametrize("case", cases("kube-scheduler/node_ports"))
+def test_a_node_whose_port_is_taken_is_refused(solving: type[Any], case: dict[str, Any]) -> None:
+    for node in msgspec.convert(case["given"]["nodes"], list[kube.Node]):
+        expect = case["expect"]["nodes"][node.metadata.name]
+        run = solving()
+        show(run, node)
+        for there in msgspec.convert(case["given"]["pods"], list[kube.Pod]):
+            if there.spec.node_name == node.metadata.name:
+                run.pod(listening(there).on(node.metadata.name))
+        run.pod(listening(msgspec.convert(case["given"]["pod"], kube.Pod)))
+        solution = run.round()
+        assert code_of(solution) == expect["code"]
+        told = [reason.message for refusal in solution.refusals for reason in refusal.reasons]
+        assert told == expect.get("reasons", [])
 
 
 @pytest.mark.parametrize("case", SCORES)

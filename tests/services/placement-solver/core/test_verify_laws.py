@@ -150,7 +150,7 @@ def waiting_pods(draw: st.DrawFn) -> list[PodBuilder]:
 
 
 def solved(run: Any) -> list[Claim]:
-    """The claims of the next plan, taken back from the room so that only the verifier judges them."""
+    """The claims of the next plan, taken back from the capacity so that only the verifier judges them."""
     solution, trial = run.solve()
     trial.undo()
     return [placement.claim for placement in solution.placements]

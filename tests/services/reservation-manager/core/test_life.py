@@ -16,7 +16,7 @@ from berth.contracts.kube import ObjectReference, ReservationCondition, Reservat
 from berth.contracts.state import Node, Pod, PodTemplate, Reservation, Synced
 from berth.contracts.subjects import named_key, pod_key, synced_key
 from berth.reservation_manager.core.life import FINAL, Phase, User, end_of, live, unix
-from berth.reservation_manager.core.reserved_capacity import room_of
+from berth.reservation_manager.core.reserved_capacity import capacity_of
 from berth.reservation_manager.core.status import status_of
 from berth.reservation_manager.views import StateView
 from berth.resources.amounts import parse_amounts
@@ -186,7 +186,7 @@ def test_what_nobody_draws_on_any_more_is_shown_as_nothing():
 def test_its_status_once_written_needs_no_second_write(reservation, users, gone, now):
     """Whatever the object says: after its status was written as asked for, nothing more is asked for."""
     life = live(reservation, users, node_is_gone=gone, now=now)
-    reserved = room_of(reservation, life)
+    reserved = capacity_of(reservation, life)
     assert not reserved.usable or (life.phase is Phase.AVAILABLE and reservation.node)
     if not life.changed:
         return

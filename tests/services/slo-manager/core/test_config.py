@@ -45,7 +45,7 @@ def test_a_lower_value_without_its_upper_one_is_refused(key, strategy, field, of
     config = read({of: strategy} if of == "clusterStrategy" else {"nodeStrategies": [strategy]}, key=key)
     (problem,) = config.problems
     assert problem.field == f"data[{key}].{of}.{field}"
-    assert config.broken == (key,)
+    assert config.unusable == (key,)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_fields_of_newer_agents_are_carried():
 def test_an_unusable_key_keeps_what_it_said_and_names_the_field(document, field, words):
     before = read({"clusterStrategy": {"cpuSuppressThresholdPercent": 30}})
     config = read(document, before.sections)
-    assert config.broken == (KEY,)
+    assert config.unusable == (KEY,)
     (problem,) = config.problems
     assert problem.field == field
     assert words in problem.message
@@ -134,7 +134,7 @@ def test_an_unusable_key_keeps_what_it_said_and_names_the_field(document, field,
 def test_a_text_that_is_nested_too_deeply_is_unusable(key, depth):
     deep = '{"a":' * depth + "1" + "}" * depth
     config = read('{"clusterStrategy":{"x":%s},"nodeStrategies":[{"x":%s}]}' % (deep, deep), key=key)  # noqa: UP031
-    assert config.broken == (key,)
+    assert config.unusable == (key,)
     assert "nested too deeply" in config.problems[0].message
 
 
@@ -166,7 +166,7 @@ def test_host_applications_are_checked(document, field):
 def test_a_selector_that_means_nothing_matches_nothing_and_is_named():
     expression = {"key": "a", "operator": "Near", "values": ["b"]}
     config = read({"nodeStrategies": [{"nodeSelector": {"matchExpressions": [expression]}}]})
-    assert config.broken == ()
+    assert config.unusable == ()
     (problem,) = config.problems
     assert problem.field.startswith(f"data[{KEY}].nodeStrategies[0].nodeSelector")
     assert not config.sections[THRESHOLD].nodes[0].matches({"a": "b"})
@@ -199,6 +199,6 @@ documents = st.dictionaries(names, st.one_of(values, st.lists(st.dictionaries(na
 def test_no_text_does_more_than_be_refused(data):
     config = read_config(data, DEFAULTS.sections)
     assert config.sections.keys() == {kind.section for kind in KINDS} | {HOST_APPLICATIONS}
-    assert set(config.broken) <= data.keys()
-    for key in config.broken:
+    assert set(config.unusable) <= data.keys()
+    for key in config.unusable:
         assert any(problem.field.startswith(f"data[{key}]") for problem in config.problems)

@@ -57,14 +57,14 @@ def test_a_bandwidth_that_cannot_be_read_leaves_the_section_out(bandwidth):
 
 def test_what_could_never_be_read_stays_as_it_was_published():
     published = render(node({"pool": "a"}), config({}, pool("a", enable=True)), None)
-    broken = read_config({KEY: "{"}, {})
-    again = render(node({"pool": "a"}), broken, published)
+    unusable = read_config({KEY: "{"}, {})
+    again = render(node({"pool": "a"}), unusable, published)
     assert (again.spec, again.strategies, again.cpu_suppress) == (
         published.spec,
         published.strategies,
         published.cpu_suppress,
     )
-    fresh = render(node(), broken, None)
+    fresh = render(node(), unusable, None)
     assert fresh.spec[THRESHOLD] == DEFAULTS.sections[THRESHOLD].cluster
 
 

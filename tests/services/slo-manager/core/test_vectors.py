@@ -18,8 +18,8 @@ def test_rendering(case):
     told = given.get("node", {})
     node = Node(name="n", uid="u", version=1, labels=told.get("labels", {}), annotations=told.get("annotations", {}))
     assert render(node, config, None).spec == expect["nodeSLOSpec"]
-    assert list(config.broken) == expect.get("unparsableKeys", [])
-    assert bool(config.problems) == bool(config.broken)
+    assert list(config.unusable) == expect.get("unparsableKeys", [])
+    assert bool(config.problems) == bool(config.unusable)
 
 
 @pytest.mark.parametrize("case", cases("admission/config_strategy_ranges"))
@@ -29,7 +29,7 @@ def test_ranges(case, of):
     assert key in KEYS
     document = {"clusterStrategy": strategy} if of == "cluster" else {"nodeStrategies": [{"name": "a", **strategy}]}
     config = read_config({key: json.dumps(document)}, DEFAULTS.sections)
-    assert (not config.broken) == case["expect"]["valid"]
+    assert (not config.unusable) == case["expect"]["valid"]
     assert all(problem.field.startswith(f"data[{key}]") for problem in config.problems)
 
 

@@ -7,11 +7,13 @@ from typing import Any
 from tests.services.turns import Turns
 from tests.services.worlds.shell import Replica, ShellWorld
 
+from berth.bus import Write
 from berth.contracts import buckets, names, state
-from berth.contracts.codec import decode
+from berth.contracts.codec import decode, encode
 from berth.contracts.kube import LabelSelector, ReservationOwner
+from berth.contracts.ledger import Decision
 from berth.contracts.reservation import ReservedCapacity
-from berth.contracts.subjects import named_key, pod_key
+from berth.contracts.subjects import decision_key, named_key, pod_key
 from berth.reservation_manager.settings import SERVICE, Settings
 from berth.reservation_manager.shell import Shell, main
 from berth.runtime import Context
@@ -82,6 +84,23 @@ class World(ShellWorld[Settings]):
         template = state.PodTemplate(requests={"cpu": 1000, "memory": 1}, annotations=notes if reservation else {})
         pod = state.Pod(namespace="ns", name=name, uid=name, version=self.version, template=template, node=node)
         self.put(pod_key("ns", name), pod)
+
+    async def decided(self, name: str, reservation: str = "", epoch: int = 0) -> None:
+        """A decision on a pod stands in LEDGER."""
+        decision = Decision(
+            plan="p",
+            namespace="ns",
+            name=name,
+            uid=name,
+            attempt=1,
+            node="n",
+            pod_version=1,
+            basis=1,
+            reservation=reservation,
+            reservation_uid=f"uid-{reservation}" if reservation else "",
+        )
+        key = decision_key(epoch, "ns", name)
+        await self.bus.ledger().commit([Write(key, encode(decision), 0)])
 
     def node(self, name: str = "n") -> None:
         self.version += 1

@@ -1,4 +1,4 @@
-"""Rounds of placement-solver without a bus: a ledger in memory, a clock that tests move, and what was told."""
+"""Rounds of placement-solver without a bus: a ledger in memory, a clock that tests move, and what was reported."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class SolverBench:
             self.clock,
             random.Random(7),
             batch_pods_max=100,
-            tell_after_s=0.0,
+            report_after_s=0.0,
             **settings,
         )
 

@@ -41,8 +41,8 @@ class BindBench:
         self.lost: list[str] = []
         self.withdrawn: list[tuple[str, str]] = []
         self.landed: list[str] = []
-        self.told: list[str] = []
-        self.cluster = ClusterView(lambda obj, decision, news: self.told.append(obj.name))
+        self.reported: list[str] = []
+        self.cluster = ClusterView(lambda obj, decision, news: self.reported.append(obj.name))
         self.binds = BindExecutor(
             self.cluster,
             api,

@@ -49,7 +49,7 @@ class World:
         self.nats = nats
         self.sim = sim
         self.replicas: list[Replica] = []
-        self.told: list[PlacementBound] = []
+        self.reported: list[PlacementBound] = []
         self.bound: dict[str, list[tuple[str, str]]] = {}
         self._tasks: list[asyncio.Task[Any]] = []
         self._buses: list[Bus] = []
@@ -213,4 +213,4 @@ class World:
 
     async def _hear(self, message: Any) -> None:
         with contextlib.suppress(InvalidMessage):
-            self.told.append(decode(message.data, PlacementBound))
+            self.reported.append(decode(message.data, PlacementBound))

@@ -81,7 +81,7 @@ class BatchWriter:
             else:
                 self._published.delete(key, step.version, now)
             if not step.source.listing:
-                step.source.told = max(step.source.told, step.version)
+                step.source.published = max(step.source.published, step.version)
         return self._judge_again(list(refused), batch) if refused else []
 
     def _judge_again(self, keys: list[str], batch: dict[str, Put | Gone]) -> list[Step]:

@@ -66,7 +66,7 @@ class Markers:
         marker = Synced(kind=kind, version=version, complete=complete)
         if known is not None and (known == marker or known.version > version):
             if known.complete:
-                source.told = max(source.told, known.version)
+                source.published = max(source.published, known.version)
             return known.complete == complete
         era, key = self._writer.era, synced_key(kind)
         if self._conflicts.is_overtaken(key):
@@ -78,7 +78,7 @@ class Markers:
             return False
         source.marked_at = self._clock.monotonic()
         if complete:
-            source.told = max(source.told, version)
+            source.published = max(source.published, version)
         return True
 
     # --- kinds whose version moves on without a write -----------------------------------------------------------------
@@ -101,7 +101,7 @@ class Markers:
         return [
             source
             for source in self._sources
-            if source.synced and not source.listing and not source.is_doubtful and source.through > source.told
+            if source.synced and not source.listing and not source.is_doubtful and source.through > source.published
         ]
 
     def _version(self, source: Source) -> int:

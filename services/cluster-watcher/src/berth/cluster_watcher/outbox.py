@@ -57,7 +57,7 @@ class Finished(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """A bookmark: everything up to `version` was told."""
+    """A bookmark: everything up to `version` was handed over."""
 
     source: Source
     version: int
@@ -88,7 +88,7 @@ class Outbox:
         return len(self._steps)
 
     def add(self, step: Step) -> None:
-        """One more step; see `room`."""
+        """One more step; see `wait_while_full`."""
         if not self._steps:
             self.since = self._clock.monotonic()
             self.some.set()
@@ -121,7 +121,7 @@ class Outbox:
             self.some.clear()
 
     async def wait_while_full(self) -> None:
-        """Return once there is room, giving other tasks a turn now and then."""
+        """Return once there is space, giving other tasks a turn now and then."""
         self._turn += 1
         if self._turn % TURN == 0:
             await asyncio.sleep(0)

@@ -74,7 +74,7 @@ class Publisher:
         for source in self._sources:
             source.is_void = True
             source.listing = source.has_written = False
-            source.through = source.told = source.older = 0
+            source.through = source.published = source.older = 0
 
     def apply(self, entry: Entry) -> None:
         """Sink: what the bucket holds, our own writes included."""

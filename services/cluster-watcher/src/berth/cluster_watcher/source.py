@@ -29,7 +29,7 @@ class Source:
         """In the list under way."""
         self.through = 0
         """Resource version through which everything was handed to the bus."""
-        self.told = 0
+        self.published = 0
         """Highest version that a message or marker of it carries."""
         self.marked_at = float("-inf")
         self.refusal: Answer | None = None

@@ -1,6 +1,6 @@
 """What cluster-writer sees: STATE's pods, Reservations, nodes and Devices, and LEDGER, in a book that remembers.
 
-It also notices pods that turn out bound under a plan of ours, which is when `placement.bound` is told.
+It also notices pods that turn out bound under a plan of ours, which is when `placement.bound` is published.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Epochs:
         self._random = random
         self._schedulers = frozenset(schedulers)
         self.finds_ledger_full = False
-        """The entry of an epoch waits for room in LEDGER."""
+        """The entry of an epoch waits for space in LEDGER."""
 
     async def raise_epoch(self, known_epoch: int, reason: str) -> int:
         """Do all three steps; the new epoch. `known_epoch` is the newest that LEDGER is known to have held."""

@@ -1,7 +1,7 @@
 """Deleting what earlier epochs left in LEDGER.
 
 It is deleted a part at a time, so that followers and the bus hardly notice. While the entry of a new epoch cannot be
-written since the bucket is full, the epoch before makes room for it: once the Lease names a later one nothing of it
+written since the bucket is full, the epoch before makes space for it: once the Lease names a later one nothing of it
 counts any more, and solvers that have not read that decide in vain.
 """
 
@@ -32,24 +32,24 @@ class OldEpochs:
         self._epoch = 0
         self._keys: deque[str] = deque()
 
-    async def delete_some(self, view: LedgerView, current: int, *, make_room: bool = False) -> None:
+    async def delete_some(self, view: LedgerView, current: int, *, free_space: bool = False) -> None:
         """Delete up to `KEYS_MAX` keys of one epoch below `current`, which the Lease has to name.
 
-        `make_room`: that of the view, too, if the Lease names a later one. Where the bus does not answer, all of that
+        `free_space`: that of the view, too, if the Lease names a later one. Where the bus does not answer, all of that
         epoch is looked at again in a later pass.
         """
         try:
-            await self._delete_some(view, current, make_room)
+            await self._delete_some(view, current, free_space)
         except BusError as error:
             log.debug("the keys of an earlier epoch are deleted later", epoch=self._epoch, error=str(error))
             self._keys.clear()
             if self._epoch:
                 view.other_epochs.add(self._epoch)
 
-    async def _delete_some(self, view: LedgerView, current: int, make_room: bool) -> None:
+    async def _delete_some(self, view: LedgerView, current: int, free_space: bool) -> None:
         if not self._keys:
-            known = view.other_epochs | ({view.epoch.epoch} if make_room else set())
-            below = current if make_room else min(current, view.epoch.epoch)
+            known = view.other_epochs | ({view.epoch.epoch} if free_space else set())
+            below = current if free_space else min(current, view.epoch.epoch)
             self._epoch = min((each for each in known if 0 < each < below), default=0)
             if not self._epoch:
                 return

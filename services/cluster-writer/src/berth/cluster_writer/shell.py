@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from berth.bus.port import BusPort, Entry
-from berth.cluster_writer import metrics
+from berth.bus.port import BusPort
 from berth.cluster_writer.bind_executor import BindExecutor
 from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.commands import Commands
@@ -15,78 +13,15 @@ from berth.cluster_writer.epochs import Epochs
 from berth.cluster_writer.event_publisher import EventPublisher
 from berth.cluster_writer.outbox import BUSY_ABOVE, Outbox
 from berth.cluster_writer.settings import Settings
+from berth.cluster_writer.views import LedgerSink, StateSink
 from berth.cluster_writer.wave_runner import WaveRunner
 from berth.contracts import buckets, subjects
-from berth.contracts.codec import encode
-from berth.contracts.errors import InvalidMessage
-from berth.contracts.question import StatusAnswer
 from berth.kube.lease import KubeLease
-from berth.runtime.context import Context
+from berth.runtime import Context, serve_status
 
 SERVICE = "cluster-writer"
 FORGET_EVERY_S = 5.0
 DURABLE = "cluster-writer"
-PARKED_EVERY = 64
-"""Under load the end of STATE is not reached for a while: look at what waits for the view every so many messages."""
-
-
-class StateSink:
-    """STATE into the view."""
-
-    def __init__(self, cluster: ClusterView, bind_executor: BindExecutor, wave_runner: WaveRunner, log: Any) -> None:
-        self._cluster, self._binds, self._wave_runner, self._log = cluster, bind_executor, wave_runner, log
-
-    def reset(self) -> None:
-        """STATE starts over."""
-        self._cluster.reset_state()
-
-    def apply(self, entry: Entry) -> None:
-        """The next message."""
-        try:
-            name = self._cluster.read_state(entry.key, entry.value, deleted=entry.deleted, gap=entry.gap)
-        except (InvalidMessage, ValueError) as error:
-            metrics.BROKEN_MESSAGES.labels(buckets.STATE).inc()
-            self._log.warning("a message cannot be read and is left out", key=entry.key, error=str(error))
-            return
-        if name is not None:
-            self._binds.moved(name)
-        if self._binds.has_parked() and entry.sequence % PARKED_EVERY == 0:
-            self._binds.moved(None)
-
-    def end(self, sequence: int) -> None:
-        """The end was reached."""
-        self._cluster.end_of_state()
-        self._binds.at_end()
-        self._wave_runner.state_ready.set()
-        self._wave_runner.wake.set()
-
-
-class LedgerSink:
-    """LEDGER into the view."""
-
-    def __init__(self, cluster: ClusterView, wave_runner: WaveRunner, log: Any) -> None:
-        self._cluster, self._wave_runner, self._log = cluster, wave_runner, log
-
-    def reset(self) -> None:
-        """LEDGER starts over: what it held has to be compared with the Lease again."""
-        self._cluster.book.reset_ledger()
-        self._wave_runner.check_again()
-
-    def apply(self, entry: Entry) -> None:
-        """The next message."""
-        try:
-            plan = self._cluster.read_ledger(entry.key, entry.value, entry.deleted, entry.sequence)
-            if plan:
-                self._wave_runner.plan_read(plan)
-        except (InvalidMessage, ValueError) as error:
-            metrics.BROKEN_MESSAGES.labels(buckets.LEDGER).inc()
-            self._log.error("an entry of the ledger cannot be read", key=entry.key, error=str(error))
-        self._wave_runner.wake.set()
-
-    def end(self, sequence: int) -> None:
-        """The end was reached."""
-        self._wave_runner.ledger_ready.set()
-        self._wave_runner.wake.set()
 
 
 async def main(ctx: Context[Settings]) -> None:
@@ -193,24 +128,21 @@ async def _answer(
     cluster: ClusterView,
     event_publisher: EventPublisher,
 ) -> None:
-    async def status(_: bytes) -> bytes:
+    def facts() -> dict[str, str | int | float]:
         view = cluster.book.ledger
-        return encode(
-            StatusAnswer(
-                service=ctx.service,
-                instance=ctx.instance,
-                active=wave_runner.is_acting,
-                ready=wave_runner.state_ready.is_set() and wave_runner.ledger_ready.is_set(),
-                facts={
-                    "epoch": view.epoch.epoch,
-                    "open_binds": len(bind_executor),
-                    "decisions": len(view.decisions),
-                    "plans": len(view.plans),
-                    "unreadable": len(view.unreadable),
-                    "pods": len(cluster.book.pods),
-                    "bound": event_publisher.pods_bound,
-                },
-            )
-        )
+        return {
+            "epoch": view.epoch.epoch,
+            "open_binds": len(bind_executor),
+            "decisions": len(view.decisions),
+            "plans": len(view.plans),
+            "unreadable": len(view.unreadable),
+            "pods": len(cluster.book.pods),
+            "bound": event_publisher.pods_bound,
+        }
 
-    await ctx.bus.serve(SERVICE, "0.1.0", {"status": status})
+    await serve_status(
+        ctx,
+        facts,
+        active=lambda: wave_runner.is_acting,
+        ready=lambda: wave_runner.state_ready.is_set() and wave_runner.ledger_ready.is_set(),
+    )

@@ -325,8 +325,8 @@ class WaveRunner:
         self._forget_gone()
         record = self._lease.record
         if self._lease.held and record is not None and record.epoch is not None:
-            ledger, make_room = self._cluster.book.ledger, self._epochs.finds_ledger_full
-            await self._old_epochs.delete_some(ledger, record.epoch, make_room=make_room)
+            ledger, free_space = self._cluster.book.ledger, self._epochs.finds_ledger_full
+            await self._old_epochs.delete_some(ledger, record.epoch, free_space=free_space)
         if not self.is_acting or record is None:
             return
         view = self._cluster.book.ledger

@@ -20,9 +20,9 @@ from berth.node_qos_enforcer.core.plan import Plan, release
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
-from berth.node_qos_enforcer.handlers import KnownNode
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
+from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic
 
 ENFORCING = "holding best-effort pods"

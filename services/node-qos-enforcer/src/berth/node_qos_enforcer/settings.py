@@ -8,6 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from berth.contracts.subjects import escape
 from berth.runtime import ServiceSettings
 
 KUBERNETES_NODE_NAME = "NODE_NAME"
@@ -41,6 +42,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     def node_or_default(self) -> str:
         """Return the node's name: that of the settings, else that of the host (which is what kubelet takes, too)."""
         return self.node_name or socket.gethostname().lower()
+
+    def inbox(self) -> str:
+        """Each agent hears the answers to its own questions only."""
+        return escape(self.node_or_default())
 
     def cgroup_or_default(self) -> str:
         """Return where control groups are."""

@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from importlib.metadata import version
 from typing import NamedTuple
 
 from berth.contracts import buckets
-from berth.contracts.codec import encode
 from berth.contracts.errors import InvalidMessage
-from berth.contracts.question import StatusAnswer
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
-from berth.node_qos_enforcer.handlers import KnownNode, Reporter
 from berth.node_qos_enforcer.machine import read_topology
+from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.store import StrategyFile
-from berth.runtime import Context, Periodic
+from berth.node_qos_enforcer.views import KnownNode
+from berth.runtime import Context, Periodic, serve_status
 
 SERVICE = "node-qos-enforcer"
 SECOND_LOOK_S = 1.0
@@ -58,7 +56,7 @@ class Agent:
         return self._parts
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
-        """Take up the last strategy and act on it, if told to, until cancelled."""
+        """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
         trees, known, file = self._shared(ctx.settings)
         _restore(ctx, file, known)
         await _describe(ctx, trees, known)
@@ -70,19 +68,19 @@ class Agent:
         trees, known, file = self._shared(ctx.settings)
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
         ctx.spawn(ctx.bus.follow(buckets.SLO, known.strategies, keys=known.key).run(), name="follow-strategy")
-        reporter: Reporter
+        reconciler: Reconciler
         bucket = ctx.bus.owned(
             buckets.METRICS,
             keys=known.key,
-            on_conflict=lambda conflicted: reporter.on_conflict(conflicted),
-            on_reset=lambda: reporter.on_reset(),
+            on_conflict=lambda conflicted: reconciler.on_conflict(conflicted),
+            on_reset=lambda: reconciler.on_reset(),
         )
         meter = Meter(known.node, max_gap_s=2 * ctx.settings.interval_s + SECOND_LOOK_S)
-        reporter = Reporter(known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce)
-        ctx.health.add("measured", lambda: _measured(ctx, reporter))
-        await ctx.bus.serve(SERVICE, version(f"berth-{SERVICE}"), {"status": lambda _: _status(ctx, reporter)})
+        reconciler = Reconciler(known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce)
+        ctx.health.add("measured", lambda: _measured(ctx, reconciler))
+        await serve_status(ctx, reconciler.facts)
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
-        await _look_for_ever(ctx, trees, reporter)
+        await _look_for_ever(ctx, trees, reconciler)
 
 
 def _restore(ctx: Context[Settings], file: StrategyFile, known: KnownNode) -> None:
@@ -110,24 +108,24 @@ async def _keep_for_ever(ctx: Context[Settings], file: StrategyFile, known: Know
             failed = str(error)
 
 
-async def _look_for_ever(ctx: Context[Settings], trees: Trees, reporter: Reporter) -> None:
+async def _look_for_ever(ctx: Context[Settings], trees: Trees, reconciler: Reconciler) -> None:
     interval_s = ctx.settings.interval_s
     ctx.health.watch(LOOKING, 3 * interval_s + 60)
-    await _look(ctx, trees, reporter)
+    await _look(ctx, trees, reconciler)
     await ctx.clock.sleep(min(SECOND_LOOK_S, interval_s))
     async for _ in Periodic(ctx.clock, interval_s).ticks(at_once=True):
-        await _look(ctx, trees, reporter)
+        await _look(ctx, trees, reconciler)
         ctx.health.beat(LOOKING)
 
 
-async def _look(ctx: Context[Settings], trees: Trees, reporter: Reporter) -> None:
+async def _look(ctx: Context[Settings], trees: Trees, reconciler: Reconciler) -> None:
     """Take one look in a thread and report it."""
     with figures.LOOK_SECONDS.time():
         sample = await asyncio.to_thread(
             take_sample, trees, monotonic=ctx.clock.monotonic, clock_ticks_per_s=os.sysconf("SC_CLK_TCK")
         )
-    known = set() if reporter.last is None else {problem.field for problem in reporter.last.metrics.problems}
-    measurement = reporter.report(sample, now=ctx.clock.now())
+    known = set() if reconciler.last is None else {problem.field for problem in reconciler.last.metrics.problems}
+    measurement = reconciler.report(sample, now=ctx.clock.now())
     for problem in measurement.metrics.problems:
         if problem.field not in known and problem.field != "interval_s":
             ctx.log.warning("cannot measure all of the node", field=problem.field, problem=problem.message)
@@ -153,21 +151,8 @@ async def _describe(ctx: Context[Settings], trees: Trees, known: KnownNode) -> N
     )
 
 
-def _measured(ctx: Context[Settings], reporter: Reporter) -> tuple[bool, str]:
-    if reporter.last is None:
+def _measured(ctx: Context[Settings], reconciler: Reconciler) -> tuple[bool, str]:
+    if reconciler.last is None:
         return False, "the node has not been looked at yet"
-    age_s = ctx.clock.now() - reporter.last.metrics.measured_at
-    return True, f"measured {age_s:.0f} s ago, {len(reporter.last.metrics.problems)} problems"
-
-
-async def _status(ctx: Context[Settings], reporter: Reporter) -> bytes:
-    """Answer how this agent is; each node has its own, so ask all of them."""
-    return encode(
-        StatusAnswer(
-            service=SERVICE,
-            instance=ctx.instance,
-            active=True,
-            ready=ctx.health.ready,
-            facts=reporter.facts(),
-        )
-    )
+    age_s = ctx.clock.now() - reconciler.last.metrics.measured_at
+    return True, f"measured {age_s:.0f} s ago, {len(reconciler.last.metrics.problems)} problems"

@@ -32,7 +32,7 @@ class BackOff:
 
     @property
     def is_full(self) -> bool:
-        """LEDGER had no room for the last plan."""
+        """LEDGER had no space for the last plan."""
         return self._full_in_row > 0
 
     def committed(self) -> None:
@@ -58,7 +58,7 @@ class BackOff:
         return self._random.uniform(0.0, most_s)
 
     def _full_pause_s(self) -> float:
-        """Deletions go through meanwhile, and make room."""
+        """Deletions go through meanwhile, and free space."""
         if not self._full_in_row:
             log.error("the ledger is full: nothing is placed before entries are deleted from it")
             metrics.LEDGER_FULL.set(1)

@@ -75,7 +75,7 @@ class ClusterView:
     # --- messages in -------------------------------------------------------------------------------------------------
 
     def reset_state(self) -> None:
-        """STATE starts over. Nodes disappear until they are read again; decisions go on holding their room."""
+        """STATE starts over. Nodes disappear until they are read again; decisions go on holding their capacity."""
         self.book.reset_state()
         self.loose = set(self.book.ledger.decisions)
         self.inventories.reset_state()

@@ -24,8 +24,8 @@ LOOK_UP_PAUSE_S = 0.5
 
 
 class Outcome(NamedTuple):
-    """How a plan ended; `behind` was never sent, for `full` LEDGER has no room. `sequence`: follow LEDGER at least that
-    far before planning again."""
+    """How a plan ended; `behind` was never sent, for `full` LEDGER has no space. `sequence`: follow LEDGER at least
+    that far before planning again."""
 
     status: Literal["committed", "refused", "lost", "behind", "full"]
     sequence: int = 0

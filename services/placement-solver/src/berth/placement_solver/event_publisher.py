@@ -19,7 +19,7 @@ from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.queue import Waiting
 from berth.telemetry import emit_span, recording
 
-TELL_AGAIN_S = 10.0
+REPORT_AGAIN_S = 10.0
 LOST_AFTER_S = 300.0
 """What was published and is not shown after so long is published again: its command was overtaken, or buried."""
 ANNOUNCED_MAX = 2000
@@ -28,15 +28,15 @@ RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
 
 
 class EventPublisher:
-    """Events and commands of one solver. `tell_after_s`: how long a gang may gather before its pods are told."""
+    """Events and commands of one solver. `report_after_s`: how long a gang may gather before its pods are reported."""
 
     def __init__(
-        self, cluster: ClusterView, events: PublisherPort, commands: PublisherPort, *, tell_after_s: float
+        self, cluster: ClusterView, events: PublisherPort, commands: PublisherPort, *, report_after_s: float
     ) -> None:
         self.cluster = cluster
         self._events = events
         self._commands = commands
-        self._tell_after_s = tell_after_s
+        self._report_after_s = report_after_s
 
     async def planned(self, plan: str, placed: Sequence[Placement], took_ms: float) -> None:
         """A plan was committed."""
@@ -74,16 +74,20 @@ class EventPublisher:
         now = self.cluster.now
         if waiting.message == waiting.shown:
             return
-        if waiting.message == waiting.told and not waiting.is_overtaken and now - waiting.told_at < LOST_AFTER_S:
+        if (
+            waiting.message == waiting.reported
+            and not waiting.is_overtaken
+            and now - waiting.reported_at < LOST_AFTER_S
+        ):
             return
-        if patient and now - waiting.since < self._tell_after_s:
-            self.cluster.queue.rest_until(waiting, waiting.since + self._tell_after_s)
+        if patient and now - waiting.since < self._report_after_s:
+            self.cluster.queue.rest_until(waiting, waiting.since + self._report_after_s)
             return
-        if now - waiting.told_at < TELL_AGAIN_S and reasons and reasons[0].code != "gang":
+        if now - waiting.reported_at < REPORT_AGAIN_S and reasons and reasons[0].code != "gang":
             # What the pod shows is out of date until then.
-            self.cluster.queue.rest_until(waiting, waiting.told_at + TELL_AGAIN_S)
+            self.cluster.queue.rest_until(waiting, waiting.reported_at + REPORT_AGAIN_S)
             return
-        waiting.told, waiting.told_at, waiting.told_version = waiting.message, now, waiting.object.version
+        waiting.reported, waiting.reported_at, waiting.reported_version = waiting.message, now, waiting.object.version
         namespace, name = waiting.name
         uid = waiting.object.uid
         # The stream drops a second message of the same id: a message that comes back after another is news again.

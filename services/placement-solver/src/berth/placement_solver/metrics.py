@@ -22,4 +22,4 @@ IMPROVED = counter("berth_solver_improved_total", "Plans that the optimiser made
 GAP = gauge("berth_solver_optimiser_gap", "Relative gap of the last optimised batch; -1 when unknown.")
 WAITING = gauge("berth_solver_waiting", "Pods and reservations that wait for a node.")
 NODES = gauge("berth_solver_nodes", "Nodes known and alive.")
-LEDGER_FULL = gauge("berth_solver_ledger_full", "1 while the ledger has no room for a plan of this solver.")
+LEDGER_FULL = gauge("berth_solver_ledger_full", "1 while the ledger has no space for a plan of this solver.")

@@ -58,7 +58,7 @@ class Rounds:
         random: randomness.Random,
         *,
         batch_pods_max: int,
-        tell_after_s: float,
+        report_after_s: float,
         batch_messages_max: int = MESSAGES_MAX,
         optimiser: JointSolver | None = None,
         optimiser_budget_s: float = 0.0,
@@ -73,7 +73,7 @@ class Rounds:
         self._batch_max = batch_pods_max
         self._thinking = Thinking(cluster, optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
         self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
-        self._event_publisher = EventPublisher(cluster, events, commands, tell_after_s=tell_after_s)
+        self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
         self._tidying = Tidying(cluster, self._committer, clock)
         self._woken_at = float("-inf")
 
@@ -89,7 +89,7 @@ class Rounds:
         self.cluster.now, self.cluster.now_ms = self._clock.monotonic(), int(self._clock.now() * 1000)
 
     def tick(self) -> None:
-        """Tell the view the time, and wake what room or quota that came back may help."""
+        """Tell the view the time, and wake what capacity or quota that came back may help."""
         cluster = self.cluster
         cluster.payers.settle(cluster.book)
         self.tell_time()

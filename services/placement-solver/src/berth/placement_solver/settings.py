@@ -27,6 +27,6 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     optimiser_budget_s: Annotated[
         float, Meta(ge=0, le=60, description="time for the optimiser on a contended batch; 0 switches it off")
     ] = 2.0
-    tell_after_s: Annotated[
-        float, Meta(ge=0, le=600, description="how long a gang may gather before its pods are told that they wait")
+    report_after_s: Annotated[
+        float, Meta(ge=0, le=600, description="how long a gang may gather before its pods are reported as waiting")
     ] = 2.0

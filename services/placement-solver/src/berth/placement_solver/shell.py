@@ -7,79 +7,28 @@ learn that it is alive and take their share of the work.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import numpy as np
 
-from berth.bus.port import BusPort, Entry
+from berth.bus.port import Entry
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode, encode
-from berth.contracts.errors import InvalidMessage
-from berth.contracts.question import StatusAnswer, WhyQuestion
-from berth.placement_solver import metrics
+from berth.contracts.question import WhyQuestion
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.members import FAMILY, Members
 from berth.placement_solver.optimiser import JointSolver, Optimiser
-from berth.placement_solver.rounds import WAKE_EVERY_S, Rounds
+from berth.placement_solver.pacing import rounds_for_ever, tidy_for_ever
+from berth.placement_solver.rounds import Rounds
 from berth.placement_solver.settings import Settings
+from berth.placement_solver.views import ViewSink
 from berth.placement_solver.why import answer
-from berth.runtime.context import Context
+from berth.runtime import Context, serve_status
 
 SERVICE = "placement-solver"
-TIDY_EVERY_S = 1.0
-TIDY_BUSY_S = 2.0
-"""While pods wait for their turn, what only tidies gives way to them for so long."""
 MEMBER_TTL_S = 6
-IDLE_S = 1.0
-GAP_PER_ROUND = 2.0
-GAP_MAX_S = 0.25
-"""Pause after a round while less than a full batch waits: this many times what it took. A round takes long where the
-machine or the bus is busy, and there fewer and larger plans help."""
-
-
-class ViewSink:
-    """Feeds one bucket into the view; a message that cannot be read is counted and left out."""
-
-    def __init__(
-        self,
-        bucket: str,
-        apply: Callable[[Entry], None],
-        reset: Callable[[], None],
-        end: Callable[[], None],
-        wake: Callable[[], None],
-        log: Callable[..., object],
-    ) -> None:
-        self._bucket = bucket
-        self._apply = apply
-        self._reset = reset
-        self._end = end
-        self._wake = wake
-        self._log = log
-        self._ended_at: int | None = None
-
-    def reset(self) -> None:
-        """The bucket starts over."""
-        self._ended_at = None
-        self._reset()
-
-    def apply(self, entry: Entry) -> None:
-        """The next message."""
-        try:
-            self._apply(entry)
-        except (InvalidMessage, ValueError) as error:
-            metrics.BROKEN_MESSAGES.labels(self._bucket).inc()
-            self._log("a message cannot be read and is left out", bucket=self._bucket, key=entry.key, error=str(error))
-        self._wake()
-
-    def end(self, sequence: int) -> None:
-        """The end was reached; repeated while nothing comes, which is no news."""
-        if sequence != self._ended_at:
-            self._ended_at = sequence
-            self._end()
-            self._wake()
 
 
 async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver] = Optimiser) -> None:
@@ -99,7 +48,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         ctx.clock,
         ctx.random,
         batch_pods_max=settings.batch_pods_max,
-        tell_after_s=settings.tell_after_s,
+        report_after_s=settings.report_after_s,
         batch_messages_max=settings.batch_messages_max,
         optimiser=optimiser,
         optimiser_budget_s=settings.optimiser_budget_s,
@@ -110,11 +59,11 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         "views", lambda: (rounds.readiness.may_plan(), "complete" if rounds.readiness.may_plan() else "still reading")
     )
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
-    await _answer(bus, ctx, cluster, rounds)
+    await _answer(ctx, cluster, rounds)
     reports = GangReports(cluster, bus.commands(), ctx.clock)
-    ctx.spawn(_tidy(ctx, rounds, members, reports, optimiser), name="tidy")
+    ctx.spawn(tidy_for_ever(ctx, rounds, members, reports, optimiser), name="tidy")
     try:
-        await _rounds(ctx, rounds)
+        await rounds_for_ever(ctx, rounds)
     finally:
         await rounds.stop()
         if optimiser is not None:
@@ -178,87 +127,19 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
         ctx.spawn(ctx.bus.follow(bucket, each, keys=keys.get(bucket, ">")).run(), name=f"follow {bucket}")
 
 
-async def _rounds(ctx: Context[Settings], rounds: Rounds) -> None:
-    """Rounds for ever. A batch closes after a short window when the one before is a while ago, else after the gap."""
-    cluster = rounds.cluster
-    window_s = ctx.settings.batch_window_s
-    next_at = 0.0
-    while True:
-        rounds.tick()
-        if not rounds.readiness.may_plan() or not rounds.has_work():
-            rounds.changed.clear()
-            pause = IDLE_S
-            if rounds.readiness.may_plan():
-                pause = min(pause, max(0.0, cluster.queue.next_retry() - cluster.now))
-            if cluster.capacity_came_back or cluster.quota_changed:
-                pause = min(pause, WAKE_EVERY_S)
-            try:
-                async with asyncio.timeout(pause or 0.001):
-                    await rounds.changed.wait()
-            except TimeoutError:
-                continue
-            if window_s:
-                await ctx.clock.sleep(window_s)
-            continue
-        # Every plan costs the bus a wait for the disk and the writer a wave: under load they are fewer and larger.
-        rest_s = next_at - ctx.clock.monotonic()
-        if rest_s > 0 and cluster.queue.ready_about() < ctx.settings.batch_pods_max:
-            await ctx.clock.sleep(rest_s)
-        began = ctx.clock.monotonic()
-        await rounds.round()
-        took_s = ctx.clock.monotonic() - began
-        next_at = began + took_s + min(max(ctx.settings.batch_gap_s, GAP_PER_ROUND * took_s), GAP_MAX_S)
-        metrics.WAITING.set(len(cluster.queue))
-        # Followers share this loop: let them run between rounds even when the queue never empties.
-        await asyncio.sleep(0)
-
-
-async def _tidy(
-    ctx: Context[Settings], rounds: Rounds, members: Members, reports: GangReports, optimiser: JointSolver | None
-) -> None:
-    cluster = rounds.cluster
-    tidied_at = float("-inf")
-    while True:
-        await ctx.clock.sleep(TIDY_EVERY_S)
-        alive = members.alive()
-        if alive != cluster.solvers:
-            ctx.log.info("solvers alive", solvers=list(alive))
-            cluster.resharded(alive)
-            rounds.changed.set()
-        metrics.NODES.set(int(np.count_nonzero(cluster.nodes.alive)))
-        if optimiser is not None and cluster.gangs.gangs:
-            # Once: one that does not come up is tried again when a batch asks for it.
-            optimiser.warm_up()
-            optimiser = None
-        now = ctx.clock.monotonic()
-        if rounds.is_idle() or now - tidied_at >= TIDY_BUSY_S:
-            tidied_at = now
-            await rounds.tidy()
-        if rounds.readiness.may_plan():
-            await reports.tell()
-
-
-async def _answer(bus: BusPort, ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) -> None:
+async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) -> None:
     async def why(payload: bytes) -> bytes:
         return encode(answer(cluster, decode(payload, WhyQuestion)))
 
-    async def status(_: bytes) -> bytes:
-        return encode(
-            StatusAnswer(
-                service=ctx.service,
-                instance=ctx.instance,
-                active=True,
-                ready=rounds.readiness.may_plan(),
-                facts={
-                    "waiting": len(cluster.queue),
-                    "nodes": int(np.count_nonzero(cluster.nodes.alive)),
-                    "epoch": cluster.book.ledger.epoch.epoch,
-                    "solvers": len(cluster.solvers),
-                    "classes": sum(1 for _ in cluster.classes),
-                    "unreadable": len(cluster.book.ledger.unreadable),
-                    "ledger_full": int(rounds.back_off.is_full),
-                },
-            )
-        )
+    def facts() -> dict[str, str | int | float]:
+        return {
+            "waiting": len(cluster.queue),
+            "nodes": int(np.count_nonzero(cluster.nodes.alive)),
+            "epoch": cluster.book.ledger.epoch.epoch,
+            "solvers": len(cluster.solvers),
+            "classes": sum(1 for _ in cluster.classes),
+            "unreadable": len(cluster.book.ledger.unreadable),
+            "ledger_full": int(rounds.back_off.is_full),
+        }
 
-    await bus.serve(SERVICE, "0.1.0", {"why": why, "status": status})
+    await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others={"why": why})

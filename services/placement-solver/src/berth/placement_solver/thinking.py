@@ -70,7 +70,8 @@ class Thinking:
         return True
 
     def take(self) -> tuple[Question, Answer | None, set[Name]]:
-        """The batch and its answer, None where there is none in time; and who still had room kept, which is free now.
+        """The batch and its answer, None where there is none in time; and who still had capacity kept, which is free
+        now.
 
         Raises what the optimiser raised.
         """

@@ -2,7 +2,7 @@
 
 From this follows whether a write is needed, and whether it is allowed: a key's resource version never goes down (the
 fence of STATE), and that holds across deletions, because a deletion marker carries the version of the deletion. The
-shelf learns from what the bucket shows and from writes that were acknowledged; both may come in any order.
+view learns from what the bucket shows and from writes that were acknowledged; both may come in any order.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from berth.rules.salvage import read_part
 TTL_DEFAULT_S: Final = 86_400.0
 """What the CRD fills in when neither `ttl` nor `expires` is given."""
 PRIORITY_DEFAULT: Final = 2**31 - 1
-"""Reserved room that says nothing about its priority goes before everything (Koordinator's reserve pod)."""
+"""Reserved capacity that says nothing about its priority goes before everything (Koordinator's reserve pod)."""
 NAMESPACE_DEFAULT: Final = "default"
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)

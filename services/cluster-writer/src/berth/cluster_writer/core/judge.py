@@ -37,7 +37,7 @@ class Verdict(Enum):
 class Judgement(NamedTuple):
     """A verdict, why, and the resource version of the object that was judged.
 
-    `is_doubtful`: a view that is late in another kind (nodes, the holders of the room) would say the same, so the
+    `is_doubtful`: a view that is late in another kind (nodes, the holders of the capacity) would say the same, so the
     verdict counts only when the end of STATE was reached since the decision was read.
     """
 

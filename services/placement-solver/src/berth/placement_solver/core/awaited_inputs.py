@@ -1,4 +1,5 @@
-"""What waiting pods are to be judged by and that is still on its way: quota groups, and room that is kept for them."""
+"""What waiting pods are to be judged by and that is still on its way: quota groups, and capacity that is kept for
+them."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class AwaitedInputs:
     def longest_wait(self, members: Iterable[Waiting], now: float) -> tuple[Wait, Waiting] | None:
         """The longest wait of any of these, and whose it is; None: they may all be tried.
 
-        The time of a pod that waits for room counts from here, once for all such room.
+        The time of a pod that waits for capacity counts from here, once for all such capacity.
         """
         longest: tuple[Wait, Waiting] | None = None
         for member in members:
@@ -70,7 +71,7 @@ class AwaitedInputs:
             waiting.held_for_reservation_at = now
         reason = Reason(
             code="reservation",
-            message=f"reservation {name} has a node, its room is not published yet",
+            message=f"reservation {name} has a node, its capacity is not published yet",
             repair="none needed; if this lasts, see whether reservation-manager works",
         )
         return Wait(waiting.held_for_reservation_at + WORKED_OUT_S, reason)

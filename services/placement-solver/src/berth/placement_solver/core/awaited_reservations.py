@@ -1,8 +1,8 @@
-"""Reservations that STATE shows on a node, and whose room RESERVATION does not have yet.
+"""Reservations that STATE shows on a node, and whose capacity RESERVATION does not have yet.
 
 The two come by different ways, and after a loss of the bus a solver has read all Reservations long before
-reservation-manager has worked them out. An owner that is placed meanwhile stands beside the room that is kept for it,
-and takes what others could have had.
+reservation-manager has worked them out. An owner that is placed meanwhile stands beside the capacity that is kept for
+it, and takes what others could have had.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Awaited(NamedTuple):
 
 
 class AwaitedReservations:
-    """Which Reservations there are whose room is on its way, by name."""
+    """Which Reservations there are whose capacity is on its way, by name."""
 
     def __init__(self) -> None:
         self._bound: dict[str, Reservation] = {}
@@ -46,7 +46,7 @@ class AwaitedReservations:
             self._compare(name)
 
     def see(self, name: str, reservation: Reservation | None) -> bool:
-        """STATE shows it, or with None no longer; whether those who wait for its room may be tried again."""
+        """STATE shows it, or with None no longer; whether those who wait for its capacity may be tried again."""
         before = self._awaited.get(name)
         if reservation is None or not reservation.node or reservation.deleting or reservation.phase in FINISHED_PHASES:
             self._bound.pop(name, None)

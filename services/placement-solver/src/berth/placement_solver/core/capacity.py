@@ -1,4 +1,4 @@
-"""Room: every claim that holds, charged to node columns, device minors, quotas and reservations.
+"""Capacity: every claim that holds, charged to node columns, device minors, quotas and reservations.
 
 A reservation holds its amounts on its node; a pod placed into it draws from them, so what the node has to keep for
 the reservation is only the remainder. That remainder is charged like a claim, and worked out anew whenever the
@@ -22,7 +22,7 @@ NOTHING: Final[tuple[DeviceGrant, ...]] = ()
 
 @dataclass
 class Reserved:
-    """A reservation that holds room: its claim, its users, and what of it is left for further users."""
+    """A reservation that holds capacity: its claim, its users, and what of it is left for further users."""
 
     claim: Claim
     users: dict[tuple[Name, str], Claim] = field(default_factory=dict)
@@ -71,13 +71,13 @@ class Capacity:
         return bool(forgotten)
 
     def hold(self, claims: Iterable[Claim]) -> None:
-        """Keep the room of these claims until the book says something of their objects, or `release_held`."""
+        """Keep the capacity of these claims until the book says something of their objects, or `release_held`."""
         for claim in claims:
             self.apply(claim, 1)
             self._held[claim.name, claim.uid] = claim
 
     def release_held(self) -> set[Name]:
-        """Take back what is held; whose room it was."""
+        """Take back what is held; whose capacity it was."""
         released = {claim.name for claim in self._held.values()}
         for claim in self._held.values():
             self.apply(claim, -1)

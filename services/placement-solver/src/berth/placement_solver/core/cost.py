@@ -82,7 +82,7 @@ class Costs:
         return idle
 
     def fits(self, cls: PodClass, rows: Rows) -> Mask:
-        """Which rows have the room, whether or not they suit the class."""
+        """Which rows have the capacity, whether or not they suit the class."""
         nodes = self._nodes
         fits: Mask = nodes.free[nodes.columns[names.PODS], rows] >= 1
         for column, amount in zip(cls.columns, cls.amounts, strict=True):

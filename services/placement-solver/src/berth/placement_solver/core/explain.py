@@ -26,6 +26,8 @@ MESSAGE_MAX: Final = 1024
 REASONS_MAX: Final = 16
 UNREAD: Final = "node(s) hold GPU pods whose minors are unknown"
 UNCOUNTED: Final = "node(s) whose devices wait to be counted by device-inventory"
+UNSUITABLE: Final = "unsuitable"
+"""Code of what a node is (labels, taints, whether it is open): it takes the pod no more when others leave it."""
 CODES: Final = {UNREAD: "unread devices", UNCOUNTED: "uncounted devices", ports.REASON: "ports"}
 """Codes of reasons whose text is not their code."""
 
@@ -64,7 +66,7 @@ def _nowhere(cls: PodClass, nodes: Nodes) -> tuple[Reason, ...]:
         return (Reason(code="nodes", message="there are no nodes", repair="add a node"),)
     suitable = cls.suitable[: len(nodes)]
     reasons = [
-        Reason(code="unsuitable", message=text, nodes=rows)
+        Reason(code=UNSUITABLE, message=text, nodes=rows)
         for text, rows in Counter(
             _unsuitable_for(cls, nodes, int(row)) for row in np.flatnonzero(alive & ~suitable)
         ).items()
@@ -111,7 +113,7 @@ def _unsuitable_for(cls: PodClass, nodes: Nodes, row: int) -> str:
 
 
 def _short(cls: PodClass, nodes: Nodes, rows: npt.NDArray[np.intp]) -> list[Reason]:
-    """Suitable nodes that lack room, one reason per resource; a node may count under several."""
+    """Suitable nodes that lack capacity, one reason per resource; a node may count under several."""
     by_column = {column: name for name, column in nodes.columns.items()}
     found: dict[str, int] = {}
     for column, amount in zip(cls.columns, cls.amounts, strict=True):

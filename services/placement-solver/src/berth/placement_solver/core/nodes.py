@@ -1,8 +1,8 @@
 """The nodes as columns: what each offers and what is left, one row a node, one array a resource.
 
 Rows are made when a node is first named and never move, so that an index means the same node for as long as the
-process lives. Two logs say which rows changed: `touched` (room) and `reshaped` (labels, taints, being there), so that
-whoever keeps something per row brings just those rows up to date.
+process lives. Two logs say which rows changed: `touched` (capacity) and `reshaped` (labels, taints, being there), so
+that whoever keeps something per row brings just those rows up to date.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ class Nodes:
         return column
 
     def see_node(self, name: str, node: Node | None) -> bool:
-        """Take in a node, or with None its deletion; whether it may have more room, or other room, than before."""
+        """Take in a node, or with None its deletion; whether it may have more capacity, or other capacity, than
+        before."""
         row = self.row(name)
         before, self.states[row] = self.states[row], node
         alive = node is not None and not node.deleting

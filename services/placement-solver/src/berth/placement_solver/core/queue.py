@@ -21,7 +21,7 @@ from berth.transaction.claims import Name
 BACKOFF_FIRST_S: Final = 1.0
 BACKOFF_MAX_S: Final = 10.0
 FLUSH_S: Final = 60.0
-"""Even without any sign that room came back, a refused pod is tried again after this."""
+"""Even without any sign that capacity came back, a refused pod is tried again after this."""
 
 
 @dataclass(eq=False)
@@ -50,9 +50,9 @@ class Waiting:
     held: bool = False
     held_for_reservation_at: float | None = None
     rejected: bool = False
-    told: str = ""
-    told_at: float = float("-inf")
-    told_version: int = 0
+    reported: str = ""
+    reported_at: float = float("-inf")
+    reported_version: int = 0
     order: OrderKey = field(default_factory=lambda: order_key(QueueEntry("")))
 
     @property
@@ -66,8 +66,8 @@ class Waiting:
     @property
     def is_overtaken(self) -> bool:
         """A refusal was sent for an older version of a Reservation, which guards it; this one does not show it."""
-        is_newer = isinstance(self.object, Reservation) and self.object.version > self.told_version
-        return bool(self.told) and is_newer and self.shown != self.told
+        is_newer = isinstance(self.object, Reservation) and self.object.version > self.reported_version
+        return bool(self.reported) and is_newer and self.shown != self.reported
 
     @property
     def template(self) -> PodTemplate:
@@ -197,7 +197,8 @@ class Queue:
 
 
 def _asked(obj: Pod | Reservation) -> tuple[object, ...]:
-    """What decides on its place, beside the room there is: of a pod also whose it is, for it may own a Reservation."""
+    """What decides on its place, beside the capacity there is: of a pod also whose it is, for it may own a
+    Reservation."""
     own = obj.owners if isinstance(obj, Pod) else obj.required_node
     return obj.template, obj.attempt, obj.problems, own
 

@@ -45,13 +45,13 @@ def capacity_repair(cls: PodClass, nodes: Nodes, rows: Rows) -> str:
         missing = _missing(cls, nodes, row, 1)
         if missing is not None:
             return _free(missing, nodes.names[row]) + _or_ask(cls, missing)
-    return _ask_for_less(cls, nodes, rows) or "add a node with room for it"
+    return _ask_for_less(cls, nodes, rows) or "add a node with capacity for it"
 
 
 def group_repair(cls: PodClass, nodes: Nodes, placed: Mapping[int, int], lacking: int) -> str:
-    """How all pods of a group of this class would fit: `placed` have found room on these rows, `lacking` have not.
+    """How all pods of a group of this class would fit: `placed` have found capacity on these rows, `lacking` have not.
 
-    The room must be as it is without them all.
+    The capacity must be as it is without them all.
     """
     rows = np.flatnonzero(cls.suitable[: len(nodes)])
     if _waits_for_count(cls, nodes, rows):
@@ -62,7 +62,7 @@ def group_repair(cls: PodClass, nodes: Nodes, placed: Mapping[int, int], lacking
         missing = _missing(cls, nodes, row, lacking + placed.get(row, 0))
         if missing is not None:
             return _free(missing, nodes.names[row])
-    return f"add nodes with room for {lacking} such pods"
+    return f"add nodes with capacity for {lacking} such pods"
 
 
 def _waits_for_count(cls: PodClass, nodes: Nodes, rows: Rows) -> bool:

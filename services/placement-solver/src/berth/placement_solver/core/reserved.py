@@ -7,9 +7,10 @@ the node. The smallest order goes first, then the fullest reservation, then the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from berth.contracts import kube, names
 from berth.contracts.base import Problem, Reason
@@ -22,6 +23,9 @@ from berth.rules.node_affinity import NodeRule, compile_terms
 from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
 from berth.rules.selectors import all_equal
 from berth.rules.taints import UNSCHEDULABLE_TAINT, Tolerations
+
+Check: TypeAlias = Literal["owners", "name", "unschedulable", "taint", "affinity"]
+"""The checks of the matching, in their order; the first that fails decides."""
 
 
 class RequiredTerms(kube.View, frozen=True, kw_only=True):
@@ -81,34 +85,47 @@ class Reservations:
             self.known[capacity.uid] = Known(capacity, compile_owners(capacity.owners))
 
     def candidates(self, wish: ReservationRequest, capacity: Capacity) -> Iterator[tuple[Known, Reserved]]:
-        """Matching reservations that hold room now, best first; amounts are not looked at."""
-        found = []
-        for uid, known in self.known.items():
-            holder = capacity.reserved.get(uid)
-            if holder is not None and known.capacity.usable and self._matches(wish, known, holder, capacity):
-                found.append((known, holder))
+        """Matching reservations that hold capacity now, best first; amounts are not looked at."""
+        found = [(known, holder) for known, holder, failed in self.checked(wish, capacity) if failed is None]
         found.sort(key=lambda pair: (pair[0].capacity.order or 1 << 62, -len(pair[1].users), pair[0].capacity.name))
         yield from found
 
-    def _matches(self, wish: ReservationRequest, known: Known, holder: Reserved, capacity: Capacity) -> bool:
-        reserved = known.capacity
-        if reserved.allocate_once and holder.users:
-            return False
-        if not known.owners.accept(wish.identity):
-            return False
-        if wish.name:
-            return reserved.name == wish.name
-        if reserved.unschedulable and not wish.tolerations.tolerate(UNSCHEDULABLE_TAINT):
-            return False
-        if not wish.tolerations.admit(reserved.taints, unschedulable=False):
-            return False
-        if wish.labels is None and wish.rule is None:
-            return True
-        node = capacity.nodes.states[capacity.nodes.row(holder.claim.node)]
-        labels = {**(node.labels if node else {}), **reserved.labels}
-        if wish.labels and not all_equal(wish.labels)(labels):
-            return False
-        return wish.rule is None or wish.rule.matches(labels, reserved.name)
+    def checked(self, wish: ReservationRequest, capacity: Capacity) -> Iterator[tuple[Known, Reserved, Check | None]]:
+        """All that hold capacity and may be used now, each with the check that keeps the pod off; None: it matches."""
+        for uid, known in self.known.items():
+            holder = capacity.reserved.get(uid)
+            reserved = known.capacity
+            if holder is not None and reserved.usable and not (reserved.allocate_once and holder.users):
+                yield known, holder, _failed(wish, known, holder, capacity)
+
+    def no_match(self, wish: ReservationRequest, capacity: Capacity) -> Reason:
+        """Why a pod that needs a reservation finds none: which check rules out how many of them."""
+        counts = Counter(failed for _, _, failed in self.checked(wish, capacity) if failed is not None)
+        ruled_out = ", ".join(f"{counts[check]} by {check}" for check in get_args(Check) if counts[check])
+        return Reason(
+            code="reservation",
+            message="node(s) no reservations match reservation affinity" + (ruled_out and f", ruled out {ruled_out}"),
+            repair="create a Reservation that names this pod as owner, or drop the reservation affinity",
+        )
+
+
+def _failed(wish: ReservationRequest, known: Known, holder: Reserved, capacity: Capacity) -> Check | None:
+    reserved = known.capacity
+    if not known.owners.accept(wish.identity):
+        return "owners"
+    if wish.name:
+        return None if reserved.name == wish.name else "name"
+    if reserved.unschedulable and not wish.tolerations.tolerate(UNSCHEDULABLE_TAINT):
+        return "unschedulable"
+    if not wish.tolerations.admit(reserved.taints, unschedulable=False):
+        return "taint"
+    if wish.labels is None and wish.rule is None:
+        return None
+    node = capacity.nodes.states[capacity.nodes.row(holder.claim.node)]
+    labels = {**(node.labels if node else {}), **reserved.labels}
+    if wish.labels and not all_equal(wish.labels)(labels):
+        return "affinity"
+    return None if wish.rule is None or wish.rule.matches(labels, reserved.name) else "affinity"
 
 
 def reservation_request_of(pod: Pod) -> ReservationRequest | None:

@@ -1,7 +1,7 @@
-"""The decision: units of waiting pods against the room there is. Deterministic; no I/O, clock or randomness.
+"""The decision: units of waiting pods against the capacity there is. Deterministic; no I/O, clock or randomness.
 
-Units are taken in order. A pod goes to the node of least cost; a gang is placed member by member on the room that the
-earlier members left, and taken back whole when a gang of the group stays below its minimum. Everything is tried on
+Units are taken in order. A pod goes to the node of least cost; a gang is placed member by member on the capacity that
+the earlier members left, and taken back whole when a gang of the group stays below its minimum. Everything is tried on
 the live columns and taken back by the caller (`Trial`), so that a plan costs nothing to throw away.
 """
 
@@ -44,7 +44,7 @@ _TRIES_MAX = 8
 
 
 class Trial:
-    """Placements applied to the room; `undo` takes them back."""
+    """Placements applied to the capacity; `undo` takes them back."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -62,7 +62,7 @@ class Trial:
 
 
 class Solver:
-    """`solve` over a room, its reservations and a policy. `foreign` marks nodes better left to other solvers."""
+    """`solve` over the capacity, its reservations and a policy. `foreign` marks nodes better left to other solvers."""
 
     def __init__(self, capacity: Capacity, reservations: Reservations, policy: Policy) -> None:
         self.capacity = capacity
@@ -106,7 +106,7 @@ class Solver:
             if wish.must:
                 return found
         elif wish is not None and wish.must:
-            return (_no_reservation(),)
+            return (self.reservations.no_match(wish, self.capacity),)
         return self._place_plain(candidate, trial, plan)
 
     def place_on(self, candidate: Candidate, row: int, trial: Trial, plan: str) -> Placement | None:
@@ -221,7 +221,7 @@ class Solver:
                 trial.add(found)
                 return Placement(candidate, found, reservation=known.capacity.name)
             reasons.append(found)
-        return tuple(reasons) or (_no_reservation(),)
+        return tuple(reasons) or (self.reservations.no_match(wish, self.capacity),)
 
     def _draw_on(self, candidate: Candidate, known: Known, holder: Reserved, plan: str) -> Claim | Reason:
         """The claim of the candidate on this reservation: its remainder first, the rest from the node."""
@@ -291,7 +291,7 @@ class Solver:
         blamed = next((refusal for refusal in failed if refusal.gang == gang), failed[0] if failed else None)
         needed = unit.needed[gang]
         reached = sum(1 for placement in placed if unit.gang_of[placement.candidate.name] == gang)
-        message = f"gang {gang}: room for {reached} of {needed} members that must start together"
+        message = f"gang {gang}: capacity for {reached} of {needed} members that must start together"
         tail: tuple[Reason, ...] = ()
         if blamed is not None:
             namespace, name = blamed.candidate.name
@@ -330,11 +330,3 @@ def _choose(slots: Sequence[Slot], want: Want, preferred: Collection[int] = ()) 
     """Several devices lie close together; for one, how full it is says more."""
     choose = allocate_gpus if want.instances > 1 else allocate
     return choose(slots, want, scoring=_PACK, preferred=preferred)
-
-
-def _no_reservation() -> Reason:
-    return Reason(
-        code="reservation",
-        message="node(s) no reservations match reservation affinity",
-        repair="create a Reservation that names this pod as owner, or drop the reservation affinity",
-    )

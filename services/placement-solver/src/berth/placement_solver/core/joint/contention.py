@@ -12,7 +12,7 @@ HOPELESS: Final = frozenset({"unsupported", "invalid", "nodes", "reservation"})
 
 
 def is_contended(units: Sequence[Unit], solution: Solution) -> bool:
-    """A gang was refused for want of room while others of its batch were placed, or could be placed otherwise."""
+    """A gang was refused for want of capacity while others of its batch were placed, or could be placed otherwise."""
     refused = {refusal.candidate.name: refusal.reasons for refusal in solution.refusals}
     for unit in units:
         if not unit.needed or not unit.candidates:

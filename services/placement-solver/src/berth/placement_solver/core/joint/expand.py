@@ -1,9 +1,9 @@
-"""From counts back to claims: each pod placed on the node that the model chose, checked against the exact room.
+"""From counts back to claims: each pod placed on the node that the model chose, checked against the exact capacity.
 
 What does not hold exactly (shares that fit a sum but no card) is left out; a gang that falls below its minimum by that
 is taken back whole. So the result is always feasible, whatever the model said. Whoever fits beside it is placed one by
-one, members that a gang begins without included: the room that the model left is nobody's, and nothing would wake who
-waits for it.
+one, members that a gang begins without included: the capacity that the model left is nobody's, and nothing would wake
+who waits for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.solve import Solver, Trial
 from berth.transaction.claims import Name
 
-CROWDED_OUT: Final = Reason(code="contention", message="the room goes to a gang or to pods that need it more")
+CROWDED_OUT: Final = Reason(code="contention", message="the capacity goes to a gang or to pods that need it more")
 
 
 def joint_solution(
@@ -32,8 +32,8 @@ def joint_solution(
 ) -> Solution:
     """A result as a whole plan for the units, its claims applied to the trial.
 
-    Whom `plain`, the plan without the model, would have placed is told where the room goes, unless it is the quota that
-    is used up.
+    Whom `plain`, the plan without the model, would have placed learns where the capacity goes, unless it is the quota
+    that is used up.
     """
     begun = _expand(counts, layout, units, solver, trial, plan)
     placements: list[Placement] = []

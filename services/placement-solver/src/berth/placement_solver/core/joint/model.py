@@ -1,7 +1,7 @@
 """The integer model of a contended batch, in cvxpy, solved by HiGHS.
 
-Maximise the worth of what is placed, gangs all or nothing, within node, card and quota room. Cards are relaxed to sums
-per node (idle cards for whole requests, free share for all); the expansion checks each choice exactly.
+Maximise the worth of what is placed, gangs all or nothing, within node, card and quota capacity. Cards are relaxed to
+sums per node (idle cards for whole requests, free share for all); the expansion checks each choice exactly.
 
 HiGHS reports zeros as a solution when it stopped before finding one, so a result counts only when the solver says that
 a primal solution exists. It runs with one thread (with more it ignores its time limit) and without a warm start, so

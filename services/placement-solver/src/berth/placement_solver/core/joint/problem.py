@@ -159,7 +159,7 @@ def _groups(ids: Sequence[str]) -> list[int]:
 
 
 def _quotas(items: Sequence[Sequence[Candidate]], quotas: Quotas) -> tuple[list[list[float]], list[list[list[float]]]]:
-    """Room and needs per quota group that binds, scaled by the room so that rows weigh alike."""
+    """Capacity and needs per quota group that binds, scaled by the capacity so that rows weigh alike."""
     capacities: list[list[float]] = []
     needs: list[list[list[float]]] = []
     for key in dict.fromkeys(candidates[0].quota for candidates in items):

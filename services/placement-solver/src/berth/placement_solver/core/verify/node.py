@@ -1,4 +1,4 @@
-"""The room of one node: do its holders and the plan's claims fit together.
+"""The capacity of one node: do its holders and the plan's claims fit together.
 
 Two questions, in this order. Do the pods, bound or decided, fit the node, one after the other (Kubernetes' rule
 `node_fit`, and the like for each device)? And do they leave to every reservation what is left of it? A node that is

@@ -17,7 +17,7 @@ ENDED = ("Succeeded", "Failed")
 
 
 def object_problems(claim: Claim, view: View) -> Iterator[str]:
-    """What speaks against placing this object now, and on this node; room is not looked at."""
+    """What speaks against placing this object now, and on this node; capacity is not looked at."""
     obj = view.book.seen(claim.name)
     if obj is None or obj.uid != claim.uid:
         yield f"there is no such object with uid {claim.uid}"

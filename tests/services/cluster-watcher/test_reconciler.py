@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from berth.cluster_watcher.core.published_view import PublishedView
-from berth.cluster_watcher.handlers import ABSENT_AFTER_S, Intake
 from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS, Kind, scopes
 from berth.cluster_watcher.outbox import WAITING_MAX, Absent, Gone, Nothing, Outbox, Put
+from berth.cluster_watcher.reconciler import ABSENT_AFTER_S, Reconciler
 from berth.cluster_watcher.settings import Settings
 from berth.cluster_watcher.source import Source
 from berth.contracts import state
@@ -31,13 +31,13 @@ class Bench:
         self.kind: Kind = self.source.scope.kind
         self.published = PublishedView()
         self.outbox = Outbox(SystemClock())
-        self.complaints: list[str] = []
-        self.intake = Intake(
+        self.reported: list[str] = []
+        self.intake = Reconciler(
             self.source,
             self.outbox,
             self.published,
             clock=SystemClock(),
-            complain=lambda kind, key, problem: self.complaints.append(f"{kind} {key} {problem.field}"),
+            report=lambda kind, key, problem: self.reported.append(f"{kind} {key} {problem.field}"),
         )
 
     def item(self, **more: Any) -> Any:
@@ -57,7 +57,7 @@ def test_a_change_becomes_one_step() -> None:
     assert isinstance(step, Put)
     assert (step.key, step.version) == ("pod.ns.a", 7)
     assert decode(step.value, state.Pod).node == "n"
-    assert bench.complaints == []
+    assert bench.reported == []
     bench.intake.deleted(AnyObject(metadata=Meta(name="a", namespace="ns")), 9)
     assert bench.step() == Gone(bench.source, "pod.ns.a", 9)
 
@@ -73,7 +73,7 @@ def test_a_pod_that_cannot_be_read_does_not_replace_what_is_known_of_it() -> Non
     assert bench.step() == Nothing(bench.source, 9)
     bench.intake.malformed("", "", 9, "", "no")
     assert bench.outbox.first() is None
-    assert bench.complaints == ["pods ns/a metadata.labels"] * 2 + ["pods an object without a name "]
+    assert bench.reported == ["pods ns/a metadata.labels"] * 2 + ["pods an object without a name "]
 
 
 def test_a_node_that_cannot_be_read_offers_nothing() -> None:
@@ -88,7 +88,7 @@ def test_what_does_not_fit_the_bus_is_passed_over_and_said() -> None:
     bench = Bench("configmap ns/a", ("ns/a",))
     bench.intake.changed("ADDED", bench.item(data={"x": "y" * (1 << 20)}))
     assert bench.step() == Nothing(bench.source, 7)
-    assert bench.complaints == ["configmaps configmap.ns.a "]
+    assert bench.reported == ["configmaps configmap.ns.a "]
 
 
 def test_a_closed_intake_is_silent() -> None:

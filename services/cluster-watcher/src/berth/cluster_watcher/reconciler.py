@@ -25,7 +25,7 @@ ABSENT_AFTER_S = 2.0
 """How long the API server has to say that it does not know a kind before that is believed."""
 
 
-class Intake(Handler[Any]):
+class Reconciler(Handler[Any]):
     """Handles the events of one reflector for one source, until `close`."""
 
     def __init__(
@@ -35,14 +35,14 @@ class Intake(Handler[Any]):
         published: PublishedView,
         *,
         clock: Clock,
-        complain: Callable[[str, str, Problem], None] = lambda kind, key, problem: None,
+        report: Callable[[str, str, Problem], None] = lambda kind, key, problem: None,
     ) -> None:
         self._source = source
         self._kind = source.scope.kind
         self._outbox = outbox
         self._published = published
         self._clock = clock
-        self._complain = complain
+        self._report = report
         self._is_open = True
         self._traces = self._kind.message is state.Pod
         self._malformed = metrics.MALFORMED.labels(self._kind.plural)
@@ -153,4 +153,4 @@ class Intake(Handler[Any]):
     def _refuse(self, key: str, problem: Problem) -> None:
         self._malformed.inc()
         self._source.malformed += 1
-        self._complain(self._kind.plural, key, problem)
+        self._report(self._kind.plural, key, problem)

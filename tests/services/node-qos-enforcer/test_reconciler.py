@@ -12,8 +12,9 @@ from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN
 from berth.node_qos_enforcer.core.strategy import Strategy
-from berth.node_qos_enforcer.handlers import KnownNode, NodeView, Reporter, StrategyView, node_key
+from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.sampler import take_sample
+from berth.node_qos_enforcer.views import KnownNode, NodeView, StrategyView, node_key
 
 KEY = node_key("n-1.example")
 
@@ -37,10 +38,10 @@ class Bucket:
         return True
 
 
-def reporter(strategy: Strategy | None = None) -> Reporter:
+def reporter(strategy: Strategy | None = None) -> Reconciler:
     known = KnownNode("n-1.example")
     known.strategies.strategy = strategy
-    return Reporter(known=known, bucket=Bucket(), meter=Meter(known.node, max_gap_s=20))
+    return Reconciler(known=known, bucket=Bucket(), meter=Meter(known.node, max_gap_s=20))
 
 
 def test_view_takes_its_own_node_only():

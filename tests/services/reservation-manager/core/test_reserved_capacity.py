@@ -6,7 +6,7 @@ from berth.contracts import names
 from berth.contracts.kube import LabelSelector, Requirement, ReservationOwner
 from berth.contracts.state import Reservation
 from berth.reservation_manager.core.life import User, live
-from berth.reservation_manager.core.reserved_capacity import problems_of, room_of
+from berth.reservation_manager.core.reserved_capacity import capacity_of, problems_of
 
 
 def make(**fields):
@@ -24,15 +24,15 @@ def make(**fields):
 
 
 def reserved(reservation, users=()):
-    return room_of(reservation, live(reservation, users, node_is_gone=False, now=1000))
+    return capacity_of(reservation, live(reservation, users, node_is_gone=False, now=1000))
 
 
-def test_room_that_may_be_used():
+def test_capacity_that_may_be_used():
     found = reserved(make(labels={names.LABEL_RESERVATION_ORDER: "7"}, allocate_policy="Aligned"))
     assert (found.usable, found.amounts, found.order, found.revision) == (True, {"cpu": 4000}, 7, 9)
 
 
-def test_used_up_deleted_or_ended_room_may_not_be_used():
+def test_used_up_deleted_or_ended_capacity_may_not_be_used():
     user = User("p", "ns", "p", {"cpu": 1})
     assert not reserved(make(), [user]).usable
     assert reserved(make(allocate_once=False), [user]).usable

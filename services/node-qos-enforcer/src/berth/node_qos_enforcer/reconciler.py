@@ -1,0 +1,105 @@
+"""From each look at the machine, and what the bus shows of the node, to the node's message in METRICS.
+
+A look is measured by the core, and the message goes to the node's own key, which nobody else writes. Nothing here
+waits: the write is queued and only the newest is kept, so measuring goes on while the bus is away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from berth.bus.port import OwnedPort
+from berth.contracts.codec import encode
+from berth.node_qos_enforcer import figures
+from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
+from berth.node_qos_enforcer.core.measure import Measurement, Meter
+from berth.node_qos_enforcer.core.sample import NodeSample
+from berth.node_qos_enforcer.core.strategy import DEFAULT
+from berth.node_qos_enforcer.views import KnownNode
+
+
+@dataclass
+class Reconciler:
+    """Measures looks and publishes them under the node's key. `enforces`: somebody acts on the plans."""
+
+    known: KnownNode
+    meter: Meter
+    bucket: OwnedPort
+    enforces: bool = False
+    last: Measurement | None = None
+    last_sample: NodeSample | None = None
+    rounds: int = 0
+    conflicts: int = 0
+
+    def report(self, sample: NodeSample, *, now: float) -> Measurement:
+        """Measure one look and queue its message; `now` is unix seconds."""
+        known = self.known
+        measurement = self.meter.measure(
+            replace(sample, problems=sample.problems + known.strategies.problems + known.refused),
+            now=now,
+            strategy=known.strategies.strategy or DEFAULT,
+            facts=known.view.facts,
+            processors=known.processors,
+            enforced=self.enforces and known.strategies.strategy is not None,
+        )
+        self.bucket.put(self.known.key, encode(measurement.metrics))
+        self.last, self.last_sample = measurement, sample
+        self.rounds += 1
+        figures.observe(sample, measurement)
+        return measurement
+
+    def on_conflict(self, key: str) -> None:
+        """Count that somebody else wrote the key; the next look writes it again, on top of what is there now."""
+        if key == self.known.key:
+            self.conflicts += 1
+            figures.CONFLICTS.inc()
+
+    def on_reset(self) -> None:
+        """Publish the last look again: the bucket lost what it held."""
+        if self.last is not None:
+            self.bucket.put(self.known.key, encode(self.last.metrics))
+
+    def facts(self) -> dict[str, str | int | float]:
+        """Return what a person who asks for the status wants to see."""
+        facts: dict[str, str | int | float] = {
+            "node": self.known.node,
+            "rounds": self.rounds,
+            "conflicts": self.conflicts,
+        }
+        if self.last is None or self.last_sample is None:
+            return facts
+        metrics, sample = self.last.metrics, self.last_sample
+        facts |= {
+            "measured_at": metrics.measured_at,
+            "interval_s": metrics.interval_s,
+            "cpu_used_milli": metrics.node_usage.cpu_milli,
+            "cpu_total_milli": metrics.cpu_total_milli,
+            "memory_used_bytes": metrics.node_usage.memory_bytes,
+            "pods": len(sample.pods),
+            "cgroup_version": sample.cgroup_version,
+            "cgroup_driver": sample.driver or "no kubelet here",
+            "problems": len(metrics.problems),
+            "strategy": self.known.strategies.source,
+        }
+        return facts | _suppress_facts(self.last)
+
+
+def _suppress_facts(last: Measurement) -> dict[str, str | int | float]:
+    """Return the target with its terms, what is in force and what follows, so that the sum can be followed by hand."""
+    if last.target is None:
+        return {"suppress": f"no target: {last.skipped}"}
+    facts: dict[str, str | int | float] = {
+        f"suppress_{name}": int(value) for name, value in last.target._asdict().items()
+    }
+    held = last.metrics.best_effort
+    if held is not None:
+        facts["best_effort_policy"] = held.policy or "off"
+        facts["best_effort_cpus"] = held.cpus or "not known"
+        facts["best_effort_quota_us"] = _quota(held.quota_us, "not known")
+        facts["best_effort_next_cpus"] = held.next_cpus or "unchanged"
+        facts["best_effort_next_quota_us"] = _quota(held.next_quota_us, "unchanged")
+    return facts
+
+
+def _quota(quota_us: int | None, unknown: str) -> int | str:
+    return unknown if quota_us is None else "no limit" if quota_us == UNLIMITED else quota_us

@@ -1,0 +1,108 @@
+"""What the bus shows of this node: its entries in STATE and in SLO.
+
+Both keep what is known while a bucket is read anew, so that a bus that is away changes nothing on the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from berth.bus.port import Entry
+from berth.contracts import state
+from berth.contracts.base import Problem
+from berth.contracts.codec import decode
+from berth.contracts.errors import InvalidMessage
+from berth.contracts.slo import NodeSLO
+from berth.contracts.subjects import named_key
+from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts, facts_of
+from berth.node_qos_enforcer.core.strategy import DEFAULT, Strategy, strategy_of
+from berth.node_qos_enforcer.core.topology import Processor
+
+
+def node_key(node: str) -> str:
+    """Give the key of a node, the same in STATE, SLO and METRICS."""
+    return named_key("node", node)
+
+
+@dataclass
+class NodeView:
+    """What STATE says of one node; a sink that sees this key alone."""
+
+    key: str
+    facts: NodeFacts = UNKNOWN
+    _is_shown: bool = False
+
+    def reset(self) -> None:
+        """Keep what is known while the bucket is read anew: best-effort pods stay off CPUs that are reserved."""
+        self._is_shown = False
+
+    def apply(self, entry: Entry) -> None:
+        """Take the newest state of the node. One that cannot be read leaves the facts unknown, and says so."""
+        if entry.key != self.key:
+            return
+        self._is_shown = not entry.deleted
+        if entry.deleted:
+            self.facts = UNKNOWN
+            return
+        try:
+            self.facts = facts_of(decode(entry.value, state.Node))
+        except InvalidMessage as error:
+            self.facts = NodeFacts(problems=(Problem(field=f"state.{self.key}", message=str(error)[:200]),))
+
+    def end(self, sequence: int) -> None:
+        """The bucket does not hold the node: until it does the machine's own CPUs are its capacity."""
+        if not self._is_shown:
+            self.facts = UNKNOWN
+
+
+@dataclass
+class StrategyView:
+    """The strategy of one node: None until one is read. A sink of SLO that sees this key alone.
+
+    A bus that is away, a bucket that is read anew or was lost, a message that cannot be used: the last strategy stays.
+    Only a deletion takes it away, and then the protocol's default holds: switched off.
+    """
+
+    key: str
+    strategy: Strategy | None = None
+    source: str = "none"
+    message: NodeSLO | None = None
+    problems: tuple[Problem, ...] = ()
+
+    def restore(self, message: NodeSLO) -> None:
+        """Take the strategy of a former life. Raises InvalidMessage."""
+        self.strategy, self.source, self.message = strategy_of(message.cpu_suppress), "file", message
+
+    def reset(self) -> None:
+        """Keep what is known: the bucket is read anew."""
+
+    def apply(self, entry: Entry) -> None:
+        """Take the newest strategy of the node."""
+        if entry.key != self.key:
+            return
+        if entry.deleted:
+            self.strategy, self.source, self.message, self.problems = DEFAULT, "withdrawn", None, ()
+            return
+        try:
+            message = decode(entry.value, NodeSLO)
+            self.strategy = strategy_of(message.cpu_suppress)
+            self.source, self.message, self.problems = "bus", message, ()
+        except InvalidMessage as error:
+            self.problems = (Problem(field=f"slo.{self.key}", message=str(error)[:200]),)
+
+    def end(self, sequence: int) -> None:
+        """Nothing waits for this view: what was known before counts until there is something newer."""
+
+
+class KnownNode:
+    """What is known of the node beside what a look shows. `refused` is what could not be written when enforcing."""
+
+    def __init__(self, node: str) -> None:
+        """Begin with nothing."""
+        self.node = node
+        self.key = node_key(node)
+        self.view = NodeView(self.key)
+        self.strategies = StrategyView(self.key)
+        self.processors: Sequence[Processor] = ()
+        self.refused: tuple[Problem, ...] = ()

@@ -1,0 +1,85 @@
+"""When a solver begins a round, and when it tidies up: a window, and a gap that grows with the load."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+
+from berth.placement_solver import metrics
+from berth.placement_solver.gang_reports import GangReports
+from berth.placement_solver.members import Members
+from berth.placement_solver.optimiser import JointSolver
+from berth.placement_solver.rounds import WAKE_EVERY_S, Rounds
+from berth.placement_solver.settings import Settings
+from berth.runtime import Context
+
+TIDY_EVERY_S = 1.0
+TIDY_BUSY_S = 2.0
+"""While pods wait for their turn, what only tidies gives way to them for so long."""
+IDLE_S = 1.0
+GAP_PER_ROUND = 2.0
+GAP_MAX_S = 0.25
+"""Pause after a round while less than a full batch waits: this many times what it took. A round takes long where the
+machine or the bus is busy, and there fewer and larger plans help."""
+
+
+async def rounds_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:
+    """Round after round. A batch closes after a short window when the one before is a while ago, else after the gap."""
+    cluster = rounds.cluster
+    window_s = ctx.settings.batch_window_s
+    next_at = 0.0
+    while True:
+        rounds.tick()
+        if not rounds.readiness.may_plan() or not rounds.has_work():
+            rounds.changed.clear()
+            pause = IDLE_S
+            if rounds.readiness.may_plan():
+                pause = min(pause, max(0.0, cluster.queue.next_retry() - cluster.now))
+            if cluster.capacity_came_back or cluster.quota_changed:
+                pause = min(pause, WAKE_EVERY_S)
+            try:
+                async with asyncio.timeout(pause or 0.001):
+                    await rounds.changed.wait()
+            except TimeoutError:
+                continue
+            if window_s:
+                await ctx.clock.sleep(window_s)
+            continue
+        # Every plan costs the bus a wait for the disk and the writer a wave: under load they are fewer and larger.
+        rest_s = next_at - ctx.clock.monotonic()
+        if rest_s > 0 and cluster.queue.ready_about() < ctx.settings.batch_pods_max:
+            await ctx.clock.sleep(rest_s)
+        began = ctx.clock.monotonic()
+        await rounds.round()
+        took_s = ctx.clock.monotonic() - began
+        next_at = began + took_s + min(max(ctx.settings.batch_gap_s, GAP_PER_ROUND * took_s), GAP_MAX_S)
+        metrics.WAITING.set(len(cluster.queue))
+        # Followers share this loop: let them run between rounds even when the queue never empties.
+        await asyncio.sleep(0)
+
+
+async def tidy_for_ever(
+    ctx: Context[Settings], rounds: Rounds, members: Members, reports: GangReports, optimiser: JointSolver | None
+) -> None:
+    """What only keeps things in order: who is alive, what ended plans left behind, what gangs report."""
+    cluster = rounds.cluster
+    tidied_at = float("-inf")
+    while True:
+        await ctx.clock.sleep(TIDY_EVERY_S)
+        alive = members.alive()
+        if alive != cluster.solvers:
+            ctx.log.info("solvers alive", solvers=list(alive))
+            cluster.resharded(alive)
+            rounds.changed.set()
+        metrics.NODES.set(int(np.count_nonzero(cluster.nodes.alive)))
+        if optimiser is not None and cluster.gangs.gangs:
+            # Once: one that does not come up is tried again when a batch asks for it.
+            optimiser.warm_up()
+            optimiser = None
+        now = ctx.clock.monotonic()
+        if rounds.is_idle() or now - tidied_at >= TIDY_BUSY_S:
+            tidied_at = now
+            await rounds.tidy()
+        if rounds.readiness.may_plan():
+            await reports.tell()
