@@ -29,7 +29,7 @@ def note(pod: dict[str, Any], name: str) -> str:
 
 
 def done(cluster: Cluster, *pods: str) -> None:
-    """They have shown what they should: room for others, on a node that may be small."""
+    """They have shown what they should: capacity for others, on a node that may be small."""
     cluster.kubectl("delete", "pod", *pods, "-n", HOME, "--wait=true")
 
 
@@ -88,7 +88,7 @@ def _refusal(cluster: Cluster, labels: str) -> str:
 
 
 def reservation(cluster: Cluster, outside: Outside) -> None:
-    """Room is held for an owner, who gets it."""
+    """Capacity is held for an owner, who gets it."""
     cluster.apply("reservation.yaml")
     found = cluster.until(lambda: _available(cluster), "the reservation to be available")
     assert found["status"]["nodeName"] == NAME

@@ -66,7 +66,7 @@ def lacking() -> Iterator[str]:
     if shutil.which("docker") and (said := _fails("docker", "info")):
         yield f"a Docker engine, which builds and hands over Berth's images: {said}"
     yield from _no_binaries()
-    yield from _no_room()
+    yield from _no_disk_space()
 
 
 def _no_binaries() -> Iterator[str]:
@@ -85,7 +85,7 @@ def _no_binaries() -> Iterator[str]:
         yield f"Go {wanted} or newer, to build Kubernetes' binaries once; here is {here}"
 
 
-def _no_room() -> Iterator[str]:
+def _no_disk_space() -> Iterator[str]:
     busy = [str(group) for group in kubelet_groups() if _processes(group)]
     if busy:
         yield f"a machine without a kubelet: one has containers in {busy[0]}"

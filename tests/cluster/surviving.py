@@ -64,7 +64,7 @@ def _pod(name: str) -> dict[str, Any]:
         "image": "example.test/pause:1",
         "imagePullPolicy": "Never",
         "args": ["1s"],
-        # No CPU: kube-scheduler may evict others to make room for a pod of Berth, whose priority is higher.
+        # No CPU: kube-scheduler may evict others to free capacity for a pod of Berth, whose priority is higher.
         "resources": {"requests": {"memory": "2Mi"}},
     }
     return {

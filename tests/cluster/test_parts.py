@@ -60,7 +60,7 @@ def test_what_is_missing_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(requirements, "CNI_FOLDERS", (tmp_path,))
     monkeypatch.setattr(requirements, "CACHE", tmp_path)
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    monkeypatch.setattr(requirements, "_no_room", lambda: iter(()))
+    monkeypatch.setattr(requirements, "_no_disk_space", lambda: iter(()))
     missing = "\n".join(requirements.lacking())
     for text in ("runc: apt-get install runc", "apt-get install containernetworking-plugins", "Go 1.24 or newer"):
         assert text in missing

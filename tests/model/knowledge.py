@@ -1,6 +1,6 @@
 """What somebody knows: LEDGER as read, a view of STATE, and the words that the protocol makes of both.
 
-Settled, gone, room, pending: the same words as in docs/transaction.md, for a small world.
+Settled, gone, capacity, pending: the same words as in docs/transaction.md, for a small world.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ class Knowledge:
         return status == COMMITTED or (not self.rules.last_word and status != ABORTED)
 
     def holders(self, state: State, view: View, ledger: Ledger) -> set[tuple[int, int]]:
-        """(uid, slot) of everybody who holds room for one follower: bound in its view, or decided and not settled."""
+        """(uid, slot) of everybody who holds capacity for one follower: bound in its view, or decided and not
+        settled."""
         held: set[tuple[int, int]] = set()
         bound: set[int] = set()
         for name in self.names:

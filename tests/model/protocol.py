@@ -143,25 +143,25 @@ class Protocol:
         return None
 
     def _waits(self, state: State) -> str:
-        """A pod waits although there is room for it."""
+        """A pod waits although there is capacity for it."""
         live = [pod for pod in state.pods if pod]
         bound = sum(pod.slot >= 0 for pod in live)
-        room = len(self.world.nodes) - bound
+        capacity = len(self.world.nodes) - bound
         if self.world.quota:
-            room = min(room, self.world.quota - bound)
+            capacity = min(capacity, self.world.quota - bound)
         waiting = sum(pod.slot < 0 for pod in live)
         if self.world.is_gang:
             members = [state.pods[0], state.pods[1]]
             is_first = all(pod and pod.uid == first_uid(name) for name, pod in enumerate(members))
             begun = sum(1 for pod in members if pod and pod.slot >= 0)
-            if is_first and begun == 1 and (room or not self.world.loses):
+            if is_first and begun == 1 and (capacity or not self.world.loses):
                 return "a strict gang half placed"
             others = sum(1 for pod in live if pod.slot < 0 and pod.uid >= first_uid(2))
-            waiting = others or int(is_first and not begun and room >= 2)
-        return "a pod starves, or room is lost for ever" if waiting and room > 0 else ""
+            waiting = others or int(is_first and not begun and capacity >= 2)
+        return "a pod starves, or capacity is lost for ever" if waiting and capacity > 0 else ""
 
     def keeps(self, state: State) -> str:
-        """When every pod is deleted, all room has to come back."""
+        """When every pod is deleted, all capacity has to come back."""
         for name in self.world.names:
             if state.pods[name]:
                 state = state.store(name, 0)

@@ -1,7 +1,7 @@
 """Quota as accounts (R14): two groups under one parent, a runtime that moves between them, two solvers that lag.
 
 A solver commits one unit for a group when that fits the runtime of the revision it has read, and the parent's max.
-Use is counted like room and known to whoever has read the accounts; a changed value stands for a changed sequence.
+Use is counted like capacity and known to whoever has read the accounts; a changed value stands for a changed sequence.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ SENTENCES = {
     "R5": "A bind carries the uid **and** the resource version of the pod that was judged",
     "R6": "A decision is given up by a patch of the pod that raises `attempt`, guarded by uid and resource version, "
     "and by nothing else",
-    "R7": "A plan counts once its entry says `committed`. Before, nobody binds; its decisions hold room all the same",
+    "R7": "A plan counts once its entry says `committed`. Before, nobody binds; its decisions hold capacity",
     "R8": "Each write of a plan entry expects the one before it. Giving up a plan *is* writing `aborted`, where the "
     "entry that was read is `open`, or there is none: what has ended stays so",
     "R9": "A strict gang is begun only when every member's decision is in LEDGER and current, and its pod can still be "

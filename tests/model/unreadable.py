@@ -1,7 +1,7 @@
-"""An entry that cannot be read (R15): one room, a pod whose decision becomes unreadable, and another that wants it.
+"""An entry that cannot be read (R15): one capacity, a pod whose decision becomes unreadable, and another that wants it.
 
 The decision's bind may be on its way for as long as its attempt stands. The pod may be deleted; then the other has to
-get the room in the end. The solver may start anew, and so know nothing of the entry but that it cannot be read.
+get the capacity in the end. The solver may start anew, and so know nothing of the entry but that it cannot be read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Known(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """The entry (`""`: there is none), the pod, its bind on the way, whether the other pod has the room."""
+    """The entry (`""`: there is none), the pod, its bind on the way, whether the other pod has the capacity."""
 
     entry: str = "decision"
     writes: int = 1
@@ -72,12 +72,12 @@ class UnreadableEntry:
         return moment.bad
 
     def stuck(self, moment: Moment) -> str:
-        """The room stays empty, though everybody reads on and acts, and nothing more goes wrong."""
+        """The capacity stays empty, though everybody reads on and acts, and nothing more goes wrong."""
         seen = set()
         while moment not in seen:
             seen.add(moment)
             moment = next((step.after for step in self.steps(moment) if step.what not in FAULTS), moment)
-        return "" if moment.is_bound or moment.other_has_it else "a room that nobody holds is given to nobody"
+        return "" if moment.is_bound or moment.other_has_it else "the capacity that nobody holds is given to nobody"
 
     def steps(self, now: Moment) -> Iterator[Step]:
         """Everything that may happen next."""
@@ -94,7 +94,7 @@ class UnreadableEntry:
             seen = known._replace(changes=now.changes, is_bound=now.is_bound, is_gone=now.is_gone)
             yield Step("solver reads STATE", (), now._replace(known=seen))
         if now.is_binding:
-            bad = "a room is given out twice" if now.other_has_it else ""
+            bad = "the capacity is given out twice" if now.other_has_it else ""
             bound = now._replace(is_binding=False, is_bound=True, changes=now.changes + 1, bad=bad)
             yield Step("the bind lands", (), bound)
         if not now.is_gone:
@@ -103,9 +103,9 @@ class UnreadableEntry:
         if now.entry == "garbage" and self._rules.unreadable_is_loss and now.epoch + 1 < EPOCHS:
             yield Step("writer raises the epoch", (), self._raise_epoch(now))
         if self._may_plan(now):
-            bad = "a room is given out twice" if now.is_bound or now.is_binding else ""
+            bad = "the capacity is given out twice" if now.is_bound or now.is_binding else ""
             after = now._replace(other_has_it=True, writes=now.writes + 1, bad=bad)
-            yield Step("solver gives the room to the other", (), after)
+            yield Step("solver gives the capacity to the other", (), after)
 
     def _read(self, now: Moment) -> Known:
         known = now.known._replace(writes=now.writes, epoch=now.epoch, is_unreadable=now.entry == "garbage")

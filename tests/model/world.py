@@ -27,7 +27,7 @@ FAULTS = (
 
 @dataclass(frozen=True)
 class World:
-    """One room: `nodes` names the node of each device minor (a *slot*), and a pod takes one slot.
+    """One capacity: `nodes` names the node of each device minor (a *slot*), and a pod takes one slot.
 
     Pods 0 to `pods` - 1 are there from the start, `late` more names can be created. The fields that `FAULTS` names say
     how often each may happen; the others are about size and about what readers may do.

@@ -342,3 +342,27 @@ def test_reply_subjects_of_both_forms_are_read() -> None:
     domain = following._position("$JS.ACK.hub.ACCHASH.KV_x.c.1.41.42.1795262309713398996.7.token")
     assert plain == domain
     assert plain == (41, 42, 1795262309713398996, 7)
+
+
+async def test_what_is_acknowledged_while_the_stream_is_looked_at_is_no_lost_tail(bus: Bus, spawn, monkeypatch) -> None:
+    """A write of this process is stored behind the answer that is on its way."""
+    view = View()
+    follower = bus.follow(STATE, view)
+    spawn(follower.run())
+    await put(bus, "pod.ns.a", b"1")
+    await eventually(lambda: view.values)
+    ask, is_first = jetstream.stream_info, True
+
+    async def overtaken(link, stream):
+        nonlocal is_first
+        info = await ask(link, stream)
+        if is_first:
+            is_first = False
+            follower.witness(await put(bus, "pod.ns.b", b"2"), f"$KV.{STATE}.pod.ns.b", b"2")
+        return info
+
+    monkeypatch.setattr(following.jetstream, "stream_info", overtaken)
+    follower.begin_again("for the test")
+    await eventually(lambda: len(view.values) == 2)
+    assert not is_first
+    assert view.resets == 0

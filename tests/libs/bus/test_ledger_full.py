@@ -1,4 +1,4 @@
-"""A ledger without room: it refuses what it refuses, and deletions go through, so that it comes back by itself."""
+"""A ledger without space: it refuses what it refuses, and deletions go through, so that it comes back by itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from berth.contracts import buckets
 
 @pytest.fixture
 async def small(bus: Bus) -> Bus:
-    """Room for some 15 entries."""
+    """Space for some 15 entries."""
     (ledger,) = (each for each in TOPOLOGY if each.name == buckets.LEDGER)
     await jetstream.call(bus._link, "STREAM.UPDATE.KV_berth_ledger", ledger.config(1) | {"max_bytes": 12_000})
     return bus
@@ -31,7 +31,7 @@ async def fill(bus: Bus) -> dict[str, int]:
     return stored
 
 
-async def test_deletions_make_room_again(small: Bus) -> None:
+async def test_deletions_free_space_again(small: Bus) -> None:
     stored = await fill(small)
     await delete(small.ledger(), [Write(key, None, sequence) for key, sequence in stored.items()])
     assert isinstance(await small.ledger().commit([Write(f"e1.plan.{n}", b"x" * 600, 0) for n in range(3)]), Committed)

@@ -144,7 +144,9 @@ def test_patterns_of_keys(pattern: str, key: str, fits: bool) -> None:
     assert matches(pattern, key) is fits
 
 
-async def test_room_holds_back_a_writer_that_is_too_fast(bus: Bus, nats_server: NatsServer, monkeypatch) -> None:
+async def test_back_pressure_holds_back_a_writer_that_is_too_fast(
+    bus: Bus, nats_server: NatsServer, monkeypatch
+) -> None:
     monkeypatch.setattr(owning, "WAITING_MAX", 10)
     owned = bus.owned(STATE)
     await owned.ready()

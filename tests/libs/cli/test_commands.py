@@ -89,7 +89,7 @@ def test_where_nobody_listens_nothing_is_waited_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("berth.cli.connect.CONNECT_TIMEOUT_S", 600.0)
-    monkeypatch.setattr("berth.cli.connect.TELL_AFTER_S", 0.01)
+    monkeypatch.setattr("berth.cli.connect.SHOW_AFTER_S", 0.01)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound, not listening: refused, and nobody else can take it
         url = f"nats://user:hunter2@127.0.0.1:{nobody.getsockname()[1]}"
@@ -103,7 +103,7 @@ def test_a_slow_bus_is_spoken_of_while_it_is_waited_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("berth.cli.connect.CONNECT_TIMEOUT_S", 1.0)
-    monkeypatch.setattr("berth.cli.connect.TELL_AFTER_S", 0.01)
+    monkeypatch.setattr("berth.cli.connect.SHOW_AFTER_S", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"nats://127.0.0.1:{silent.getsockname()[1]}"
         assert main(["status", "--nats", url]) == EXIT_USAGE
@@ -270,6 +270,13 @@ def test_the_table_has_a_line_for_every_instance_and_for_who_is_missing() -> Non
         ["b", "-", "no", "no"],
     ]
     assert "pods 3" in lines[1]
+
+
+def test_what_only_some_installations_have_is_not_missing() -> None:
+    services = {"node-authenticator": [], "node-qos-enforcer": []}
+    assert problems_of(services) == []
+    assert [line.split()[0] for line in table(services, 0.0)] == ["INSTANCE", "node-qos-enforcer"]
+    assert problems_of({"node-authenticator": [status("node-authenticator", ready=False)]}) != []
 
 
 def test_a_long_name_does_not_push_the_figures_away() -> None:

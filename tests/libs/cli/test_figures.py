@@ -56,7 +56,7 @@ def test_figures_of_a_small_fill() -> None:
     fates = {
         "d/a": Fate(sent=0.0, bound=1.0, node="n", annotations=held((0, 100), (1, 100))),
         "d/b": Fate(sent=0.5, bound=2.0, node="n", annotations=held((2, 40))),
-        "d/c": Fate(sent=1.0, refusal="no room"),
+        "d/c": Fate(sent=1.0, refusal="no capacity"),
         "d/d": Fate(sent=1.0),
     }
     found = figures_of(fates, trace="t", nodes=1, gpus=4)

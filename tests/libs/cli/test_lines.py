@@ -45,8 +45,8 @@ def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> No
             ("decided", "4 pods in 3 ms", "a/b on n", "..."),
         ),
         (
-            event.PlacementUnschedulable(namespace="a", name="b", uid="u", message="no room"),
-            ("refused", "a/b", "no room"),
+            event.PlacementUnschedulable(namespace="a", name="b", uid="u", message="no capacity"),
+            ("refused", "a/b", "no capacity"),
         ),
         (
             event.PlacementFailed(namespace="a", name="b", uid="u", node="n", plan="p", attempt=1, reason="gone"),

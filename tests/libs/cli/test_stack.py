@@ -108,7 +108,7 @@ class SmallNats(nats.Nats):
         self._config.write_text(text.replace("sync_interval: always", "sync_interval: always, max_file_store: 64MB"))
 
 
-async def test_a_bus_without_room_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bus_without_disk_space_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("berth.cli.stack.stack.Nats", SmallNats)
     stack = Stack(replicas={**NO_SERVICES, "placement-solver": 1})
     with pytest.raises((StartError, CliError)) as raised:
@@ -116,7 +116,7 @@ async def test_a_bus_without_room_is_told_in_one_line(monkeypatch: pytest.Monkey
             await stack.unless_broken(asyncio.sleep(DEADLINE_S))
     assert raised.value.code == EXIT_DISK_FULL
     told = str(raised.value)
-    assert "placement-solver: nats-server has no room on its disk" in told
+    assert "placement-solver: nats-server has no space on its disk" in told
     assert "TMPDIR" in told
     assert "\n" not in told
     assert not stack.home.exists()
@@ -144,7 +144,7 @@ async def test_a_server_whose_log_ends_with_a_full_disk_is_understood(tmp_path: 
     log = tmp_path / "logs" / "nats-server.log"
     process = Process("nats-server", [], log)
     log.write_text("[FTL] could not create storage directory - mkdir /x: no space left on device\n")
-    assert "no room on the disk" in lack_of(process, 1)
+    assert "no space on the disk" in lack_of(process, 1)
     log.write_text("[FTL] something else\n")
     assert lack_of(process, 1) == ""
 

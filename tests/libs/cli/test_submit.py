@@ -162,3 +162,30 @@ def test_a_login_without_rights_is_told_the_command_that_grants_them(capsys: pyt
         assert main(["rights", "system:serviceaccount:default:me"]) == EXIT_OK
         server.kubectl("apply", "-f", "-", stdin=capsys.readouterr().out)
         assert "yes" in server.kubectl("auth", "can-i", "patch", "nodes", account="default/me")
+
+
+@pytest.mark.e2e
+def test_whoever_may_not_submit_is_given_the_commands_that_let_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        find_binary("kube-apiserver")
+    except KubeMissingError as error:
+        pytest.skip(str(error))
+    file = tmp_path / "mine.yaml"
+    file.write_text(POD.partition("---")[0])
+    with KubeServer() as server:
+        server.kubectl("create", "serviceaccount", "-n", "default", "default")
+        server.kubectl("create", "serviceaccount", "-n", "default", "me")
+        submit = ["submit", "-f", str(file), "--kubeconfig", str(server.kubeconfig("default/me"))]
+        assert main(submit) == EXIT_BAD
+        said = capsys.readouterr().err
+        commands = [line.split() for line in said.splitlines() if line.startswith("  kubectl ")]
+        assert [command[2] for command in commands] == ["role", "rolebinding"], said
+        for command in commands:
+            server.kubectl(*command[1:])
+        assert main(submit) == EXIT_OK, capsys.readouterr().err
+        server.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
+        file.write_text(POD.partition("---")[0].replace("mine", "another"))
+        assert main(submit) == EXIT_BAD
+        assert "grants it" not in capsys.readouterr().err, "what an admission says is no lack of rights"

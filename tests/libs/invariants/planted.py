@@ -197,7 +197,7 @@ def two_users_of_one(story: Story) -> None:
         story.place(name, reservation="r", reservation_uid="uid-r")
 
 
-def reserved_room_given_away(story: Story) -> None:
+def reserved_capacity_given_away(story: Story) -> None:
     story.reservation(cpu="4")
     story.pod("large", cpu="5")
     story.place("large")
@@ -280,7 +280,7 @@ FAULTS: list[tuple[str, Callable[[Story], None]]] = [
     ("I10", a_strangers_use),
     ("I10", use_on_another_node),
     ("I10", two_users_of_one),
-    ("I10b", reserved_room_given_away),
+    ("I10b", reserved_capacity_given_away),
     ("I12", an_old_epochs_decision),
     ("I12", an_epoch_that_goes_back),
     ("I12", an_aborted_plan_committed),

@@ -157,7 +157,7 @@ def test_otherwise(promise: str, fault: Callable[[Story], None]) -> None:
     assert story.broken == [promise], [str(each) for each in story.observer.violations]
 
 
-def test_room_is_looked_for_where_it_is_bound() -> None:
+def test_capacity_is_looked_for_where_it_is_bound() -> None:
     story = stage()
     made = placed(story)
     story.pod("large", cpu="5")

@@ -1,4 +1,4 @@
-"""Reserved room is for its owners, one or several as the reservation says: I10, I10b."""
+"""Reserved capacity is for its owners, one or several as the reservation says: I10, I10b."""
 
 from __future__ import annotations
 

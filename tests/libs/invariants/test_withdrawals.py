@@ -218,7 +218,7 @@ def stranger_on_its_card(story: Story) -> None:
     story.put("pods", "theirs", on_card(0), "default")
 
 
-def room_that_another_decision_held_a_moment_ago(story: Story) -> None:
+def capacity_that_another_decision_held_a_moment_ago(story: Story) -> None:
     story.place("b", "n2")
     offers(story, cpu="1")
     story.wait(LONG_S)
@@ -232,7 +232,7 @@ def room_that_another_decision_held_a_moment_ago(story: Story) -> None:
         card_that_it_takes,
         stranger_on_its_card,
         less_offered_for_a_moment,
-        room_that_another_decision_held_a_moment_ago,
+        capacity_that_another_decision_held_a_moment_ago,
     ],
     ids=lambda each: each.__name__,
 )

@@ -26,7 +26,7 @@ class Diary(Handler[Pod]):
 
     def __init__(self) -> None:
         self.lines: list[tuple[Any, ...]] = []
-        self.rooms = 0
+        self.waits = 0
 
     def began(self) -> None:
         self.lines.append(("began",))
@@ -55,7 +55,7 @@ class Diary(Handler[Pod]):
         self.lines.append(("refused", answer.status, answer.reason))
 
     async def wait_while_full(self) -> None:
-        self.rooms += 1
+        self.waits += 1
 
     def without_refusals(self) -> list[tuple[Any, ...]]:
         return [line for line in self.lines if line[0] != "refused"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from berth.contracts.names import ANNOTATION_EPOCH, ANNOTATION_PLAN
 from berth.kube import Answer, KubeLease, LeaseRecord, Outcome, Patch
+from berth.kube.answer import answer_of
 from berth.kube.lease_record import read_lease
 
 
@@ -24,6 +25,7 @@ class FakeApi:
         self.version = 100
         self.fate = fate
         self.down = False
+        self.page = False
         self.changes: list[tuple[str, str]] = []
         self.looks = 0
 
@@ -32,6 +34,8 @@ class FakeApi:
         await asyncio.sleep(0)
         if self.down:
             return Answer(0, b"", "Timeout")
+        if self.page:
+            return answer_of(404, b"404 page not found", "Not Found", None)
         return Answer(404) if self.lease is None else Answer(200, json.dumps(self.lease).encode())
 
     async def create(self, _resource: Any, _namespace: str, body: Any, **_: Any) -> Answer:
@@ -45,6 +49,8 @@ class FakeApi:
         await asyncio.sleep(0)
         if self.down:
             return Answer(0, b"", "Timeout")
+        if self.page:
+            return answer_of(404, b"404 page not found", "Not Found", None)
         fate = self.fate()
         if fate == "before":
             return Answer(0, b"", "ServerDisconnectedError")
@@ -232,6 +238,17 @@ async def test_a_lease_that_was_deleted_is_lost_and_made_anew(clock: Any) -> Non
     assert await one.renew() is Outcome.LOST
     assert await one.try_acquire()
     assert seen(one).mark == (None, "")
+
+
+async def test_a_page_of_a_proxy_is_no_loss(clock: Any) -> None:
+    api = FakeApi()
+    one = lease(api, "one", clock)
+    assert await one.try_acquire()
+    api.page = True
+    assert await one.renew() is Outcome.UNKNOWN
+    assert one.held
+    api.page = False
+    assert await one.renew() is Outcome.DONE
 
 
 async def test_running_keeps_it_and_another_takes_over_when_it_stops(clock: Any) -> None:

@@ -169,14 +169,14 @@ async def test_a_withdrawal_is_a_guarded_patch(kube: Kube) -> None:
 
 async def test_status_patches_events_and_custom_resources(kube: Kube) -> None:
     meta = (await created_pod(kube, "p")).metadata
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no capacity"}
     body = {"status": {"conditions": [condition]}}
     assert (await kube.patch(PODS, "default", "p", body, content_type=Patch.STRATEGIC, subresource="status")).ok
     about = ObjectRef("v1", "Pod", "default", "p", meta.uid)
     warning = event(
         about,
         reason="FailedScheduling",
-        message="no room",
+        message="no capacity",
         warning=True,
         component="berth",
         instance="i",

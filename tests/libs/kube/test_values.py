@@ -155,3 +155,35 @@ def test_settings_name_their_problems(settings: dict[str, object], field: str) -
 
 def test_settings_do_not_show_the_token() -> None:
     assert "secret" not in repr(KubeSettings(url="http://x", token="secret"))
+
+
+STATUS = b'{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"%s","code":%d}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "repeat"),
+    [
+        (400, b"<html>", True),
+        (404, b"404 page not found", True),
+        (405, b"", True),
+        (422, b"{}", True),
+        (400, b'{"code":400,"message":"upstream"}', True),
+        (405, b'{"reason":"no route"}', True),
+        (413, b"<html>", False),
+        (431, b"", False),
+        (400, STATUS % (b"BadRequest", 400), False),
+        (404, STATUS % (b"NotFound", 404), False),
+        (422, STATUS % (b"Invalid", 422), False),
+        (418, STATUS % (b"", 418), False),
+        (403, STATUS % (b"Forbidden", 403), True),
+    ],
+)
+def test_a_refusal_is_final_only_in_the_words_of_an_api_server(status: int, body: bytes, repeat: bool) -> None:
+    assert answer_of(status, body, "", None).repeat is repeat
+
+
+def test_a_page_says_neither_that_the_object_has_changed_nor_that_a_version_is_too_old() -> None:
+    assert not answer_of(409, b"<html>", "Conflict", None).conflict
+    assert not answer_of(410, b"<html>", "Gone", None).expired
+    assert answer_of(409, STATUS % (b"Conflict", 409), "", None).conflict
+    assert answer_of(410, STATUS % (b"Expired", 410), "", None).expired

@@ -40,7 +40,7 @@ async def test_a_list_then_its_changes_in_order(
     ]
     assert reflector.version == 20
     assert reflector.listed.is_set()
-    assert diary.rooms == 8
+    assert diary.waits == 8
     watch = server.queries()[-1]
     assert watch["resourceVersion"] == "10"
     assert watch["allowWatchBookmarks"] == "true"

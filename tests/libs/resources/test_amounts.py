@@ -130,15 +130,15 @@ def test_maximum_and_minimum_bound_both_and_split_the_sum(a, b):
 
 
 @given(natural, vectors)
-def test_what_is_lacking_is_exactly_what_would_make_it_fit(request_amounts, room):
-    missing = lacking(request_amounts, room)
-    assert lacking(request_amounts, add(room, missing)) == {}
+def test_what_is_lacking_is_exactly_what_would_make_it_fit(request_amounts, free):
+    missing = lacking(request_amounts, free)
+    assert lacking(request_amounts, add(free, missing)) == {}
     for name, amount in missing.items():
         assert amount > 0
-        assert lacking(request_amounts, add(room, {**missing, name: amount - 1})) != {}
+        assert lacking(request_amounts, add(free, {**missing, name: amount - 1})) != {}
 
 
-def test_a_request_of_zero_fits_even_where_the_room_is_overdrawn():
+def test_a_request_of_zero_fits_even_where_the_capacity_is_overdrawn():
     assert lacking({"cpu": 0}, {"cpu": -5}) == {}
     assert lacking({"cpu": 1}, {"cpu": -5}) == {"cpu": 6}
     assert lacking({"cpu": 1}, {}) == {"cpu": 1}

@@ -238,13 +238,13 @@ def test_a_bus_that_cannot_carry_it_exits_with_3_and_says_why(start_service, nat
         """
         from berth.bus.errors import TopologyError
         async def main(ctx):
-            raise TopologyError("no room for stream X")
+            raise TopologyError("no space for stream X")
         sys.exit(run("s", ServiceSettings, main))
         """,
         BERTH_NATS_URL=nats_server.url,
     )
     assert service.code() == 3
-    assert service.wait_for_message("the bus cannot be used as it is")["reason"] == "no room for stream X"
+    assert service.wait_for_message("the bus cannot be used as it is")["reason"] == "no space for stream X"
     assert len([line for line in service.lines() if line["level"] == "error"]) == 1
     assert "Traceback" not in service.text()
 

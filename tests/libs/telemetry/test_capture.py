@@ -15,7 +15,7 @@ def test_lines_of_services_and_libraries_come_as_values(capfd):
     with captured_logs(lines.append):
         made_early.info("pod placed", node="n1")
         made_early.debug("not asked for")
-        logging.getLogger("berth.lib").warning("of a %s", "library")
+        logging.getLogger("berth.lib").warning("of a %s", "library", extra={"stream": "s"})
         error = ValueError("x")
         get_logger("berth.late").error("failed", exc_info=error)
     assert [(line.level, line.logger, line.message) for line in lines] == [
@@ -24,6 +24,7 @@ def test_lines_of_services_and_libraries_come_as_values(capfd):
         ("error", "berth.late", "failed"),
     ]
     assert lines[0].fields == {"node": "n1"}
+    assert lines[1].fields == {"stream": "s"}
     assert lines[2].fields == {"exc_info": error}
     assert capfd.readouterr() == ("", "")
 

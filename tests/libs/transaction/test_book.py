@@ -121,7 +121,7 @@ class Reader:
     """A follower with a book of its own, which also keeps what `on_change` told it."""
 
     def __init__(self) -> None:
-        self.told: dict[tuple[Name, str], Claim] = {}
+        self.reported: dict[tuple[Name, str], Claim] = {}
         self.book = Book(on_change=self.on_change)
         self.seen: dict[Name, Pod] = {}
         tracker = self.book.complete["pods"]
@@ -131,10 +131,10 @@ class Reader:
     def on_change(self, claim: Claim, added: bool) -> None:
         key = (claim.name, claim.uid)
         if added:
-            assert key not in self.told
-            self.told[key] = claim
+            assert key not in self.reported
+            self.reported[key] = claim
         else:
-            assert self.told.pop(key).takes_as(claim)
+            assert self.reported.pop(key).takes_as(claim)
 
     def state(self, message: StateMessage, *, gap: bool = False) -> None:
         tracker = self.book.complete["pods"]
@@ -176,7 +176,7 @@ class Reader:
     def check(self) -> None:
         self.book.settle_waiting()
         assert self.held() == self.naive()
-        assert {(key, claim.node) for key, claim in self.told.items()} == {
+        assert {(key, claim.node) for key, claim in self.reported.items()} == {
             ((name, uid), node) for name, uid, node in self.held()
         }
         for index in range(NODES):
@@ -223,7 +223,7 @@ def test_claims_are_those_of_the_rules_however_the_buckets_interleave(actions, r
 
 @settings(max_examples=600, deadline=None)
 @given(ACTIONS, st.data())
-def test_a_stale_view_of_the_pods_only_makes_room_smaller(actions, data) -> None:
+def test_a_stale_view_of_the_pods_only_makes_capacity_smaller(actions, data) -> None:
     world = play(actions)
     fresh, stale = Reader(), Reader()
     for message in world.state:
@@ -305,12 +305,12 @@ def test_a_decision_for_a_pod_not_yet_seen_holds(world: World) -> None:
     assert reader.book.open_decision(NAME) is not None
 
 
-def test_a_bind_does_not_change_who_holds_the_room(world: World) -> None:
+def test_a_bind_does_not_change_who_holds_the_capacity(world: World) -> None:
     reader = reader_of(world)
-    before = dict(reader.told)
+    before = dict(reader.reported)
     world.act("bind", 0, 0)
     reader.state(world.state[-1])
-    assert reader.told == before
+    assert reader.reported == before
     (claim,) = reader.book.claims_of(NAME)
     assert claim.is_bound
     assert reader.book.open_decision(NAME) is not None  # bound is not settled (R3)

@@ -1,4 +1,4 @@
-"""Claims read from bound objects: what holds room, and what cannot be read and therefore blocks."""
+"""Claims read from bound objects: what holds capacity, and what cannot be read and therefore blocks."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def garble(book: Book, key: str, value: bytes = GARBAGE, sequence: int = 5) -> N
         book.read_ledger(key, value, False, sequence)
 
 
-def test_the_room_of_the_decision_before_stays(book: Book) -> None:
+def test_the_capacity_of_the_decision_before_stays(book: Book) -> None:
     garble(book, KEY)
     book.refresh(NAME)
     assert [claim.node for claim in book.claims_of(NAME)] == ["n"]

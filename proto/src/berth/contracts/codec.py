@@ -19,7 +19,7 @@ from berth.contracts.renamed import RENAMED
 T = TypeVar("T")
 
 MESSAGE_BYTES_MAX: Final = (1 << 20) - 4096
-"""Largest message accepted from the bus or handed to it: its 1 MiB less room for subject and headers."""
+"""Largest message accepted from the bus or handed to it: its 1 MiB less what subject and headers take."""
 
 _ENCODER = msgspec.json.Encoder()
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}

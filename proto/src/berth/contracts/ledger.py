@@ -31,7 +31,7 @@ class GangRef(Part, frozen=True, kw_only=True):
 
 
 class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
-    """A claim: this pod (by uid and attempt) goes to this node and holds this room until it is gone.
+    """A claim: this pod (by uid and attempt) goes to this node and holds this capacity until it is gone.
 
     `kind` is `pod`, or `reservation` for a Reservation (whose namespace is empty). `accounts` are the accounts it
     charges, without the epoch's prefix. `pod_version` is the resource version of the object as the solver saw it,

@@ -1,4 +1,5 @@
-"""RESERVATION: which reserved room exists and for whom, written by reservation-manager alone. Never what is used."""
+"""RESERVATION: which reserved capacity exists and for whom, written by reservation-manager alone. Never what is
+used."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ from berth.contracts.kube import ReservationOwner, Taint
 
 
 class ReservedCapacity(Message, frozen=True, kw_only=True, tag="reservedcapacity.set.v1"):
-    """Room on a node that is held for its owners.
+    """Capacity on a node that is held for its owners.
 
     `phase` is Pending, Available, Succeeded or Failed as reservation-manager judges it now (expiry included), which may
-    be ahead of the object's status. `usable` is true while new owners may be placed into it. `amounts` is the room,
+    be ahead of the object's status. `usable` is true while new owners may be placed into it. `amounts` is the capacity,
     empty unless it is Available. `owners` is empty, and nobody's, when one of them cannot be read. `order` 0 means that
     none was given, `restricted` are the resources to which the Restricted policy is narrowed. `revision` is the
     resource version of the object that was judged; it never falls. `expires_at` is unix seconds, 0 for never.

@@ -19,8 +19,9 @@ from berth.bus.lease import BusLease
 from berth.bus.ledger import Ledger
 from berth.bus.link import Link
 from berth.bus.listener import Listener
+from berth.bus.logins import Issuer, Logins
 from berth.bus.owned import OwnedBucket
-from berth.bus.port import Clock, Endpoint, Handler, Message, Sink
+from berth.bus.port import Authenticator, Clock, Endpoint, Handler, Message, Sink
 from berth.bus.publisher import Publisher
 from berth.bus.settings import BusSettings
 from berth.bus.topology import TOPOLOGY
@@ -42,6 +43,7 @@ class Bus:
         self._publishers: dict[str, Publisher] = {}
         self._ledger = Ledger(link, buckets.LEDGER)
         self._services: list[questions.Service] = []
+        self._logins: list[Logins] = []
 
     @classmethod
     async def connect(
@@ -73,6 +75,8 @@ class Bus:
         """End every task and the connection; what waits for an acknowledgement may be stored or not."""
         for service in self._services:
             await service.stop()
+        for logins in self._logins:
+            await logins.stop()
         for owned in list(self._owned):
             await owned.close()
         for publisher in self._publishers.values():
@@ -197,6 +201,16 @@ class Bus:
         with their text, anything else an error 500 without.
         """
         self._services.append(await questions.serve(self._link, service, version, endpoints))
+
+    async def authenticate(self, authenticator: Authenticator, seed: bytes) -> None:
+        """Answer the logins that the server leaves to this user, signed with the seed of the issuer that it names.
+
+        Raises ValueError for what is not the seed of an account. See `berth.bus.logins`.
+        """
+        logins = Logins(self._link, Issuer(seed), authenticator, self._clock)
+        self._logins.append(logins)
+        await logins.start()
+        await self._link.flush()
 
     async def ask(self, subject: str, payload: bytes, *, timeout_s: float = 2.0) -> bytes:
         """One answer. Raises NoAnswer, TimedOut, RemoteError, Denied, Disconnected."""

@@ -116,7 +116,7 @@ class BusClient(Protocol):
     async def publish(
         self, subject: str, payload: bytes = b"", reply: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
-        """Publish, waiting for room in the buffer."""
+        """Publish, waiting for space in the buffer."""
         ...
 
     async def flush(self, timeout: int = 10) -> None:  # noqa: ASYNC109 - as nats-py has it

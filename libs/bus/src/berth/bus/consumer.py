@@ -155,7 +155,7 @@ class Consumer:
         await self._link.publish(subject, msgspec.json.encode(query), reply=inbox)
 
     async def _until_due(self) -> None:
-        """Return when the pull ended and there is room for another, or something is wrong."""
+        """Return when the pull ended and there is space for another, or something is wrong."""
         loop = asyncio.get_running_loop()
         while not self._problem and (self._wanted > 0 or len(self._held) >= self._capacity):
             if self._wanted > 0 and self._clock.monotonic() - self._heard > SILENCE_MAX_S:

@@ -68,7 +68,7 @@ async def _ensure_one(link: Link, wanted: dict[str, Any]) -> None:
             if error.code in NOT_ENOUGH_STORAGE:
                 size = f"{wanted['max_bytes'] >> 20} MiB for " if wanted.get("max_bytes", 0) > 0 else ""
                 raise TopologyError(
-                    f"nats-server has no room on its disk ({size}stream {name}): {error.message}"
+                    f"nats-server has no space on its disk ({size}stream {name}): {error.message}"
                 ) from error
             if error.code != 0 and error.message and not _is_temporary(error):
                 raise TopologyError(f"stream {name}: {error}") from error

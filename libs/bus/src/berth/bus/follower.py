@@ -152,8 +152,9 @@ class Follower:
         link = self._link
         self._generation, self._doubt = link.generation, ""
         self._is_live = False
+        last = self._history.last()  # what is acknowledged while the answer is on its way may not be in it
         info = await jetstream.stream_info(link, self.stream)
-        await self._compare(info)
+        await self._compare(info, last)
         queue: deque[Delivery] = deque()
         self._queue, self._delivered = queue, 0
         inbox = link.new_inbox()
@@ -217,11 +218,11 @@ class Follower:
 
     # --- is it still the same stream? ---------------------------------------------------------------------------------
 
-    async def _compare(self, info: jetstream.StreamInfo) -> None:
+    async def _compare(self, info: jetstream.StreamInfo, last: int) -> None:
         history = self._history
         if not history.created:
             return
-        different = history.difference(info, history.last())
+        different = history.difference(info, last)
         if different:
             self._reset(different)
         elif self._absence_s() > ABSENCE_MAX_S:

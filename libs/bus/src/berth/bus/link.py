@@ -46,7 +46,7 @@ class Link:
         self.service = service
         self.generation = 0
         self.connected = asyncio.Event()
-        self.inbox_prefix = f"_INBOX_{service}"
+        self.inbox_prefix = f"_INBOX_{service}.{settings.inbox}" if settings.inbox else f"_INBOX_{service}"
         self.api = settings.api
         self._random = random
         self._client: BusClient | None = None

@@ -18,4 +18,5 @@ PUBLISHED = Counter("berth_bus_published_total", "Events and commands by outcome
 BATCHES = Counter("berth_bus_batches_total", "Ledger batches by outcome", ["outcome"])
 CONSUMED = Counter("berth_bus_consumed_total", "Messages of work queues by outcome", ["durable", "outcome"])
 QUESTIONS = Counter("berth_bus_questions_total", "Questions answered by outcome", ["service", "verb", "outcome"])
+LOGINS = Counter("berth_bus_logins_total", "Logins that the server left to this service, by outcome", ["outcome"])
 LEASE_CHANGES = Counter("berth_bus_lease_changes_total", "Leases won and lost", ["lease", "change"])

@@ -51,7 +51,7 @@ log = FieldLogger(__name__)
 
 WINDOW = 512
 WAITING_MAX = 4096
-"""Keys with a write waiting, above which `room` waits."""
+"""Keys with a write waiting, above which `wait_while_full` waits."""
 TAKE_UP_PAUSE_S = 0.25
 
 

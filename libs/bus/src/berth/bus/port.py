@@ -123,7 +123,7 @@ class Committed(NamedTuple):
     sequence: int
 
 
-NO_ROOM = 10077
+NO_SPACE = 10077
 """The server's error code for a stream at its limits."""
 
 
@@ -135,8 +135,8 @@ class Refused(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """The bucket has no room for it: sequences are as they were expected to be, as far as anybody looked."""
-        return self.code == NO_ROOM
+        """The bucket has no space for it: sequences are as they were expected to be, as far as anybody looked."""
+        return self.code == NO_SPACE
 
 
 class Unknown(NamedTuple):
@@ -265,6 +265,33 @@ class SubscriptionPort(Protocol):
         ...
 
 
+class Login(NamedTuple):
+    """Who wants in, as the server tells. All of it but `host` is what the client says of itself."""
+
+    user: str
+    password: str
+    name: str
+    host: str
+
+
+class Access(NamedTuple):
+    """What one connection gets: an account, a name for the server's log, subjects, and its end as Unix time."""
+
+    account: str
+    name: str
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    until: int
+
+
+class LoginRefused(Exception):  # noqa: N818
+    """This login is refused; the text is for the server's log."""
+
+
+Authenticator = Callable[[Login], Awaitable[Access]]
+"""Decides on a login. Raises LoginRefused."""
+
+
 class BusPort(Protocol):
     """Everything a service does on the bus."""
 
@@ -330,6 +357,10 @@ class BusPort(Protocol):
 
     async def serve(self, service: str, version: str, endpoints: Mapping[str, Endpoint]) -> None:
         """Answer questions `berth.v1.svc.<service>.<verb>`."""
+        ...
+
+    async def authenticate(self, authenticator: Authenticator, seed: bytes) -> None:
+        """Answer the logins that the server leaves to this user. Raises ValueError for a seed of no account."""
         ...
 
     async def ask(self, subject: str, payload: bytes, *, timeout_s: float = 2.0) -> bytes:

@@ -31,6 +31,7 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True):
     reconnect_max_s: float = 1.0
     read_pause_s: float = 0.0
     domain: str = ""
+    inbox: str = ""
 
     def __post_init__(self) -> None:
         if self.replicas not in (1, 3, 5):

@@ -40,6 +40,9 @@ class BusFlags:
     ] = ""
     nats_user: Annotated[str, Parameter(help="User; else BERTH_NATS_USER.")] = ""
     nats_password_file: Annotated[str, Parameter(help="File with its password; else BERTH_NATS_PASSWORD_FILE.")] = ""
+    nats_domain: Annotated[
+        str, Parameter(help="JetStream domain, `berth` where the bus has users; else BERTH_NATS_DOMAIN.")
+    ] = ""
     nats_creds_file: Annotated[str, Parameter(help="Credentials file; else BERTH_NATS_CREDS_FILE.")] = ""
     nats_ca_file: Annotated[str, Parameter(help="Certificates to trust (TLS); else BERTH_NATS_CA_FILE.")] = ""
     run: Annotated[str, Parameter(help="Which `berth up` or `demo` of this machine, by its number.")] = ""

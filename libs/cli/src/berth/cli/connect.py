@@ -1,4 +1,4 @@
-"""A connection to the bus of a running control plane: told by option, by environment, or by the run file."""
+"""A connection to the bus of a running control plane: named by option, by environment, or by the run file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from berth.runtime.settings import ServiceSettings, SettingsError, load_settings
 from berth.telemetry.redaction import redacted_text
 
 CONNECT_TIMEOUT_S = 4.0
-TELL_AFTER_S = 1.0
+SHOW_AFTER_S = 1.0
 """A connection that takes longer is spoken of, or given up if nobody listens."""
 PROBE_TIMEOUT_S = 0.5
 PORTS = {"nats": 4222, "tls": 4222, "ws": 80, "wss": 443}
@@ -67,20 +67,20 @@ def settings_for(options: BusOptions) -> BusSettings:
     try:
         return bus_settings(load_settings(ServiceSettings, environment), name=NAME)
     except SettingsError as error:
-        told = str(error)
+        text = str(error)
         for option in options:
-            told = told.replace(f"{variable(option)}: ", f"{option}: ")
-        raise CliError(told) from error
+            text = text.replace(f"{variable(option)}: ", f"{option}: ")
+        raise CliError(text) from error
 
 
 @asynccontextmanager
 async def connected(options: BusOptions, *, is_answer: bool = True) -> AsyncIterator[Bus]:
     """The bus, for the length of a command. Raises CliError when it does not answer in a few seconds.
 
-    After one second without it this is told on standard error, or it ends there because no server can be reached.
+    After one second without it this is shown on standard error, or it ends there because no server can be reached.
     Once it answers, standard error says who is asked, where the command is an answer.
     """
-    async with _connected(settings_for(options), is_told=True) as bus:
+    async with _connected(settings_for(options), is_shown=True) as bus:
         if is_answer:
             print(f"asking {asked(options)}", file=sys.stderr)
         yield bus
@@ -89,16 +89,16 @@ async def connected(options: BusOptions, *, is_answer: bool = True) -> AsyncIter
 @asynccontextmanager
 async def embedded(url: str) -> AsyncIterator[Bus]:
     """The bus that we have started ourselves, so that the environment's users and files don't concern it."""
-    async with _connected(BusSettings(url=url, name=NAME), is_told=False) as bus:
+    async with _connected(BusSettings(url=url, name=NAME), is_shown=False) as bus:
         yield bus
 
 
 @asynccontextmanager
-async def _connected(settings: BusSettings, *, is_told: bool) -> AsyncIterator[Bus]:
+async def _connected(settings: BusSettings, *, is_shown: bool) -> AsyncIterator[Bus]:
     shown = redacted_text(settings.url)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            bus = await _connect(settings, shown, is_told=is_told)
+            bus = await _connect(settings, shown, is_shown=is_shown)
     except TimeoutError as error:
         raise CliError(
             f"cannot connect to the bus at {shown}: is it running, are address, user and certificates right "
@@ -112,17 +112,17 @@ async def _connected(settings: BusSettings, *, is_told: bool) -> AsyncIterator[B
         await bus.close()
 
 
-async def _connect(settings: BusSettings, shown: str, *, is_told: bool) -> Bus:
+async def _connect(settings: BusSettings, shown: str, *, is_shown: bool) -> Bus:
     connecting = asyncio.create_task(Bus.connect(settings, service="cli"))
     try:
-        await asyncio.wait({connecting}, timeout=TELL_AFTER_S)
-        if is_told and not connecting.done():
+        await asyncio.wait({connecting}, timeout=SHOW_AFTER_S)
+        if is_shown and not connecting.done():
             reasons = await asyncio.gather(*map(_unreachable, settings.urls))
             if connecting.done():
                 return await connecting
             if all(reasons):
-                told = "; ".join(reasons)
-                raise CliError(f"cannot connect to the bus at {shown}: {told}. Is it running, is the address right?")
+                text = "; ".join(reasons)
+                raise CliError(f"cannot connect to the bus at {shown}: {text}. Is it running, is the address right?")
             print(f"connecting to {shown} ...", file=sys.stderr)
         return await connecting
     finally:

@@ -10,7 +10,7 @@ EXIT_BAD: Final = 1
 EXIT_USAGE: Final = 2
 """It could not run: wrong arguments, nothing to connect to, a program or a folder missing."""
 EXIT_DISK_FULL: Final = 3
-"""It could not run: the disk has no room, or the bus cannot carry Berth."""
+"""It could not run: the disk has no space, or the bus cannot carry Berth."""
 EXIT_INTERRUPTED: Final = 130
 EXIT_TERMINATED: Final = 143
 

@@ -27,9 +27,9 @@ def fact_texts(facts: Mapping[str, Value], now: float) -> list[str]:
 
 def _text(name: str, value: Value, now: float) -> str:
     if isinstance(value, int | float):
-        for ending, told in _UNITS.items():
+        for ending, shown in _UNITS.items():
             if name.endswith(ending):
-                return f"{name.removesuffix(ending).replace('_', ' ')} {told(float(value), now)}"
+                return f"{name.removesuffix(ending).replace('_', ' ')} {shown(float(value), now)}"
         value = f"{value:.6g}" if isinstance(value, float) else value
     return f"{name.replace('_', ' ')} {value}"
 

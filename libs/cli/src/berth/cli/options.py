@@ -10,6 +10,7 @@ BUS_OPTIONS: Final = (
     "--server",
     "--nats-user",
     "--nats-password-file",
+    "--nats-domain",
     "--nats-creds-file",
     "--nats-ca-file",
     "--run",

@@ -97,8 +97,8 @@ def fitted(text: str, width: int = WIDTH_MAX) -> str:
 def wrapped(text: str, *, indent: str, width: int = WIDTH_MAX, lines_max: int = 6) -> list[str]:
     """A text as several indented lines."""
     clean = "".join(char if char.isprintable() else "?" for char in text)
-    room = width - len(indent)
-    lines = [str(line).rstrip() for line in Text(clean).wrap(Console(width=room, color_system=None), room)]
+    width_left = width - len(indent)
+    lines = [str(line).rstrip() for line in Text(clean).wrap(Console(width=width_left, color_system=None), width_left)]
     if len(lines) > lines_max:
-        lines = [*lines[: lines_max - 1], fitted(lines[lines_max - 1] + " …", room)]
+        lines = [*lines[: lines_max - 1], fitted(lines[lines_max - 1] + " …", width_left)]
     return [indent + line for line in lines]

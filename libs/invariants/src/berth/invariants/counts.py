@@ -32,7 +32,7 @@ class Excuse(StrEnum):
     EPOCH = "withdrawn by an epoch"
     """A member of a gang was withdrawn while an epoch after its decision's was raised."""
     UNFIT = "withdrawn as unfit"
-    """A member of a gang was withdrawn, and its node or its card is no good for it, or has no room."""
+    """A member of a gang was withdrawn, and its node or its card is no good for it, or has no capacity."""
     WITH_ANOTHER = "withdrawn with another"
     """A member of a gang was withdrawn a moment after another had left it."""
     CAUGHT = "caught by a loss"

@@ -112,7 +112,7 @@ class Seen:
 
 
 class Holder(NamedTuple):
-    """Who holds room: a bound pod, or a pod with a decision that still counts."""
+    """Who holds capacity: a bound pod, or a pod with a decision that still counts."""
 
     text: str
     uid: str

@@ -26,10 +26,12 @@ _ALL: Final = (
     Promise("I3", "gang-whole-or-absent", "A strict gang is on nodes with all members that it needs, or with none."),
     Promise("I4", "decision-ends-once", "Every decision comes to one end: bound, gone or withdrawn."),
     Promise("I5", "bound-as-decided", "Every pod of Berth is bound once, as it was decided, and under a plan."),
-    Promise("I6", "room-freed-on-proof", "A decision leaves the ledger only when its pod is gone or it was given up."),
+    Promise(
+        "I6", "capacity-freed-on-proof", "A decision leaves the ledger only when its pod is gone or it was given up."
+    ),
     Promise("I7", "same-log-same-state", "The ledger folds to one state, read twice, anew, or compacted."),
     Promise("I8", "rebuilt-equals", "Rebuilt state shows the placements, charges and reservations of the cluster."),
-    Promise("I10", "reserved-for-owners", "Reserved room is given to owners of the reservation only."),
+    Promise("I10", "reserved-for-owners", "Reserved capacity is given to owners of the reservation only."),
     Promise("I10b", "reserved-stays-free", "What is reserved and not yet used stays free."),
     Promise(
         "I12", "stale-writes-refused", "What a superseded writer writes is never acted upon, and nothing goes back."

@@ -1,4 +1,4 @@
-"""Quotas, recomputed from who holds room: no group above its max, no non-preemptible pods above its min."""
+"""Quotas, recomputed from who holds capacity: no group above its max, no non-preemptible pods above its min."""
 
 from __future__ import annotations
 

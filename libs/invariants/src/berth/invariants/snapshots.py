@@ -1,4 +1,4 @@
-"""Pictures of who holds what, to compare what was rebuilt with what was, and what is believed with what is.
+"""Snapshots of who holds what, to compare what was rebuilt with what was, and what is believed with what is.
 
 A snapshot holds bound pods (where, with which devices), what each quota group was charged, and placed reservations with
 their users. Decisions that were not carried out yet are in none: they are open, not rebuilt.
@@ -75,7 +75,7 @@ def snapshot_of_facts(facts: Facts) -> Snapshot:
 
 
 def differences(left: Snapshot, right: Snapshot, left_says: str = "before", right_says: str = "after") -> list[Finding]:
-    """What two pictures do not have in common; empty when they are equal."""
+    """What two snapshots do not have in common; empty when they are equal."""
     found: list[Finding] = []
 
     def compare(kind: str, one: Mapping[str, object], other: Mapping[str, object]) -> None:

@@ -13,6 +13,8 @@ import msgspec
 from berth.kube.backoff import RETRY_AFTER_MAX_S
 
 MESSAGE_LENGTH_MAX = 500
+TOO_MUCH = frozenset({413, 414, 431})
+"""What a proxy says of this very request: it is too large, and stays so."""
 TOO_LARGE = "ResponseTooLarge"
 """Reason of an Answer whose body, or a line of it, was longer than allowed."""
 
@@ -31,6 +33,7 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
 class Status(msgspec.Struct, frozen=True, rename="camel"):
     """What an API server says when it refuses: metav1 Status."""
 
+    kind: str = ""
     code: int = 0
     reason: str = ""
     message: str = ""
@@ -53,13 +56,15 @@ class Answer(NamedTuple):
 
     `status` is the HTTP status, or 0 when there was no answer (time-out, connection lost): the outcome is unknown.
     `reason` is the server's (`Conflict`, `NotFound`, ...), or what went wrong on the way. `retry_after_s` is how long
-    the server wants to be left alone, None when it did not say.
+    the server wants to be left alone, None when it did not say. `is_page`: a refusal without a metav1 Status, so not an
+    API server's word on the object, but that of a proxy, or of whoever else is reached under its address.
     """
 
     status: int
     body: bytes = b""
     reason: str = ""
     retry_after_s: float | None = None
+    is_page: bool = False
 
     @property
     def ok(self) -> bool:
@@ -73,13 +78,15 @@ class Answer(NamedTuple):
 
     @property
     def repeat(self) -> bool:
-        """Worth sending again unchanged, later: unknown, throttled, too slow on its way, or not (yet) allowed."""
-        return self.unknown or self.status in (401, 403, 408, 425, 429)
+        """Worth sending again unchanged, later: unknown, throttled, too slow on its way, not (yet) allowed, misled."""
+        return (
+            self.unknown or self.status in (401, 403, 408, 425, 429) or (self.is_page and self.status not in TOO_MUCH)
+        )
 
     @property
     def conflict(self) -> bool:
         """A guard did not hold, or the object exists already."""
-        return self.status == 409
+        return self.status == 409 and not self.is_page
 
     @property
     def missing(self) -> bool:
@@ -94,7 +101,7 @@ class Answer(NamedTuple):
     @property
     def expired(self) -> bool:
         """The resource version, or the token of a paged list, is too old: list again."""
-        return self.status == 410
+        return self.status == 410 and not self.is_page
 
     @property
     def message(self) -> str:
@@ -111,7 +118,7 @@ def answer_of(status: int, body: bytes, phrase: str, retry_after: str | None) ->
     wait_s = _seconds(retry_after)
     if wait_s is None and told.details is not None and told.details.retry_after_seconds > 0:
         wait_s = min(told.details.retry_after_seconds, RETRY_AFTER_MAX_S)
-    return Answer(status, body, told.reason or phrase, wait_s)
+    return Answer(status, body, told.reason or phrase, wait_s, is_page=told.kind != "Status")
 
 
 def _seconds(text: str | None) -> float | None:

@@ -120,7 +120,7 @@ class KubeLease:
                 return True
             asked_at = self._clock.monotonic()
             answer = await self._look()
-            if answer.missing:
+            if answer.missing and not answer.is_page:
                 body = new_lease(self._namespace, self._name, self.holder, self._duration_s, self._clock.now())
                 answer = await self._api.create(LEASES, self._namespace, body)
                 self._adopt(answer, asked_at)
@@ -184,7 +184,7 @@ class KubeLease:
                 return Outcome.UNKNOWN  # not carried out, and not because of somebody else
             asked_at = self._clock.monotonic()
             looked = await self._look()
-            if looked.missing:
+            if looked.missing and not looked.is_page:
                 self._set_held(False)
                 return Outcome.LOST
             if not looked.ok or self.record is None:
@@ -201,7 +201,7 @@ class KubeLease:
 
     async def _look(self) -> Answer:
         answer = await self._api.get(LEASES, self._namespace, self._name)
-        if answer.missing:
+        if answer.missing and not answer.is_page:
             self.record = None
             self._observed = None
         elif answer.ok and (record := read_lease(answer.body)) is not None:

@@ -1,7 +1,7 @@
 """Keeps a handler informed of every object of a kind, for ever.
 
 The handler is synchronous and must be fast: it records and marks what changed; decisions belong elsewhere. Between two
-calls the reflector waits for `room`, so that a handler whose own output is slow slows the reading down.
+calls the reflector waits while it is full, so that a handler whose own output is slow slows the reading down.
 """
 
 from __future__ import annotations

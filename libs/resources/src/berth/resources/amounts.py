@@ -103,9 +103,10 @@ def without_zeros(amounts: Mapping[str, int]) -> Amounts:
     return {name: amount for name, amount in amounts.items() if amount}
 
 
-def lacking(request: Mapping[str, int], room: Mapping[str, int]) -> Amounts:
-    """What is missing from `room`, per requested resource; empty when the request fits. A request of 0 always fits."""
-    return {name: amount - room.get(name, 0) for name, amount in request.items() if amount > max(0, room.get(name, 0))}
+def lacking(request: Mapping[str, int], free: Mapping[str, int]) -> Amounts:
+    """What is missing from `capacity`, per requested resource; empty when the request fits. A request of 0 always
+    fits."""
+    return {name: amount - free.get(name, 0) for name, amount in request.items() if amount > max(0, free.get(name, 0))}
 
 
 def clamped(amounts: Mapping[str, int]) -> Amounts:

@@ -2,7 +2,7 @@
 
 The parts of one owner all have to hold, owners are alternatives, and what is left empty matches anything: so an owner
 `{}` accepts every pod, and no owners at all accept none. One selector that cannot be read makes the whole Reservation
-unusable, because the room was meant for somebody else.
+unusable, because the capacity was meant for somebody else.
 """
 
 from collections.abc import Callable, Mapping, Sequence

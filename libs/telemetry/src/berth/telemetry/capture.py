@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from berth.telemetry.logs import Level
+from berth.telemetry.logs import Level, extra_of
 
 _LEVELS: Final[dict[str, int]] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -79,5 +79,7 @@ class _Handler(logging.Handler):
         self._take = take
 
     def emit(self, record: logging.LogRecord) -> None:
-        fields = {"exc_info": record.exc_info[1]} if record.exc_info else {}
+        fields = extra_of(record)
+        if record.exc_info:
+            fields["exc_info"] = record.exc_info[1]
         self._take(Line(record.levelname.lower(), record.name, record.getMessage(), fields))

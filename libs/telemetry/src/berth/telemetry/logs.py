@@ -175,7 +175,7 @@ class _Route(logging.Handler):
             if record.levelno < logging.INFO:
                 method = "debug"
             logger = structlog.get_logger(record.name)
-            getattr(logger, method)(_message(record), exc_info=record.exc_info, **_extra(record))
+            getattr(logger, method)(_message(record), exc_info=record.exc_info, **extra_of(record))
         except Exception:
             self.handleError(record)
 
@@ -187,7 +187,7 @@ def _message(record: logging.LogRecord) -> str:
         return f"{record.msg} {record.args}"
 
 
-def _extra(record: logging.LogRecord) -> dict[str, Any]:
+def extra_of(record: logging.LogRecord) -> dict[str, Any]:
     """What was given as `extra=`, without names that our lines use themselves."""
     return {
         name: value

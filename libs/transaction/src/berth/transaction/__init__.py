@@ -1,1 +1,1 @@
-"""The placement transaction: views of pods and ledger, settled, gone, room, batches."""
+"""The placement transaction: views of pods and ledger, settled, gone, capacity, batches."""

@@ -2,7 +2,7 @@
 
 R1: every message carries the expected last sequence of its key. R2: decisions, then accounts, then the plan entry.
 R8: every write of a plan entry expects the one before. One batch holds at most `MESSAGES_MAX` messages; a larger plan
-is staged: it stays `open` until its last stage, and its decisions hold their room from the stage that wrote them.
+is staged: it stays `open` until its last stage, and its decisions hold their capacity from the stage that wrote them.
 """
 
 from __future__ import annotations

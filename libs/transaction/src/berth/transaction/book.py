@@ -1,7 +1,9 @@
-"""The book of room: every claim that holds, kept up to date from STATE and LEDGER. The rule "room of an account".
+"""The book of capacity: every claim that holds, kept up to date from STATE and LEDGER. The rule "capacity of an
+account".
 
-Room = capacity, less what the view shows bound, less every unsettled decision whose uid the view does not show bound.
-The book keeps the claims; whoever asks sums them as it needs. A stale view only ever leaves more claims standing.
+Free capacity is capacity, less what the view shows bound, less every unsettled decision whose uid the view does not
+show bound. The book keeps the claims; whoever asks sums them as it needs. A stale view only ever leaves more claims
+standing.
 
 Solvers and cluster-writer use the same book. A writer's book also remembers decisions that have vanished from LEDGER
 without being settled, since only that shows it that the ledger has lost something.
@@ -113,7 +115,7 @@ class Book:
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> set[Name]:
         """Take in one message of LEDGER; the names whose decisions it touched. Raises InvalidMessage when malformed.
 
-        A plan that is committed touches none: its decisions have held their room since they were read.
+        A plan that is committed touches none: its decisions have held their capacity since they were read.
         """
         before = self.ledger.decisions.copy() if key == "epoch" else {}
         change = self.ledger.apply(key, value, deleted, sequence)

@@ -1,6 +1,6 @@
-"""Claims: who holds which room on which node, read from a bound object or from a decision.
+"""Claims: who holds which capacity on which node, read from a bound object or from a decision.
 
-A claim is what a holder takes, in one shape whatever it was read from, so that room is one sum. Amounts keep the
+A claim is what a holder takes, in one shape whatever it was read from, so that capacity is one sum. Amounts keep the
 names of the request, device amounts included; `devices` says which minors.
 """
 
@@ -47,7 +47,7 @@ class Claim(NamedTuple):
     unreadable: bool = False
 
     def takes_as(self, other: Claim) -> bool:
-        """The same holder takes the same room: only the source differs (a decision, or the bound object)."""
+        """The same holder takes the same capacity: only the source differs (a decision, or the bound object)."""
         return (
             self[:9] == other[:9]
             and self.is_reservation == other.is_reservation

@@ -27,7 +27,7 @@ class Held(NamedTuple):
 class Change(NamedTuple):
     """What one message changed: the name whose decision changed, the plan whose entry changed, or the epoch.
 
-    `settles`: the plan was aborted, or is no longer, so that its decisions hold no room, or hold it again.
+    `settles`: the plan was aborted, or is no longer, so that its decisions hold no capacity, or hold it again.
     """
 
     name: Name | None = None

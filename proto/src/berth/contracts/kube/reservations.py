@@ -1,4 +1,4 @@
-"""Reservations: room kept on a node as for a pod of a template, and the owners who may use it."""
+"""Reservations: capacity kept on a node as for a pod of a template, and the owners who may use it."""
 
 from __future__ import annotations
 

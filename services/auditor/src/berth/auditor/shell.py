@@ -27,7 +27,7 @@ BUSY_MESSAGES: Final = 40
 them, and what it saw in the middle of that would have to be looked at again."""
 
 DIFFERENCES = gauge("berth_auditor_differences", "Differences there are now, certain ones only.", ["promise"])
-TOLD = counter("berth_auditor_told_total", "Differences that were told.", ["promise", "verb"])
+REPORTED = counter("berth_auditor_reported_total", "Differences that were reported.", ["promise", "verb"])
 LOOKS = counter("berth_auditor_looks_total", "Looks at ledger, cluster and nodes.", ["outcome"])
 LOOKING = histogram("berth_auditor_look_seconds", "Time of one look, the lists included.")
 LAST_LOOK = gauge("berth_auditor_last_look_seconds", "Unix time of the last complete look; 0 before the first.")
@@ -83,7 +83,7 @@ class Shell(Replica[Settings]):
     def announce(self, event: Event) -> None:
         """See `Replica`."""
         if isinstance(event.message, AuditReported):
-            TOLD.labels(event.message.promise, "found" if event.message.lasts else "gone").inc()
+            REPORTED.labels(event.message.promise, "found" if event.message.lasts else "gone").inc()
         super().announce(event)
 
     async def work(self) -> None:

@@ -16,7 +16,7 @@ COUNTED = gauge("berth_devices_counted", "Devices by kind and health.", ["kind",
 FAULTY = gauge("berth_devices_faulty_nodes", "Nodes whose Device object has problems.")
 UNREADABLE = gauge("berth_devices_unreadable_messages", "Messages of STATE that could not be read since the start.")
 PUBLISHED = counter("berth_devices_published_total", "Writes to INVENTORY.", ["what"])
-PATCHES = counter("berth_devices_node_patches_total", "Node patches that were asked for.")
+PATCHES = counter("berth_devices_node_patches_total", "Node patches that were requested.")
 DECIDING = histogram("berth_devices_decide_seconds", "Time to decide about the nodes of one batch.")
 
 

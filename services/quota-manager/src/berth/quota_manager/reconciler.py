@@ -93,7 +93,7 @@ class Reconciler:
     @property
     def unreadable(self) -> int:
         """Messages that could not be read since the start."""
-        return self.view.broken + self.ledger.unreadable
+        return self.view.invalid + self.ledger.unreadable
 
     def names(self) -> list[str]:
         """All groups hang together: they are looked at as one."""
@@ -244,7 +244,7 @@ class Reconciler:
             event = ObjectRefused(kind="ElasticQuota", namespace=namespace, name=name, problems=_on_wire(listed))
             subject = event_subject("object", "refused", "elasticquotas", namespace, name)
             text = "; ".join(f"{problem.field}: {problem.message}" for problem in listed[:PROBLEMS_MAX])
-            events.append(_event(subject, event, "quota.refused", text, at))
+            events.append(_event(subject, event, "object.refused", text, at))
         return events
 
     def _map_objects(self) -> None:

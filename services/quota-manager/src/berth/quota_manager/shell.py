@@ -22,7 +22,7 @@ UNREADABLE = gauge(
     "berth_quota_unreadable_messages", "Messages of STATE and LEDGER that could not be read since the start."
 )
 PUBLISHED = counter("berth_quota_published_total", "Messages written to QUOTA.", ["what"])
-WRITEBACKS = counter("berth_quota_writebacks_total", "Status writes of ElasticQuotas that were asked for.")
+WRITEBACKS = counter("berth_quota_writebacks_total", "Status writes of ElasticQuotas that were requested.")
 SETTLING = histogram("berth_quota_settle_seconds", "Time to bring all figures in order.")
 
 

@@ -36,7 +36,7 @@ class StateView:
         """What each ElasticQuota shows of itself, by STATE key."""
         self.seen_again: set[str] = set()
         """Names of quotas whose object was seen since they were last looked at."""
-        self.broken = 0
+        self.invalid = 0
         self._engine = engine
         self._on_news = on_news
         self._ignores_deleting = ignores_deleting
@@ -81,7 +81,7 @@ class StateView:
             try:
                 reader(entry.key, entry.value)
             except InvalidMessage:
-                self.broken += 1
+                self.invalid += 1
         if self._is_at_end:
             self._on_news()
 

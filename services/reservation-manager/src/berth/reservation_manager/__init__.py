@@ -1,1 +1,1 @@
-"""Which reserved room exists, and for whom?"""
+"""Which reserved capacity exists, and for whom?"""

@@ -14,7 +14,7 @@ from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.contracts.subjects import command_subject, event_subject, named_key
 from berth.reservation_manager.core.life import FINAL, Life, live
-from berth.reservation_manager.core.reserved_capacity import problems_of, room_of
+from berth.reservation_manager.core.reserved_capacity import capacity_of, problems_of
 from berth.reservation_manager.core.status import status_of
 from berth.reservation_manager.settings import SERVICE
 from berth.reservation_manager.views import StateView
@@ -54,6 +54,8 @@ class Reconciler:
     @property
     def missing(self) -> str:
         """What the view still lacks, for people."""
+        if not self.view.decisions.is_at_end:
+            return "reading the ledger"
         if not self.view.is_at_end:
             return "reading the state of the cluster"
         return "complete" if self.view.is_complete else "waiting for complete lists of pods, nodes and reservations"
@@ -63,7 +65,7 @@ class Reconciler:
         """For the question for the status."""
         return {
             "reservations": len(self.view.reservations),
-            "unreadable messages": self.view.unreadable,
+            "unreadable messages": self.view.unreadable + self.view.decisions.unreadable,
             "view": self.missing,
         }
 
@@ -101,7 +103,7 @@ class Reconciler:
         else:
             self._ends.pop(name, None)
         events = [*self._changes(reservation, life), *self._refusals(reservation)]
-        return Outcome([Write(key, room_of(reservation, life))], self._patches(reservation, life, at), events)
+        return Outcome([Write(key, capacity_of(reservation, life))], self._patches(reservation, life, at), events)
 
     def _patches(self, reservation: Reservation, life: Life, at: Moment) -> list[Command]:
         """Ask cluster-writer for the status, guarded by the version that was judged.

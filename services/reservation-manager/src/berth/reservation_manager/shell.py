@@ -8,7 +8,7 @@ from berth.contracts.reservation import ReservedCapacity
 from berth.reservation_manager.core.life import Phase
 from berth.reservation_manager.reconciler import RESERVATION, Reconciler
 from berth.reservation_manager.settings import SERVICE, Settings
-from berth.reservation_manager.views import StateView
+from berth.reservation_manager.views import DECISIONS, StateView
 from berth.runtime import Context, Event, Input, Manager, Output, PublishedView
 from berth.telemetry import counter, gauge
 
@@ -16,7 +16,7 @@ TICK_S = 1.0
 
 BY_PHASE = gauge("berth_reservations_known", "Reservations by phase.", ["phase"])
 PUBLISHED = counter("berth_reservations_published_total", "Writes to RESERVATION.", ["what"])
-PATCHES = counter("berth_reservations_status_patches_total", "Status patches that were asked for.")
+PATCHES = counter("berth_reservations_status_patches_total", "Status patches that were requested.")
 REFUSED = counter("berth_reservations_refused_total", "Reservations with problems, each time they are new.")
 
 
@@ -30,7 +30,7 @@ class Shell(Manager[Settings, Reconciler]):
         self.published = PublishedView(RESERVATION, ReservedCapacity, self.changed.mark)
         self.wire(
             Reconciler(self.view, self.published, schedulers=settings.scheduler_names, retry_s=settings.status_retry_s),
-            inputs=[Input(buckets.STATE, self.view)],
+            inputs=[Input(buckets.STATE, self.view), Input(buckets.LEDGER, self.view.decisions, DECISIONS)],
             output=Output(buckets.RESERVATION, self.published, PUBLISHED, written="reservation", deleted="withdrawal"),
             commands=PATCHES,
             window_s=settings.window_s,

@@ -1,4 +1,4 @@
-"""What reservation-manager sees: Reservations, the pods that draw on them, the nodes there are."""
+"""What reservation-manager sees: Reservations, the pods that draw on them, the nodes there are, decisions on pods."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from berth.bus.port import Entry
 from berth.contracts import names, subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.ledger import Epoch
 from berth.contracts.state import Node, Pod, Reservation, Synced
 from berth.reservation_manager.core.life import User
 from berth.rules.allocation_notes import noted_reservation
@@ -26,11 +27,90 @@ REQUIRED = frozenset({"pods", "nodes", "reservations"})
 """Kinds that have to be complete: without its users a reservation looks unused, without its node it looks lost."""
 
 
+DECISIONS = (subjects.EPOCH_KEY, "*.decision.>")
+"""What of LEDGER is read."""
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """What of a decision counts here: for which pod on which node, and the uid of the Reservation it draws on."""
+
+    uid: str
+    node: str
+    reservation_uid: str = ""
+
+
+_DECIDED = msgspec.json.Decoder(Decided)
+
+
+class DecisionView:
+    """A sink of LEDGER: the decisions of the current epoch.
+
+    `on_change(pod)` is called for each that changes, `on_end()` each time that `is_at_end` may have changed.
+
+    What cannot be read is counted, and what was known of its pod stays.
+    """
+
+    def __init__(self, on_change: Callable[[PodName], None], on_end: Callable[[], None]) -> None:
+        self.is_at_end = False
+        self.unreadable = 0
+        self._on_change = on_change
+        self._on_end = on_end
+        self._epoch = Epoch(epoch=0)
+        self._decided: dict[PodName, Decided] = {}
+
+    def reset(self) -> None:
+        """LEDGER starts over."""
+        self._forget(Epoch(epoch=0))
+        self.is_at_end = False
+        self._on_end()
+
+    def apply(self, entry: Entry) -> None:
+        """The next message."""
+        try:
+            if entry.key == subjects.EPOCH_KEY:
+                epoch = Epoch(epoch=0) if entry.deleted else decode(entry.value, Epoch)
+                if epoch != self._epoch:
+                    self._forget(epoch)
+            elif entry.key.startswith(subjects.epoch_prefix(self._epoch.epoch)):
+                _, _, namespace, name = subjects.parts(entry.key)
+                self._decision((namespace, name), entry)
+        except (InvalidMessage, ValueError, msgspec.MsgspecError, RecursionError):
+            self.unreadable += 1
+
+    def end(self, sequence: int) -> None:
+        """The end was reached."""
+        self.is_at_end = True
+        self._on_end()
+
+    def denies(self, pod: Pod, reservation_uid: str) -> bool:
+        """A decision stands for this pod on its node, and it does not draw on that Reservation."""
+        decided = self._decided.get((pod.namespace, pod.name))
+        return (
+            decided is not None
+            and (decided.uid, decided.node) == (pod.uid, pod.node)
+            and decided.reservation_uid != reservation_uid
+        )
+
+    def _decision(self, name: PodName, entry: Entry) -> None:
+        if entry.deleted:
+            self._decided.pop(name, None)
+        else:
+            self._decided[name] = _DECIDED.decode(entry.value)
+        self._on_change(name)
+
+    def _forget(self, epoch: Epoch) -> None:
+        gone, self._decided, self._epoch = self._decided, {}, epoch
+        for name in gone:
+            self._on_change(name)
+
+
 class StateView:
     """A sink of STATE. `mark(name)` is called for every reservation that something has changed for, `on_complete()`
     each time that the view has become complete."""
 
     def __init__(self, mark: Callable[[str], None], on_complete: Callable[[], None] = lambda: None) -> None:
+        self.decisions = DecisionView(self._decision_changed, self._note_complete)
+        """The sink of LEDGER."""
         self.reservations: dict[str, Reservation] = {}
         self.nodes: set[str] = set()
         self.is_at_end = False
@@ -54,7 +134,7 @@ class StateView:
     @property
     def is_complete(self) -> bool:
         """Everything that a decision depends on has been read."""
-        return self.is_at_end and self._synced >= REQUIRED
+        return self.is_at_end and self.decisions.is_at_end and self._synced >= REQUIRED
 
     def apply(self, entry: Entry) -> None:
         """The next message; one that cannot be read is counted."""
@@ -81,18 +161,26 @@ class StateView:
     def users_of(self, reservation: Reservation) -> list[User]:
         """The pods on its node that name its uid, have not ended, and that it accepts as owners.
 
-        Anybody can write such a note: a pod that was not meant neither uses the reservation nor ends it.
+        Anybody can write such a note: a pod that was not meant neither uses the reservation nor ends it. While a
+        decision on a pod stands, a note that it does not confirm counts for nothing.
         """
         users = self._users.get(reservation.uid, {})
         return [
             user
             for pod, user in users.values()
-            if pod.node == reservation.node and self._owners.accept(reservation.uid, pod)
+            if pod.node == reservation.node
+            and self._owners.accept(reservation.uid, pod)
+            and not self.decisions.denies(pod, reservation.uid)
         ]
 
     def node_is_gone(self, node: str) -> bool:
         """The node is not there, and the view is complete enough to say so."""
         return self.is_complete and node not in self.nodes
+
+    def _decision_changed(self, pod: PodName) -> None:
+        uid = self._uses.get(pod, "")
+        if uid in self._name_of:
+            self._mark(self._name_of[uid])
 
     def _note_complete(self) -> None:
         was, self._was_complete = self._was_complete, self.is_complete

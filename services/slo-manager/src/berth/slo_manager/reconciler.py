@@ -68,7 +68,7 @@ class Reconciler:
             "config map": "/".join(self._config_map) + ("" if self.view.texts is not None else " (none)"),
             "objects to be written": self.to_be_written,
             "problems": len(self.config.problems),
-            "unusable keys": ", ".join(self.config.broken) or "none",
+            "unusable keys": ", ".join(self.config.unusable) or "none",
             "unreadable messages": self.view.unreadable,
             "view": self.view.missing,
         }

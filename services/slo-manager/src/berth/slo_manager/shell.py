@@ -12,12 +12,12 @@ from berth.telemetry import counter, gauge, histogram
 
 TICK_S = 5.0
 NODES = gauge("berth_slo_nodes", "Nodes with a published strategy.")
-BROKEN = gauge("berth_slo_broken_keys", "Keys of the ConfigMap that cannot be used and keep what they said before.")
+UNUSABLE = gauge("berth_slo_unusable_keys", "Keys of the ConfigMap that cannot be used and keep what they said before.")
 PROBLEMS = gauge("berth_slo_problems", "Things that are wrong with the ConfigMap of strategies now.")
 UNREADABLE = gauge("berth_slo_unreadable_messages", "Messages of STATE that could not be read since the start.")
 PUBLISHED = counter("berth_slo_published_total", "Writes to SLO.", ["what"])
 APPLIED = counter("berth_slo_objects_total", "NodeSLO objects that were asked to be written.")
-TO_BE_WRITTEN = gauge("berth_slo_objects_to_be_written", "NodeSLO objects that were asked for and are not shown yet.")
+TO_BE_WRITTEN = gauge("berth_slo_objects_to_be_written", "NodeSLO objects that were requested and are not shown yet.")
 DECIDING = histogram("berth_slo_decide_seconds", "Time to decide about the nodes of one batch.")
 
 
@@ -46,7 +46,7 @@ class Shell(Manager[Settings, Reconciler]):
         """See `Manager`."""
         NODES.set(len(self.published.messages))
         PROBLEMS.set(len(self.reconciler.config.problems))
-        BROKEN.set(len(self.reconciler.config.broken))
+        UNUSABLE.set(len(self.reconciler.config.unusable))
         UNREADABLE.set(self.view.unreadable)
         TO_BE_WRITTEN.set(self.reconciler.to_be_written)
 

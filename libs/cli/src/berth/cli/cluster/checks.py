@@ -27,20 +27,7 @@ MACHINE_ID = Path("/etc/machine-id")
 
 GUARDS = Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", False)
 GUARD = "berth-notes"
-SELF = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", False)
 WRITER_ACCOUNT = "system:serviceaccount:berth-system:cluster-writer"
-
-
-class _UserInfo(msgspec.Struct):
-    username: str = ""
-
-
-class _SelfStatus(msgspec.Struct, rename={"user_info": "userInfo"}):
-    user_info: _UserInfo = msgspec.field(default_factory=_UserInfo)
-
-
-class _Self(msgspec.Struct):
-    status: _SelfStatus = msgspec.field(default_factory=_SelfStatus)
 
 
 class _NodeInfo(msgspec.Struct, rename={"machine_id": "machineID"}):
@@ -116,7 +103,7 @@ async def _rights(kube: Kube, target: Target) -> None:
     for need in refused:
         verbs.setdefault(need.kind, []).append(need.verb)
     lines = columns([(kind, " ".join(dict.fromkeys(of))) for kind, of in verbs.items()], indent="  ")
-    user = await _user(kube) or "USER"
+    user = await rights.user_of(kube) or "USER"
     granting = f"{program()} rights {shlex.quote(user)} | kubectl apply -f -"
     raise CliError(
         f"the login {user} of {target.shown} may not do what Berth does:\n"
@@ -125,20 +112,11 @@ async def _rights(kube: Kube, target: Target) -> None:
     )
 
 
-async def _user(kube: Kube) -> str:
-    """The name of this login; empty where the server does not tell it."""
-    answer = await kube.create(SELF, "", {"apiVersion": SELF.api_version, "kind": "SelfSubjectReview"})
-    try:
-        return msgspec.json.decode(answer.body, type=_Self).status.user_info.username if answer.ok else ""
-    except msgspec.MsgspecError:
-        return ""
-
-
 async def _guard(kube: Kube, target: Target) -> None:
     """Where the manifests were applied, only the account of their cluster-writer may bind with Berth's notes."""
     if not (await kube.get(GUARDS, "", GUARD)).ok:
         return
-    if await _user(kube) != WRITER_ACCOUNT:
+    if await rights.user_of(kube) != WRITER_ACCOUNT:
         command = target.kubectl("delete", f"{GUARDS.plural}.{GUARDS.group}", GUARD)
         raise CliError(
             f"Berth's manifests are in the cluster of {target.shown}, and their guard lets only {WRITER_ACCOUNT} bind; "

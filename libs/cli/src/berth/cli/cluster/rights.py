@@ -6,6 +6,8 @@ The same rules stand in `k8s/base` for service accounts; a test keeps the two eq
 from __future__ import annotations
 
 import asyncio
+import re
+import shlex
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ from berth.kube import Kube, Resource
 
 HOME = "berth-system"
 """Namespace of the Lease."""
+SELF = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", False)
 REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", False)
 
 
@@ -68,12 +71,45 @@ WRITER = (
 )
 
 
+class _UserInfo(msgspec.Struct):
+    username: str = ""
+
+
+class _SelfStatus(msgspec.Struct, rename={"user_info": "userInfo"}):
+    user_info: _UserInfo = msgspec.field(default_factory=_UserInfo)
+
+
+class _Self(msgspec.Struct):
+    status: _SelfStatus = msgspec.field(default_factory=_SelfStatus)
+
+
 class _Status(msgspec.Struct):
     allowed: bool = False
 
 
 class _Review(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
+
+
+async def user_of(kube: Kube) -> str:
+    """The name of this login; empty where the server does not tell it."""
+    answer = await kube.create(SELF, "", {"apiVersion": SELF.api_version, "kind": "SelfSubjectReview"})
+    try:
+        return msgspec.json.decode(answer.body, type=_Self).status.user_info.username if answer.ok else ""
+    except msgspec.MsgspecError:
+        return ""
+
+
+def granting(user: str, resource: Resource, namespace: str, verbs: str) -> list[str]:
+    """The commands by which an administrator lets a login do this, in this namespace if the kind has one."""
+    login = user or "USER"
+    plural = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+    name = f"{resource.plural}-of-{re.sub(r'[^a-z0-9]+', '-', login.lower()).strip('-')}"
+    role, where = ("role", ["-n", namespace]) if namespace else ("clusterrole", [])
+    return [
+        shlex.join(["kubectl", "create", role, name, *where, f"--verb={verbs}", f"--resource={plural}"]),
+        shlex.join(["kubectl", "create", f"{role}binding", name, *where, f"--{role}={name}", f"--user={login}"]),
+    ]
 
 
 async def refused(kube: Kube, needs: Iterable[Need]) -> list[Need]:

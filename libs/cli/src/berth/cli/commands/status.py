@@ -13,7 +13,7 @@ from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.facts import fact_texts
 from berth.cli.output import WIDTH_MAX, columns, width, wrapped
-from berth.cli.stack.services import SERVICES
+from berth.cli.stack.services import IN_CLUSTERS, SERVICES
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import StatusAnswer, StatusQuestion
@@ -23,6 +23,9 @@ ANSWER_WAITS_S = (1.0, 3.0)
 """How long answers are gathered; the second time only where nobody answers the first: a service may be busy."""
 FACT_LINES = 2
 PER_NODE = frozenset(spec.name for spec in SERVICES if spec.per_node)
+BESIDE = frozenset(spec.name for spec in IN_CLUSTERS)
+OPTIONAL = PER_NODE | BESIDE
+"""Services without which the control plane is whole: some installations have them."""
 LEFT_WIDTH_MAX = 50
 """Where figures begin at the latest; a longer name has them on the next line."""
 LEGEND = "active does the work, standby takes over when it ends; --json has every figure, unrounded"
@@ -34,7 +37,7 @@ async def ask_status(bus: Bus) -> dict[str, list[StatusAnswer]]:
 
     async def of(service: str) -> list[StatusAnswer]:
         answers: list[StatusAnswer] = []
-        for wait_s in ANSWER_WAITS_S[:1] if service in PER_NODE else ANSWER_WAITS_S:
+        for wait_s in ANSWER_WAITS_S[:1] if service in OPTIONAL else ANSWER_WAITS_S:
             if answers:
                 break
             for raw in await bus.ask_all(question_subject(service, "status"), question, wait_s=wait_s):
@@ -44,7 +47,7 @@ async def ask_status(bus: Bus) -> dict[str, list[StatusAnswer]]:
                     continue  # an instance of another version; it counts as missing
         return sorted(answers, key=lambda answer: answer.instance)
 
-    names = [spec.name for spec in SERVICES]
+    names = [spec.name for spec in (*SERVICES, *IN_CLUSTERS)]
     return dict(zip(names, await asyncio.gather(*map(of, names)), strict=True))
 
 
@@ -52,7 +55,7 @@ def problems_of(services: dict[str, list[StatusAnswer]]) -> list[str]:
     """What is missing, one sentence each."""
     found = []
     for name, answers in services.items():
-        if not answers and name in PER_NODE:
+        if not answers and name in OPTIONAL:
             continue
         if not answers:
             found.append(f"{name}: no instance answers")
@@ -87,7 +90,7 @@ def table(services: dict[str, list[StatusAnswer]], now: float, columns_max: int 
     rows = [("INSTANCE", "ROLE", "READY", "")]
     figures = ["FACTS"]
     for name, answers in services.items():
-        if not answers:
+        if not answers and name not in BESIDE:
             rows.append((name, "-", "no", ""))
             figures.append("runs on no node" if name in PER_NODE else "no instance answers")
         for answer in answers:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from berth.cli.cluster.rights import Need, granting, refused, user_of
 from berth.cli.cluster.target import Target
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.manifests import Item, named, read
@@ -14,6 +15,9 @@ from berth.cli.program import program
 from berth.cli.runfile import chosen
 from berth.kube import Kube
 from berth.kube.answer import Answer
+
+FORBIDDEN = 403
+VERBS = "create,delete,get"
 
 
 async def submit(files: list[Path], *, namespace: str | None, target: Target | None, run: str) -> int:
@@ -29,7 +33,7 @@ async def submit(files: list[Path], *, namespace: str | None, target: Target | N
         for item in items:
             answer = await kube.create(item.resource, item.namespace, item.manifest, field_manager="berth")
             if not answer.ok:
-                code = _refused(item, answer)
+                code = await _refused(kube, item, "create", answer)
                 continue
             made = item._replace(name=_name_of(answer, item.name))
             print(f"{made.shown} created")
@@ -57,13 +61,17 @@ async def delete(about: list[str], files: list[Path], *, namespace: str | None, 
 async def _delete(kube: Kube, item: Item) -> int:
     answer = await kube.delete(item.resource, item.namespace, item.name)
     if not answer.ok:
-        return _refused(item, answer)
+        return await _refused(kube, item, "delete", answer)
     print(f"{item.shown} deleted")
     return EXIT_OK
 
 
-def _refused(item: Item, answer: Answer) -> int:
+async def _refused(kube: Kube, item: Item, verb: str, answer: Answer) -> int:
     print(f"{item.shown}: {answer.status or 'no answer'} {answer.message}", file=sys.stderr)
+    need = Need(item.resource.group, item.resource.plural, verb, item.namespace)
+    if answer.status == FORBIDDEN and await refused(kube, [need]):  # and not an admission policy's word
+        commands = granting(await user_of(kube), item.resource, item.namespace, VERBS)
+        print("an administrator of that cluster grants it by", *commands, sep="\n  ", file=sys.stderr)
     return EXIT_BAD
 
 

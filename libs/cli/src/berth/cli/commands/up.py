@@ -1,4 +1,4 @@
-"""`berth up`: the whole control plane on this machine until it is told to stop."""
+"""`berth up`: the whole control plane on this machine until it is stopped."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ async def _create_nodes(url: str, nodes: int, seed: int) -> int:
 
 def scheduler_names() -> list[str]:
     """The names that the services will answer to, as they read them from the environment."""
-    told = [name.strip() for name in os.environ.get(SCHEDULER_NAMES, "").split(",")]
-    return [name for name in told if name] or [names.SCHEDULER_NAME]
+    given = [name.strip() for name in os.environ.get(SCHEDULER_NAMES, "").split(",")]
+    return [name for name in given if name] or [names.SCHEDULER_NAME]
 
 
 def _first_pod(stack: Stack, target: Target | None) -> Path:

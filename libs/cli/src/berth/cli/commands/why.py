@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -22,6 +23,8 @@ from berth.contracts.subjects import question_subject
 ANSWER_WAITS_S = (0.6, 4.0)
 """How long answers are gathered; the second time only when nobody answers the first: a solver may be busy."""
 SUBJECT = question_subject("placement-solver", "why")
+DOMAIN = "berth"
+"""What the bus of an installation with users calls the API of its streams (docs/subscribe.md)."""
 _RANK = ("bound", "decided", "known", "refused", "waiting", "foreign", "unknown")
 GOOD = ("bound", "decided", "known")
 
@@ -76,7 +79,7 @@ async def why(about: str, *, namespace: str | None, bus: BusOptions, as_json: bo
     async with connected(bus) as link:
         try:
             answer = await ask_why(link, question)
-            past = await _past(link, question)
+            past, unread = await _past(link, question)
         except BusError as error:
             raise CliError(f"the bus does not answer: {error}") from error
     if answer is None:
@@ -85,17 +88,19 @@ async def why(about: str, *, namespace: str | None, bus: BusOptions, as_json: bo
         print(msgspec.json.encode({**msgspec.to_builtins(answer), "past": [each.json() for each in past]}).decode())
     else:
         print("\n".join(explained(answer, past, width())))
+    if unread:
+        print(f"past events are not shown: {unread}", file=sys.stderr)
     return EXIT_OK if answer.outcome in GOOD else EXIT_BAD
 
 
-async def _past(bus: Bus, question: WhyQuestion) -> list[Past]:
-    """What the bus keeps of a pod or Reservation; nothing where its user may not read that."""
+async def _past(bus: Bus, question: WhyQuestion) -> tuple[list[Past], str]:
+    """What the bus keeps of a pod or Reservation; or nothing, and why its user may not read that."""
     if question.kind != "pod":
-        return []
+        return [], ""
     try:
-        return await past_of(bus, question.namespace, question.name)
-    except Denied:
-        return []
+        return await past_of(bus, question.namespace, question.name), ""
+    except Denied as error:
+        return [], f"{error}; where the bus has users, name its domain: --nats-domain {DOMAIN}"
 
 
 def explained(answer: WhyAnswer, past: Sequence[Past] = (), columns_max: int = WIDTH_MAX) -> list[str]:

@@ -72,7 +72,7 @@ async def shared(stage: Stage, plot: Scenario) -> bool:
 
 
 async def reservation(stage: Stage, plot: Scenario) -> bool:
-    """Room is held for a job that comes later, and used by it alone."""
+    """Capacity is held for a job that comes later, and used by it alone."""
     await stage.create([plot.reservation])
     name = plot.reservation["metadata"]["name"]
     node = ""
@@ -91,7 +91,7 @@ async def reservation(stage: Stage, plot: Scenario) -> bool:
 
 
 async def over_quota(stage: Stage, plot: Scenario) -> bool:
-    """There is room on the nodes, but not in the quota."""
+    """There is capacity on the nodes, but not in the quota."""
     return await _refused(stage, plot.over_quota, "quota")
 
 
@@ -106,11 +106,11 @@ async def unsupported(stage: Stage, plot: Scenario) -> bool:
 
 
 async def late(stage: Stage, plot: Scenario) -> bool:
-    """More work than there is room for: some of it waits."""
+    """More work than there is capacity for: some of it waits."""
     names_ = await stage.create(plot.late)
     fates = await stage.settled(names_, wait_s=BATCH_WAIT_S)
     placed = sum(1 for fate in fates if fate.node)
-    stage.tell("batch", f"{len(names_)} pods", f"placed {placed}", f"{len(names_) - placed} wait for room")
+    stage.tell("batch", f"{len(names_)} pods", f"placed {placed}", f"{len(names_) - placed} wait for capacity")
     return all(fate.is_settled for fate in fates)
 
 

@@ -42,3 +42,7 @@ SERVICES = (
     ServiceSpec("auditor", needs_kube=True),
     ServiceSpec(NODE_AGENT, per_node=True, environment=MappingProxyType({"BERTH_NODE_NAME": "this-machine"})),
 )
+"""What a run on this machine starts."""
+
+IN_CLUSTERS = (ServiceSpec("node-authenticator", needs_kube=True),)
+"""What only a cluster has: on one machine the one agent is a user of the bus."""

@@ -323,7 +323,7 @@ class Stack:
             self.failed.set_result(why)
 
     def _start_code(self) -> int:
-        """What could not start is a matter of use, whatever it would have been later; but for a lack of room."""
+        """What could not start is a matter of use, whatever it would have been later; but for a lack of disk space."""
         return self.failed_code if self.failed_code == EXIT_DISK_FULL else EXIT_USAGE
 
     async def stop(self) -> None:

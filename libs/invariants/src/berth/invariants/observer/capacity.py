@@ -1,4 +1,4 @@
-"""Room at every moment: sums of what is held, kept up to date claim by claim, compared when something is taken.
+"""Capacity at every moment: sums of what is held, kept up to date claim by claim, compared when something is taken.
 
 Capacity can be lowered after a decision was taken in good faith; so a limit counts with the largest value that it had
 within the last `lag_s` in which everybody could see it. Pods of other schedulers count once they are there for so long.
@@ -74,7 +74,7 @@ class Capacity:
         self.groups: dict[str, Group] = {}
         self.on_node: dict[str, dict[str, Hold]] = {}
         self.left: dict[str, list[tuple[float, Hold]]] = {}
-        """By node: who held room there until a moment ago, and until when."""
+        """By node: who held capacity there until a moment ago, and until when."""
         self._left_over: dict[tuple[str, str], int] = {}
         """By promise and subject: what a quota group held beyond a limit when that came, and what was excused since."""
         self._verdicts = verdicts

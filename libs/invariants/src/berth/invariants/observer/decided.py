@@ -80,7 +80,7 @@ class Decided:
         those that LEDGER has lost: they may begin all the same.
 
         Also where LEDGER lost it a moment ago: the leader was asked before that, and the API server took its time.
-        What they hold is in doubt then, since somebody may have planned on its room meanwhile.
+        What they hold is in doubt then, since somebody may have planned on its capacity meanwhile.
         """
         position = self._committed.get(plan, 0) or self._lapsed.get(plan, 0)
         back = {each for each, at in self._lapsed.items() if at <= position}

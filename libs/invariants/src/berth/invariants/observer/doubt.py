@@ -7,7 +7,7 @@ raise the epoch (R10), which ends it.
 Or only such plans are lost as nobody has acted on. cluster-writer goes on in the same epoch, and in doubt is no more
 than what readers of before the loss may take for something else:
 
-- decisions of plans whose entry was lost, or is an older one again: what they read as given up holds room again;
+- decisions of plans whose entry was lost, or is an older one again: what they read as given up holds capacity again;
 - decisions written under sequences that lost messages had: R1 may let one through who takes them for what was lost;
 - lost decisions of plans that a wave may have begun together with a newer one, which is the one that the Lease names.
 

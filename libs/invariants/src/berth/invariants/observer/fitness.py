@@ -80,14 +80,14 @@ class Fitness:
         self._marks[name] = {mark: before.get(mark, self._sight.now_s) for mark in sorted(now) if mark[2] in HARD}
 
     def decided(self, decision: Decision) -> None:
-        """Room was given out."""
+        """Capacity was given out."""
         name = (decision.namespace, decision.name)
         text = "/".join(name) if name[0] else f"reservation {name[1]}"
         self._judge(name, text, decision.node, decision.allocation.devices, decision.plan, Reader.SOLVER)
 
     def bound(self, pod: Watched) -> None:
         """A pod has got its node."""
-        self._judge(pod.name, pod.text, pod.node, pod.devices, pod.plan, Reader.WRITER)
+        self._judge(pod.name, pod.text, pod.node, pod.held_devices, pod.plan, Reader.WRITER)
 
     def keeps_off(self, decision: Decision) -> bool:
         """Whether something keeps the object off its node or a card of its, or did when the writer looked last."""

@@ -36,7 +36,7 @@ def of_bound(pod: Watched) -> Hold:
         text=pod.text,
         node=pod.node,
         amounts=pod.amounts,
-        devices=minors_of(pod.node, pod.devices),
+        devices=minors_of(pod.node, pod.held_devices),
         quota=pod.annotations.get(names.ANNOTATION_QUOTA, "").rpartition("/")[2],
         is_non_preemptible=pod.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
         is_ours=pod.is_ours,

@@ -18,7 +18,7 @@ LEASE: Final = "cluster-writer"
 
 
 class Limits:
-    """Writes what objects say into the room's limits."""
+    """Writes what objects say into the limits of capacity."""
 
     def __init__(
         self,

@@ -163,6 +163,10 @@ class Observer:
         """From now on for so long these (None: all) may not see what the API shows; decisions are carried out."""
         self._sight.blind(for_s, readers)
 
+    def bar(self, node: str, for_s: float) -> None:
+        """From now on for so long an admission policy of the cluster refuses every bind onto this node."""
+        self._withdrawals.bar(node, self.verdicts.now_s + for_s)
+
     def ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> None:
         """The next message that LEDGER has stored."""
         self._ledger.message(key, value, deleted, sequence)

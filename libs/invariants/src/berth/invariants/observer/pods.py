@@ -12,6 +12,7 @@ from berth.contracts.ledger import DeviceGrant
 from berth.invariants.facts import ENDED, read_devices
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
+from berth.rules.allocation_notes import counted_devices
 from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod
 
 NO_TEXTS: Mapping[str, str] = {}
@@ -70,13 +71,19 @@ class Watched:
 
     @property
     def is_live(self) -> bool:
-        """Whether it holds room once it has a node."""
+        """Whether it holds capacity once it has a node."""
         return not self.has_ended
 
     @property
     def devices(self) -> list[DeviceGrant]:
-        """The devices it was given."""
+        """The devices it was given, as noted."""
         return read_devices(self.annotations)
+
+    @property
+    def held_devices(self) -> list[DeviceGrant]:
+        """The devices that it holds. What is noted on a pod of ours is compared with its decision; on those of others
+        anybody may have written the note, so that it counts as far as the request explains it."""
+        return self.devices if self.is_ours else list(counted_devices(tuple(self.devices), self.amounts))
 
 
 def name_of(data: Mapping[str, Any]) -> tuple[str, str]:
@@ -140,7 +147,7 @@ def _amounts(spec: Mapping[str, Any]) -> Amounts:
 
 
 def read_reservation(data: Mapping[str, Any], schedulers: frozenset[str]) -> Watched:
-    """A Reservation as a holder of room; it is ours where its template names one of these schedulers, or none."""
+    """A Reservation as a holder of capacity; it is ours where its template names one of these schedulers, or none."""
     meta = data["metadata"]
     status = data.get("status") or {}
     found = Watched(("", meta["name"]), meta["uid"], status.get("nodeName") or "", meta.get("annotations") or NO_TEXTS)

@@ -23,7 +23,7 @@ from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_
 
 @dataclass(slots=True)
 class Kept:
-    """One Reservation that holds room, from its decision to its end."""
+    """One Reservation that holds capacity, from its decision to its end."""
 
     name: str
     uid: str
@@ -37,7 +37,7 @@ class Kept:
 
 
 class Reserved:
-    """Reservations that hold room, by uid and by node, and their users."""
+    """Reservations that hold capacity, by uid and by node, and their users."""
 
     def __init__(self, verdicts: Verdicts, capacity: Capacity, pods: Mapping[tuple[str, str], Watched]) -> None:
         self._verdicts = verdicts

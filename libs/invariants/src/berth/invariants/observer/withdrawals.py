@@ -7,9 +7,12 @@
 - The node takes fewer pods than there are, or offers less of something that it asks for than is held there. (A device
   that Berth's own pods hold twice is no reason to withdraw anything: it raises the epoch.)
 
+- The API server refuses the bind for good: an admission policy bars the node (`bar`), which whoever runs the cluster
+  has to tell; or what is asked is malformed, which no bind is.
+
 What the writer goes by, it has read from STATE, which may be behind: so what has just ceased to be a reason still is
-one until the writer must have seen that. A bind that the API server refuses for good is a reason
-that nobody sees here: it refuses what is malformed alone, and no bind is.
+one until the writer must have seen that, and a refusal until its decision is withdrawn, which may take
+`REFUSED_S`.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from berth.invariants.observer.sight import Reader, Sight
 from berth.resources.amounts import Amounts
 
 WHOLE = 100
+REFUSED_S = 60.0
+"""From the refusal of a bind to the withdrawal of its decision, which the API server may refuse as well."""
 
 
 class Withdrawals:
@@ -59,6 +64,12 @@ class Withdrawals:
         self._going: set[str] = set()
         self._gone_s: dict[str, float] = {}
         self._epoch_s = -NEVER
+        self._barred: dict[str, float] = {}
+        """Nodes that an admission policy bars or barred, and until when."""
+
+    def bar(self, node: str, until_s: float) -> None:
+        """An admission policy refuses every bind onto a node until then."""
+        self._barred[node] = max(until_s, self._barred.get(node, -NEVER))
 
     def see_node(self, data: Mapping[str, Any], deleted: bool) -> None:
         """A node: whether it is there, and what it offers."""
@@ -94,13 +105,15 @@ class Withdrawals:
         node = decision.node
         if node not in self._offered or node in self._going or self._is_recent(self._gone_s.get(node, -NEVER)):
             return True
+        if self._sight.now_s < self._barred.get(node, -NEVER) + REFUSED_S:
+            return True
         if (decision.node_uid and decision.node_uid != self._uids.get(node)) or self._keeps_off(decision):
             return True
         holds = self._holds(node)
         return self._holds_its_cards(decision, holds) or self._lacks(decision, holds)
 
     def _holds(self, node: str) -> list[Hold]:
-        """Who holds room of a node, or did until a moment ago."""
+        """Who holds capacity of a node, or did until a moment ago."""
         here = self._capacity.on_node.get(node, {})
         left = (hold for at_s, hold in self._capacity.left.get(node, ()) if self._is_recent(at_s))
         return [*here.values(), *{hold.uid: hold for hold in left if hold.uid not in here}.values()]

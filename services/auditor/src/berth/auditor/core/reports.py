@@ -28,9 +28,9 @@ def holds_of(metrics: Iterable[kube.NodeMetric], pods: Iterable[kube.Pod]) -> li
 
 def _of_node(metric: kube.NodeMetric, pods: Mapping[tuple[str, str, str], kube.Pod]) -> Iterator[NodeHold]:
     status = metric.status if isinstance(metric.status, dict) else {}
-    told = _time(status.get("updateTime"))
+    updated = _time(status.get("updateTime"))
     reported = status.get("podsMetric")
-    if told is None or not isinstance(reported, list):
+    if updated is None or not isinstance(reported, list):
         return
     node = metric.metadata.name
     for each in reported[:PODS_MAX]:
@@ -38,7 +38,7 @@ def _of_node(metric: kube.NodeMetric, pods: Mapping[tuple[str, str, str], kube.P
             continue
         pod = pods.get((node, str(each.get("namespace")), str(each.get("name"))))
         created = _time(pod.metadata.creation_timestamp) if pod is not None else None
-        if pod is None or created is None or created >= told:
+        if pod is None or created is None or created >= updated:
             continue
         given = {(grant.kind, grant.minor): _percent(grant.amounts) for grant in read_devices(_notes(pod))}
         for device in _devices(each):

@@ -1,7 +1,7 @@
 """The life of a Reservation as a function of what is seen and of now.
 
-Pending until it has a node, Available while it holds room, then Succeeded (its first user came and it allows one) or
-Failed (expired, or its node is gone). A Reservation that never got a node expires too: nobody wants last week's
+Pending until it has a node, Available while it holds capacity, then Succeeded (its first user came and it allows one)
+or Failed (expired, or its node is gone). A Reservation that never got a node expires too: nobody wants last week's
 booking to surprise the cluster. Rules of the Koordinator protocol's reservation controller; `now` in unix seconds.
 """
 
@@ -64,7 +64,7 @@ def live(reservation: Reservation, users: Sequence[User], *, node_is_gone: bool,
     allocated = _sum(owners, reservation.allocatable)
     known = sorted(owner.uid for owner in reservation.current_owners)
     changed = known != [owner.uid for owner in owners] or _plain(allocated) != _plain(reservation.allocated)
-    # One user ends a reservation that allows one, and so does its leaving: the room was meant to be used once.
+    # One user ends a reservation that allows one, and so does its leaving: the capacity was meant to be used once.
     used = reservation.allocate_once and (bool(owners) or (changed and bool(known)))
     phase = Phase.SUCCEEDED if used else Phase.AVAILABLE
     reason = "Succeeded" if used else "Available"

@@ -1,4 +1,4 @@
-"""The published answer: which room a Reservation holds, for whom, and whether new owners may be placed into it."""
+"""The published answer: which capacity a Reservation holds, for whom, and whether new owners may be placed into it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Restricted(kube.View, frozen=True, kw_only=True):
     resources: list[str] = []
 
 
-def room_of(reservation: Reservation, life: Life) -> ReservedCapacity:
+def capacity_of(reservation: Reservation, life: Life) -> ReservedCapacity:
     """The capacity as RESERVATION shows it."""
     problems = problems_of(reservation)
     owners_readable = not any(problem.field.startswith("spec.owners") for problem in problems)

@@ -89,7 +89,7 @@ class Config(NamedTuple):
 
     sections: Mapping[str, Section]
     problems: tuple[Problem, ...] = ()
-    broken: tuple[str, ...] = ()
+    unusable: tuple[str, ...] = ()
 
 
 DEFAULTS: Final = Config(
@@ -111,7 +111,7 @@ def read_config(data: Mapping[str, str], previous: Mapping[str, Section]) -> Con
     """
     sections: dict[str, Section] = {}
     problems: list[Problem] = []
-    broken: list[str] = []
+    unusable: list[str] = []
     readers = [(kind.section, kind.key, _strategies) for kind in KINDS]
     for section, key, read in (*readers, (HOST_APPLICATIONS, HOST_APPLICATION_KEY, _applications)):
         text = data.get(key, "")
@@ -122,17 +122,17 @@ def read_config(data: Mapping[str, str], previous: Mapping[str, Section]) -> Con
             sections[section], notes = _readable(read, section, key, text)
             problems += notes
         except InvalidMessage as error:
-            broken.append(key)
+            unusable.append(key)
             problems.append(Problem(field=below(f"data[{key}]", error.field), message=error.problem[:300]))
             if section in previous:
                 sections[section] = previous[section]
-    return Config(sections, tuple(problems), tuple(broken))
+    return Config(sections, tuple(problems), tuple(unusable))
 
 
 def _readable(
     read: Callable[[str, str, str], tuple[Section, list[Problem]]], section: str, key: str, text: str
 ) -> tuple[Section, list[Problem]]:
-    """What `read` makes of a text; one that is nested beyond what can be compared and merged is broken, too."""
+    """What `read` makes of a text; one that is nested beyond what can be compared and merged is unusable, too."""
     try:
         return read(section, key, text)
     except RecursionError as error:

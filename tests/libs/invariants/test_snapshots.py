@@ -1,4 +1,4 @@
-"""State shows what the cluster shows, and of two pictures the difference is named: I8."""
+"""State shows what the cluster shows, and of two snapshots the difference is named: I8."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_state_shows_what_the_cluster_shows() -> None:
     assert check_of(pods=[], believed={"pod.default.a": (1, b"{")}) == ["I0"]
 
 
-def test_two_pictures_differ_in_what_they_differ_in() -> None:
+def test_two_snapshots_differ_in_what_they_differ_in() -> None:
     world = World.of(pods=[user("a")], reservations=[reservation()])
     snapshot = snapshot_of_facts(Facts(world))
     assert differences(snapshot, snapshot) == []
