@@ -27,6 +27,14 @@ SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.t
 LAYERS = ["shell", "reconciler", "views", "core"]
 LAYERED = ["auditor", "device-inventory", "quota-manager", "reservation-manager", "slo-manager"]
 """Services that have these layers, and no module of another name beside them but those of `BESIDE`."""
+SPECIALISTS = {
+    "placement-solver": {"pacing", "rounds", "views"},
+    "cluster-writer": {"wave_runner", "views"},
+    "cluster-watcher": {"term", "reconciler"},
+    "node-qos-enforcer": {"reconciler", "views"},
+    "node-authenticator": set(),
+}
+"""The others, which have a loop of their own, and the layers that they have between shell and core."""
 BESIDE = {"__init__", "__main__", "settings", "py.typed"}
 INPUTS = {"auditor": {"lists"}}
 """What a service reads beside buckets."""
@@ -77,7 +85,7 @@ def test_every_module_says_why_it_exists(package: Path) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_service_has_the_rooms_of_the_others(service: str) -> None:
+def test_a_service_has_the_parts_of_the_others(service: str) -> None:
     module = service.replace("-", "_")
     folder = ROOT / f"services/{service}/src/berth/{module}"
     assert {"settings.py", "shell.py", "__main__.py", "core", "py.typed"} <= {path.name for path in folder.iterdir()}
@@ -101,6 +109,24 @@ def test_a_service_has_the_layers(service: str) -> None:
     assert classes["shell"] == {"Shell"}, "wiring alone"
     assert "Reconciler" in classes["reconciler"]
     assert (ROOT / f"tests/services/{service}/test_shell.py").is_file()
+
+
+def test_every_service_has_a_place_in_the_house() -> None:
+    assert sorted([*LAYERED, *SPECIALISTS]) == SERVICES
+    specialised = {layer for layers in SPECIALISTS.values() for layer in layers} | set(LAYERS)
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contracts = {each["name"]: each for each in config["tool"]["importlinter"]["contracts"]}
+    found = contracts["Specialists stand between a shell and what it sees"]
+    assert {layer.strip("()") for layer in found["layers"]} == specialised
+    assert set(found["containers"]) == {f"berth.{service.replace('-', '_')}" for service in SPECIALISTS}
+
+
+@pytest.mark.parametrize("service", SPECIALISTS)
+def test_a_service_with_specialists_has_its_layers(service: str) -> None:
+    folder = ROOT / f"services/{service}/src/berth/{service.replace('-', '_')}"
+    modules = {path.name.removesuffix(".py") for path in folder.iterdir()}
+    assert {"shell", "core", *SPECIALISTS[service]} <= modules
+    assert {"pacing", "term", "rounds", "wave_runner", "reconciler", "views"} & modules == SPECIALISTS[service]
 
 
 def test_the_layers_are_contracts_of_the_linter() -> None:

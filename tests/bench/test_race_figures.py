@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -79,3 +80,24 @@ def test_an_overfull_node_and_a_node_that_is_not_there_are_found() -> None:
     assert [each.split(":")[0] for each in fixtures.overfull(nodes, pods)] == ["node-00001 is overfull"]
     pods["items"][220]["spec"]["nodeName"] = "node-00002"
     assert fixtures.overfull(nodes, pods) == ["p-000220 is on node-00002, which does not exist"]
+
+
+async def test_each_contender_runs_the_courses_as_often_as_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The program itself, up to where servers are started."""
+    monkeypatch.syspath_prepend(FOLDER)
+    program = load("__main__")
+    ran: list[tuple[str, int, bool]] = []
+
+    async def on_warm(contender: Any, options: Any) -> list[Any]:
+        ran.append((type(contender).__name__, options.pods, options.rush))
+        return []
+
+    monkeypatch.setattr(program.course, "on_warm", on_warm)
+    monkeypatch.setattr(program, "version", lambda: "1")
+    monkeypatch.setattr(
+        "sys.argv", ["race", "--pods", "7", "--rounds", "2", "--no-rush", "--json", str(tmp_path / "race.json")]
+    )
+    await program.race(program.arguments())
+    assert ran == [("KubeScheduler", 7, False), ("Berth", 7, False)] * 2

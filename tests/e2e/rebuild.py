@@ -86,7 +86,7 @@ def _plain(value: Json) -> Json:
     return kept | {"template": template | {"annotations": notes}}
 
 
-async def read_picture(whole: Whole) -> Snapshot:
+async def read_snapshot(whole: Whole) -> Snapshot:
     """As it is now."""
     found = {
         f"{bucket} {key}": _plain(msgspec.json.decode(value))
@@ -161,10 +161,10 @@ async def release(whole: Whole, *, within_s: float) -> None:
 async def still(whole: Whole, *, within_s: float) -> Snapshot:
     """The snapshot, once it stays the same."""
     deadline = time.monotonic() + within_s
-    before = await read_picture(whole)
+    before = await read_snapshot(whole)
     while True:
         await asyncio.sleep(STILL_S)
-        after = await read_picture(whole)
+        after = await read_snapshot(whole)
         differences = before.differences(after)
         if not differences and len(after.open) == HELD_PODS:
             return after
@@ -180,7 +180,7 @@ async def lose_everything(whole: Whole, server: NatsServer, before: Snapshot, *,
     await asyncio.to_thread(server.start)
     await _filled(server, before, within_s=within_s)
     while True:
-        differences = before.differences(await read_picture(whole))
+        differences = before.differences(await read_snapshot(whole))
         took_s = time.monotonic() - began
         if not differences:
             return Rebuilt(took_s, len(before.buckets), len(before.placements))

@@ -37,7 +37,7 @@ def amount(text: str) -> Fraction:
 
 def over_capacity(nodes: Iterable[Json], devices: Iterable[Json], pods: Iterable[Json]) -> list[str]:
     """Every cpu, byte, pod slot, host port and device minor that is given out beyond what there is."""
-    room = {node["metadata"]["name"]: node["status"]["allocatable"] for node in nodes}
+    capacity = {node["metadata"]["name"]: node["status"]["allocatable"] for node in nodes}
     cards = {
         (device["metadata"]["name"], each["minor"]): each["resources"]
         for device in devices
@@ -71,7 +71,7 @@ def over_capacity(nodes: Iterable[Json], devices: Iterable[Json], pods: Iterable
                 taken[node, grant["minor"]][name] += amount(given)
     for node, amounts in used.items():
         for name, total in amounts.items():
-            allowed = amount(room.get(node, {}).get(name, "0"))
+            allowed = amount(capacity.get(node, {}).get(name, "0"))
             if total > allowed:
                 found.append(f"{node}: {name} {float(total):g} of {float(allowed):g}")
     for (node, minor), amounts in taken.items():

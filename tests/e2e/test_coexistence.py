@@ -40,7 +40,7 @@ async def corner(whole: Whole) -> AsyncIterator[Corner]:
         yield made
 
 
-async def check_room(whole: Whole) -> None:
+async def check_capacity(whole: Whole) -> None:
     """Nothing is given out beyond what there is."""
     pods = await whole.items("/api/v1/pods")
     assert over_capacity(await whole.items(NODES), await whole.items(DEVICES), pods) == []
@@ -91,7 +91,7 @@ async def test_a_pod_of_another_scheduler_is_counted_and_left_alone(whole: Whole
     assert not waiting.get("status", {}).get("conditions")
     await corner.delete_pod("running")
     await corner.bound("late")
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 async def test_the_gpus_that_another_schedulers_pod_holds_are_taken(whole: Whole, corner: Corner) -> None:
@@ -110,7 +110,7 @@ async def test_the_gpus_that_another_schedulers_pod_holds_are_taken(whole: Whole
     await corner.delete_pod("whole")
     (pod,) = await corner.bound("more")
     assert minors(pod) == [0]
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 async def test_where_somebody_holds_gpus_that_nobody_named_no_gpu_is_given(corner: Corner) -> None:
@@ -143,7 +143,7 @@ async def test_static_pods_are_counted(whole: Whole, corner: Corner) -> None:
     await corner.bound(await corner.pod("fits", {"cpu": "500m"}))
     await corner.pod("not", {"cpu": "100m"})
     await corner.refused("not", "Insufficient cpu")
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 def for_node(node: str) -> Json:
@@ -167,7 +167,7 @@ async def test_daemon_pods_go_to_their_node_even_when_it_is_cordoned(whole: Whol
     await corner.pod("late", {"cpu": "1"})
     said = await corner.refused("late", "unschedulable")
     assert "Insufficient cpu" in said
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 # --- scheduling gates ------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ async def test_a_node_that_goes_between_decision_and_bind_gets_no_pod(whole: Who
     assert pod["spec"]["nodeName"] in set(nodes.values()) - {chosen}
     assert note(pod, names.ANNOTATION_ATTEMPT) == "1"
     await corner.bound("later")
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ async def test_a_node_that_is_closed_keeps_its_pods_and_gets_no_more(whole: Whol
     await corner.bound("new")
     await corner.pod("late", {"cpu": "1"})
     await corner.refused("late", "Insufficient cpu")
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 async def test_a_node_that_comes_back_still_holds_its_pods(whole: Whole, corner: Corner) -> None:
@@ -269,4 +269,4 @@ async def test_a_node_that_comes_back_still_holds_its_pods(whole: Whole, corner:
     await corner.refused("late", "Insufficient cpu")
     (pod,) = await corner.bound(await corner.pod("gpu", {"cpu": "0", "nvidia.com/gpu": "1"}))
     assert minors(pod) != minors(await corner.see("old"))
-    await check_room(whole)
+    await check_capacity(whole)

@@ -26,7 +26,7 @@ BUDGETS = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 EVENTS = "/api/v1/namespaces/{}/events"
 
 
-async def check_room(whole: Whole) -> None:
+async def check_capacity(whole: Whole) -> None:
     """Nothing is given out beyond what there is."""
     pods = await whole.items("/api/v1/pods")
     assert over_capacity(await whole.items(NODES), await whole.items(DEVICES), pods) == []
@@ -237,18 +237,18 @@ async def test_what_another_scheduler_binds_first_stays_where_it_is(whole: Whole
         assert not note(placed[name], names.ANNOTATION_PLAN)
     for name in ("t0", "t1"):
         await corner.pod(name, {"cpu": "1"}, scheduler="default-scheduler")
-        free = await roomiest(corner, nodes)
+        free = await freest(corner, nodes)
         assert await bind_as_other(corner, name, free) == 201
     await whole.until_in_state(corner.namespace, *ours, "t0", "t1")
     await corner.bound(await corner.pod("q0", {"cpu": "1"}), await corner.pod("q1", {"cpu": "1"}))
     await corner.pod("q2", {"cpu": "1"})
     await corner.refused("q2", "Insufficient cpu")
-    await check_room(whole)
+    await check_capacity(whole)
     await corner.delete_pod("t0")
     await corner.bound("q2")
 
 
-async def roomiest(corner: Corner, nodes: list[str]) -> str:
+async def freest(corner: Corner, nodes: list[str]) -> str:
     """The node with the fewest pods."""
     pods = await corner.whole.items(PODS.format(corner.namespace))
     count = {node: sum(pod["spec"].get("nodeName") == node for pod in pods) for node in nodes}
@@ -287,7 +287,7 @@ async def test_two_schedulers_at_once_bind_each_pod_once(whole: Whole, corner: C
         twice = [key for key, found in log.committed().items() if key[0] in uids and len(found) > 1]
     assert twice == []
     await corner.placed_now()
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 # --- the server goes away --------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ async def test_the_server_goes_away_in_the_middle(whole: Whole, corner: Corner) 
     assert twice == []
     await corner.pod("late", {"cpu": "1"})
     await corner.refused("late", "Insufficient cpu")
-    await check_room(whole)
+    await check_capacity(whole)
     await corner.delete_pod("p0")
     await corner.bound("late")
 
@@ -339,7 +339,7 @@ async def test_a_history_that_is_gone_is_listed_again(whole: Whole, corner: Corn
     await corner.bound("new", timeout_s=60)
     await corner.pod("late", {"cpu": "2"})
     await corner.refused("late", "Insufficient cpu")
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 async def test_everything_at_once_on_one_server(whole: Whole, corner: Corner) -> None:
@@ -361,5 +361,5 @@ async def test_everything_at_once_on_one_server(whole: Whole, corner: Corner) ->
     assert len({note(placed[f"m{i}"], names.ANNOTATION_PLAN) for i in range(3)}) == 1
     assert devices_of(placed["h0"])[0]["minor"] == devices_of(placed["h1"])[0]["minor"]
     assert kept in note(placed["owner"], names.ANNOTATION_RESERVATION_ALLOCATED)
-    await check_room(whole)
+    await check_capacity(whole)
     assert await whole.forbidden() == before

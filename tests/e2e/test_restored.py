@@ -29,7 +29,7 @@ def cluster() -> Iterator[Real]:
 
 
 async def test_versions_that_went_back(cluster: Real, tmp_path: Path) -> None:
-    """What the backup has stays where it is; what came after it never was, and its room is free."""
+    """What the backup has stays where it is; what came after it never was, and its capacity is free."""
     backup = tmp_path / "backup"
     async with run_whole(cluster) as whole:
         corner = Corner(whole, "tenant")

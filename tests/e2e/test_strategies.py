@@ -92,7 +92,7 @@ async def test_a_strategy_reaches_every_node_and_its_object(whole: Whole, corner
     await whole.patch(f"{MAPS}/{NAME}", {"data": {KEY: '{"clusterStrategy":{"cpuSuppressThresholdPercent":1000}}'}})
 
     async def refused() -> bool:
-        return await whole.counted("slo-manager", "berth_slo_broken_keys") == 1
+        return await whole.counted("slo-manager", "berth_slo_unusable_keys") == 1
 
     await until(refused, "the unusable key is counted")
     assert await told(whole, plain, 65)

@@ -1,4 +1,5 @@
-"""Two solvers share a backlog: each pod is decided once, no room is given twice, and one goes on alone when it must."""
+"""Two solvers share a backlog: each pod is decided once, no capacity is given twice, and one goes on alone when it
+must."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ async def test_one_goes_on_when_the_other_is_killed(whole: Whole) -> None:
     shape = WorkloadShape(pods=600, prefix="second", namespace="kube-public", gangs=6, gang_members=4)
     pods = generate_workload(shape, seed=8)
     for manifest in pods:
-        if manifest["kind"] == "Pod":  # small, so that there is room for them beside the first backlog
+        if manifest["kind"] == "Pod":  # small, so that there is capacity for them beside the first backlog
             resources = manifest["spec"]["containers"][0]["resources"]
             resources["requests"] = resources["limits"] = {"cpu": "10m", "memory": "1Mi"}
     async with following(whole.bus, log), Api(whole.stack.kube_url) as api:

@@ -104,14 +104,14 @@ class Whole:
             await eventually(lambda: keys <= set(view.values), what=f"pods {pods} in STATE")
 
     async def until_in_reserved(self, reservation: str) -> None:
-        """Return once RESERVATION shows its room on a node: a pod that is created now can draw on it."""
+        """Return once RESERVATION shows its capacity on a node: a pod that is created now can draw on it."""
         key = subjects.named_key("reservation", reservation)
         async with self._viewed(buckets.RESERVATION, key) as view:
 
             def is_there() -> bool:
                 return key in view.values and bool(decode(view.values[key], ReservedCapacity).node)
 
-            await eventually(is_there, what=f"the room of {reservation}")
+            await eventually(is_there, what=f"the capacity of {reservation}")
 
     @asynccontextmanager
     async def _viewed(self, bucket: str, keys: str) -> AsyncIterator[View]:
@@ -182,7 +182,7 @@ async def run_whole(
 ) -> AsyncIterator[Whole]:
     """Everything started and ready; stopped on the way out. Without a cluster on the simulated API."""
     server = cluster or Simulated()
-    settings = {"BERTH_TELL_AFTER_S": "0.5", **(environment or {})}
+    settings = {"BERTH_REPORT_AFTER_S": "0.5", **(environment or {})}
     sim = ["--sim", "--start-delay-seconds", "0.1", "--stop-delay-seconds", "0.1", *sim_arguments]
     timeout = aiohttp.ClientTimeout(total=30)
     known = server.stack_settings()

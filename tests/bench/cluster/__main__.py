@@ -56,7 +56,7 @@ async def race(options: argparse.Namespace) -> Race:
     order = [options.only] if options.only else options.order.split(",")
     if unknown := set(order) - set(CONTENDERS):
         raise SystemExit(f"--order: {', '.join(sorted(unknown))}: not among {', '.join(CONTENDERS)}")
-    wish = course.ReservationRequest(
+    planned = course.RaceOptions(
         nodes=options.nodes,
         pods=options.pods,
         rate=options.rate,
@@ -69,19 +69,19 @@ async def race(options: argparse.Namespace) -> Race:
     found = Race(
         machine=machine(),
         kubernetes=version(),
-        nodes=wish.nodes,
-        pods=wish.pods,
-        rate=wish.rate,
-        seconds=wish.seconds,
+        nodes=options.nodes,
+        pods=options.pods,
+        rate=options.rate,
+        seconds=options.seconds,
         order=order,
         courses={name: [] for name in order},
     )
     for number in range(options.rounds):
         for name in order:
             print(f"round {number + 1}: {name}", file=sys.stderr, flush=True)
-            found.courses[name] += await course.on_warm(contender(name, options), wish)
-            if wish.first_start:
-                found.courses[name].append(await course.first_start(contender(name, options), wish))
+            found.courses[name] += await course.on_warm(contender(name, options), planned)
+            if options.first_start:
+                found.courses[name].append(await course.first_start(contender(name, options), planned))
             options.json.parent.mkdir(parents=True, exist_ok=True)
             options.json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
     return found

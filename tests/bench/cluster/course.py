@@ -44,7 +44,7 @@ KILLS_RATE = 150.0
 """Pods a second while processes are killed: less than what can be bound, so that every kill meets pods on their way."""
 
 
-class Wish(NamedTuple):
+class RaceOptions(NamedTuple):
     """Sizes of a race."""
 
     nodes: int
@@ -61,85 +61,85 @@ class BrokenError(Exception):
     """The contender did something that no scheduler may."""
 
 
-async def on_warm(contender: Contender, wish: Wish) -> list[Course]:
+async def on_warm(contender: Contender, options: RaceOptions) -> list[Course]:
     """Courses 1 to 3, one after the other in the same cluster."""
-    async with _field(wish) as (server, client):
+    async with _field(options) as (server, client):
         try:
             await contender.start(server)
             warm = list(fixtures.pods("warm", WARM_PODS, contender.scheduler))
             await client.create(warm)
-            await _all_bound(client, [item.name for item in warm], wish)
+            await _all_bound(client, [item.name for item in warm], options)
             await usage.until_quiet(contender.pids, SETTLE_TIMEOUT_S)
-            stand = _Stand(server, client, contender)
-            courses = [await _backlog(stand, wish)]
-            if wish.rush:
-                rush = list(fixtures.pods("rush", wish.pods, contender.scheduler))
-                courses.append(await _run("rush", stand, rush, 0.0, wish))
-            if count := int(wish.rate * wish.seconds):
+            contest = _Contest(server, client, contender)
+            courses = [await _backlog(contest, options)]
+            if options.rush:
+                rush = list(fixtures.pods("rush", options.pods, contender.scheduler))
+                courses.append(await _run("rush", contest, rush, 0.0, options))
+            if count := int(options.rate * options.seconds):
                 steady = list(fixtures.pods("steady", count, contender.scheduler))
-                courses.append(await _run("steady", stand, steady, wish.rate, wish))
-            if wish.kills and contender.killable():
-                doomed = list(fixtures.pods("kills", wish.pods, contender.scheduler))
-                courses.append(await _killed(stand, doomed, wish))
+                courses.append(await _run("steady", contest, steady, options.rate, options))
+            if options.kills and contender.killable():
+                doomed = list(fixtures.pods("kills", options.pods, contender.scheduler))
+                courses.append(await _killed(contest, doomed, options))
             await _judge(client)
         finally:
             await contender.stop()
     return courses
 
 
-async def first_start(contender: Contender, wish: Wish) -> Course:
+async def first_start(contender: Contender, options: RaceOptions) -> Course:
     """Course 4."""
-    async with _field(wish) as (server, client):
+    async with _field(options) as (server, client):
         try:
-            items = list(fixtures.pods("first", wish.pods, contender.scheduler))
+            items = list(fixtures.pods("first", options.pods, contender.scheduler))
             await client.create(items)
-            stand = _Stand(server, client, contender)
-            before = await stand.look()
+            contest = _Contest(server, client, contender)
+            before = await contest.look()
             await contender.start(server)
-            course = await _end("first start", stand, before, items, wish)
+            course = await _end("first start", contest, before, items, options)
             await _judge(client)
         finally:
             await contender.stop()
     return course
 
 
-async def _backlog(stand: _Stand, wish: Wish) -> Course:
+async def _backlog(contest: _Contest, options: RaceOptions) -> Course:
     """The contender's own work counts from the creations; the servers' from the end of them."""
-    items = list(fixtures.pods("backlog", wish.pods, stand.contender.scheduler))
-    await stand.contender.leave()
-    others = await stand.look()
-    await stand.client.create(items)
-    await usage.until_quiet(stand.contender.pids, SETTLE_TIMEOUT_S)
-    servers = await stand.look()
-    staying = {name: use for name, use in others.use.items() if name in stand.contender.pids()}
-    await stand.contender.come_back(stand.server)
-    await _any_bound(stand.client, items, wish)
-    back = {name: pid for name, pid in stand.contender.pids().items() if name not in staying}
+    items = list(fixtures.pods("backlog", options.pods, contest.contender.scheduler))
+    await contest.contender.leave()
+    others = await contest.look()
+    await contest.client.create(items)
+    await usage.until_quiet(contest.contender.pids, SETTLE_TIMEOUT_S)
+    servers = await contest.look()
+    staying = {name: use for name, use in others.use.items() if name in contest.contender.pids()}
+    await contest.contender.come_back(contest.server)
+    await _any_bound(contest.client, items, options)
+    back = {name: pid for name, pid in contest.contender.pids().items() if name not in staying}
     start = usage.uses(back)
-    course = await _end("backlog", stand, _Look({**servers.use, **staying, **start}, servers.calls), items, wish)
+    course = await _end("backlog", contest, _Look({**servers.use, **staying, **start}, servers.calls), items, options)
     course.start_cpu_s = sum(use.cpu_s for use in start.values())
     return course
 
 
-async def _any_bound(client: Client, items: list[fixtures.Item], wish: Wish) -> None:
+async def _any_bound(client: Client, items: list[fixtures.Item], options: RaceOptions) -> None:
     names = {item.name for item in items}
-    deadline = time.monotonic() + wish.timeout_s
+    deadline = time.monotonic() + options.timeout_s
     while names.isdisjoint(client.bound) and time.monotonic() < deadline:
         await asyncio.sleep(FIRST_BIND_POLL_S)
 
 
-async def _killed(stand: _Stand, items: list[fixtures.Item], wish: Wish) -> Course:
+async def _killed(contest: _Contest, items: list[fixtures.Item], options: RaceOptions) -> Course:
     """Processes are killed at even distances over the time of the creations."""
-    names = stand.contender.killable()
+    names = contest.contender.killable()
     took_s = len(items) / KILLS_RATE
 
     async def kill() -> None:
         for name in names:
             await asyncio.sleep(took_s / (len(names) + 1))
-            stand.contender.kill(name)
+            contest.contender.kill(name)
 
     killing = asyncio.create_task(kill())
-    course = await _run("kills", stand, items, KILLS_RATE, wish)
+    course = await _run("kills", contest, items, KILLS_RATE, options)
     await killing
     course.killed = names
     # Who was killed has taken its count of CPU along.
@@ -148,26 +148,26 @@ async def _killed(stand: _Stand, items: list[fixtures.Item], wish: Wish) -> Cour
     return course
 
 
-async def _end(name: str, stand: _Stand, before: _Look, items: list[fixtures.Item], wish: Wish) -> Course:
+async def _end(name: str, contest: _Contest, before: _Look, items: list[fixtures.Item], options: RaceOptions) -> Course:
     """Wait until all are bound and the contender is quiet: what it took, and the rate between the binds."""
-    bound = stand.client.bound
-    lost = await stand.client.until_bound((item.name for item in items), wish.timeout_s)
-    await usage.until_quiet(stand.contender.pids)
-    course = await stand.course(name, before, len(items), 0)
+    bound = contest.client.bound
+    lost = await contest.client.until_bound((item.name for item in items), options.timeout_s)
+    await usage.until_quiet(contest.contender.pids)
+    course = await contest.course(name, before, len(items), 0)
     course.unbound = len(lost)
     course.pods_per_s = rate_between([bound[item.name] for item in items if item.name in bound])
     return course
 
 
-async def _run(name: str, stand: _Stand, items: list[fixtures.Item], rate: float, wish: Wish) -> Course:
+async def _run(name: str, contest: _Contest, items: list[fixtures.Item], rate: float, options: RaceOptions) -> Course:
     """Create the pods, wait for all of them, wait for quiet."""
-    client = stand.client
-    before = await stand.look()
+    client = contest.client
+    before = await contest.look()
     await client.create(items, rate=rate)
     created_s = max(client.sent[item.name] for item in items) - client.sent[items[0].name]
-    lost = await client.until_bound((item.name for item in items), wish.timeout_s)
-    await usage.until_quiet(stand.contender.pids)
-    course = await stand.course(name, before, len(items), len(items))
+    lost = await client.until_bound((item.name for item in items), options.timeout_s)
+    await usage.until_quiet(contest.contender.pids)
+    course = await contest.course(name, before, len(items), len(items))
     bound = [item.name for item in items if item.name in client.bound]
     took_s = max((client.bound[pod] for pod in bound), default=0.0) - client.sent[items[0].name]
     course.unbound = len(lost)
@@ -182,7 +182,7 @@ class _Look(NamedTuple):
     calls: Counter[str]
 
 
-class _Stand:
+class _Contest:
     """Where the looks are taken from."""
 
     def __init__(self, server: KubeServer, client: Client, contender: Contender) -> None:
@@ -216,7 +216,7 @@ class _Stand:
 
 
 @asynccontextmanager
-async def _field(wish: Wish) -> AsyncIterator[tuple[KubeServer, Client]]:
+async def _field(options: RaceOptions) -> AsyncIterator[tuple[KubeServer, Client]]:
     """Fresh servers with the nodes in them."""
     with KubeServer() as server:  # blocks the loop, in which nothing runs yet
         async with Client(server.url, server.admin_token, server.tls) as client:
@@ -224,7 +224,7 @@ async def _field(wish: Wish) -> AsyncIterator[tuple[KubeServer, Client]]:
             names = {item.name for item in fixtures.crds()}
             await client.create(fixtures.crds())
             await _until_established(client, names)
-            await client.create(fixtures.nodes(wish.nodes))
+            await client.create(fixtures.nodes(options.nodes))
             yield server, client
 
 
@@ -239,11 +239,11 @@ async def _until_established(client: Client, names: set[str]) -> None:
             await asyncio.sleep(0.2)
 
 
-async def _all_bound(client: Client, names: list[str], wish: Wish) -> None:
-    lost = await client.until_bound(names, wish.timeout_s)
+async def _all_bound(client: Client, names: list[str], options: RaceOptions) -> None:
+    lost = await client.until_bound(names, options.timeout_s)
     if lost:
         raise BrokenError(
-            f"{len(lost)} of {len(names)} warm-up pods were not bound within {wish.timeout_s:g} s: {lost[:3]}"
+            f"{len(lost)} of {len(names)} warm-up pods were not bound within {options.timeout_s:g} s: {lost[:3]}"
         )
 
 

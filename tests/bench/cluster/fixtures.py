@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 CRDS = Path(__file__).parents[3] / "k8s" / "crds"
 NAMESPACES = ("berth-system", "race")
 ZONES = 3
-_ROOM = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "500Gi", "pods": "110"}
+_CAPACITY = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "500Gi", "pods": "110"}
 
 
 class Item(NamedTuple):
@@ -51,7 +51,7 @@ def nodes(count: int) -> Iterator[Item]:
             "topology.kubernetes.io/zone": f"zone-{number % ZONES}",
         }
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-        status = {"capacity": _ROOM, "allocatable": _ROOM, "conditions": [ready]}
+        status = {"capacity": _CAPACITY, "allocatable": _CAPACITY, "conditions": [ready]}
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
         yield Item(name, "/api/v1/nodes", _json(body))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.e2e.capacity import check_capacity
 from tests.e2e.corner import Corner
 from tests.e2e.ledger_log import LedgerLog, following
 from tests.e2e.objects import note
-from tests.e2e.room import check_room
 from tests.e2e.whole import Whole
 
 from berth.contracts import names
@@ -27,7 +27,7 @@ async def test_a_node_deleted_between_decision_and_bind(whole: Whole, corner: Co
     assert note(pod, names.ANNOTATION_ATTEMPT) == "1"
 
 
-async def test_a_pod_deleted_between_decision_and_bind_gives_its_room_back(whole: Whole, corner: Corner) -> None:
+async def test_a_pod_deleted_between_decision_and_bind_gives_its_capacity_back(whole: Whole, corner: Corner) -> None:
     await corner.node("n", cpu="1")
     await corner.placed_now()
     async with whole.paused("cluster-writer"):
@@ -57,4 +57,4 @@ async def test_a_successor_of_the_same_name_is_a_pod_of_its_own(whole: Whole, co
     assert note(pod, names.ANNOTATION_PLAN) in plans[second]
     assert not plans[first] & plans[second]
     await corner.bound(await corner.pod("beside", {"cpu": "500m"}))
-    await check_room(whole)
+    await check_capacity(whole)

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from tests.e2e.capacity import check_capacity
 from tests.e2e.corner import Corner
 from tests.e2e.objects import POD_GROUPS, PODS, note
-from tests.e2e.room import check_room
 from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
 
@@ -45,7 +45,7 @@ async def test_a_strict_gang_starts_whole_or_not_at_all(corner: Corner) -> None:
     notes = {f"{GANG}name": "g", f"{GANG}min-available": "3"}
     members = [await corner.pod(f"m{i}", {"cpu": "1"}, annotations=notes) for i in range(3)]
     for member in members:
-        await corner.refused(member, "room for 2 of 3 members")
+        await corner.refused(member, "capacity for 2 of 3 members")
     await corner.placed_now(requests={"cpu": "2"})
     await corner.node("b", cpu="1")
     await corner.bound(*members)
@@ -93,7 +93,7 @@ async def test_a_gang_on_gpus_is_all_or_nothing(whole: Whole, corner: Corner) ->
     await corner.bound(await corner.pod("other", {"koordinator.sh/gpu": "10"}))
     notes = {f"{GANG}name": "g", f"{GANG}min-available": "3"}
     members = [await corner.pod(f"m{i}", {"nvidia.com/gpu": "1"}, annotations=notes) for i in range(3)]
-    await corner.refused("m2", "room for 1 of 3 members", "gpu")
+    await corner.refused("m2", "capacity for 1 of 3 members", "gpu")
     await corner.node("b", gpus=2)
     await corner.bound(*members)
-    await check_room(whole)
+    await check_capacity(whole)

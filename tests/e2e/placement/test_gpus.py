@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.e2e.capacity import check_capacity
 from tests.e2e.corner import Corner
 from tests.e2e.objects import DEVICES, devices_of
-from tests.e2e.room import check_room
 from tests.e2e.whole import Whole
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
@@ -39,7 +39,7 @@ async def test_whole_gpus_under_every_name(whole: Whole, corner: Corner, request
         assert grant["id"] == f"GPU-{node}-{grant['minor']}"
     await corner.pod("c", request_)
     await corner.refused("c", "Insufficient gpu devices")
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 @pytest.mark.parametrize("request_", HALF_CARD, ids=lambda amounts: "+".join(amounts))
@@ -50,7 +50,7 @@ async def test_two_halves_share_a_card(whole: Whole, corner: Corner, request_: d
     assert minors == [minors[0], minors[0]], "the second half belongs beside the first"
     (full,) = await corner.bound(await corner.pod("c", {"nvidia.com/gpu": "1"}))
     assert [grant["minor"] for grant in devices_of(full)] != minors[:1]
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 async def test_memory_alone_shares_a_card(whole: Whole, corner: Corner) -> None:
@@ -59,7 +59,7 @@ async def test_memory_alone_shares_a_card(whole: Whole, corner: Corner) -> None:
     await corner.bound(await corner.pod("a", request), await corner.pod("b", request))
     await corner.pod("c", request)
     await corner.refused("c", "Insufficient gpu devices")
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 async def test_two_cards_come_from_one_node(corner: Corner) -> None:
@@ -75,7 +75,7 @@ async def test_gpus_free_again_are_given_again(whole: Whole, corner: Corner) -> 
     for number in range(3):
         name = f"p{number}"
         await corner.bound(await corner.pod(name, {"nvidia.com/gpu": "1"}))
-        await check_room(whole)
+        await check_capacity(whole)
         await corner.delete_pod(name)
 
 
@@ -104,4 +104,4 @@ async def test_many_come_and_go(whole: Whole, corner: Corner) -> None:
             await corner.delete_pod(name)
 
     await asyncio.gather(*(life(number) for number in range(16)))
-    await check_room(whole)
+    await check_capacity(whole)

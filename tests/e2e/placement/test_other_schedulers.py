@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.e2e.capacity import check_capacity
 from tests.e2e.corner import Corner
 from tests.e2e.objects import PODS, devices_of
-from tests.e2e.room import check_room
 from tests.e2e.whole import Whole
 
 from berth.contracts import names
@@ -53,4 +53,4 @@ async def test_gpus_bound_by_another_scheduler_are_not_given_again(whole: Whole,
     await corner.pod("theirs", request, scheduler="koord-scheduler", annotations=notes, nodeName=node)
     (ours,) = await corner.bound(await corner.pod("ours", request))
     assert [grant["minor"] for grant in devices_of(ours)] == [1]
-    await check_room(whole)
+    await check_capacity(whole)

@@ -1,4 +1,4 @@
-"""What quotas let through: a maximum, a minimum that is firm, idle room that is lent, and whom they charge."""
+"""What quotas let through: a maximum, a minimum that is firm, idle capacity that is lent, and whom they charge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from berth.contracts import names
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 
 
-async def test_a_quota_stops_at_its_max_and_goes_on_when_room_comes_back(corner: Corner) -> None:
+async def test_a_quota_stops_at_its_max_and_goes_on_when_capacity_comes_back(corner: Corner) -> None:
     await corner.node("n", cpu="8")
     quota = await corner.quota("q", {"cpu": "1"}, {"cpu": "4"})
     labels = {names.LABEL_QUOTA_NAME: quota}
@@ -39,7 +39,7 @@ async def test_what_may_not_be_preempted_stays_below_the_minimum(corner: Corner)
     await corner.bound(await corner.pod("soft", {"cpu": "3"}, labels={names.LABEL_QUOTA_NAME: quota}))
 
 
-async def test_idle_room_is_lent_and_shared_by_minimum(corner: Corner) -> None:
+async def test_idle_capacity_is_lent_and_shared_by_minimum(corner: Corner) -> None:
     await corner.node("n", cpu="16")
     top = await corner.quota("top", {"cpu": "8"}, {"cpu": "8"}, is_parent=True)
     one = await corner.quota("one", {"cpu": "4"}, {"cpu": "8"}, parent=top)

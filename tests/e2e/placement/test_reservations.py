@@ -1,13 +1,13 @@
-"""Room that is kept for its owners: placed, used up, run out, and the cards that belong to it."""
+"""Capacity that is kept for its owners: placed, used up, run out, and the cards that belong to it."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+from tests.e2e.capacity import check_capacity
 from tests.e2e.corner import Corner
 from tests.e2e.objects import devices_of, note
-from tests.e2e.room import check_room
 from tests.e2e.whole import Whole
 
 from berth.contracts import names
@@ -27,7 +27,7 @@ async def test_a_reservation_is_placed_used_by_its_owner_and_over(whole: Whole, 
     assert allocated == {"name": name, "uid": reservation["metadata"]["uid"]}
     ended = await corner.phase(name, "Succeeded")
     assert [each["name"] for each in ended["status"]["currentOwners"]] == ["owner"]
-    await check_room(whole)
+    await check_capacity(whole)
     await corner.delete_pod("owner")
     await corner.bound("stranger")
 
@@ -52,7 +52,7 @@ async def test_a_reservation_serves_several_owners_until_it_is_full(corner: Corn
     await corner.bound("c")
 
 
-async def test_an_expired_reservation_gives_its_room_back(corner: Corner) -> None:
+async def test_an_expired_reservation_gives_its_capacity_back(corner: Corner) -> None:
     await corner.node("n", cpu="2")
     name = await corner.reservation("r", {"cpu": "2"}, ttl="3s")
     await corner.phase(name, "Available")
@@ -75,4 +75,4 @@ async def test_a_reservation_of_gpus_keeps_its_cards(whole: Whole, corner: Corne
     await corner.refused("third", "Insufficient gpu devices")
     (owner,) = await corner.bound(await corner.pod("owner", request, labels={"owner": "r"}))
     assert devices_of(owner)[0]["minor"] != devices_of(other)[0]["minor"]
-    await check_room(whole)
+    await check_capacity(whole)

@@ -1,4 +1,4 @@
-"""Where a pod by itself goes, and when: room, labels, taints, ports and limits of nodes, priority, and gates."""
+"""Where a pod by itself goes, and when: capacity, labels, taints, ports and limits of nodes, priority, and gates."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from tests.e2e.capacity import check_capacity
 from tests.e2e.corner import Corner
 from tests.e2e.objects import NODES, PODS
-from tests.e2e.room import check_room
 from tests.e2e.whole import Whole
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 
 
-async def test_pods_go_where_there_is_room_and_the_rest_is_told(whole: Whole, corner: Corner) -> None:
+async def test_pods_go_where_there_is_capacity_and_the_rest_is_told(whole: Whole, corner: Corner) -> None:
     await corner.node("a", cpu="2")
     await corner.node("b", cpu="1")
     pods = [await corner.pod(f"p{i}", {"cpu": "1"}) for i in range(3)]
@@ -25,7 +25,7 @@ async def test_pods_go_where_there_is_room_and_the_rest_is_told(whole: Whole, co
     assert "nodes are available" in said
     await corner.delete_pod("p0")
     await corner.bound("late")
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 async def test_a_selector_chooses_nodes(corner: Corner) -> None:
@@ -50,9 +50,12 @@ async def test_node_affinity_requires_and_prefers(corner: Corner) -> None:
         {"weight": 100, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["west"]}]}}
     ]
     await corner.pod("must", affinity=affinity(requiredDuringSchedulingIgnoredDuringExecution=newer))
+    (must,) = await corner.bound("must")
+    assert must["spec"]["nodeName"] == west
+    # Both nodes are known now: a preference says nothing about a node that is still to come.
     await corner.pod("likes", affinity=affinity(preferredDuringSchedulingIgnoredDuringExecution=liked))
-    for pod in await corner.bound("must", "likes"):
-        assert pod["spec"]["nodeName"] == west
+    (likes,) = await corner.bound("likes")
+    assert likes["spec"]["nodeName"] == west
 
 
 async def test_taints_keep_out_who_does_not_tolerate_them(corner: Corner) -> None:
@@ -84,7 +87,7 @@ async def test_a_host_port_is_given_once_per_node(whole: Whole, corner: Corner) 
     await corner.refused("third", "ports")
     await corner.delete_pod("p1")
     await corner.bound("third")
-    await check_room(whole)
+    await check_capacity(whole)
 
 
 async def test_the_pod_limit_of_a_node_holds(corner: Corner) -> None:

@@ -9,7 +9,7 @@ from tests.e2e.whole import Whole
 from berth.cli.judge import judge
 
 
-async def check_room(whole: Whole) -> None:
+async def check_capacity(whole: Whole) -> None:
     """Nothing is given out beyond what there is: counted here once more, and every promise by name."""
     pods = await whole.items("/api/v1/pods")
     too_much = over_capacity(await whole.items(NODES), await whole.items(DEVICES), pods)
