@@ -30,6 +30,21 @@ class GangRef(Part, frozen=True, kw_only=True):
     strict: bool = True
 
 
+class Step(Part, frozen=True, kw_only=True):
+    """What must have happened on the API before the bind. `action` says what, of claim and volume:
+
+    - `bind-volume`: the PersistentVolume is kept for the claim (`spec.claimRef`), and the claim is bound to it;
+    - `provision-volume`: the claim names the decision's node (annotation `volume.kubernetes.io/selected-node`), and the
+      volume that its StorageClass makes for it is bound to it.
+    """
+
+    action: str
+    claim: str = ""
+    claim_uid: str = ""
+    volume: str = ""
+    volume_uid: str = ""
+
+
 class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     """A claim: this pod (by uid and attempt) goes to this node and holds this capacity until it is gone.
 
@@ -38,9 +53,10 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     `basis` the version through which the solver's view of its kind was complete, `other_basis` that of the other of the
     two kinds, pods and Reservations (0: not said). `annotations` go into the object in the same call that binds it.
     `node_uid` is the uid of the node that was chosen (empty: not said): a node that registers anew under the name is
-    another one. `quota` is `tree/group` of the charged group, `reservation` the name of the one it draws on.
-    `host_ports` are written `address/protocol/port`, with `0.0.0.0` for every address. `seen_ms` and `decided_ms` are
-    unix times in milliseconds, for latency only; `trace` is the W3C traceparent of the pod's way, empty if unsampled.
+    another one. `before` are the steps that come before the bind, in order. `quota` is `tree/group` of the charged
+    group, `reservation` the name of the one it draws on. `host_ports` are written `address/protocol/port`, with
+    `0.0.0.0` for every address. `seen_ms` and `decided_ms` are unix times in milliseconds, for latency only; `trace` is
+    the W3C traceparent of the pod's way, empty if unsampled.
     """
 
     plan: str
@@ -66,6 +82,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     decided_ms: Integer = 0
     trace: str = ""
     node_uid: str = ""
+    before: list[Step] = []
 
 
 class AccountStamp(Message, frozen=True, kw_only=True, tag="accountstamp.set.v1"):

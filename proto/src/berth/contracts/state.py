@@ -15,12 +15,14 @@ from berth.contracts.base import Integer, Message, Part, Problem
 from berth.contracts.kube import (
     Affinity,
     LabelSelector,
+    NodeSelector,
     ObjectReference,
     OwnerReference,
     ReservationCondition,
     ReservationOwner,
     Taint,
     Toleration,
+    TopologySpreadConstraint,
 )
 
 Amounts = dict[str, Integer]
@@ -34,24 +36,44 @@ class HostPort(Part, frozen=True, kw_only=True):
     host_ip: str = ""
 
 
+class VolumeUse(Part, frozen=True, kw_only=True):
+    """A volume of a pod that may tie it to nodes: `source` is its field in the specification.
+
+    `claim` is the name of its PersistentVolumeClaim (`persistentVolumeClaim`; for `ephemeral` the volume's own name,
+    since the claim is called after pod and volume). `disk` identifies an inline disk among those of its source
+    (`gcePersistentDisk`: pdName; `awsElasticBlockStore`: volumeID; `iscsi`: iqn; `rbd`: pool, image, monitors).
+    """
+
+    source: str
+    claim: str = ""
+    disk: list[str] = []
+    read_only: bool = False
+
+
 class PodTemplate(Part, frozen=True, kw_only=True):
     """What of a pod or of a Reservation's template decides where it can run.
 
-    `requests` is the scheduling request: containers, init containers, sidecars, overhead. `priority` is the object's,
-    or the `koordinator.sh/priority` label of a Reservation whose template has none. `constraints` lists paths
-    of further fields that limit placement and are not carried here (`spec.volumes[0].persistentVolumeClaim`,
-    `spec.affinity.podAntiAffinity`, ...): a placer that does not know a path has to refuse the pod by that name.
+    `requests` is the scheduling request: containers, init containers, sidecars, overhead. `scored` has what cpu and
+    memory count for in scores where that is not their request: a container without one counts 100m or 200 MiB, and
+    requests of the pod level do not count. `images` are those of containers and init containers, in order, a name as
+    often as it is used. `priority` is the object's, or the `koordinator.sh/priority` label of a Reservation whose
+    template has none. `constraints` lists paths of further fields that limit placement and are not carried here
+    (`spec.resourceClaims`, ...): a placer that does not know a path has to refuse the pod by that name.
     """
 
     requests: Amounts = {}
+    scored: Amounts = {}
     scheduler: str = ""
     priority: Integer = 0
     priority_class: str = ""
     preemption_policy: str = ""
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
+    topology_spread: list[TopologySpreadConstraint] = []
     tolerations: list[Toleration] = []
     host_ports: list[HostPort] = []
+    volumes: list[VolumeUse] = []
+    images: list[str] = []
     gates: list[str] = []
     constraints: list[str] = []
     labels: dict[str, str] = {}
@@ -62,8 +84,10 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     """A pod. Its template's `labels` are complete, the `annotations` those that Berth reads. Unbound: `node` is empty.
 
     `attempt` and `plan` repeat Berth's own annotations: how many decisions for this uid were withdrawn, and the plan it
-    was bound under. `created` is RFC 3339. `unschedulable` is the message of a condition PodScheduled=False with reason
-    Unschedulable, at most 1,024 characters.
+    was bound under. `created`, `started` (when kubelet took it up) and `deletes_at` (the deletion timestamp: when the
+    grace period ends) are RFC 3339, empty where they are not set. `unschedulable` is the message of a condition
+    PodScheduled=False with reason Unschedulable, at most 1,024 characters; `disruption` the reason of a condition
+    DisruptionTarget=True; `nominated` is `status.nominatedNodeName`.
     """
 
     namespace: str
@@ -79,11 +103,18 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     plan: str = ""
     owners: list[OwnerReference] = []
     unschedulable: str = ""
+    started: str = ""
+    deletes_at: str = ""
+    disruption: str = ""
+    nominated: str = ""
     problems: list[Problem] = []
 
 
 class Node(Message, frozen=True, kw_only=True, tag="node.seen.v1"):
-    """A node with what it offers. `ready` repeats its Ready condition, `unschedulable` that it is cordoned."""
+    """A node with what it offers. `ready` repeats its Ready condition, `unschedulable` that it is cordoned.
+
+    `images` has the size in bytes of each image there, by every name that it has.
+    """
 
     name: str
     uid: str
@@ -97,6 +128,7 @@ class Node(Message, frozen=True, kw_only=True, tag="node.seen.v1"):
     ready: bool = False
     deleting: bool = False
     created: str = ""
+    images: dict[str, Integer] = {}
     problems: list[Problem] = []
 
 
@@ -129,7 +161,8 @@ class ConfigMap(Message, frozen=True, kw_only=True, tag="configmap.seen.v1"):
 
 
 class PodDisruptionBudget(Message, frozen=True, kw_only=True, tag="poddisruptionbudget.seen.v1"):
-    """A PodDisruptionBudget. Counts are numbers, percentages text."""
+    """A PodDisruptionBudget. Counts are numbers, percentages text; `disrupted` names pods whose eviction it has counted
+    already."""
 
     namespace: str
     name: str
@@ -138,6 +171,7 @@ class PodDisruptionBudget(Message, frozen=True, kw_only=True, tag="poddisruption
     min_available: Integer | str | None = None
     max_unavailable: Integer | str | None = None
     disruptions_allowed: Integer = 0
+    disrupted: list[str] = []
 
 
 class PodGroup(Message, frozen=True, kw_only=True, tag="podgroup.seen.v1"):
@@ -252,6 +286,125 @@ class Reservation(Message, frozen=True, kw_only=True, tag="reservation.seen.v1")
     conditions: list[ReservationCondition] = []
     current_owners: list[ObjectReference] = []
     problems: list[Problem] = []
+
+
+class PersistentVolumeClaim(Message, frozen=True, kw_only=True, tag="persistentvolumeclaim.seen.v1"):
+    """A PersistentVolumeClaim.
+
+    `storage_class` is None where none is named. `volume` is the bound PersistentVolume (`spec.volumeName`), `is_bound`
+    that the claim says so as well (annotation `bind-completed`), `selected_node` the node that provisioning was asked
+    for, `requested` in bytes, `owner_uid` the uid of the controlling owner (the pod of an ephemeral volume).
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: Integer
+    storage_class: str | None = None
+    volume: str = ""
+    is_bound: bool = False
+    access_modes: list[str] = []
+    volume_mode: str = ""
+    requested: Integer = 0
+    selector: LabelSelector | None = None
+    phase: str = ""
+    selected_node: str = ""
+    owner_uid: str = ""
+    deleting: bool = False
+    problems: list[Problem] = []
+
+
+class PersistentVolume(Message, frozen=True, kw_only=True, tag="persistentvolume.seen.v1"):
+    """A PersistentVolume. `driver` and `handle` say what it is (an in-tree source by the name of its CSI driver).
+
+    `claim` is `namespace/name` of the claim that it is bound to or kept for, with `claim_uid` once that is known.
+    `capacity` in bytes; `node_affinity` None: every node reaches it.
+    """
+
+    name: str
+    uid: str
+    version: Integer
+    labels: dict[str, str] = {}
+    capacity: Integer = 0
+    access_modes: list[str] = []
+    storage_class: str = ""
+    volume_mode: str = ""
+    claim: str = ""
+    claim_uid: str = ""
+    phase: str = ""
+    node_affinity: NodeSelector | None = None
+    driver: str = ""
+    handle: str = ""
+    deleting: bool = False
+    problems: list[Problem] = []
+
+
+class TopologyTerm(Part, frozen=True, kw_only=True):
+    """Values of labels, all of which a node has to have one of."""
+
+    values: dict[str, list[str]] = {}
+
+
+class StorageClass(Message, frozen=True, kw_only=True, tag="storageclass.seen.v1"):
+    """A StorageClass. `binding_mode` is Immediate or WaitForFirstConsumer; `allowed` lists topologies, one of which a
+    node has to have; empty: every node."""
+
+    name: str
+    version: Integer
+    provisioner: str = ""
+    binding_mode: str = ""
+    allowed: list[TopologyTerm] = []
+
+
+class CSINodeDriver(Part, frozen=True, kw_only=True):
+    """A CSI driver on a node: how many volumes it takes there (None: no limit), and by which labels nodes differ."""
+
+    name: str
+    node_id: str = ""
+    count: Integer | None = None
+    topology_keys: list[str] = []
+
+
+class CSINode(Message, frozen=True, kw_only=True, tag="csinode.seen.v1"):
+    """The CSI drivers of a node; `migrated` are the in-tree plugins whose volumes they serve."""
+
+    name: str
+    version: Integer
+    drivers: list[CSINodeDriver] = []
+    migrated: list[str] = []
+
+
+class CSIDriver(Message, frozen=True, kw_only=True, tag="csidriver.seen.v1"):
+    """A CSI driver; `storage_capacity`: it reports how much can be provisioned where."""
+
+    name: str
+    version: Integer
+    storage_capacity: bool = False
+
+
+class CSIStorageCapacity(Message, frozen=True, kw_only=True, tag="csistoragecapacity.seen.v1"):
+    """How much of a StorageClass can be provisioned on the nodes of a topology, in bytes.
+
+    None: not said. `topology` None: nowhere.
+    """
+
+    namespace: str
+    name: str
+    version: Integer
+    storage_class: str = ""
+    topology: LabelSelector | None = None
+    capacity: Integer | None = None
+    volume_max: Integer | None = None
+
+
+class VolumeAttachment(Message, frozen=True, kw_only=True, tag="volumeattachment.seen.v1"):
+    """A volume that is attached to a node, or being attached."""
+
+    name: str
+    version: Integer
+    driver: str = ""
+    node: str = ""
+    volume: str = ""
 
 
 class NodeResourceTopology(Message, frozen=True, kw_only=True, tag="noderesourcetopology.seen.v1"):

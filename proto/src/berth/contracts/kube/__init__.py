@@ -50,10 +50,14 @@ from berth.contracts.kube.selectors import (
     NodeAffinity,
     NodeSelector,
     NodeSelectorTerm,
+    PodAffinity,
+    PodAffinityTerm,
     PreferredTerm,
     Requirement,
     Taint,
     Toleration,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
 
 __all__ = [
@@ -89,6 +93,8 @@ __all__ = [
     "ObjectReference",
     "OwnerReference",
     "Pod",
+    "PodAffinity",
+    "PodAffinityTerm",
     "PodDisruptionBudget",
     "PodGroup",
     "PodGroupSpec",
@@ -110,5 +116,7 @@ __all__ = [
     "SchedulingGate",
     "Taint",
     "Toleration",
+    "TopologySpreadConstraint",
     "View",
+    "WeightedPodAffinityTerm",
 ]

@@ -5,8 +5,6 @@ Only their shape is here; what they match is decided in `berth.rules`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from berth.contracts.base import Integer
 from berth.contracts.kube.meta import View
 
@@ -53,12 +51,54 @@ class NodeAffinity(View, frozen=True, kw_only=True):
     preferred_during_scheduling_ignored_during_execution: list[PreferredTerm] | None = None
 
 
+class PodAffinityTerm(View, frozen=True, kw_only=True):
+    """Pods by label, in namespaces that are listed, selected or (neither) the pod's own, and the domain they lie in.
+
+    A null `label_selector` matches nothing, an empty one everything; an empty `namespace_selector` matches every
+    namespace.
+    """
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class WeightedPodAffinityTerm(View, frozen=True, kw_only=True):
+    """A term that adds its weight, 1 to 100, for each matching pod in the domain."""
+
+    weight: Integer = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(View, frozen=True, kw_only=True):
+    """spec.affinity.podAffinity, or podAntiAffinity."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
+
+
 class Affinity(View, frozen=True, kw_only=True):
-    """spec.affinity; pod (anti-)affinity is kept as read, since nothing evaluates it yet."""
+    """spec.affinity."""
 
     node_affinity: NodeAffinity | None = None
-    pod_affinity: dict[str, Any] | None = None
-    pod_anti_affinity: dict[str, Any] | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(View, frozen=True, kw_only=True):
+    """spec.topologySpreadConstraints[]; an empty policy means Kubernetes' default (affinity: Honor, taints: Ignore)."""
+
+    topology_key: str = ""
+    max_skew: Integer = 0
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: Integer | None = None
+    node_affinity_policy: str = ""
+    node_taints_policy: str = ""
+    match_label_keys: list[str] | None = None
 
 
 class Toleration(View, frozen=True, kw_only=True):

@@ -79,6 +79,8 @@ class _Key(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     affinity: object
     tolerations: object
     ports: object
+    spread: object
+    volumes: object
     constraints: object
     notes: dict[str, str]
     qos: str
@@ -108,6 +110,8 @@ class ClassTable:
                     template.affinity,
                     template.tolerations,
                     template.host_ports,
+                    template.topology_spread,
+                    template.volumes,
                     template.constraints,
                     notes,
                     template.labels.get(names.LABEL_QOS, ""),
@@ -161,6 +165,13 @@ class ClassTable:
 def _beyond(template: PodTemplate) -> Iterator[str]:
     """Paths of what the pod asks for and Berth does not do yet."""
     yield from template.constraints
+    if template.affinity is not None and template.affinity.pod_affinity is not None:
+        yield "spec.affinity.podAffinity"
+    if template.affinity is not None and template.affinity.pod_anti_affinity is not None:
+        yield "spec.affinity.podAntiAffinity"
+    if template.topology_spread:
+        yield "spec.topologySpreadConstraints"
+    yield from (f"spec.volumes[].{volume.source}" for volume in template.volumes)
     for name in UNSUPPORTED_ANNOTATIONS:
         if name in template.annotations:
             yield f"metadata.annotations[{name}]"

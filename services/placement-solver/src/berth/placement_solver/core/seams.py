@@ -1,0 +1,151 @@
+"""The seams by which the solver takes on features: what a constraint, a score, a tally and an allocator are.
+
+A *constraint* says of one pod and one node whether the pod may go there: exactly, under a hypothesis (`filter`), and
+for all nodes at once (`mask`). A *tally* is a running sum that masks need, charged with each claim that comes or goes.
+A *score* rates the nodes that are left. `core.registry` lists what there is; nothing else of the solver knows one of
+them by name. Names are kube-scheduler's where it has them.
+"""
+
+from __future__ import annotations
+
+from enum import Flag, auto
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from berth.contracts.base import Problem
+from berth.contracts.state import PodTemplate
+from berth.resources.amounts import Amounts
+from berth.transaction.claims import Claim, Name
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+RowArray: TypeAlias = npt.NDArray[np.intp]
+Rows: TypeAlias = slice | RowArray
+"""Rows of `Nodes`: a slice of all of them, or an array of some."""
+
+Q = TypeVar("Q")
+
+
+class Depends(Flag):
+    """What a mask is worked out from, and so which changes make it out of date."""
+
+    NODE = auto()
+    """Labels, taints and marks of the nodes, and whether they are there."""
+    CAPACITY = auto()
+    """What is free on the nodes."""
+    PEERS = auto()
+    """The pods of the cluster: where they are, their labels and terms."""
+    VOLUMES = auto()
+    """Claims, volumes and what drivers report."""
+
+
+BEYOND_NODE = Depends.PEERS | Depends.VOLUMES
+"""A mask that depends on these is worked out at each pick; the others are kept for each class of pods."""
+
+
+class Spec(NamedTuple):
+    """What constraints and scores read of who waits.
+
+    `required_node` is the node that a Reservation's template or a pod names, empty for any.
+    A Reservation has the namespace of its template.
+    """
+
+    name: Name
+    namespace: str
+    uid: str
+    template: PodTemplate
+    required_node: str = ""
+
+
+class Hypothesis(NamedTuple):
+    """What if, on one node, these claims were gone and those were there, beside what is charged?
+
+    `gone`: the remainder of a reservation, victims, a pod's own former place. `there`: nominated pods.
+    """
+
+    gone: tuple[Claim, ...] = ()
+    there: tuple[Claim, ...] = ()
+
+
+NOTHING = Hypothesis()
+
+
+class Target(NamedTuple):
+    """A node, by its row, seen under a hypothesis. `reservation` is the uid of the one that is drawn on."""
+
+    row: int
+    hypothesis: Hypothesis = NOTHING
+    reservation: str = ""
+
+
+class Rejection(NamedTuple):
+    """Why a node, or every node, does not take a pod: one text for each reason, worded as users know it.
+
+    `resolvable`: it may help that other pods leave the node (kube-scheduler's Unschedulable; else
+    UnschedulableAndUnresolvable). `lacking` says how much is missing, where amounts are.
+    """
+
+    reasons: tuple[str, ...]
+    resolvable: bool = True
+    lacking: Amounts = {}
+
+
+class Rejected(NamedTuple):
+    """One reason and the rows, of those that were asked about, that it rules out."""
+
+    reason: str
+    rows: Mask
+    resolvable: bool = True
+
+
+class Constraint(Protocol[Q]):
+    """One rule of placement, in one file of `core/constraints`.
+
+    `name` is that of kube-scheduler's plugin where there is one; it is also the key of the configuration, the law's and
+    the `code` of reasons. `exact`: the mask says what `filter` says; else it lets through more, never less.
+    """
+
+    name: str
+    depends: Depends
+    exact: bool
+
+    def prefilter(self, spec: Spec) -> Q | Rejection | Problem | None:
+        """What has to be asked about nodes for this pod.
+
+        None: it does not concern the pod. A Rejection: no node will do as things are now. A Problem: the pod says
+        something that cannot be used, whatever changes around it.
+        """
+
+    def mask(self, query: Q, rows: Rows) -> Mask:
+        """Which of the rows may take the pod, with all that is charged."""
+
+    def filter(self, query: Q, target: Target) -> Rejection | None:
+        """Whether this node takes the pod under the hypothesis, exactly; None: it does."""
+
+    def rejections(self, query: Q, rows: RowArray) -> list[Rejected]:
+        """Why which of the rows do not take the pod; a row may be ruled out by several reasons."""
+
+
+class Score(Protocol[Q]):
+    """One preference among nodes, in one file of `core/scores`. Scores are 0 to 100 after `normalise`."""
+
+    name: str
+    depends: Depends
+
+    def prescore(self, spec: Spec) -> Q | None:
+        """What is to be rated for this pod; None: nothing, it contributes 0 to every node."""
+
+    def raw(self, query: Q, rows: RowArray) -> Floats:
+        """The rating of each of the rows, all of which are feasible."""
+
+    def normalise(self, query: Q, raw: Floats, rows: RowArray) -> Floats:
+        """The ratings among the feasible rows as scores."""
+
+
+class Tally(Protocol):
+    """A running sum over claims."""
+
+    def apply(self, claim: Claim, sign: int) -> None:
+        """Charge (1) or give back (-1) a claim. Called for what holds and for what is tried."""
