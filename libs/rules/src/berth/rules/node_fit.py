@@ -4,7 +4,7 @@ This is the scalar rule of Kubernetes' NodeResourcesFit, with its texts and its 
 NUMA nodes are other rules. Use it to explain and to check; placing thousands of pods works on columns.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from berth.contracts.names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -41,7 +41,7 @@ def node_fit(
     """
     reasons = [TOO_MANY_PODS] if pod_count + 1 > allocatable.get(PODS, 0) else []
     unresolvable = False
-    for name in sorted(request, key=_order):
+    for name in in_order(request):
         amount = request[name]
         if amount <= 0 or name == PODS or is_ignored(name, ignored):
             continue
@@ -60,6 +60,11 @@ def is_extended_resource(name: str) -> bool:
 def is_ignored(name: str, ignored: Collection[str]) -> bool:
     """Whether this resource is left to somebody else. Native resources never are."""
     return name in ignored and is_extended_resource(name)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Resources in the order in which what is missing of them is reported."""
+    return sorted(names, key=_order)
 
 
 def _order(name: str) -> tuple[int, str]:

@@ -4,6 +4,8 @@ Follows Kubernetes' NodePorts: same protocol, same port, and the same address or
 is no wildcard there, so it is none here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Final
 
@@ -28,6 +30,17 @@ def host_ports(containers: Iterable[Container], init_containers: Iterable[Contai
     ]
 
 
+def read_port(text: str) -> HostPort:
+    """A port as decisions and claims write it: `address/protocol/port`."""
+    address, protocol, port = text.split("/")
+    return HostPort(port=int(port), protocol=protocol, host_ip=address)
+
+
+def write_port(port: HostPort) -> str:
+    """The inverse of `read_port`; no address means all of them."""
+    return f"{port.host_ip or _ANY_ADDRESS}/{port.protocol}/{port.port}"
+
+
 class UsedPorts:
     """The host ports taken on one node. A port may be added by several pods, and is free when all of them are
     removed.
@@ -39,6 +52,12 @@ class UsedPorts:
         self._holders: dict[tuple[str, int], dict[str, int]] = {}
         for port in ports:
             self.add(port)
+
+    def copy(self) -> UsedPorts:
+        """The same holders, to be changed apart."""
+        found = UsedPorts()
+        found._holders = {slot: dict(holders) for slot, holders in self._holders.items()}
+        return found
 
     def add(self, port: HostPort) -> None:
         """One more holder."""

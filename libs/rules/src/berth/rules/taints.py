@@ -14,6 +14,7 @@ PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 UNSCHEDULABLE_REASON: Final = "node(s) were unschedulable"
+UNTOLERATED_REASON: Final = "node(s) had untolerated taint(s)"
 
 _HARD: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 _REMEMBERED_MAX: Final = 4096

@@ -28,6 +28,7 @@ from berth.placement_solver.core.plan import Unit
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quotas import Quotas
+from berth.placement_solver.core.registry import Registry
 from berth.placement_solver.core.reserved import Reservations
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Solver
@@ -50,9 +51,10 @@ class ClusterView:
         self.payers = Payers(self.quotas)
         self.capacity = Capacity(self.nodes, self.quotas)
         self.reservations = Reservations()
-        self.solver = Solver(self.capacity, self.reservations, policy or Policy())
+        self.registry = Registry(self.nodes)
+        self.solver = Solver(self.capacity, self.reservations, self.registry, policy or Policy())
         self.book = Book(DEVICE_NAMES, on_change=self._on_claim, payer=self.payers.named)
-        self.classes = ClassTable(self.nodes)
+        self.classes = ClassTable(self.registry)
         self.gangs = Gangs()
         self.queue = Queue()
         self.pod_groups: dict[str, PodGroup] = {}
@@ -65,7 +67,7 @@ class ClusterView:
         self.now_ms = 0
         self.capacity_came_back = False
         self.quota_changed = False
-        self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers)
+        self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers, self.registry)
         self._trackers = {**self.book.complete, "elasticquotas": self.awaited.elastic_quotas.complete}
         self._state_began_anew = False
         self._traces: dict[Name, str] = {}

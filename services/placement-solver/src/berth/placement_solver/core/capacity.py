@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from berth.contracts.ledger import DeviceGrant
-from berth.contracts.state import HostPort
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.quotas import Quotas
+from berth.placement_solver.core.seams import Tally
+from berth.rules.ports import read_port
 from berth.transaction.claims import Claim, Name
 
 NOTHING: Final[tuple[DeviceGrant, ...]] = ()
@@ -29,6 +30,11 @@ class Reserved:
     amounts: dict[str, int] = field(default_factory=dict)
     devices: tuple[DeviceGrant, ...] = NOTHING
 
+    @property
+    def remainder(self) -> Claim:
+        """What is kept for further users, as a claim."""
+        return self.claim._replace(amounts=self.amounts, devices=self.devices)
+
 
 class Capacity:
     """Claims applied to the columns. `apply` is called by the book for each change, and by trials of the solver."""
@@ -36,6 +42,8 @@ class Capacity:
     def __init__(self, nodes: Nodes, quotas: Quotas) -> None:
         self.nodes = nodes
         self.quotas = quotas
+        self.tallies: tuple[Tally, ...] = ()
+        """What else is charged with each claim."""
         self.reserved: dict[str, Reserved] = {}
         self._users_without: dict[str, dict[tuple[Name, str], Claim]] = {}
         self._assumed: dict[tuple[Name, str], Claim] = {}
@@ -86,6 +94,8 @@ class Capacity:
 
     def apply(self, claim: Claim, sign: int) -> None:
         """Charge (1) or give back (-1) a claim."""
+        for tally in self.tallies:
+            tally.apply(claim, sign)
         if claim.is_reservation:
             self._apply_reservation(claim, sign)
             return
@@ -161,14 +171,3 @@ def devices_left(whole: Iterable[DeviceGrant], parts: Iterable[Iterable[DeviceGr
         if any(amounts.values()):
             rest.append(DeviceGrant(kind=grant.kind, minor=grant.minor, amounts=amounts))
     return tuple(rest)
-
-
-def read_port(text: str) -> HostPort:
-    """A port as claims write it: `address/protocol/port`."""
-    address, protocol, port = text.split("/")
-    return HostPort(port=int(port), protocol=protocol, host_ip=address)
-
-
-def write_port(port: HostPort) -> str:
-    """The inverse of `read_port`."""
-    return f"{port.host_ip or '0.0.0.0'}/{port.protocol}/{port.port}"  # noqa: S104

@@ -18,10 +18,12 @@ import numpy.typing as npt
 from berth.contracts import names
 from berth.contracts.base import Problem, Reason
 from berth.contracts.state import PodTemplate
-from berth.placement_solver.core.devices import Want, gpu_want
-from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
-from berth.rules.device_request import device_requests
-from berth.rules.node_affinity import NodePreference, NodeRule, compile_node_rule, compile_preference
+from berth.placement_solver.core.constraints.node_resources_fit import Demand
+from berth.placement_solver.core.devices import Want
+from berth.placement_solver.core.reasons import invalid, unsupported
+from berth.placement_solver.core.registry import Asked, Registry
+from berth.placement_solver.core.seams import Depends, Spec
+from berth.rules.node_affinity import NodePreference, compile_preference
 from berth.rules.taints import Tolerations
 
 CLASSES_MAX: Final = 4096
@@ -49,20 +51,23 @@ UNSUPPORTED_RESOURCES: Final = (names.RDMA, names.FPGA, names.NPU_CORE, names.NP
 
 @dataclass(eq=False)
 class PodClass:
-    """One class, compiled against the columns of `Nodes`. The caches belong to `core.cost` and `core.explain`."""
+    """One class, compiled against the columns of `Nodes`. The caches belong to `core.cost` and `core.explain`.
+
+    `asked` is what constraints say of all its pods, in the order of the registry; `by_node` and `by_capacity` are the
+    parts that change with what a node is, and with what is free on it. `demand` and `want` are what it takes.
+    """
 
     index: int
     template: PodTemplate
     requests: Mapping[str, int]
-    columns: npt.NDArray[np.intp]
-    amounts: npt.NDArray[np.int64]
+    asked: tuple[Asked, ...]
+    demand: Demand
     want: Want | None
-    rule: NodeRule
     preference: NodePreference
     tolerations: Tolerations
     refusals: list[Reason]
-    wants: tuple[tuple[int, int], ...] = ()
-    """Columns with amounts once more, as plain numbers: for one row they are faster than arrays."""
+    by_node: tuple[Asked, ...] = ()
+    by_capacity: tuple[Asked, ...] = ()
     suitable: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     suitable_at: int = 0
     liked: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
@@ -71,6 +76,10 @@ class PodClass:
     nowhere: tuple[Reason, ...] = ()
     """Why no node took it when `cost_at` was `nowhere_at`."""
     nowhere_at: int = -1
+
+    def __post_init__(self) -> None:
+        self.by_capacity = tuple(each for each in self.asked if Depends.CAPACITY in each[0].depends)
+        self.by_node = tuple(each for each in self.asked if Depends.CAPACITY not in each[0].depends)
 
 
 class _Key(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
@@ -92,8 +101,8 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 class ClassTable:
     """Interns templates. Bounded: the class used longest ago is dropped, and compiled again when it comes back."""
 
-    def __init__(self, nodes: Nodes) -> None:
-        self._nodes = nodes
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
         self._classes: OrderedDict[bytes, PodClass] = OrderedDict()
         self._made = 0
 
@@ -132,33 +141,21 @@ class ClassTable:
         return iter(self._classes.values())
 
     def _compile(self, template: PodTemplate, problems: list[Problem]) -> PodClass:
-        plain = {
-            resource: amount
-            for resource, amount in template.requests.items()
-            if amount > 0 and resource not in DEVICE_NAMES and resource != names.PODS
-        }
-        rule = compile_node_rule(template.node_selector, template.affinity)
-        devices = device_requests(template.requests)
-        found = [*problems, *rule.problems]
-        want = None
-        if isinstance(devices, Problem):
-            found.append(devices)
-        elif "gpu" in devices:
-            want = gpu_want(devices["gpu"])
+        registry = self._registry
+        compiled = registry.compile_class(Spec(("", ""), "", "", template))
+        queries = {constraint.name: query for constraint, query in compiled.asked}
+        found = [*problems, *compiled.problems]
         self._made += 1
-        wants = tuple((self._nodes.column(resource), min(amount, 1 << 62)) for resource, amount in plain.items())
         return PodClass(
             index=self._made,
             template=template,
             requests=template.requests,
-            columns=np.array([column for column, _ in wants], np.intp),
-            amounts=np.array([amount for _, amount in wants], np.int64),
-            wants=wants,
-            want=want,
-            rule=rule,
+            asked=compiled.asked,
+            demand=queries[registry.fit.name],
+            want=queries.get(registry.device_share.name),
             preference=compile_preference(template.affinity),
             tolerations=Tolerations(template.tolerations),
-            refusals=[_invalid(problem) for problem in found] + [_unsupported(path) for path in _beyond(template)],
+            refusals=[invalid(problem) for problem in found] + [unsupported(path) for path in _beyond(template)],
         )
 
 
@@ -186,16 +183,3 @@ def _beyond(template: PodTemplate) -> Iterator[str]:
     for name in UNSUPPORTED_RESOURCES:
         if template.requests.get(name, 0) > 0:
             yield f"resources.requests[{name}]"
-
-
-def _unsupported(path: str) -> Reason:
-    return Reason(code="unsupported", message=f"unsupported: {path}", field=path, repair=f"remove {path}")
-
-
-def _invalid(problem: Problem) -> Reason:
-    return Reason(
-        code="invalid",
-        message=f"{problem.field}: {problem.message}",
-        field=problem.field,
-        repair=f"correct {problem.field}",
-    )

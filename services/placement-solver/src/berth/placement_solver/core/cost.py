@@ -6,8 +6,7 @@ result is the same as working out all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +14,9 @@ import numpy.typing as npt
 from berth.contracts import names
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.devices import GPU
-from berth.placement_solver.core.nodes import CPU, MEMORY, PODS, Nodes
+from berth.placement_solver.core.nodes import CPU, MEMORY, Nodes
 from berth.placement_solver.core.policy import SHARE_PRICES, Policy
-from berth.rules.gpu_partitions import only_partitions
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Rows: TypeAlias = slice | npt.NDArray[np.intp]
+from berth.placement_solver.core.seams import Floats, Mask, Rows
 
 FEW: Final = 16
 """Rows worked out one by one instead of as arrays."""
@@ -59,14 +54,14 @@ class Costs:
         """Cost of one pod of the class on each row; inf where it cannot go. Valid until the next touch."""
         nodes, count = self._nodes, len(self._nodes)
         self._keep_suitable(cls, count)
-        log = nodes.touched
-        if cls.cost.shape[0] < count:
+        log, known = nodes.touched, cls.cost.shape[0]
+        changed = log.since(cls.cost_at) if cls.cost_at < log.end else []
+        if known == 0 or changed is None or len(changed) > count // 2:
             cls.cost = self._work_out(cls, slice(0, count))
-        elif cls.cost_at < log.end:
-            changed = log.since(cls.cost_at)
-            if changed is None or len(changed) > count // 2:
-                cls.cost = self._work_out(cls, slice(0, count))
-            else:
+        else:
+            if known < count:  # a row that is named before its node is seen is touched when that comes
+                cls.cost = np.concatenate([cls.cost, np.full(count - known, np.inf)])
+            if changed:
                 self._renew(cls, changed)
         cls.cost_at = log.end
         return cls.cost
@@ -81,56 +76,44 @@ class Costs:
         idle: Mask = (gpus == most) & nodes.alive[:count] & (nodes.fleet.whole(slice(0, count)) == gpus)
         return idle
 
-    def fits(self, cls: PodClass, rows: Rows) -> Mask:
-        """Which rows have the capacity, whether or not they suit the class."""
-        nodes = self._nodes
-        fits: Mask = nodes.free[nodes.columns[names.PODS], rows] >= 1
-        for column, amount in zip(cls.columns, cls.amounts, strict=True):
-            fits &= nodes.free[column, rows] >= amount
-        if cls.want is not None:
-            fits &= nodes.fleet.fits(cls.want, rows) & (nodes.unreadable[rows] == 0)
-        return fits
-
     def _keep_suitable(self, cls: PodClass, count: int) -> None:
-        """Bring up to date which rows suit the class by labels, taints and being there at all."""
-        log = self._nodes.reshaped
-        grown = cls.suitable.shape[0] < count
-        if not grown and cls.suitable_at == log.end:
+        """Bring up to date which rows suit the class by what the nodes are, and how much they are liked."""
+        log, known = self._nodes.reshaped, cls.suitable.shape[0]
+        if known == count and cls.suitable_at == log.end:
             return
-        if grown:
-            known = cls.suitable.shape[0]
+        changed = log.since(cls.suitable_at)
+        if known < count:
             cls.suitable = np.concatenate([cls.suitable, np.zeros(count - known, np.bool_)])
             cls.liked = np.concatenate([cls.liked, np.zeros(count - known)])
-        # A row may be named before its node is seen: it enters the log when the node comes.
-        changed: Iterable[int] | None = log.since(cls.suitable_at)
-        if changed is None or grown:
-            changed = range(count)
-            if cls.rule.unrestricted and cls.preference.empty:
-                cls.suitable[:] = self._nodes.alive[:count] & ~self._nodes.marked[:count]
-                cls.liked[:] = 0.0
-                changed = map(int, np.flatnonzero(self._nodes.marked[:count]))
-        for row in changed:
-            cls.suitable[row], cls.liked[row] = self._judge(cls, row)
+        if known == 0 or changed is None:
+            rows = np.arange(count)
+        else:  # a new row enters the log when its node is seen
+            rows = np.array(changed, np.intp)
+        if rows.size:
+            suits = self._nodes.alive[rows]
+            for constraint, query in cls.by_node:
+                suits &= constraint.mask(query, rows)
+            cls.suitable[rows] = suits
+            self._keep_liked(cls, rows)
         cls.suitable_at = log.end
-        cls.cost = np.zeros(0)
 
-    def _judge(self, cls: PodClass, row: int) -> tuple[bool, float]:
-        node = self._nodes.states[row]
-        if node is None or not self._nodes.alive[row]:
-            return False, 0.0
-        if not cls.tolerations.admit(node.taints, unschedulable=node.unschedulable):
-            return False, 0.0
-        if not cls.rule.unrestricted and not cls.rule.matches(node.labels, node.name):
-            return False, 0.0
-        if cls.want is not None and not cls.want.shared and only_partitions(node.labels):
-            return False, 0.0
-        dislike = self._policy.soft_taint * cls.tolerations.count_soft_untolerated(node.taints)
-        if not cls.preference.empty:
-            dislike -= self._policy.preferred_node * cls.preference.score(node.labels, node.name)
-        return True, dislike
+    def _keep_liked(self, cls: PodClass, rows: npt.NDArray[np.intp]) -> None:
+        """What the preferences of the class add to the cost of these rows."""
+        policy, nodes = self._policy, self._nodes
+        cls.liked[rows] = 0.0
+        asked = rows if not cls.preference.empty else rows[nodes.marked[rows]]
+        for row in asked[cls.suitable[asked]].tolist():
+            node = nodes.states[row]
+            if node is not None:
+                dislike = policy.soft_taint * cls.tolerations.count_soft_untolerated(node.taints)
+                if not cls.preference.empty:
+                    dislike -= policy.preferred_node * cls.preference.score(node.labels, node.name)
+                cls.liked[row] = dislike
 
     def _work_out(self, cls: PodClass, rows: Rows) -> Floats:
-        can = self.fits(cls, rows) & cls.suitable[rows]
+        can = cls.suitable[rows].copy()
+        for constraint, query in cls.by_capacity:
+            can &= constraint.mask(query, rows)
         cost = np.full(can.shape, np.inf)
         chosen = np.flatnonzero(can)
         if chosen.size:
@@ -155,13 +138,13 @@ class Costs:
     def _plain_one(self, cls: PodClass, row: int) -> float:
         """What `_work_out` says of one row without GPUs for a class that wants no device, to the last bit."""
         nodes = self._nodes
-        free = nodes.free[:, row].tolist()
-        if not cls.suitable[row] or free[PODS] < 1:
+        if not cls.suitable[row]:
             return np.inf
-        for column, amount in cls.wants:
-            if free[column] < amount:
+        for constraint, query in cls.by_capacity:
+            if not constraint.admits(query, row):
                 return np.inf
         offered = nodes.allocatable[:2, row].tolist()
+        free = nodes.free[:2, row].tolist()
         used = 0.0
         for column, name in ((CPU, names.CPU), (MEMORY, names.MEMORY)):
             whole = max(offered[column], 1)

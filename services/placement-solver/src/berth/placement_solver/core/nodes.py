@@ -7,6 +7,7 @@ that whoever keeps something per row brings just those rows up to date.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -58,6 +59,7 @@ class Nodes:
         self.gpu_count: Ints = np.zeros(capacity, np.int64)
         self.most_gpus = 0
         """GPUs of the node that has most of them."""
+        self._port_rows: dict[tuple[str, int], Counter[int]] = {}
         self._fleet = Fleet(GPU, capacity)
         self._unwritten: set[int] = set()
         self.touched = ChangeLog()
@@ -157,10 +159,21 @@ class Nodes:
     def take_ports(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
         """Charge or give back host ports."""
         for port in ports:
+            slot = (port.protocol or "TCP", port.port)
+            rows = self._port_rows.setdefault(slot, Counter())
+            rows[row] += sign
             if sign > 0:
                 self.ports[row].add(port)
             else:
                 self.ports[row].remove(port)
+                if rows[row] <= 0:
+                    del rows[row]
+                if not rows:
+                    del self._port_rows[slot]
+
+    def rows_with_ports(self, wanted: Iterable[HostPort]) -> set[int]:
+        """Rows on which one of these ports is taken, at whatever address."""
+        return {row for port in wanted for row in self._port_rows.get((port.protocol or "TCP", port.port), ())}
 
     def mark_unread(self, row: int, sign: int) -> None:
         """Count a holder of devices whose minors nobody knows."""

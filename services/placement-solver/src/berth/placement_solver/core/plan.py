@@ -8,6 +8,7 @@ from berth.contracts.base import Reason
 from berth.contracts.ledger import GangRef
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.classes import PodClass
+from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.reserved import ReservationRequest
 from berth.transaction.claims import Claim, Name
 
@@ -15,7 +16,8 @@ from berth.transaction.claims import Claim, Name
 class Candidate(NamedTuple):
     """A pod or Reservation that waits for a node, with what was compiled of it.
 
-    `quota` is the group it is charged to, as tree and name. `wish` is None for what uses no reservation.
+    `quota` is the group it is charged to, as tree and name. `wish` is None for what uses no reservation. `asked` is
+    what constraints say of it beside those of its class, `refusals` what rules out every node.
     """
 
     name: Name
@@ -25,6 +27,8 @@ class Candidate(NamedTuple):
     non_preemptible: bool = False
     wish: ReservationRequest | None = None
     seen_ms: int = 0
+    asked: tuple[Asked, ...] = ()
+    refusals: tuple[Reason, ...] = ()
 
     @property
     def is_reservation(self) -> bool:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from berth.contracts import names
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.devices import NoCapacity, Slot, Want, allocate, charge, fill_memory, offers_of
-from berth.placement_solver.core.nodes import DEVICE_NAMES, PODS, Nodes
+from berth.placement_solver.core.nodes import PODS, Nodes
 from berth.resources.amounts import Amounts, format_amount
 
 NODES_TRIED_MAX: Final = 8
@@ -71,7 +71,7 @@ def _waits_for_count(cls: PodClass, nodes: Nodes, rows: Rows) -> bool:
     if cls.want is None or not rows.size:
         return False
     has_capacity = nodes.free[PODS, rows] >= 1
-    for column, amount in zip(cls.columns, cls.amounts, strict=True):
+    for column, amount in cls.demand.wants:
         has_capacity &= nodes.free[column, rows] >= amount
     return bool(has_capacity.any())
 
@@ -91,7 +91,7 @@ def _nearest(cls: PodClass, nodes: Nodes, rows: Rows, counts: Rows) -> list[int]
     slots = nodes.columns[names.PODS]
     able = nodes.allocatable[slots, rows] >= counts
     distance = (nodes.free[slots, rows] < counts).astype(np.float64)
-    for column, amount in zip(cls.columns, cls.amounts, strict=True):
+    for column, amount in cls.demand.wants:
         whole = float(amount) * counts
         able &= nodes.allocatable[column, rows] >= whole
         distance += np.maximum(whole - nodes.free[column, rows], 0.0) / whole
@@ -106,7 +106,7 @@ def _nearest(cls: PodClass, nodes: Nodes, rows: Rows, counts: Rows) -> list[int]
 
 def _missing(cls: PodClass, nodes: Nodes, row: int, count: int) -> _Missing | None:
     """What a node lacks that could hold the pods if it were empty; None when its devices cannot be made to do."""
-    amounts = {name: count * amount - _free_of(name, nodes, row) for name, amount in _plain(cls).items()}
+    amounts = {name: count * amount - _free_of(name, nodes, row) for name, amount in cls.demand.amounts.items()}
     devices: list[str] = []
     cards = 0
     if cls.want is not None:
@@ -126,11 +126,6 @@ def _missing(cls: PodClass, nodes: Nodes, row: int, count: int) -> _Missing | No
         cards=cards,
         port=f"host port {taken.protocol or 'TCP'} {taken.port}" if taken is not None else "",
     )
-
-
-def _plain(cls: PodClass) -> Amounts:
-    requests = cls.requests.items()
-    return {name: amount for name, amount in requests if amount > 0 and name not in DEVICE_NAMES and name != names.PODS}
 
 
 def _free_of(name: str, nodes: Nodes, row: int) -> int:
@@ -216,7 +211,7 @@ def _or_ask(cls: PodClass, missing: _Missing) -> str:
 
 def _ask_for_less(cls: PodClass, nodes: Nodes, rows: Rows) -> str:
     """For a pod larger than any node: what one node has free, if nothing but amounts stands in the way there."""
-    plain = _plain(cls)
+    plain = cls.demand.amounts
     part = np.ones(rows.size)
     for name, amount in plain.items():
         free = nodes.free[nodes.columns[name], rows]

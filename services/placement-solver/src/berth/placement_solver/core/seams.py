@@ -92,12 +92,22 @@ class Rejection(NamedTuple):
     lacking: Amounts = {}
 
 
+class Unusable(NamedTuple):
+    """What a pod says that cannot be used, whatever changes around it."""
+
+    problems: tuple[Problem, ...]
+
+
 class Rejected(NamedTuple):
-    """One reason and the rows, of those that were asked about, that it rules out."""
+    """One reason and the rows, of those that were asked about, that it rules out.
+
+    `repair` says in words what would help the pod, where the constraint knows it.
+    """
 
     reason: str
     rows: Mask
     resolvable: bool = True
+    repair: str = ""
 
 
 class Constraint(Protocol[Q]):
@@ -111,15 +121,17 @@ class Constraint(Protocol[Q]):
     depends: Depends
     exact: bool
 
-    def prefilter(self, spec: Spec) -> Q | Rejection | Problem | None:
+    def prefilter(self, spec: Spec) -> Q | Rejection | Unusable | None:
         """What has to be asked about nodes for this pod.
 
-        None: it does not concern the pod. A Rejection: no node will do as things are now. A Problem: the pod says
-        something that cannot be used, whatever changes around it.
+        None: it does not concern the pod. A Rejection: no node will do as things are now.
         """
 
     def mask(self, query: Q, rows: Rows) -> Mask:
         """Which of the rows may take the pod, with all that is charged."""
+
+    def admits(self, query: Q, row: int) -> bool:
+        """What the mask says of one row; after each placement one row is asked about, by every class."""
 
     def filter(self, query: Q, target: Target) -> Rejection | None:
         """Whether this node takes the pod under the hypothesis, exactly; None: it does."""

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from berth.contracts.base import Reason
 from berth.contracts.ledger import DeviceGrant, GangRef
-from berth.contracts.state import Reservation
 from berth.placement_solver.core import explain
-from berth.placement_solver.core.capacity import Capacity, Reserved, write_port
+from berth.placement_solver.core.capacity import Capacity, Reserved
+from berth.placement_solver.core.constraints.device_share import grants_of
 from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.devices import (
     GPU,
@@ -30,17 +30,18 @@ from berth.placement_solver.core.devices import (
     allocate,
     allocate_gpus,
     device_grants,
-    release,
 )
 from berth.placement_solver.core.devices.scoring import scoring_of
 from berth.placement_solver.core.plan import Candidate, Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.registry import Asked, Registry
 from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Known, Reservations, shortage
+from berth.placement_solver.core.seams import Hypothesis, Target
+from berth.rules.ports import write_port
 from berth.transaction.claims import Claim
 
 _PACK = scoring_of(GPU, MOST_ALLOCATED)
-_TRIES_MAX = 8
 
 
 class Trial:
@@ -64,8 +65,9 @@ class Trial:
 class Solver:
     """`solve` over the capacity, its reservations and a policy. `foreign` marks nodes better left to other solvers."""
 
-    def __init__(self, capacity: Capacity, reservations: Reservations, policy: Policy) -> None:
+    def __init__(self, capacity: Capacity, reservations: Reservations, registry: Registry, policy: Policy) -> None:
         self.capacity = capacity
+        self.registry = registry
         self.nodes = capacity.nodes
         self.reservations = reservations
         self.policy = policy
@@ -92,6 +94,8 @@ class Solver:
         """Place one candidate on what is left, applying its claim to the trial; or the reasons against it."""
         if candidate.cls.refusals:
             return tuple(candidate.cls.refusals)
+        if candidate.refusals:
+            return candidate.refusals
         if candidate.quota is not None:
             reason = self.capacity.quotas.refusal(
                 candidate.quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
@@ -111,14 +115,14 @@ class Solver:
 
     def place_on(self, candidate: Candidate, row: int, trial: Trial, plan: str) -> Placement | None:
         """Place a candidate on one given node, if it fits there exactly."""
-        if candidate.cls.refusals or not np.isfinite(self.costs.of(candidate.cls)[row]):
+        if candidate.cls.refusals or candidate.refusals or not np.isfinite(self.costs.of(candidate.cls)[row]):
+            return None
+        if not _admitted(candidate.asked, Target(row)):
             return None
         quota = candidate.quota
         if quota is not None and self.capacity.quotas.refusal(
             quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
         ):
-            return None
-        if self.nodes.ports[row].conflict(candidate.cls.template.host_ports):
             return None
         claim = self._claim(candidate, row, plan)
         if claim is None:
@@ -130,13 +134,14 @@ class Solver:
         cls = candidate.cls
         cost = self.costs.of(cls)
         if cost.size == 0:
-            return explain.nowhere(cls, self.nodes, self.costs)
+            return self._why(candidate)
         cost = self._with_wider_view(candidate, cost)
-        for _ in range(_TRIES_MAX):
+        inexact = tuple(each for each in candidate.asked if not each[0].exact)
+        while True:
             row = int(np.argmin(cost))
             if not np.isfinite(cost[row]):
                 break
-            claim = self._claim(candidate, row, plan)
+            claim = self._claim(candidate, row, plan) if _admitted(inexact, Target(row)) else None
             if claim is not None:
                 trial.add(claim)
                 return Placement(candidate, claim)
@@ -158,16 +163,8 @@ class Solver:
         if self.foreign.size:
             seen = min(self.foreign.size, cost.size)
             cost[:seen] += np.where(self.foreign[:seen], policy.foreign_part, 0.0)
-        if isinstance(candidate.object, Reservation) and candidate.object.required_node:
-            wanted = self.nodes.rows.get(candidate.object.required_node, -1)
-            only = np.full_like(cost, np.inf)
-            if 0 <= wanted < cost.size:
-                only[wanted] = cost[wanted]
-            cost = only
-        if candidate.cls.template.host_ports:
-            for row in map(int, np.flatnonzero(np.isfinite(cost))):
-                if self.nodes.ports[row].conflict(candidate.cls.template.host_ports):
-                    cost[row] = np.inf
+        for constraint, query in candidate.asked:
+            cost[~constraint.mask(query, slice(0, cost.size))] = np.inf
         return cost
 
     def _claim(self, candidate: Candidate, row: int, plan: str) -> Claim | None:
@@ -175,7 +172,7 @@ class Solver:
         cls = candidate.cls
         devices: tuple[DeviceGrant, ...] = ()
         if cls.want is not None:
-            grants = _choose(self.nodes.slots[row], cls.want)
+            grants = _choose(self.registry.device_share.slots(Target(row)), cls.want)
             if isinstance(grants, NoCapacity):
                 return None
             devices = tuple(device_grants(GPU, grants))
@@ -200,10 +197,7 @@ class Solver:
         )
 
     def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
-        wanted = candidate.object.required_node if isinstance(candidate.object, Reservation) else ""
-        if wanted:
-            return explain.not_on(candidate.cls, wanted, self.nodes, self.costs)
-        return explain.nowhere(candidate.cls, self.nodes, self.costs) or (explain.UNCLEAR,)
+        return explain.nowhere(candidate, self.registry, self.nodes, self.costs) or (explain.UNCLEAR,)
 
     # --- reservations ------------------------------------------------------------------------------------------------
 
@@ -228,30 +222,24 @@ class Solver:
         cls, nodes = candidate.cls, self.nodes
         name = known.capacity.name
         row = nodes.row(holder.claim.node)
-        self.costs.of(cls)
-        if not cls.suitable[row]:
-            return Reason(code="reservation", message=f"reservation {name}: its node does not suit the pod", nodes=1)
+        target = Target(row, Hypothesis(gone=(holder.remainder,)), known.capacity.uid)
         short = shortage(known, holder, cls.requests)
         if short is not None:
             return short
-        by_column = {column: resource for resource, column in nodes.columns.items()}
-        for column, amount in zip(cls.columns, cls.amounts, strict=True):
-            resource = by_column[int(column)]
-            if amount > nodes.free[column, row] + holder.amounts.get(resource, 0):
+        if not nodes.alive[row]:
+            return Reason(code="reservation", message=f"reservation {name}: its node is gone", nodes=1)
+        for constraint, query in self.registry.in_order((*cls.asked, *candidate.asked)):
+            rejection = constraint.filter(query, target)
+            if rejection is not None:
                 return Reason(
-                    code="reservation", message=f"reservation {name}: Insufficient {resource} by node", nodes=1
+                    code="reservation", message=f"reservation {name}: {', '.join(rejection.reasons)}", nodes=1
                 )
-        if nodes.free[nodes.columns["pods"], row] < 1:
-            return Reason(code="reservation", message=f"reservation {name}: Too many pods", nodes=1)
-        if cls.template.host_ports and nodes.ports[row].conflict(cls.template.host_ports):
-            return Reason(code="reservation", message=f"reservation {name}: host ports are taken", nodes=1)
         devices: tuple[DeviceGrant, ...] = ()
         if cls.want is not None:
-            mine = [Grant(each.minor, GPU.vector(each.amounts)) for each in holder.devices if each.kind == GPU.name]
-            slots = release(nodes.slots[row], mine)
-            grants = _choose(slots, cls.want, preferred={grant.minor for grant in mine})
-            if isinstance(grants, NoCapacity) or nodes.unreadable[row]:
-                return Reason(code="reservation", message=f"reservation {name}: Insufficient gpu devices", nodes=1)
+            mine = {grant.minor for grant in grants_of(holder.devices)}
+            grants = _choose(self.registry.device_share.slots(target), cls.want, preferred=mine)
+            if isinstance(grants, NoCapacity):
+                return Reason(code="reservation", message=f"reservation {name}: {grants.reason}", nodes=1)
             devices = tuple(device_grants(GPU, grants))
         return self._make_claim(candidate, row, devices, plan, reservation=known.capacity.uid)
 
@@ -324,6 +312,10 @@ class Solver:
         rows = Counter(self.nodes.row(placement.claim.node) for placement in placed)
         repair = group_repair(cls, self.nodes, rows, needed - len(placed))
         return tuple(msgspec.structs.replace(each, repair=repair if each.repair else "") for each in reasons)
+
+
+def _admitted(asked: Iterable[Asked], target: Target) -> bool:
+    return all(constraint.filter(query, target) is None for constraint, query in asked)
 
 
 def _choose(slots: Sequence[Slot], want: Want, preferred: Collection[int] = ()) -> tuple[Grant, ...] | NoCapacity:

@@ -66,7 +66,7 @@ def build_problem(
     rows = _rows([candidates[0].cls for candidates in items], nodes, costs)
     if not rows.size:
         return None
-    resources = sorted({int(column) for candidates in items for column in candidates[0].cls.columns})
+    resources = sorted({column for candidates in items for column, _ in candidates[0].cls.demand.wants})
     scale = [max(1.0, float(nodes.allocatable[column, rows].max())) for column in resources]
     problem = JointProblem(
         counts=[len(candidates) for candidates in items],
@@ -127,7 +127,7 @@ def _worth(items: Sequence[Sequence[Candidate]]) -> list[float]:
 
 
 def _needs(cls: PodClass, resources: Sequence[int], scale: Sequence[float]) -> list[float]:
-    asked = {int(column): float(amount) for column, amount in zip(cls.columns, cls.amounts, strict=True)}
+    asked = {column: float(amount) for column, amount in cls.demand.wants}
     return [asked.get(column, 0.0) / each for column, each in zip(resources, scale, strict=True)]
 
 
@@ -146,8 +146,8 @@ def _most(candidates: Sequence[Candidate], nodes: Nodes, costs: Costs, rows: np.
     cls = candidates[0].cls
     able = np.isfinite(costs.of(cls)[rows])
     most = np.where(able, len(candidates), 0).astype(np.int64)
-    for column, amount in zip(cls.columns, cls.amounts, strict=True):
-        most = np.minimum(most, nodes.free[column, rows] // max(int(amount), 1))
+    for column, amount in cls.demand.wants:
+        most = np.minimum(most, nodes.free[column, rows] // max(amount, 1))
     if cls.template.host_ports:
         most = np.minimum(most, 1)
     return [int(each) for each in most.clip(0)]

@@ -1,0 +1,1 @@
+"""The rules of placement, one in each file; `core.registry` lists them."""

@@ -1,0 +1,95 @@
+"""DeviceShare: enough devices of the node have what each instance of the request takes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from berth.contracts.base import Problem
+from berth.contracts.ledger import DeviceGrant
+from berth.placement_solver.core.devices import GPU, Grant, NoCapacity, Slot, Want, allocate, charge, gpu_want, release
+from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.seams import (
+    Depends,
+    Mask,
+    Rejected,
+    Rejection,
+    RowArray,
+    Rows,
+    Spec,
+    Target,
+    Unusable,
+)
+from berth.rules.device_request import device_requests
+
+UNREAD = "node(s) hold GPU pods whose minors are unknown"
+UNCOUNTED = "node(s) whose devices wait to be counted by device-inventory"
+INSUFFICIENT = "Insufficient gpu devices"
+
+
+class DeviceShare:
+    """The query is what is taken from how many devices."""
+
+    name = "DeviceShare"
+    depends = Depends.CAPACITY
+    exact = True
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    def prefilter(self, spec: Spec) -> Want | Unusable | None:
+        """See `Constraint`."""
+        devices = device_requests(spec.template.requests)
+        if isinstance(devices, Problem):
+            return Unusable((devices,))
+        return gpu_want(devices["gpu"]) if "gpu" in devices else None
+
+    def mask(self, query: Want, rows: Rows) -> Mask:
+        """See `Constraint`."""
+        nodes = self._nodes
+        found: Mask = nodes.fleet.fits(query, rows) & (nodes.unreadable[rows] == 0)
+        return found
+
+    def admits(self, query: Want, row: int) -> bool:
+        """See `Constraint`."""
+        return bool(self.mask(query, np.array([row], np.intp))[0])
+
+    def filter(self, query: Want, target: Target) -> Rejection | None:
+        """See `Constraint`."""
+        nodes, row = self._nodes, target.row
+        gone, there = target.hypothesis
+        unread = int(nodes.unreadable[row]) - sum(c.unreadable for c in gone) + sum(c.unreadable for c in there)
+        if nodes.uncounted[row]:
+            return Rejection((UNCOUNTED,))
+        if unread > 0:
+            return Rejection((UNREAD,))
+        found = allocate(self.slots(target), query)
+        return Rejection((INSUFFICIENT,), not found.unresolvable) if isinstance(found, NoCapacity) else None
+
+    def slots(self, target: Target) -> tuple[Slot, ...]:
+        """The devices of the node under the hypothesis."""
+        slots = self._nodes.slots[target.row]
+        gone, there = target.hypothesis
+        for claim in gone:
+            slots = release(slots, grants_of(claim.devices))
+        for claim in there:
+            slots = charge(slots, grants_of(claim.devices))
+        return slots
+
+    def rejections(self, query: Want, rows: RowArray) -> list[Rejected]:
+        """See `Constraint`."""
+        nodes = self._nodes
+        uncounted: Mask = nodes.uncounted[rows]
+        unread: Mask = (nodes.unreadable[rows] > 0) & ~uncounted
+        short: Mask = ~(unread | uncounted) & ~nodes.fleet.fits(query, rows)
+        has_any: Mask = nodes.gpu_count[rows] > 0
+        return [
+            Rejected(INSUFFICIENT, short & has_any),
+            Rejected(INSUFFICIENT, short & ~has_any, resolvable=False),
+            Rejected(UNREAD, unread),
+            Rejected(UNCOUNTED, uncounted),
+        ]
+
+
+def grants_of(devices: tuple[DeviceGrant, ...]) -> list[Grant]:
+    """The GPUs among the grants of a claim."""
+    return [Grant(each.minor, GPU.vector(each.amounts)) for each in devices if each.kind == GPU.name]

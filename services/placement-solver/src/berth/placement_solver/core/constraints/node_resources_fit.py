@@ -1,0 +1,107 @@
+"""NodeResourcesFit: a node has what the pod asks for free, and a place for one more pod.
+
+Resources that are given out device by device are the business of `device_share`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from berth.contracts import names
+from berth.placement_solver.core.nodes import AMOUNT_MAX, DEVICE_NAMES, PODS, Nodes
+from berth.placement_solver.core.seams import Depends, Mask, Rejected, Rejection, RowArray, Rows, Spec, Target
+from berth.resources.amounts import Amounts
+from berth.rules.node_fit import TOO_MANY_PODS, in_order
+from berth.transaction.claims import Claim
+
+REQUEST_MAX = 1 << 62
+
+
+class Demand(NamedTuple):
+    """Amounts above zero by resource, in the order in which they are reported; `wants` are (column, amount) pairs."""
+
+    amounts: Amounts
+    wants: tuple[tuple[int, int], ...]
+
+    @property
+    def columns(self) -> npt.NDArray[np.intp]:
+        """The columns of the resources."""
+        return np.array([column for column, _ in self.wants], np.intp)
+
+
+class NodeResourcesFit:
+    """The query is the demand; a pod that asks for nothing takes a place all the same."""
+
+    name = "NodeResourcesFit"
+    depends = Depends.CAPACITY
+    exact = True
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    def prefilter(self, spec: Spec) -> Demand:
+        """See `Constraint`."""
+        requests = spec.template.requests
+        plain = {name: requests[name] for name in in_order(requests) if requests[name] > 0 and is_plain(name)}
+        wants = tuple((self._nodes.column(name), min(amount, REQUEST_MAX)) for name, amount in plain.items())
+        return Demand(plain, wants)
+
+    def mask(self, query: Demand, rows: Rows) -> Mask:
+        """See `Constraint`."""
+        free = self._nodes.free
+        fits: Mask = free[PODS, rows] >= 1
+        for column, amount in query.wants:
+            fits &= free[column, rows] >= amount
+        return fits
+
+    def admits(self, query: Demand, row: int) -> bool:
+        """See `Constraint`."""
+        free = self._nodes.free[:, row].tolist()
+        return free[PODS] >= 1 and all(free[column] >= amount for column, amount in query.wants)
+
+    def filter(self, query: Demand, target: Target) -> Rejection | None:
+        """See `Constraint`."""
+        nodes, row = self._nodes, target.row
+        gone, there = target.hypothesis
+        slots = int(nodes.free[PODS, row]) + _slots(gone) - _slots(there)
+        reasons = [TOO_MANY_PODS] if slots < 1 else []
+        lacking: dict[str, int] = {}
+        resolvable = True
+        for (column, amount), name in zip(query.wants, query.amounts, strict=True):
+            free = int(nodes.free[column, row]) + _sum(gone, name) - _sum(there, name)
+            if amount > free:
+                reasons.append(f"Insufficient {name}")
+                lacking[name] = amount - free
+                resolvable = resolvable and amount <= int(nodes.allocatable[column, row])
+        return Rejection(tuple(reasons), resolvable, lacking) if reasons else None
+
+    def rejections(self, query: Demand, rows: RowArray) -> list[Rejected]:
+        """See `Constraint`."""
+        nodes = self._nodes
+        beyond = np.zeros(rows.shape, np.bool_)
+        for column, amount in query.wants:
+            beyond |= nodes.allocatable[column, rows] < amount
+        short = {TOO_MANY_PODS: nodes.free[PODS, rows] < 1}
+        for (column, amount), name in zip(query.wants, query.amounts, strict=True):
+            short[f"Insufficient {name}"] = nodes.free[column, rows] < amount
+        return [
+            Rejected(reason, mask & part, resolvable)
+            for reason, mask in short.items()
+            for part, resolvable in ((~beyond, True), (beyond, False))
+        ]
+
+
+def is_plain(name: str) -> bool:
+    """Whether the sum over a node says all about a resource."""
+    return name not in DEVICE_NAMES and name != names.PODS
+
+
+def _sum(claims: tuple[Claim, ...], name: str) -> int:
+    return sum(min(claim.amounts.get(name, 0), AMOUNT_MAX) for claim in claims)
+
+
+def _slots(claims: tuple[Claim, ...]) -> int:
+    return sum(1 for claim in claims if not claim.is_reservation)
