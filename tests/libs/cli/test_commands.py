@@ -225,7 +225,7 @@ def test_an_answer_shows_reasons_with_counts_problems_and_each_repair_once() -> 
         outcome="refused",
         gang="ml/train",
         reasons=[
-            Reason(code="Insufficient cpu", message="Insufficient cpu", nodes=12, repair="ask for less"),
+            Reason(code="NodeResourcesFit", message="Insufficient cpu", nodes=12, repair="ask for less"),
             Reason(code="quota", message="quota ml: over", repair="ask for less"),
         ],
         problems=[Problem(field="spec.x", message="is odd")],

@@ -13,6 +13,7 @@ from berth.contracts.codec import encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Decision, Epoch, Plan, PlanStatus
 from berth.contracts.state import PodTemplate, Reservation
+from berth.placement_solver.core.constraints import node_name
 from berth.placement_solver.core.shards import owner
 from berth.testing.builders import gpu_slots, pod
 
@@ -357,8 +358,8 @@ def test_a_reservation_for_one_node_goes_there_or_is_told_why(run: Any) -> None:
     run.reservation(reservation("nowhere", required_node="n3"))
     solution = run.round()
     assert run.nodes_of(solution) == {"there": "n1"}
-    told = {refusal.candidate.name[1]: refusal.reasons[0].message for refusal in solution.refusals}
-    assert told == {"full": "node n2: Insufficient cpu", "nowhere": "node n3 does not exist"}
+    told = {refusal.candidate.name[1]: {each.message for each in refusal.reasons} for refusal in solution.refusals}
+    assert told == {"full": {"Insufficient cpu", node_name.REASON}, "nowhere": {"node n3 does not exist"}}
 
 
 @pytest.mark.parametrize("quota_first", [True, False])

@@ -110,7 +110,7 @@ def test_why(desk):
     run.round()
     refused = ask(run, "big")
     assert refused.outcome == "refused"
-    assert refused.reasons[0].code == "Insufficient cpu"
+    assert refused.reasons[0].code == "NodeResourcesFit"
     run.pod(pod("gated").requests(cpu=1).template(gates=["g"]))
     assert "scheduling gates: g" in ask(run, "gated").message
     run.pod(pod("leaving").requests(cpu=1).set(deleting=True))

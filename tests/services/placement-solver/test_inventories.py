@@ -13,7 +13,7 @@ from berth.contracts.codec import encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Device
-from berth.placement_solver.core.explain import UNCOUNTED
+from berth.placement_solver.core.constraints.device_share import UNCOUNTED
 from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.repair import WAIT
 from berth.testing.builders import gpu_slots, pod

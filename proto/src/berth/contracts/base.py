@@ -28,9 +28,9 @@ class Problem(Part, frozen=True, kw_only=True):
 class Reason(Part, frozen=True, kw_only=True):
     """One reason for a refusal, with how many nodes it rules out and what would make it go away.
 
-    `code` is stable and short (`Insufficient cpu`, `unsupported`, `quota`, `taint`), `message` a sentence for people,
-    `nodes` how many nodes it ruled out (0 when it concerns no node), `field` the path in the pod when one field is to
-    blame, `repair` the smallest change known to help, empty when none is known.
+    `code` is stable and short: the constraint that rejects (`NodeResourcesFit`), `unsupported`, `invalid`, `quota`;
+    `message` is a sentence for people, `nodes` how many nodes it ruled out (0 when it concerns no node), `field` the
+    path in the pod when one field is to blame, `repair` the smallest change known to help, empty when none is known.
     """
 
     code: str

@@ -10,9 +10,10 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import DeviceGrant
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Node
-from berth.placement_solver.core.capacity import Capacity, read_port, write_port
+from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.nodes import AMOUNT_MAX, Nodes
 from berth.placement_solver.core.quotas import Quotas
+from berth.rules.ports import read_port, write_port
 from berth.testing.builders import gpu_grant, gpu_slots
 from berth.transaction.claims import Claim
 

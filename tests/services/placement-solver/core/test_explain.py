@@ -12,6 +12,7 @@ from berth.contracts import names
 from berth.contracts.kube import Taint
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.classes import ClassTable
+from berth.placement_solver.core.plan import Candidate
 from berth.testing.builders import gpu_grant, gpu_slots, pod
 
 
@@ -32,7 +33,7 @@ def test_every_constraint_is_counted_and_the_nearest_miss_is_named(run: Any) -> 
     run.pod(pod("p").requests(cpu=4000))
     (refusal,) = run.round().refusals
     text = explain.message(refusal.reasons, 3)
-    assert "0/3 nodes are available: 2 Insufficient cpu, 1 node(s) had untolerated taint {own: }." in text
+    assert "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu." in text
     assert "To repair: ask for at most 3 cpu, which node n1 has free." in text
 
 
@@ -70,19 +71,22 @@ def test_a_class_is_told_of_every_change_of_the_nodes(solving: Any, changes: lis
     run.devices("n0", gpu_slots(1))
     run.node("n1", cpu=2000)
     nodes, costs = run.cluster.nodes, run.cluster.solver.costs
-    wanted = pod("p").requests(cpu=9000).share(80).port(80).build(0).template
-    known = ClassTable(nodes).of(wanted, [])
+    registry, wanted = run.cluster.registry, pod("p").requests(cpu=9000).share(80).port(80).build(0)
+
+    def candidate() -> Candidate:
+        return Candidate(("default", "p"), wanted, ClassTable(registry).of(wanted.template, []))
+
+    known = candidate()
     for change in changes:
-        explain.nowhere(known, nodes, costs)
+        explain.nowhere(known, registry, nodes, costs)
         CHANGES[change](run)
-        anew = ClassTable(nodes).of(wanted, [])
-        assert explain.nowhere(known, nodes, costs) == explain.nowhere(anew, nodes, costs)
+        assert explain.nowhere(known, registry, nodes, costs) == explain.nowhere(candidate(), registry, nodes, costs)
 
 
 def test_messages_are_bounded(run: Any) -> None:
     for index in range(100):
-        run.node(f"n{index}", taints=[Taint(key=f"own-{index}-{'x' * 40}", effect="NoSchedule")])
-    run.pod(pod("p"))
+        run.node(f"n{index}")
+    run.pod(pod("p").requests({f"example.com/{'x' * 40}-{index}": 1 for index in range(100)}))
     (refusal,) = run.round().refusals
     assert len(refusal.reasons) == explain.REASONS_MAX
     assert len(explain.message(refusal.reasons, 100)) <= explain.MESSAGE_MAX

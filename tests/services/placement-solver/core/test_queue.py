@@ -12,7 +12,7 @@ from berth.contracts.base import Reason
 from berth.placement_solver.core.queue import BACKOFF_MAX_S, FLUSH_S, Queue, Waiting
 from berth.testing.builders import pod
 
-WHY = (Reason(code="Insufficient cpu", message="Insufficient cpu"),)
+WHY = (Reason(code="NodeResourcesFit", message="Insufficient cpu"),)
 
 
 def put(queue: Queue, name: str, *, now: float = 0.0, priority: int = 0, sub: str = "", group: str = "") -> Waiting:

@@ -121,7 +121,11 @@ def test_taints_marks_and_labels_keep_pods_off(run: Any) -> None:
     run.node("n1", unschedulable=True)
     run.node("n2", labels={"zone": "a"})
     run.pod(pod("p").only_on("zone", "b"))
-    assert sorted(told(run.round())) == ["node(s) didn't match Pod's node affinity/selector"]
+    assert sorted(told(run.round())) == [
+        "node(s) didn't match Pod's node affinity/selector",
+        "node(s) had untolerated taint(s)",
+        "node(s) were unschedulable",
+    ]
     run.pods([pod("q").tolerates("own").only_on("zone", "b"), pod("r").only_on("zone", "a"), pod("s").tolerates("own")])
     placed = run.nodes_of(run.round())
     assert placed["r"] == "n2"

@@ -20,8 +20,11 @@ class NodeName:
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
 
-    def prefilter(self, spec: Spec) -> str | None:
+    def prefilter(self, spec: Spec) -> str | Rejection | None:
         """See `Constraint`."""
+        row = self._nodes.rows.get(spec.required_node)
+        if spec.required_node and (row is None or not self._nodes.alive[row]):
+            return Rejection((f"node {spec.required_node} does not exist",), resolvable=False)
         return spec.required_node or None
 
     def mask(self, query: str, rows: Rows) -> Mask:
