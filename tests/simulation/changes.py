@@ -29,6 +29,7 @@ from berth.simcluster.generate.build import device_manifest
 from berth.simcluster.kubelet import SILENT
 
 DRAINED: Final = {"key": "team/drained", "effect": "NoExecute"}
+STAYS_LOWERED: Final = 0.3
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
@@ -90,17 +91,18 @@ def serving(rng: random.Random, size: Size) -> list[Timed]:
 
 
 def quotas(rng: random.Random, size: Size) -> list[Timed]:
-    """Now and then a group may use less for a while, or more from then on, or is deleted for good.
-
-    A limit that was lowered is back before the end: what was held when it sank stays, and is no one's mistake.
-    """
+    """Now and then a group may use less, mostly for a while, or more from then on; one moves, or is deleted for good;
+    one that limited nothing comes to have a max. What is held when a limit sinks or comes stays."""
     done: list[Timed] = []
     groups = rng.sample(GROUPS, len(GROUPS))
     for group in groups[: rng.choice((0, 0, 1, 2))]:
         at_s = rng.uniform(5.0, size.end_s * 0.7)
         back_s = min(size.end_s, at_s + rng.choice((2.0, 20.0, 40.0)) * rng.uniform(0.5, 1.5))
         share = rng.choice((0.3, 0.6, 2.0))
-        done += [Timed(at_s, Scale(group, share)), Timed(back_s, Scale(group, max(1.0, share)))]
+        done.append(Timed(at_s, Scale(group, share)))
+        if rng.random() < STAYS_LOWERED:
+            continue
+        done.append(Timed(back_s, Scale(group, max(1.0, share))))
     if rng.random() < 0.3:
         done += _max_appears(rng, size)
     if rng.random() < 0.3:
@@ -111,12 +113,14 @@ def quotas(rng: random.Random, size: Size) -> list[Timed]:
 
 
 def _max_appears(rng: random.Random, size: Size) -> list[Timed]:
-    """The group above others says nothing of cards for a while, and then has its max again."""
-    group = rng.choice((PARENT, ABOVE))
+    """Those above others say nothing of cards for a while, and then have their max again, all that there are."""
     at_s = rng.uniform(5.0, size.end_s * 0.5)
     back_s = at_s + rng.uniform(5.0, 40.0)
-    free = Change("ElasticQuota", group, {"spec": {"max": {CARDS: None}}})
-    return [Timed(at_s, Scale(group, 1.0)), Timed(at_s + 0.1, free), Timed(back_s, Scale(group, 1.0))]
+    done: list[Timed] = []
+    for group in (PARENT, ABOVE):
+        free = Change("ElasticQuota", group, {"spec": {"max": {CARDS: None}}})
+        done += [Timed(at_s, Scale(group, 1.0)), Timed(at_s + 0.1, free), Timed(back_s, Scale(group, 1.0))]
+    return done
 
 
 def _moves(rng: random.Random, size: Size, group: str) -> list[Timed]:

@@ -35,6 +35,8 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "R14 ancestors": (0, "I2"),
     "R14 line": (0, "I2"),
     "R14 revisions": (0, "I2"),
+    "R14 moves": (0, "I2"),
+    "R14 joined": (0, "I2"),
     "quota unread": (0, "I2"),
     "another stream": (0, "I1 I1b I5 I6"),
     "leader unwatched": (0, "L1 I8"),

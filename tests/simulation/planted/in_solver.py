@@ -166,6 +166,22 @@ def limited_alone() -> Planted:
     return patch.object(Quotas, "accounts", accounts)
 
 
+def moves_unsaid() -> Planted:
+    """A move is a revision of the group that moves alone, and of nothing that it comes to count for."""
+    return patch.object(Quotas, "_revision", lambda self, key: self.groups[key].revision)
+
+
+def joined_uncharged() -> Planted:
+    """Who charges a line that a group has joined leaves that group's account as it was."""
+    real = Quotas.accounts
+
+    def accounts(self: Quotas, key: tuple[str, str]) -> dict[str, int]:
+        with patch.object(self, "_moved", {}):
+            return real(self, key)
+
+    return patch.object(Quotas, "accounts", accounts)
+
+
 def any_stream() -> Planted:
     """The owner of a bucket goes on in whatever stream has its name."""
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation.planted import trouble, users
+from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import bookings
 from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
@@ -168,6 +168,10 @@ LOWERED: Final = replace(
     whole_s=105.0,
 )
 APPEARING: Final = replace(LOWERED, cluster=users.open_quota, actions=users.appearing_limit)
+MOVED: Final = replace(
+    LOWERED, size=Size(nodes=6, singles=126), cluster=moving.two_parents, actions=moving.who_moves_first
+)
+JOINED: Final = replace(MOVED, actions=moving.who_stays_first)
 API_TROUBLE: Final = replace(
     SHORT,
     size=Size(nodes=1, singles=40),
