@@ -89,7 +89,7 @@ PLANTED: Final[dict[str, Bug]] = {
     "eras unread": Bug(
         "what another era of a bucket's owner has written is read without a comparison",
         solver.eras_unread,
-        run_profiles.LEADERS_MOVE,
+        run_profiles.ERAS,
     ),
     "R15": Bug("an entry that cannot be read says nothing", solver.garbage_is_nothing, run_profiles.GARBLED),
     "held once": Bug(

@@ -55,6 +55,13 @@ LATE_LEDGER: Final = replace(
     faults=every(4.0, late(f"{SOLVER}:berth_ledger", 1.5), trouble.killed(SOLVER)),
 )
 LEADERS_MOVE: Final = replace(SHORT, faults=every(6.0, trouble.leader_moved))
+ERAS: Final = replace(
+    SHORT,
+    faults=every(5.0, trouble.state_led_anew),
+    # Who looks at the leader finds out by himself, a few seconds later.
+    constants={"berth.bus.leader_watch.LOOK_EVERY_S": 600.0},
+)
+"""Only what the owner writes tells its readers of a loss."""
 GARBLED: Final = replace(SHORT, faults=every(5.0, trouble.garbled))
 LATE_STATE: Final = replace(
     SHORT,

@@ -34,6 +34,11 @@ def leader_moved(rng: random.Random, at_s: float) -> list[Fault]:
     return [Fault(at_s, "leader moved", bucket, rng.choice((1, 3, 10)))]
 
 
+def state_led_anew(rng: random.Random, at_s: float) -> list[Fault]:
+    """STATE comes to be led by a server that lacks its newest messages; connections and consumers stand."""
+    return [Fault(at_s, "leader moved", "berth_state", rng.choice((1, 3, 10)))]
+
+
 def garbled(rng: random.Random, at_s: float) -> list[Fault]:
     """Entries of LEDGER become garbage while binds take their time."""
     return [
