@@ -1,4 +1,4 @@
-"""Whom a fault keeps from seeing what the API shows: those alone on whose way it is.
+"""Whom a fault is in the way of: those alone who cannot see what the API shows, or carry out what is decided.
 
 A fault of a service holds up those who read what that service makes; one of a bucket those who follow it. Whatever else
 goes wrong with the bus or the API server is in everybody's way, and so is what nobody has said anything of.
@@ -33,21 +33,36 @@ OF_A_BUCKET: Final[Mapping[str, frozenset[Reader]]] = {
     buckets.LEDGER: NOBODY,
 }
 """STATE and LEASE are left out: everybody reads the one, and all who write buckets lead by the other."""
+UNREAD_BY_THE_WRITER: Final = frozenset({buckets.INVENTORY, buckets.QUOTA, buckets.RESERVATION})
 AT_A_SERVICE: Final = frozenset(
     {"kill", "all killed", "gone", "pause", "clock", "cut", "late reader", "deliveries stuck", "api cut"}
 )
 """Faults whose target is a service."""
+OF_ONE_BUCKET: Final = frozenset({"bucket remade", "bucket full", "leader moved", "led anew", "entry garbled"})
+"""Faults whose target is a bucket, while the bus stays up; to lose more, it goes down."""
+
+
+def hinders_binds(fault: Fault) -> bool:
+    """Whether a fault keeps cluster-writer from carrying out what is decided or commanded.
+
+    It reads STATE and LEDGER, and leads by a Lease of the API server. Who writes STATE late shows the same to it as to
+    the solvers, which plan on no more. A target `service:bucket` is a view of a service.
+    """
+    service = fault.target.partition(":")[0]
+    if service in OF_A_SERVICE:
+        return service == "cluster-writer"
+    if fault.kind in OF_ONE_BUCKET:
+        return fault.target not in UNREAD_BY_THE_WRITER
+    return fault.kind != "group gone"
 
 
 def blinded(fault: Fault) -> frozenset[Reader]:
     """Who may not see what the API shows while this fault lasts."""
     if fault.kind in AT_A_SERVICE:
         return OF_A_SERVICE.get(fault.target, EVERYBODY)
+    if fault.kind in OF_ONE_BUCKET:
+        return OF_A_BUCKET.get(fault.target, EVERYBODY)
     match fault.kind:
-        case (
-            "bucket remade" | "bucket full" | "leader moved" | "led anew" | "entry garbled"
-        ):  # the bus stays up; to lose more, it goes down
-            return OF_A_BUCKET.get(fault.target, EVERYBODY)
         case "conflicts":  # of writes to objects, which cluster-writer alone does
             return OF_A_SERVICE["cluster-writer"]
         case "group gone":

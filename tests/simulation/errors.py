@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from tests.simulation.blinding import hinders_binds
 from tests.simulation.faults import Fault
 from tests.simulation.laws import Pardon
 
@@ -19,7 +20,8 @@ from berth.testing.simulation.journal import Entry
 REJECTED: Final = "the verifier rejected a plan"
 """How the line begins by which a solver tells of a mistake of its own."""
 API_CLIENTS: Final = ("cluster-watcher", "cluster-writer", "auditor")
-ANYBODY: Final = ("",)
+COMMANDED: Final = ("cluster-writer",)
+"""Who alone is given commands, which are all that can become dead letters."""
 
 
 class Explained(NamedTuple):
@@ -39,18 +41,17 @@ def _of_the_api(fault: Fault) -> bool:
 
 
 def _of_the_bus(fault: Fault) -> bool:
-    return not _of_the_api(fault) and fault.kind not in ("clock", "group gone")
+    return hinders_binds(fault) and not _of_the_api(fault) and fault.kind != "clock"
 
 
 EXPLAINED: Final[Mapping[Pardon, Explained]] = {
-    # A delivery that fails comes again with growing pauses, eight times in all.
-    Pardon.DEAD_LETTER: Explained(
-        re.compile(r"dead letter.*(delivered \d+ times|RetryLaterError after \d+ deliveries)"),
-        ANYBODY,
-        lambda _: True,
-        300.0,
+    # Its last delivery was refused as well, by an answer that may have been on its way for 45 s.
+    Pardon.REFUSED_LETTER: Explained(
+        re.compile(r"dead letter.*RetryLaterError after \d+ deliveries"), COMMANDED, _of_the_api, 90.0
     ),
-    Pardon.NOT_STORED: Explained(re.compile(r"dead letter not stored"), ANYBODY, _of_the_bus, 60.0),
+    # The one before ended in a fault: it comes again within a minute, to whoever leads by then.
+    Pardon.DEAD_LETTER: Explained(re.compile(r"dead letter.*delivered \d+ times"), COMMANDED, hinders_binds, 150.0),
+    Pardon.NOT_STORED: Explained(re.compile(r"dead letter not stored"), COMMANDED, _of_the_bus, 60.0),
     # A slow request is on its way for 45 s, and the fifth try says so.
     Pardon.API_REFUSES: Explained(
         re.compile(r"the API server does not carry out a request"), API_CLIENTS, _of_the_api, 90.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from tests.simulation.blinding import blinded
+from tests.simulation.blinding import blinded, hinders_binds
 from tests.simulation.faults import Fault
 from tests.simulation.harness import Harness
 from tests.simulation.knobs import Knobs
@@ -16,16 +16,6 @@ from berth.testing.simulation.process import Process
 DOWNTIME_S = 1.0
 AFTERMATH_S = 12.0
 """What a fault costs when it is over: a start, a Lease to be waited for, and a pause between two tries."""
-BYSTANDERS = (
-    "cluster-watcher",
-    "device-inventory",
-    "quota-manager",
-    "reservation-manager",
-    "placement-solver",
-    "node-qos-enforcer",
-    "slo-manager",
-)
-"""What befalls them keeps nobody from carrying out what is decided."""
 
 
 class FaultInjector(Knobs):
@@ -67,7 +57,7 @@ class FaultInjector(Knobs):
         self._harness.observer.at(now_s)
         if fault.kind not in self.AIMED:
             self._harness.observer.blind(fault.hides_s + AFTERMATH_S, blinded(fault))
-        if fault.target not in BYSTANDERS:
+        if hinders_binds(fault):
             self._harness.observer.trouble(fault.lasts_s + AFTERMATH_S, hides=False)
             self.troubles.append((now_s, now_s + fault.lasts_s + AFTERMATH_S))
         getattr(self, "_" + fault.kind.replace(" ", "_"))(fault)

@@ -127,6 +127,12 @@ class Nats(SimNats):
             for subject in rng.sample(there, min(count, len(there))):
                 stream.tell((stream.store(Publish(subject, GARBAGE), 0, ""),))
 
+    def garbled(self) -> Iterator[str]:
+        """Keys of the ledger that nobody can read."""
+        stream, prefix = self.streams.get(LEDGER), len(f"$KV.{buckets.LEDGER}.")
+        stored = stream.messages.values() if stream is not None else ()
+        return (each.subject[prefix:] for each in stored if each.data == GARBAGE)
+
     def _stored(self, name: str) -> list[tuple[str, bytes, bool, int]]:
         stream, prefix = self.streams.get(name), len(f"$KV.{name.removeprefix('KV_')}.")
         stored = sorted(stream.messages.values(), key=lambda each: each.sequence) if stream is not None else []

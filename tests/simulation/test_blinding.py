@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 from tests.libs.invariants.stage import stage
 from tests.libs.invariants.story import Story
+from tests.simulation.blinding import hinders_binds
 from tests.simulation.fault_injection import FaultInjector
 from tests.simulation.faults import KINDS, Fault
 from tests.simulation.harness import Harness, build
@@ -130,3 +131,25 @@ def test_a_fault_excuses_whom_it_touches(
     assert kind in KINDS
     broken, _ = struck(harness, Fault(0.0, kind, target, for_s=20.0), change, act)
     assert broken == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "hinders"),
+    [
+        (Fault(0.0, "kill", WRITER), True),
+        (Fault(0.0, "late view", f"{WRITER}:{STATE}", 2.0, 5.0), True),
+        (Fault(0.0, "bus slow", amount=2.0, for_s=5.0), True),
+        (Fault(0.0, "api away", for_s=5.0), True),
+        (Fault(0.0, "led anew", "", 3.0), True),
+        (Fault(0.0, "leader moved", STATE, 3.0), True),
+        (Fault(0.0, "tail lost", "berth_quota", 3.0), True),
+        (Fault(0.0, "leader moved", "berth_quota", 3.0), False),
+        (Fault(0.0, "bucket full", "berth_reservation", for_s=5.0), False),
+        (Fault(0.0, "kill", SOLVER), False),
+        (Fault(0.0, "pause", WATCHER, for_s=5.0), False),
+        (Fault(0.0, "late view", f"{SOLVER}:berth_quota", 60.0, 23.0), False),
+        (Fault(0.0, "group gone", for_s=5.0), False),
+    ],
+)
+def test_who_carries_nothing_out_hinders_nobody_from_it(fault: Fault, hinders: bool) -> None:
+    assert hinders_binds(fault) is hinders

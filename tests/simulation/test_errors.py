@@ -34,7 +34,7 @@ def test_what_can_never_be_handled_is_told_and_what_cannot_be_now_is_not() -> No
         told("writer: dead letter: cmd.refuse: delivered 9 times"),
         told("writer: dead letter: cmd.refuse: reasons: too large"),
     ]
-    found = odd_errors(each for each in logged if is_odd(each, [CUT]))
+    found = odd_errors(each for each in logged if is_odd(each, [CUT, API_AWAY]))
     assert len(found) == 1
     assert found[0].startswith("failure: ")
     assert found[0].endswith("cmd.refuse: reasons: too large")
@@ -52,10 +52,11 @@ def test_a_handler_that_fails_by_itself_is_told() -> None:
 def test_what_faults_explain_takes_no_place_of_what_they_do_not() -> None:
     harness = build(1, (), {}, log_level="error", specs=())
     harness.struck.append(CUT)
-    with closing(harness.world), harness.journal as journal:
+    writer = patch("berth.testing.simulation.journal.current_process_name", lambda: "cluster-writer-0#1")
+    with closing(harness.world), harness.journal as journal, writer:
         log = logging.getLogger("berth.any")
         for number in range(ERRORS_MAX + 1):
-            log.error("writer: dead letter: cmd.%d: RetryLaterError after 8 deliveries", number)
+            log.error("writer: dead letter: cmd.%d: delivered 9 times", number)
         log.error("writer: cannot handle cmd.refuse (delivery 1)")
     assert len(odd_errors(journal.errors)) == 1
     counts = harness.observer.verdicts
@@ -81,6 +82,7 @@ def test_a_plan_that_was_rejected_is_named_so() -> None:
 
 
 DEAD = "writer: dead letter: cmd.refuse: delivered 9 times"
+REFUSED = "writer: dead letter: cmd.refuse: RetryLaterError after 8 deliveries"
 NOT_STORED = "writer: dead letter not stored, trying again: no answer"
 REFUSES = "the API server does not carry out a request: it is repeated until its outcome is known"
 AWAY = "cannot connect to Kubernetes, trying again"
@@ -107,6 +109,7 @@ def logged_after(seconds: float, message: str, *faults: Fault, process: str) -> 
     [
         (DEAD, CUT, 10.0, "cluster-writer-0#1"),
         (DEAD, API_AWAY, 100.0, "cluster-writer-0#1"),
+        (REFUSED, API_AWAY, 80.0, "cluster-writer-0#1"),
         (NOT_STORED, CUT, 10.0, "cluster-writer-0#1"),
         (REFUSES, API_AWAY, 10.0, "cluster-writer-0#1"),
         (AWAY, API_AWAY, 4.0, "cluster-watcher-0#1"),
@@ -122,7 +125,12 @@ def test_an_error_is_explained_by_a_fault_of_its_kind(message: str, fault: Fault
     ("message", "faults", "seconds", "process"),
     [
         (DEAD, [], 10.0, "cluster-writer-0#1"),
-        (DEAD, [CUT], 1_000.0, "cluster-writer-0#1"),
+        (DEAD, [CUT], 200.0, "cluster-writer-0#1"),
+        (DEAD, [CUT], 10.0, "slo-manager-0#1"),
+        (DEAD, [Fault(0.0, "kill", "placement-solver")], 10.0, "cluster-writer-0#1"),
+        (DEAD, [Fault(0.0, "leader moved", "berth_quota", 3.0)], 10.0, "cluster-writer-0#1"),
+        (REFUSED, [CUT], 10.0, "cluster-writer-0#1"),
+        (REFUSED, [API_AWAY], 100.0, "cluster-writer-0#1"),
         (NOT_STORED, [API_AWAY], 10.0, "cluster-writer-0#1"),
         (REFUSES, [CUT], 10.0, "cluster-writer-0#1"),
         (REFUSES, [API_AWAY], 200.0, "cluster-writer-0#1"),

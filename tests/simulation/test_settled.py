@@ -307,9 +307,30 @@ def test_undone_decisions_are_excused_by_trouble(harness: Harness) -> None:
     alarms = Alarms(harness)
     alarms.hear(AuditReported(promise="I4", title="", subject="pod team/pod-0"))
     assert len(alarms.untrue([])) == 1
-    before = harness.observer.verdicts.excuses["alarms", Pardon.TROUBLE]
-    assert alarms.untrue([(harness.world.now - 1.0, harness.world.now)]) == []
-    assert harness.observer.verdicts.excuses["alarms", Pardon.TROUBLE] == before + 1
+    before, now_s = harness.observer.verdicts.excuses["alarms", Pardon.TROUBLE], harness.world.now
+    assert alarms.untrue([(now_s - 31.0, now_s)]) == []
+    assert alarms.untrue([(now_s - 80.0, now_s - 45.0), (now_s - 50.0, now_s - 40.0), (now_s - 12.0, now_s)]) == []
+    assert harness.observer.verdicts.excuses["alarms", Pardon.TROUBLE] == before + 2
+
+
+def test_undone_decisions_have_to_be_done_in_the_time_between_troubles(harness: Harness) -> None:
+    alarms, now_s = Alarms(harness), harness.world.now
+    alarms.hear(AuditReported(promise="I4", title="", subject="pod team/pod-0"))
+    assert len(alarms.untrue([(now_s - 1.0, now_s)])) == 1
+    assert len(alarms.untrue([(now_s - 55.0, now_s - 41.0), (now_s - 50.0, now_s - 35.0)])) == 1
+
+
+def test_an_entry_that_nobody_can_read_is_a_difference(harness: Harness) -> None:
+    alarms = Alarms(harness)
+
+    def said(key: str) -> AuditReported:
+        return AuditReported(promise="I0", title="", subject=f"ledger key {key}")
+
+    with patch.object(harness.nats, "garbled", lambda: iter(["e1.plan.p"])):
+        alarms.hear(said("e1.plan.p"))
+    assert alarms.untrue([]) == []
+    alarms.hear(said("e1.plan.p"))
+    assert len(alarms.untrue([])) == 1
 
 
 def test_a_gang_that_is_not_half_there_is_no_difference_in_trouble_either(harness: Harness) -> None:

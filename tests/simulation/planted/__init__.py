@@ -76,7 +76,9 @@ PLANTED: Final[dict[str, Bug]] = {
     "R14 line": Bug("a group without a limit has no account", solver.limited_alone, run_profiles.APPEARING),
     "R14 revisions": Bug("an account's revision is not compared", solver.no_revisions, run_profiles.LOWERED),
     "R14 moves": Bug("a move says nothing to the rest of its tree", solver.moves_unsaid, run_profiles.MOVED),
-    "R14 joined": Bug("who charges a line leaves a group that has joined it", solver.joined_uncharged, run_profiles.JOINED),
+    "R14 joined": Bug(
+        "who charges a line leaves a group that has joined it", solver.joined_uncharged, run_profiles.JOINED
+    ),
     "quota unread": Bug("pods are placed before QUOTA shows who pays", solver.quotas_unread, run_profiles.QUOTAS_LOST),
     "another stream": Bug(
         "an owner goes on in a stream that is not the one it read", solver.any_stream, run_profiles.STATE_REMADE

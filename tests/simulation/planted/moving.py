@@ -6,8 +6,8 @@ import random
 from typing import Final
 
 from tests.simulation.planted.users import CARD, LOWERED_FOR_S, LOWERED_S, cards
-from tests.simulation.workload import NAMESPACE, QUOTA_LABEL, Change, Create, Delete, Json, Size, Timed, _quota
 from tests.simulation.workload import CARDS as CARD_AMOUNT
+from tests.simulation.workload import NAMESPACE, QUOTA_LABEL, Change, Create, Delete, Json, Size, Timed, _quota
 
 from berth.contracts.names import LABEL_QUOTA_PARENT
 from berth.simcluster.generate.build import pod_manifest
@@ -46,7 +46,7 @@ def who_moves_first(rng: random.Random, size: Size) -> list[Timed]:
 
 
 def who_stays_first(rng: random.Random, size: Size) -> list[Timed]:
-    """Pods of the group that was there take all that the parent may use; then pods of the one that has joined it come."""
+    """Pods of the group that was there take all that the parent may use; then pods of the one that joined it come."""
     return _moved(rng, size, STAYS, MOVES)
 
 

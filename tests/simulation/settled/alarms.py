@@ -30,6 +30,8 @@ from berth.testing.simulation.process import Process
 
 UNDONE_S: Final = 60.0
 """How long a decision may stay undone before the auditor says so."""
+CALM_S: Final = 30.0
+"""In so long without trouble a decision is carried out."""
 FOUND: Final = ".audit.reported.found."
 LOOKS_KEPT: Final = 8
 """An event may wait for the bus while the auditor looks again."""
@@ -40,6 +42,8 @@ class Look(NamedTuple):
 
     began_ms: int
     world: World
+    garbled: frozenset[str]
+    """Keys of LEDGER that nobody can read."""
 
 
 class Alarms:
@@ -57,12 +61,12 @@ class Alarms:
     def untrue(self, troubles: Iterable[tuple[float, float]]) -> list[str]:
         """Differences that were none.
 
-        A decision may stay undone (I4) until a while after trouble.
+        A decision may stay undone (I4) until it has had its time without trouble.
         """
-        spans = list(troubles)
+        spans = sorted(troubles)
         found = []
         for at_s, said in self._untrue:
-            if said.promise == "I4" and any(begin < at_s and end > at_s - UNDONE_S for begin, end in spans):
+            if said.promise == "I4" and _calm_s(spans, at_s - UNDONE_S, at_s) < CALM_S:
                 self._harness.observer.verdicts.excused("alarms", Pardon.TROUBLE)
             else:
                 found.append(f"{said.promise} {said.subject} at {at_s:.1f} s: {said.evidence}")
@@ -84,13 +88,17 @@ class Alarms:
     def begins(self, began_ms: int) -> None:
         """The auditor begins to look, now."""
         self._harness.observer.verdicts.judged("alarms")  # each look may raise a false one
-        self._looks.append(Look(began_ms, self._world()))
+        self._looks.append(self._look(began_ms))
 
     def hear(self, said: AuditReported) -> None:
         """The auditor has found a difference, now."""
-        began = [look.world for look in self._looks if look.began_ms <= said.at_ms][-1:]
-        if not any(_shows(world, said) for world in (self._world(), *began)):
+        began = [look for look in self._looks if look.began_ms <= said.at_ms][-1:]
+        if not any(_shows(look, said) for look in (self._look(said.at_ms), *began)):
             self._untrue.append((self._harness.world.now, said))
+
+    def _look(self, began_ms: int) -> Look:
+        """What is now."""
+        return Look(began_ms, self._world(), frozenset(self._harness.nats.garbled()))
 
     def _world(self) -> World:
         """This moment, to be kept. A gang caught by a loss may be half there for long, and is a difference."""
@@ -124,8 +132,20 @@ class Alarms:
             self.watch(stream)
 
 
-def _shows(world: World, said: AuditReported) -> bool:
+def _calm_s(troubles: Iterable[tuple[float, float]], begin_s: float, end_s: float) -> float:
+    """How long between two moments there was no trouble. `troubles`: in order of their beginnings."""
+    calm_s, at_s = 0.0, begin_s
+    for begins_s, ends_s in troubles:
+        calm_s += max(0.0, min(begins_s, end_s) - at_s)
+        at_s = max(at_s, ends_s)
+    return calm_s + max(0.0, end_s - at_s)
+
+
+def _shows(look: Look, said: AuditReported) -> bool:
     """Whether this moment breaks the promise in that way."""
+    world = look.world
+    if said.promise == "I0":
+        return said.subject.removeprefix("ledger key ") in look.garbled
     if said.promise == "I8":
         return any(finding.subject == said.subject for finding in drifted(world, world))
     facts = Facts(replace(world, is_quiet=said.promise == "I3"))
