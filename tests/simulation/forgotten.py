@@ -26,8 +26,8 @@ from berth.simcluster.store.objects import Obj
 SOLVER: Final = "placement-solver"
 QUIET_S: Final = 15.0
 """Longer than any pause between two tries of what was refused, and than any wait for what is on its way."""
-PATIENCE_S: Final = 60.0
-"""How long to wait for such a while: pods may be ending all the time."""
+PATIENCE_S: Final = 240.0
+"""How long to wait for such a while: those who wait may get their places one after the other, as pods end."""
 START_S: Final = 20.0
 """How long solvers may take to come back: nothing is in their way."""
 LOOK_S: Final = 12.0
