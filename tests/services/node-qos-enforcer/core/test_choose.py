@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.node_qos_enforcer.core.choose import PinnedCpus, choose_cpus, choose_from_pool
+from berth.node_qos_enforcer.core.choose import choose_cpus, choose_from_pool
 from berth.node_qos_enforcer.core.cpuset import MAX_CPU, format_cpuset, parse_cpuset
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.topology import Processor
@@ -73,7 +73,6 @@ def rounds(draw):
         "target_milli": draw(st.integers(-10_000, 80_000)),
         "processors": rows,
         "current": draw(ids),
-        "pinned": [PinnedCpus(draw(st.sampled_from(["LSE", "LSR", "LS"])), draw(ids)) for _ in range(3)],
         "reserved": draw(ids),
         "exclusive_system": draw(ids),
     }
@@ -84,8 +83,6 @@ def test_a_round_keeps_off_what_is_not_its_own_and_grows_slowly(node):
     chosen = choose_cpus(**node)
     assert len(chosen) == len(set(chosen))
     forbidden = set(node["reserved"]) | set(node["exclusive_system"])
-    for pin in node["pinned"]:
-        forbidden |= pin.cpus if pin.qos == "LSE" else set()
     assert not forbidden & set(chosen)
     assert len(chosen) <= max(2, -(-node["target_milli"] // 1000))
     assert len(chosen) <= len(node["current"]) + -(-len(node["processors"]) // 10)
@@ -108,12 +105,6 @@ def test_no_cpu_left_changes_nothing():
     rows = machine(1, 2, 2)
     assert choose_cpus(target_milli=4_000, processors=rows, current=[0, 1], reserved=[0, 1, 2, 3]) == []
     assert choose_cpus(target_milli=4_000, processors=[], current=[]) == []
-
-
-def test_a_cpu_pinned_by_an_exclusive_pod_is_never_shared():
-    rows = machine(1, 4, 1)
-    pinned = [PinnedCpus("LSR", frozenset({0, 1})), PinnedCpus("LSE", frozenset({1}))]
-    assert 1 not in choose_cpus(target_milli=3_000, processors=rows, current=range(4), pinned=pinned)
 
 
 @given(st.frozensets(st.integers(0, MAX_CPU), max_size=64))

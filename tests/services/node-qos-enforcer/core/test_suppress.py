@@ -36,9 +36,7 @@ def nodes(draw):
 def test_target_never_exceeds_the_threshold_of_the_node(node):
     target = suppress_target(**node)
     assert target.target_milli <= node["capacity_milli"] * node["threshold_percent"] // 100
-    assert target.target_milli == (
-        target.limit_milli - target.pods_milli - target.host_apps_milli - target.system_milli
-    )
+    assert target.target_milli == target.limit_milli - target.pods_milli - target.system_milli
 
 
 @given(nodes(), percent)

@@ -6,10 +6,10 @@ import pytest
 
 from berth.contracts import names
 from berth.contracts.state import Node
-from berth.node_qos_enforcer.core.choose import PinnedCpus, choose_cpus, choose_from_pool
+from berth.node_qos_enforcer.core.choose import choose_cpus, choose_from_pool
 from berth.node_qos_enforcer.core.cpuset import format_cpuset, parse_cpuset
 from berth.node_qos_enforcer.core.node_facts import facts_of
-from berth.node_qos_enforcer.core.suppress import HostApp, Pod, quota_step, suppress_target
+from berth.node_qos_enforcer.core.suppress import Pod, quota_step, suppress_target
 from berth.node_qos_enforcer.core.topology import Processor
 from berth.testing.vectors import cases
 
@@ -24,10 +24,6 @@ def test_target(case):
         node_used_cores=given["node_used_cores"],
         pod_used_cores=given["pod_used_cores"],
         pods=[Pod(pod["uid"], pod.get("qos", ""), pod.get("kube_qos", "")) for pod in given["pods"]],
-        host_app_used_cores=given.get("host_app_used_cores", {}),
-        host_apps=[
-            HostApp(app["name"], app.get("qos", ""), app.get("cgroup_base", "")) for app in given.get("host_apps", [])
-        ],
         threshold_percent=given["threshold_percent"],
         min_percent=given.get("min_percent"),
     )
@@ -62,7 +58,6 @@ def test_choice_from_all_pools(case):
         target_milli=given["target_milli"],
         processors=[Processor(*row) for row in given["processors"]],
         current=parse_cpuset(given["old_cpuset"]),
-        pinned=[PinnedCpus(pod["qos"], parse_cpuset(pod["cpuset"])) for pod in given["pods"]],
         reserved=facts.reserved_cpus,
         exclusive_system=facts.system_cpus,
     )

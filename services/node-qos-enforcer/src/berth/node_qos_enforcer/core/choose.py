@@ -1,15 +1,14 @@
 """Which CPUs the best-effort group gets when it is held by a cpuset.
 
 Whole physical cores first, spread over NUMA nodes and sockets, so that best-effort work shares as few cores as
-possible with services; growth is slow and shrinking instant. CPUs pinned by LSE pods are never touched, those of LSR
-pods give their proportional share. Stateless as in Koordinator: the same inputs give the same CPUs, whichever were
-chosen before.
+possible with services; growth is slow and shrinking instant. Stateless as in Koordinator: the same inputs give the same
+CPUs, whichever were chosen before.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from berth.node_qos_enforcer.core.topology import Processor
@@ -18,19 +17,11 @@ MIN_CPUS = 2
 """The group always keeps two CPUs."""
 
 
-class PinnedCpus(NamedTuple):
-    """The CPUs that a pod's resource status pins, and the QoS class of that pod."""
-
-    qos: str
-    cpus: frozenset[int]
-
-
 def choose_cpus(
     *,
     target_milli: int,
     processors: Sequence[Processor],
     current: Collection[int],
-    pinned: Iterable[PinnedCpus] = (),
     reserved: Collection[int] = (),
     exclusive_system: Collection[int] = (),
 ) -> list[int]:
@@ -40,28 +31,15 @@ def choose_cpus(
         target_milli: the target of `suppress_target`.
         processors: all logical CPUs that are online.
         current: the group's CPUs now; growth is limited from here.
-        pinned: cpusets of pods on this node.
         reserved: CPUs of the node's reservation annotation.
         exclusive_system: CPUs that system processes have for themselves.
 
     Returns:
-        CPU ids in pick order, those shared with LSR pods first. Empty: change nothing (no pool could give its share).
+        CPU ids in pick order. Empty: change nothing (fewer are left than the target is worth).
     """
     wanted = _wanted(target_milli, current=len(current), logical=len(processors))
-    excluded = set(reserved) | set(exclusive_system)
-    lsr: set[int] = set()
-    for pin in pinned:
-        if pin.qos == "LSE":
-            excluded |= pin.cpus
-        elif pin.qos == "LSR":
-            lsr |= pin.cpus
-    usable = [row for row in processors if row.cpu not in excluded]
-    shared_with_lsr = [row for row in usable if row.cpu in lsr]
-    others = [row for row in usable if row.cpu not in lsr]
-    if not usable:
-        return []
-    from_lsr = wanted * len(shared_with_lsr) // len(usable)
-    return choose_from_pool(from_lsr, shared_with_lsr) + choose_from_pool(wanted - from_lsr, others)
+    excluded = {*reserved, *exclusive_system}
+    return choose_from_pool(wanted, [row for row in processors if row.cpu not in excluded])
 
 
 def choose_from_pool(wanted: int, pool: Sequence[Processor]) -> list[int]:

@@ -32,26 +32,12 @@ class Pod(NamedTuple):
         return self.qos == "BE" or self.kube_qos == "BestEffort"
 
 
-class HostApp(NamedTuple):
-    """A process group outside of pods; best-effort only when it also sits in the best-effort directory."""
-
-    name: str
-    qos: str = ""
-    cgroup_base: str = ""
-
-    @property
-    def is_best_effort(self) -> bool:
-        """Say whether the application's usage belongs to the group that is suppressed."""
-        return self.qos == "BE" and self.cgroup_base == "KubepodsBesteffort"
-
-
 class Target(NamedTuple):
     """The answer with its terms, all in milli-cores, so that a reader can follow the sum."""
 
     target_milli: int
     limit_milli: int
     pods_milli: int
-    host_apps_milli: int
     system_milli: int
     floored: bool
 
@@ -64,17 +50,14 @@ def suppress_target(
     node_used_cores: float,
     pod_used_cores: Mapping[str, float],
     pods: Sequence[Pod] = (),
-    host_app_used_cores: Mapping[str, float] | None = None,
-    host_apps: Sequence[HostApp] = (),
     threshold_percent: int,
     min_percent: int | None = None,
 ) -> Target:
     """Compute the CPU ceiling of the best-effort group.
 
-    `capacity * threshold% - non-BE pods - non-BE host applications - system`, each term cut to whole milli-cores by
-    itself. System is what nobody accounts for (node - all pods - all host applications), at least what the kubelet or
-    the node's annotation reserves. A usage without a known pod counts as not best-effort; a host application without
-    usage counts nothing.
+    `capacity * threshold% - non-BE pods - system`, each term cut to whole milli-cores by itself. System is what no pod
+    accounts for (node - all pods), at least what the kubelet or the node's annotation reserves. A usage without a known
+    pod counts as not best-effort.
 
     Args:
         capacity_milli: CPU capacity of the node (not its allocatable).
@@ -83,8 +66,6 @@ def suppress_target(
         node_used_cores: cores in use on the whole node.
         pod_used_cores: pod uid -> cores in use.
         pods: the known pods of the node.
-        host_app_used_cores: host application -> cores in use.
-        host_apps: the known host applications.
         threshold_percent: share of the node that may be in use in total.
         min_percent: share of the node that the best-effort group keeps in any case; None: no such floor.
 
@@ -96,38 +77,31 @@ def suppress_target(
 
     Source: Koordinator, BE CPU suppress.
     """
-    apps_used = host_app_used_cores or {}
     _check("capacity_milli", capacity_milli / 1000)
     _check("annotation_reserved_milli", annotation_reserved_milli / 1000)
     _check("node_used_cores", node_used_cores)
     for uid, cores in pod_used_cores.items():
         _check(f"pod_used_cores[{uid}]", cores)
-    for name, cores in apps_used.items():
-        _check(f"host_app_used_cores[{name}]", cores)
     if threshold_percent < 0 or (min_percent is not None and min_percent < 0):
         raise ValueError("threshold_percent and min_percent must not be negative")
 
     best_effort = {pod.uid for pod in pods if pod.is_best_effort}
     pods_all = sum(pod_used_cores.values())
     pods_others = sum(cores for uid, cores in pod_used_cores.items() if uid not in best_effort)
-    apps_all = sum(apps_used.get(app.name, 0.0) for app in host_apps)
-    apps_others = sum(apps_used.get(app.name, 0.0) for app in host_apps if not app.is_best_effort)
 
     reserved_milli = max(
         0 if allocatable_milli is None else capacity_milli - allocatable_milli, annotation_reserved_milli, 0
     )
     limit_milli = capacity_milli * threshold_percent // 100
     pods_milli = int(pods_others * 1000)
-    host_apps_milli = int(apps_others * 1000)
-    system_milli = max(int(max(node_used_cores - pods_all - apps_all, 0.0) * 1000), reserved_milli)
-    target = limit_milli - pods_milli - host_apps_milli - system_milli
+    system_milli = max(int(max(node_used_cores - pods_all, 0.0) * 1000), reserved_milli)
+    target = limit_milli - pods_milli - system_milli
     floor = None if min_percent is None else capacity_milli * min_percent // 100
     floored = floor is not None and target < floor
     return Target(
         target_milli=floor if floored and floor is not None else target,
         limit_milli=limit_milli,
         pods_milli=pods_milli,
-        host_apps_milli=host_apps_milli,
         system_milli=system_milli,
         floored=floored,
     )
