@@ -154,7 +154,8 @@ def _next(keep: bool, kube_url: str, home: Path) -> list[str]:
     file.write_bytes(msgspec.json.format(msgspec.json.encode(OWN_POD)) + b"\n")
     hints = [
         (f"{berth} submit -f {shlex.quote(str(file))}", "a pod of your own, half a GPU"),
-        (f"{berth} why my-pod", "where it is and why"),
+        (f"{berth} why my-pod", "where it is and why; the GPUs are full: what would help"),
+        (f"{berth} delete infer", "free 60 % of a GPU for it"),
         (f"{berth} delete my-pod", "free what it holds"),
         (f"{berth} why train-b", "why is this pod waiting?"),
         (f"{berth} why gang/train-a", "also quota/ml, reservation/nightly, node/NAME"),
