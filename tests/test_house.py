@@ -242,7 +242,9 @@ def test_metrics_in_documents_and_tests_of_the_whole_exist() -> None:
     known = series(metrics(PACKAGES))
     families = {"_".join(name.split("_")[:2]) for name in known}
     texts = [*DOCUMENTS, *ROOT.glob("services/*/README.md"), *ROOT.glob("libs/*/README.md"), *ROOT.glob("k8s/**/*.md")]
-    programs = [path for folder in ("e2e", "deploy", "cluster", "chaos") for path in ROOT.glob(f"tests/{folder}/**/*.py")]
+    programs = [
+        path for folder in ("e2e", "deploy", "cluster", "chaos") for path in ROOT.glob(f"tests/{folder}/**/*.py")
+    ]
     wrong = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in (*texts, *programs)

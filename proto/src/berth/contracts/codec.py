@@ -2,7 +2,7 @@
 
 What `decode` returns, `encode` writes again, and the other way round. Whatever comes from the bus (cut off, of another
 type, with numbers beyond 64 bits, nested without end) is `InvalidMessage`, never another exception, and so is what JSON
-cannot carry. Meaning is not checked here: whether a count may be negative is the business of whoever reads it.
+cannot carry. Meaning is not checked here: whether a count may be negative is the business of its reader.
 """
 
 from __future__ import annotations

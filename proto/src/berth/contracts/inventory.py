@@ -27,7 +27,7 @@ class NodeInventory(Message, frozen=True, kw_only=True, tag="nodeinventory.set.v
     """The devices of a node, sorted by kind and minor. `totals` sums the healthy ones by resource name.
 
     `version` is the resource version of the Device object that this was counted from, written for every version:
-    whoever reads Devices as well sees whether this is as new. `gpu_model` and `gpu_vendor` repeat its labels.
+    a reader of Devices as well sees whether this is as new. `gpu_model` and `gpu_vendor` repeat its labels.
     """
 
     node: str

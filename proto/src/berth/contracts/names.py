@@ -9,7 +9,7 @@ from __future__ import annotations
 # --- Berth's own -----------------------------------------------------------------------------------------------------
 
 SCHEDULER_NAME = "berth-scheduler"
-"""The scheduler name that Berth answers to unless it is told otherwise."""
+"""The scheduler name that Berth answers to unless it is configured otherwise."""
 ANNOTATION_ATTEMPT = "scheduling.berth.sh/attempt"
 """Pod, Reservation: how many decisions for this uid were withdrawn. Only cluster-writer changes it."""
 ANNOTATION_PLAN = "scheduling.berth.sh/plan"

@@ -7,7 +7,7 @@ from typing import Any
 from berth.contracts.base import Integer, Message, Part, Problem
 
 CONFIG_MAP = "berth-system/slo-controller-config"
-"""The ConfigMap of strategies, `namespace/name`, unless services are told another one."""
+"""The ConfigMap of strategies, `namespace/name`, unless services are configured with another one."""
 
 
 class CpuSuppress(Part, frozen=True, kw_only=True):

@@ -152,7 +152,7 @@ class PriorityClass(Message, frozen=True, kw_only=True, tag="priorityclass.seen.
 
 
 class ConfigMap(Message, frozen=True, kw_only=True, tag="configmap.seen.v1"):
-    """One of the ConfigMaps that the watcher is told to follow."""
+    """One of the ConfigMaps that the watcher is configured to follow."""
 
     namespace: str
     name: str

@@ -6,7 +6,7 @@ its messages straight from the parser, in order, in the turn of the event loop t
 into the client's own buffer and lets its flusher write all of the turn at once. Whatever is not a whole message (INFO,
 PING, errors, the first half of a long one) goes through nats-py's own parser.
 
-A taker must be quick and must not raise; what it queues is bounded by whoever sends (flow control, windows).
+A taker must be quick and must not raise; what it queues is bounded by the sender (flow control, windows).
 """
 
 from __future__ import annotations
@@ -312,6 +312,6 @@ class _DirectParser(Parser):  # type: ignore[misc]  # nats-py carries no types
         return at
 
     def _is_ours(self, data: bytes) -> bool:
-        """Whether the message that begins here is for a taker; false when that cannot be told yet."""
+        """Whether the message that begins here is for a taker; false when that is not known yet."""
         line = data[: max(data.find(b"\r\n"), 0)].split(b" ")
         return len(line) > 3 and line[2].isdigit() and int(line[2]) in self._client.takers

@@ -231,7 +231,7 @@ class Follower:
             self._reset("the stream lost its tail and went on")
 
     async def _same_history(self, leader: jetstream.Leader) -> bool:
-        """Whether what was read is stored, or was replaced; where nothing tells, its leader has to be the same."""
+        """Whether what was read is stored, or was replaced; where that is not known, its leader has to be the same."""
         is_kept = await self._history.is_kept(self.sequence, leader)
         return leader.is_still(self._history.leader) if is_kept is None else is_kept
 

@@ -40,7 +40,7 @@ def has_status(raw: bytes) -> bool:
 
 
 def marks_deletion(raw: bytes) -> bool:
-    """`is_deletion` of headers on the wire. Our own markers are told by their bytes; others are parsed first."""
+    """`is_deletion` of headers on the wire. Our own markers are recognised by their bytes; others are parsed first."""
     if b"\r\nKV-Operation: DEL\r\n" in raw:
         return True
     return (b"KV-Operation" in raw or b"Nats-Marker-Reason" in raw) and is_deletion(parse(raw))

@@ -67,7 +67,7 @@ class History:
         return "the stream lost its tail" if info.state.last_seq < last else ""
 
     async def is_kept(self, read: int, leader: Leader) -> bool | None:
-        """Whether the stream has what was read through `read`, or newer messages in its place. None: nothing tells.
+        """Whether the stream has what was read through `read`, or newer messages in its place. None: not known.
 
         For that all that was read last has to be gone: replaced, or expired. Then a leader that has led all the while
         is to be trusted, and no other.

@@ -65,7 +65,7 @@ class StreamInfo(msgspec.Struct, frozen=True):
     cluster: Cluster = Cluster()
 
     def led_by(self, server_id: str) -> Leader:
-        """The leader, told by somebody who is connected to this server process."""
+        """The leader, as seen by a client of this server process."""
         cluster = self.cluster
         if cluster.leader_since:
             return Leader(cluster.leader, cluster.leader_since, nanoseconds(cluster.leader_since))

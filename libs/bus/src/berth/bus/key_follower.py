@@ -1,7 +1,7 @@
 """Following keys that are known by name: each is read from its stream's leader, again and again.
 
-No consumer is made, so whoever follows this way needs no other right than to read messages of the bucket. That matters
-in the accounts of node agents: a consumer delivers wherever its maker says, and its maker's rights are not asked.
+No consumer is made, so this way needs no other right than to read messages of the bucket. That matters in the accounts
+of node agents: a consumer delivers wherever its maker says, and its maker's rights are not asked.
 
 What is read is compared with what was read before. A key that is gone without a deletion marker, or that went back,
 says that the stream is another one or lost its tail: the sink starts over with an empty view.

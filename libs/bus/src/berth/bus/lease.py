@@ -37,7 +37,7 @@ OVERDUE = 3
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """What the lease's key says. `incarnation` tells two processes with one name apart."""
+    """What the lease's key says. `incarnation` distinguishes two processes with one name."""
 
     holder: str
     incarnation: str
@@ -116,7 +116,7 @@ class BusLease:
             return
         self._is_told = False
         if self._held and not self.active:
-            # It ran out while this process stood still, and whoever looked has seen that: they have to hear of a win.
+            # It ran out while this process stood still, and others may have seen that: they have to hear of a win.
             self._set(False)
         self._until = started + self._ttl_s * SAFETY
         self._set(True)

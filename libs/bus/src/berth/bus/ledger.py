@@ -2,7 +2,7 @@
 
 A JetStream atomic batch on the ledger's bucket. Every message expects the last sequence of its key; one that is not
 met refuses the whole batch. The answer to the last message settles the batch; without that answer its outcome is
-unknown, and only reading the keys tells. A batch is never sent twice.
+unknown, and only reading the keys shows it. A batch is never sent twice.
 
 A write by itself needs no batch: so a full bucket takes it where it replaces something larger.
 """

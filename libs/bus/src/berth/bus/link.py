@@ -1,7 +1,7 @@
 """One connection to the bus that never gives up.
 
-Every connection is a fresh client: nothing written for one connection is sent on the next, and whoever waits for an
-answer hears of a loss at once instead of by time-out. Subscriptions made here are made again on every connection.
+Every connection is a fresh client: nothing written for one connection is sent on the next, and a caller that waits for
+an answer hears of a loss at once instead of by time-out. Subscriptions made here are made again on every connection.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Link:
                 raise BusError(f"cannot publish {subject}: {describe(error)}") from error
             problem = f"connection to the bus lost: {describe(error)}"
         except Disconnected:
-            await asyncio.sleep(0)  # whoever tries again and again must not keep the link from running
+            await asyncio.sleep(0)  # a caller that retries in a tight loop must not keep the link from running
             raise
         self.connected.clear()
         self._lost.set()

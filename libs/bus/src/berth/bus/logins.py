@@ -2,7 +2,7 @@
 
 A server that is configured so asks on `$SYS.REQ.USER.AUTH` about every client that none of its own users is, and lets
 it in with the account and the rights that the answer names. Question and answer are JWTs of NATS (header
-`ed25519-nkey`); whoever has the seed of the issuer that the server's configuration names can let anybody in, anywhere.
+`ed25519-nkey`); who has the seed of the issuer that the server's configuration names can let anybody in, anywhere.
 
 The format is that of github.com/nats-io/jwt, version 2: authorization request, authorization response, user.
 """

@@ -1,4 +1,4 @@
-"""Standard logging with fields, which whoever renders the lines shows as such."""
+"""Standard logging with fields, which the renderer of the lines shows as such."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FieldLogger:
         self._log.log(level, text, extra=fields, stacklevel=2)
 
     def debug(self, text: str, /, **fields: object) -> None:
-        """What only whoever looks for a defect wants to know."""
+        """What is of use only in the search for a defect."""
         self._log.debug(text, extra=fields, stacklevel=2)
 
     def info(self, text: str, /, **fields: object) -> None:

@@ -5,12 +5,12 @@ owner who wakes up beside its successor changes nothing. Bytes that are there al
 write in flight and at most one behind it, the newest.
 
 Many writes are in flight at once, and still none is stored before one that was sent earlier: readers take the order of
-the stream for the order of what happened. Whoever owns a whole bucket lets every write expect the sequence of the one
+the stream for the order of what happened. The owner of a whole bucket lets every write expect the sequence of the one
 before it in the stream. Where one is lost on its way (its leader dies, another takes over in the middle of a burst) the
 server refuses all that follow; once the outcome of each is known they are sent again, in their order.
 
 Every message names the era of its owner: its process, and how many losses it has noticed. Since the first write after a
-loss is refused, a reader that is told of none sees another era before anything that took the place of the lost.
+loss is refused, a reader that hears of none sees another era before anything that took the place of the lost.
 
 What becomes of a write:
     stored      the key's sequence is known again
@@ -176,7 +176,7 @@ class OwnedBucket(OwnedBook):
             await self._clock.sleep(TAKE_UP_PAUSE_S)
             return
         if last is None:
-            # Deleted and made again, or set back, and nobody has told us: to go on would fill it from the middle.
+            # Deleted and made again, or set back, and nobody has reported it: to go on would fill it from the middle.
             follower.begin_again("the stream is not the one that was read")
             return
         if not self._doubts:

@@ -71,7 +71,7 @@ class OwnedBook:
         return 0 if state is None else state.sequence
 
     def _start(self) -> None:
-        """Whoever sends begins with the first write."""
+        """The sender begins with the first write."""
 
     def _want(self, key: str, change: Change) -> bool:
         self._start()

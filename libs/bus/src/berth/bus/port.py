@@ -266,7 +266,7 @@ class SubscriptionPort(Protocol):
 
 
 class Login(NamedTuple):
-    """Who wants in, as the server tells. All of it but `host` is what the client says of itself."""
+    """Who wants in, as the server reports it. All of it but `host` is what the client says of itself."""
 
     user: str
     password: str

@@ -64,7 +64,7 @@ class Service:
             subject = question_subject(self._name, verb)
             for name, at, queue in ((verb, subject, "q"), (f"{verb}-all", subject + ALL, self._instance)):
                 await service.add_endpoint(name=name, subject=at, queue_group=queue, handler=self._handler(verb))
-        await barrier(client, 5)  # whoever waited for this may ask at once
+        await barrier(client, 5)  # a caller that waited for this may ask at once
 
     async def stop(self) -> None:
         """Give up the answers under way."""

@@ -1,7 +1,7 @@
 """Where answers come in: one subject per link, with a token behind it for each request.
 
-Whoever waits for an answer hears at once when it cannot come: the connection is lost, the request was denied, or this
-user may not read its answers at all.
+A caller that waits for an answer hears at once when it cannot come: the connection is lost, the request was denied, or
+this user may not read its answers at all.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ SERVER_MIN = (2, 14)
 """Atomic batches, TTL per message and asynchronous persistence, with their fixes."""
 
 TOMBSTONE_TTL_S = 3600
-"""How long a deletion marker is kept. Whoever was away for longer reads the bucket from its start."""
+"""How long a deletion marker is kept. A reader that was away for longer reads the bucket from its start."""
 MESSAGE_BYTES_MAX = 1 << 20
 DUPLICATES_S = 120
 
@@ -47,7 +47,7 @@ class Bucket(NamedTuple):
         config = _stream(self.stream, [f"$KV.{self.name}.>"], self.bytes_max, replicas) | {
             "max_msgs_per_subject": 1,
             "discard": "new",
-            "allow_rollup_hdrs": False,  # a roll-up header removes every other key: whoever may write one could
+            "allow_rollup_hdrs": False,  # a roll-up header removes every other key: who may write one could
             "deny_delete": True,
             "allow_msg_ttl": True,
         }

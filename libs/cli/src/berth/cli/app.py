@@ -290,7 +290,7 @@ def replay(
     """Replay the openb trace on the whole control plane: how fast, how full, and was everything right?
 
     Creates the trace's nodes with their GPUs in a simulated cluster, then all its pods in order, and waits until each
-    is bound or told why not. Exit code 0 only when the result is complete and breaks no law.
+    is bound or refused with a reason. Exit code 0 only when the result is complete and breaks no law.
 
     Parameters
     ----------

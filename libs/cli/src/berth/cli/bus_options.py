@@ -1,4 +1,4 @@
-"""How the bus is reached, as told on the command line: options with values, such as `--nats-user`."""
+"""How the bus is reached, as given on the command line: options with values, such as `--nats-user`."""
 
 from __future__ import annotations
 

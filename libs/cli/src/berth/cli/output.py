@@ -36,7 +36,7 @@ def width() -> int:
 def notice_unread(hook: Callable[[], object]) -> Iterator[None]:
     """Call the hook when nobody reads our output any more (`berth watch | head`), also while there is nothing to print.
 
-    Only a pipe can tell: the system reports its closed end to whoever waits for input there, and no input ever comes.
+    Only a pipe shows it: the system reports its closed end to who waits for input there, and no input ever comes.
     """
     loop, output = asyncio.get_running_loop(), _pipe()
     if output is None:

@@ -57,7 +57,7 @@ class Answer(NamedTuple):
     `status` is the HTTP status, or 0 when there was no answer (time-out, connection lost): the outcome is unknown.
     `reason` is the server's (`Conflict`, `NotFound`, ...), or what went wrong on the way. `retry_after_s` is how long
     the server wants to be left alone, None when it did not say. `is_page`: a refusal without a metav1 Status, so not an
-    API server's word on the object, but that of a proxy, or of whoever else is reached under its address.
+    API server's word on the object, but that of a proxy, or of another server that is reached under its address.
     """
 
     status: int
@@ -90,7 +90,7 @@ class Answer(NamedTuple):
 
     @property
     def missing(self) -> bool:
-        """404: no such object or kind, as far as whoever answered knows. Look before you take it for gone."""
+        """404: no such object or kind, as far as the server that answered knows. Look before you take it for gone."""
         return self.status == 404
 
     @property
@@ -114,11 +114,11 @@ def answer_of(status: int, body: bytes, phrase: str, retry_after: str | None) ->
     """The Answer to an HTTP response; `retry_after` is the header's text."""
     if status < 400:
         return Answer(status, body, phrase)
-    told = read_status(body)
+    said = read_status(body)
     wait_s = _seconds(retry_after)
-    if wait_s is None and told.details is not None and told.details.retry_after_seconds > 0:
-        wait_s = min(told.details.retry_after_seconds, RETRY_AFTER_MAX_S)
-    return Answer(status, body, told.reason or phrase, wait_s, is_page=told.kind != "Status")
+    if wait_s is None and said.details is not None and said.details.retry_after_seconds > 0:
+        wait_s = min(said.details.retry_after_seconds, RETRY_AFTER_MAX_S)
+    return Answer(status, body, said.reason or phrase, wait_s, is_page=said.kind != "Status")
 
 
 def _seconds(text: str | None) -> float | None:

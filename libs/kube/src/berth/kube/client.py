@@ -35,7 +35,7 @@ class Kube:
     """A client of one API server. Make it with `connect`, give it back with `close`."""
 
     def __init__(self, transport: Transport, server: str) -> None:
-        """`server` is what people are told about where that is."""
+        """`server` is what messages for people say about where that is."""
         self._transport = transport
         self.server = server
 

@@ -2,7 +2,7 @@
 
 An object that does not fit the caller's struct is reported as `Malformed`, with its name, uid and version read by a
 struct that wants nothing else; the objects around it are unaffected. Bytes of which not even those can
-be read have no key: whoever follows a stream cannot tell what it missed and has to list again.
+be read have no key: a reader of a stream cannot know what it missed and has to list again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Is a kind not installed, or could the question just not be answered?
 
-A 404 to a list proves nothing by itself: a proxy says it, and an API server that is starting. Discovery tells the two
-apart. The kinds of Kubernetes itself are always there.
+A 404 to a list proves nothing by itself: a proxy says it, and an API server that is starting. Discovery distinguishes
+the two apart. The kinds of Kubernetes itself are always there.
 """
 
 from __future__ import annotations

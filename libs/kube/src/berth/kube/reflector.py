@@ -53,7 +53,7 @@ class Handler(Generic[T_contra]):
         """An object is gone. `version` is that of its deletion; of an unreadable object only the metadata are known."""
 
     def bookmark(self, version: int) -> None:
-        """Everything up to `version` has been told."""
+        """Everything up to `version` has been delivered."""
 
     def malformed(self, key: str, uid: str, version: int, field: str, message: str) -> None:
         """An object, in a list or changed, that does not fit; `field` is the path of what is wrong.
@@ -72,7 +72,7 @@ class Handler(Generic[T_contra]):
 
 
 class Reflector(Generic[T]):
-    """List and watch of one selection, told to one handler."""
+    """List and watch of one selection, delivered to one handler."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ class Deleted(NamedTuple, Generic[T]):
 
 
 class Bookmark(NamedTuple):
-    """Everything up to `version` has been told."""
+    """Everything up to `version` has been delivered."""
 
     version: int
 

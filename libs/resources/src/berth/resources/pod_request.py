@@ -69,7 +69,7 @@ def request_of(
 ) -> tuple[Amounts, list[FieldProblem]]:
     """The effective request of a pod's specification, and (field, message) for everything in it that could not be read.
 
-    `status` is given for a pod that is bound: it tells whether the pod is being resized. An unreadable amount is left
+    `status` is given for a pod that is bound: it shows whether the pod is being resized. An unreadable amount is left
     out of the sum, so a request with problems is too small: refuse the pod.
     """
     problems: list[FieldProblem] = []
@@ -111,10 +111,10 @@ def _reported(spec: PodSpec, status: PodStatus) -> dict[str, ContainerStatus]:
     Text is compared with text, since nearly all pods are not resized and the API server writes amounts in one way.
     An ordinary init container cannot be resized.
     """
-    told = status.container_statuses or ()
+    statuses = status.container_statuses or ()
     if status.init_container_statuses:
-        told = [*told, *status.init_container_statuses]
-    known = {each.name: each for each in told if each.allocated_resources is not None or each.resources is not None}
+        statuses = [*statuses, *status.init_container_statuses]
+    known = {each.name: each for each in statuses if each.allocated_resources is not None or each.resources is not None}
     if not known:
         return {}
     sidecars = [each for each in spec.init_containers or () if each.restart_policy == "Always"]

@@ -1,11 +1,11 @@
 """What an allocation note of a bound pod counts for, while no decision says what the pod was given.
 
-Whoever may create or update pods can write annotations, and bind the pod by `spec.nodeName`. So a note is no proof: it
-says where the pod holds what it asks for, and never that it holds more. A pod that asks for no device holds none,
+A user that may create or update pods can write annotations, and bind the pod by `spec.nodeName`. So a note is no proof:
+it says where the pod holds what it asks for, and never that it holds more. A pod that asks for no device holds none,
 whatever its note says, also when the note cannot be read.
 
 A request in percent of a card's memory is noted in bytes as well, and the other way round. How one follows from the
-other only the card's size tells, so the amount that was not asked for counts as noted, percents up to a whole card.
+other only the card's size shows, so the amount that was not asked for counts as noted, percents up to a whole card.
 """
 
 from __future__ import annotations

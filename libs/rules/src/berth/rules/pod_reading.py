@@ -1,4 +1,4 @@
-"""One reading of pods for whoever takes them from the API: cluster-watcher, cluster-writer and auditor.
+"""One reading of pods for the services that take them from the API: cluster-watcher, cluster-writer and auditor.
 
 API servers differ in what they refuse, so a pod may carry a field of another type than it should. Whoever then could
 not read a pod that others place would take it for unreadable or absent, or fail for ever at a task that concerns it.

@@ -1,4 +1,4 @@
-"""What a reconciler answers: writes, commands and events as values. Whoever runs it carries them out."""
+"""What a reconciler answers: writes, commands and events as values. Its caller carries them out."""
 
 from __future__ import annotations
 

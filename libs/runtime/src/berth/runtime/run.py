@@ -217,8 +217,8 @@ class _Life(Generic[S]):
     def _check_bus(self) -> tuple[bool, str]:
         if self._bus is None:
             return False, f"connecting to {redacted_text(self._settings.nats_url)}"
-        told = getattr(self._bus, "connected", None)
-        connected = told.is_set() if isinstance(told, asyncio.Event) else bool(told)
+        reported = getattr(self._bus, "connected", None)
+        connected = reported.is_set() if isinstance(reported, asyncio.Event) else bool(reported)
         return connected, "connected" if connected else "connection lost, trying again"
 
     async def _until_over(self) -> None:

@@ -30,7 +30,7 @@ Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What every service can be told. Secrets are given as paths of files, so that no manifest shows them."""
+    """The settings of every service. Secrets are given as paths of files, so that no manifest shows them."""
 
     nats_url: Annotated[str, Meta(min_length=1, description="NATS servers, separated by commas")] = (
         "nats://127.0.0.1:4222"

@@ -1,7 +1,7 @@
 """Simulated kubelets: one heap of timers for all pods of all nodes.
 
 A bound pod starts after a delay (one status update to Running), ends when its annotations say so, and goes away when
-it is deleted. There is no task per pod and no clock but the store's: whoever drives this calls `run(now)` at the time
+it is deleted. There is no task per pod and no clock but the store's: the driver of this calls `run(now)` at the time
 that `next_due` names. Nothing happens on a node that does not exist or is marked silent; its pods wait, as they would
 for a kubelet that died.
 """

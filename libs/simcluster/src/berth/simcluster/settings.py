@@ -1,4 +1,4 @@
-"""What a simulated cluster can be told."""
+"""The settings of a simulated cluster."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

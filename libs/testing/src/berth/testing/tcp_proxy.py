@@ -68,7 +68,7 @@ class TcpProxy:
         return self._way
 
     def is_cut(self) -> bool:
-        """Nothing gets through, and whoever tries is told so."""
+        """Nothing gets through, and a client that tries is refused."""
         return self._way is Way.CUT
 
     def set(self, way: Way) -> None:

@@ -12,7 +12,7 @@ DEADLINE_S = 20.0
 
 
 class View:
-    """A sink that keeps what a bucket holds, and everything it was told, in order."""
+    """A sink that keeps what a bucket holds, and everything it was given, in order."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}

@@ -62,7 +62,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class LoopClock:
-    """The clock of whoever lives in a loop (berth.bus.port.Clock): its time, also as Unix time from `epoch_s` on."""
+    """The clock of what runs in a loop (berth.bus.port.Clock): its time, also as Unix time from `epoch_s` on."""
 
     def __init__(self, epoch_s: float = 1_750_000_000.0) -> None:
         self._loop = asyncio.get_running_loop()

@@ -2,7 +2,7 @@
 account".
 
 Free capacity is capacity, less what the view shows bound, less every unsettled decision whose uid the view does not
-show bound. The book keeps the claims; whoever asks sums them as it needs. A stale view only ever leaves more claims
+show bound. The book keeps the claims; callers sum them as they need. A stale view only ever leaves more claims
 standing.
 
 Solvers and cluster-writer use the same book. A writer's book also remembers decisions that have vanished from LEDGER
@@ -167,7 +167,7 @@ class Book:
         return self._settles(decision, self.seen((decision.namespace, decision.name)))
 
     def _settles(self, decision: Decision, seen: Pod | Reservation | None) -> bool:
-        """`is_settled` for whoever has looked its name up already."""
+        """`is_settled` for a caller that has looked its name up already."""
         if seen is not None and seen.uid == decision.uid:
             if seen.attempt > decision.attempt or seen.phase in FINISHED_PHASES:
                 return True

@@ -27,8 +27,8 @@ class Claim(NamedTuple):
 
     `quota` is `tree/group` or empty, `reservation` the uid of the reservation that the holder draws on, `plan` the plan
     it was placed under (empty: no decision says that Berth has placed it). `unreadable` says that it holds devices of
-    which nobody knows the minors, so that no device of that node can be given out safely. `is_bound` tells an object
-    from a decision.
+    which nobody knows the minors, so that no device of that node can be given out safely. `is_bound` distinguishes an
+    object from a decision.
     """
 
     name: Name

@@ -44,10 +44,10 @@ class LedgerView:
     """Fold of the ledger's messages, in order.
 
     `sequence` is that of the newest message applied. A deleted key keeps the sequence of its marker, which the next
-    write has to expect for as long as the server keeps the marker: whoever holds a view for long calls `forget_markers`
-    now and then. A deleted plan keeps nothing, since its id is never used again. `unreadable` are the keys whose newest
-    message cannot be read, with its sequence: what they hold is not known. `other_epochs` are those of whose keys a
-    message was read that is no deletion.
+    write has to expect for as long as the server keeps the marker: the owner of a long-lived view calls
+    `forget_markers` now and then. A deleted plan keeps nothing, since its id is never used again. `unreadable` are the
+    keys whose newest message cannot be read, with its sequence: what they hold is not known. `other_epochs` are those
+    of whose keys a message was read that is no deletion.
     """
 
     def __init__(self) -> None:

@@ -77,7 +77,7 @@ def _drift(first: World, second: World) -> Iterator[tuple[str, Finding]]:
 
 
 def _announce(verb: str, difference: Difference, now_s: float) -> Event:
-    """The id is the same whoever announces it."""
+    """The id is the same, whichever replica publishes it."""
     since_ms = int(difference.since_s * 1000)
     event = AuditReported(
         promise=difference.promise,

@@ -136,7 +136,7 @@ class BindExecutor:
         metrics.OPEN_BINDS.set(len(self._open))
 
     async def _pause(self, pause_s: float, tries: int) -> None:
-        """Before another try. Whoever has tried often leaves its place to others meanwhile."""
+        """Before another try. A bind that was tried often leaves its place to others meanwhile."""
         if tries < REPEAT_ALARM_AFTER:
             await self._clock.sleep(pause_s)
             return

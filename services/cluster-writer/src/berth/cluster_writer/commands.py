@@ -144,8 +144,8 @@ class Commands:
         """Make an object say this spec: created when it is missing, taken over when others wrote what we decide.
 
         The object is read, and the request guarded by its version, so that an older one never lands on a newer one,
-        whoever carried that out. Its owner, a node, is read behind it: a request for a former node of the name is
-        overtaken, and what a request for the new one has written since then moves the version on.
+        whichever replica carried that out. Its owner, a node, is read behind it: a request for a former node of the
+        name is overtaken, and what a request for the new one has written since then moves the version on.
         """
         if command.api not in APPLICABLE:
             raise InvalidMessage("api", f"{command.api!r} is none of {', '.join(sorted(APPLICABLE))}")

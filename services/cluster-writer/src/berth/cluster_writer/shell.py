@@ -85,7 +85,7 @@ async def main(ctx: Context[Settings]) -> None:
         await _answer(ctx, wave_runner, bind_executor, cluster, event_publisher)
         await wave_runner.run()
     finally:
-        # Whoever may still send something ends before the Lease is given back and the connections are closed.
+        # What may still send something ends before the Lease is given back and the connections are closed.
         for caller in callers:
             caller.cancel()
         await asyncio.wait(callers)

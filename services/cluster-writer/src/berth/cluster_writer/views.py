@@ -1,4 +1,4 @@
-"""What the buckets show: STATE and LEDGER into the view, and a nudge for whoever waits for what has changed."""
+"""What the buckets show: STATE and LEDGER into the view, and a wake-up for what waits for the change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARKED_EVERY = 64
 
 
 class Binds(Protocol):
-    """Whoever waits for what STATE shows of a pod."""
+    """What waits for STATE to show something of a pod."""
 
     def moved(self, name: tuple[str, str] | None) -> None:
         """Something has changed of this pod; None: look at all that wait."""
@@ -29,7 +29,7 @@ class Binds(Protocol):
 
 
 class Waves(Protocol):
-    """Whoever begins plans."""
+    """What begins plans."""
 
     state_ready: asyncio.Event
     ledger_ready: asyncio.Event

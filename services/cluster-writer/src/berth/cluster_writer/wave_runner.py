@@ -41,7 +41,7 @@ NO_BUCKET = 10059
 
 
 class WaveRunner:
-    """The active writer's loop. `wake` is set by whoever saw something new."""
+    """The active writer's loop. `wake` is set when something new was seen."""
 
     def __init__(
         self,

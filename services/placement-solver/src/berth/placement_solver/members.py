@@ -1,4 +1,4 @@
-"""Which solvers are alive, told by their leases: each renews a key of its own, and silence means it is gone.
+"""Which solvers are alive, by their leases: each renews a key of its own, and silence means it is gone.
 
 Time is this process's own; two solvers may disagree for a moment, which costs a refused batch and nothing else.
 """

@@ -41,7 +41,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class JointSolver(Protocol):
-    """Whoever answers problems in its own time. Not for concurrent use."""
+    """Answers problems in its own time. Not for concurrent use."""
 
     def warm_up(self) -> None:
         """There will be problems soon."""

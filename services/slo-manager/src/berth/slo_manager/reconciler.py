@@ -176,7 +176,7 @@ def _asked(now: float, pause_s: float) -> Asked:
 
 
 def _object(node: Node, strategy: NodeSLO, again: str = "") -> Command:
-    """Ask for the node's object; it goes with its node. `again`: what tells a repetition from the request before."""
+    """Ask for the node's object; it goes with its node. `again`: what sets a repetition apart."""
     owner = OwnerReference(api_version="v1", kind="Node", name=node.name, uid=node.uid)
     apply = ApplyObject(api=API, name=node.name, spec=strategy.spec, owner=owner, revision=strategy.revision)
     subject = command_subject("apply", "nodeslos", node.name)

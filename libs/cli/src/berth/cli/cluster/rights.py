@@ -136,7 +136,7 @@ async def _is_allowed(kube: Kube, need: Need) -> bool:
     }
     answer = await kube.create(REVIEWS, "", body)
     if not answer.ok:
-        return True  # nobody judges here; whoever is refused later says so
+        return True  # nobody judges here; a refusal later says so
     try:
         return msgspec.json.decode(answer.body, type=_Review).status.allowed
     except msgspec.MsgspecError:

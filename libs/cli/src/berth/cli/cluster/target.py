@@ -1,4 +1,4 @@
-"""Which cluster, told by options: as settings for services, for our own client, and for a kubectl command to copy."""
+"""Which cluster, by options: as settings for services, for our own client, and for a kubectl command to copy."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One module per command: what it does, told its options as plain values, answering with an exit code."""
+"""One module per command: what it does, given its options as plain values, answering with an exit code."""

@@ -1,4 +1,4 @@
-"""The acts: each creates something, waits for what Berth does with it, tells it, and says whether it happened."""
+"""The acts: each creates something, waits for what Berth does with it, reports it, and says whether it happened."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ ACTS: Final = (
     Act("a pod over its quota is refused, with a repair", over_quota),
     Act("bad input is refused by its field", bad_input),
     Act("what is not supported is refused by name", unsupported),
-    Act("every other pod is placed, or told why not", late),
+    Act("every other pod is placed, or refused with a reason", late),
 )
 
 

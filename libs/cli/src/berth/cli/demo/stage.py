@@ -28,7 +28,7 @@ INDENT = 33
 
 
 class Stage:
-    """Creates, waits, asks and tells."""
+    """Creates, waits, asks and reports."""
 
     def __init__(self, api: Api, bus: Bus, watch: PodWatch, progress: Progress) -> None:
         self.api = api

@@ -34,7 +34,7 @@ class _List(msgspec.Struct):
 
 
 async def until_counted(api: Api, *, timeout_s: float, say: Callable[[int, int], None]) -> None:
-    """Return when every node with a Device shows GPU compute. `say` is told how many do, of how many."""
+    """Return when every node with a Device shows GPU compute. `say` gets how many do, of how many."""
     decode = msgspec.json.Decoder(_List).decode
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s

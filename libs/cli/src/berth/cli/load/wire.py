@@ -1,6 +1,6 @@
 """HTTP/1.1 by hand: one POST after the other on a connection, at a fraction of a general client's cost.
 
-Made for load: whoever measures must not be the bottleneck of what is measured. It talks plain HTTP to the simulated
+Made for load: what measures must not be the bottleneck of what is measured. It talks plain HTTP to the simulated
 API, whose answers carry their length; any other form of answer is a lost connection to it.
 """
 
@@ -32,7 +32,7 @@ class Wire(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Whoever waits hears of it."""
+        """Callers that wait hear of it."""
         self._transport = None
         self._fail("the connection was lost")
 

@@ -81,7 +81,7 @@ class Processes:
 
 
 def _children(pid: int) -> list[int]:
-    """The children that Linux lists for a process; a search through all processes would cost more than it tells."""
+    """The children that Linux lists for a process; a search through all processes would cost more than it is worth."""
     try:
         listed = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
     except OSError:

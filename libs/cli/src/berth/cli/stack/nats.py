@@ -57,7 +57,7 @@ class Nats:
         self.process.command = [find_server(), "-c", str(self._config), "--ports_file_dir", str(self._ports)]
 
     def read_port(self) -> bool:
-        """Whether the server has told its port."""
+        """Whether the server has reported its port."""
         for file in self._ports.glob("*.ports"):
             try:
                 self.port = int(json.loads(file.read_text())["nats"][0].rsplit(":", 1)[1])

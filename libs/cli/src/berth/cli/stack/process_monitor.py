@@ -1,4 +1,4 @@
-"""The parent's side of the janitor: starts it, tells it of every process, and lets it go."""
+"""The parent's side of the janitor: starts it, reports every process to it, and lets it go."""
 
 from __future__ import annotations
 

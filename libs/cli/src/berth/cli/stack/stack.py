@@ -67,7 +67,7 @@ class Stack:
         keep: leave the folder with logs and store behind.
         reroute: given a service's name and its settings, those that it is started with; for something between it and
             its servers.
-        say: told of progress and restarts, one short line each.
+        say: gets progress and restarts, one short line each.
     """
 
     def __init__(

@@ -85,7 +85,7 @@ class Capacity:
         self._non_preemptible: dict[tuple[str, str], int] = {}
 
     def put(self, uid: str, hold: Hold | None) -> None:
-        """What this uid holds from now on. Whoever newly holds something is compared with what there is."""
+        """What this uid holds from now on. A pod that newly holds something is compared with what there is."""
         if hold is not None:
             hold = hold._replace(groups=self.line_of(hold.quota))
         old = self.holds.get(uid)

@@ -98,7 +98,7 @@ class Decided:
         return {each.gang.name for each in decisions if each.gang is not None}
 
     def epoch_is_back(self) -> None:
-        """The newest epoch was lost and is written again, which whoever raises it does until it stays."""
+        """The newest epoch was lost and is written again, which the writer that raises it does until it stays."""
         if not self._named:
             self.doubt.is_whole = False
 
@@ -113,7 +113,7 @@ class Decided:
         """LEDGER lost something: its epoch now, and its plans before and now. Returns plans of which it says otherwise.
 
         A plan whose entry is gone, and that nobody had acted on, was never committed, unless the Lease names it still.
-        One that is lost with its entry may be given up by whoever finds its decisions: nobody acts on either.
+        One that is lost with its entry may be given up by a solver that finds its decisions: nobody acts on either.
         """
         were, are = ({each.id: each.status for each in plans.values()} for plans in (before, now))
         changed = {plan for plan in were.keys() | are.keys() if were.get(plan) is not are.get(plan)}

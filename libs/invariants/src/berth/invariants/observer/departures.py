@@ -38,8 +38,8 @@ class Departures:
     """Until when a deletion counts as unknown: until everybody who reads STATE must have seen it.
 
     While STATE does not show it, it is unknown, but not for ever: a watcher that nothing was in the way of for
-    `UNSHOWN_S`, by `sight`, has had the time to tell. Where STATE is not told of, a deletion counts as known the lag
-    after it happened.
+    `UNSHOWN_S`, by `sight`, has had the time to show it. Where STATE is not observed, a deletion counts as known the
+    lag after it happened.
     """
 
     def __init__(self, verdicts: Verdicts, sight: Sight) -> None:
@@ -71,7 +71,7 @@ class Departures:
     def state_lost(self, survivors: Iterable[Message] = ()) -> None:
         """STATE lost something, and `survivors` are left: of what it shows again nobody may know that it is gone.
 
-        A bucket that begins anew never shows what went before it; not being there is how it is told.
+        A bucket that begins anew never shows what went before it; what it shows of it is that it is not there.
         """
         self._is_anew = True
         for key, value, deleted in survivors:

@@ -1,7 +1,7 @@
 """What may be used at all: cards that are there and healthy (I1e), nodes that are there and let a pod in (I1f).
 
 What breaks, goes, or is closed counts once everybody can have seen it: after the lag in which nothing was in the way of
-seeing it. Whoever was bound before stays.
+seeing it. A pod that was bound before stays.
 """
 
 from __future__ import annotations
@@ -105,14 +105,14 @@ class Fitness:
         subject = f"{text}, plan {plan}, {verb}"
         absent_s = self._absent.get(node, -NEVER)
         if absent_s != NEVER and self._counts_for("I1f", reader, absent_s):
-            told = f"{text}: is {verb} {node}, which is not there{self._for(reader, absent_s)}"
-            self._verdicts.add("I1f", subject, told)
+            evidence = f"{text}: is {verb} {node}, which is not there{self._for(reader, absent_s)}"
+            self._verdicts.add("I1f", subject, evidence)
             return
         marks = [each for each in self._marks.get(node, {}).items() if not self._lets_in(name, each[0])]
         for mark, since_s in marks:
             if self._counts_for("I1f", reader, since_s):
-                told = f"{text}: is {verb} {node}, which has {mark[0]}:{mark[2]}{self._for(reader, since_s)}"
-                self._verdicts.add("I1f", subject, told)
+                evidence = f"{text}: is {verb} {node}, which has {mark[0]}:{mark[2]}{self._for(reader, since_s)}"
+                self._verdicts.add("I1f", subject, evidence)
         if absent_s == NEVER and not marks:
             self._verdicts.judged("I1f")
         reader = Reader.INVENTORY if reader is Reader.SOLVER else reader

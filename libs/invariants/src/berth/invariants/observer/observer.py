@@ -2,7 +2,7 @@
 
 It has to be shown everything in true order, as the server and the API server have stored it, not as some reader came to
 see it: then every rule is exact, and what is found was wrong at that very moment. A simulation, which owns both, can do
-that. Whoever sees them late (a program beside them) judges moments with `check` instead.
+that. A program beside them, which sees them late, judges moments with `check` instead.
 
 Amounts of pods are those that they were bound with; a resize in place is seen by `finish` alone.
 """
@@ -52,7 +52,7 @@ class Observer:
 
     Args:
         schedulers: the scheduler names whose pods are Berth's.
-        recovery_s: how long a gang may be half there after the last fault that was told of (`trouble`).
+        recovery_s: how long a gang may be half there after the last fault that was reported (`trouble`).
         lag_s: how late the slowest view or answer may be; a limit lowered, a pod of another scheduler, a member
             deleted, or a card broken within this time is not held against anybody.
         keep_log: keep every ledger message, for the replay check (I7) of `finish`.
@@ -143,7 +143,7 @@ class Observer:
         """Of the ledger as folded so far, the same on every machine."""
         return state_hash(self.view)
 
-    # --- what is told ------------------------------------------------------------------------------------------------
+    # --- what is fed in-----------------------------------------------------------------------------------------------
 
     def at(self, now_s: float) -> None:
         """Time has gone on, in seconds from any start. Cheap; call it before each event."""

@@ -96,8 +96,8 @@ class Reserved:
         subject = f"reservation {reserved.name}, {text}"
         self._verdicts.judged("I10")
         if decision.node != reserved.node:
-            told = f"{text} is decided for {decision.node} out of reservation {reserved.name} on {reserved.node}"
-            self._verdicts.add("I10", subject, told)
+            evidence = f"{text} is decided for {decision.node} out of reservation {reserved.name} on {reserved.node}"
+            self._verdicts.add("I10", subject, evidence)
         self._judge_owner(decision, reserved, subject)
 
     def changed(self, uid: str, pod: Watched, decision: Decision | None) -> None:
@@ -124,7 +124,7 @@ class Reserved:
             self._judge_capacity(hold.node, hold.amounts, hold.devices)
 
     def kept(self, node: str, name: str) -> int:
-        """What the Reservations of a node hold of a resource, whoever draws on them."""
+        """What the Reservations of a node hold of a resource, no matter who draws on them."""
         return sum(self._by_uid[uid].amounts.get(name, 0) for uid in self._on_node.get(node, ()))
 
     # --- inside ------------------------------------------------------------------------------------------------------

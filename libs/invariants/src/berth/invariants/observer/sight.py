@@ -1,6 +1,6 @@
 """Who can have seen what: a clock for each kind of reader, which a fault stops only where it is in the way.
 
-What the API shows comes to a reader over several services. Whoever is on that way, and is held up, makes it late.
+What the API shows comes to a reader over several services. A service on that way that is held up makes it late.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""STATE's fence: no key's resource version ever goes down, whoever writes (I12)."""
+"""STATE's fence: no key's resource version ever goes down, no matter who writes (I12)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ VIOLATIONS_MAX = 1000
 
 
 class Violation(NamedTuple):
-    """A broken promise. `sequence` is that of LEDGER, `at_s` the time that the observer was told, when it was found."""
+    """A broken promise. `sequence` is that of LEDGER, `at_s` the time given to the observer, when it was found."""
 
     promise: str
     subject: str

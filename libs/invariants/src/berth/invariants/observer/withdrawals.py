@@ -7,8 +7,8 @@
 - The node takes fewer pods than there are, or offers less of something that it asks for than is held there. (A device
   that Berth's own pods hold twice is no reason to withdraw anything: it raises the epoch.)
 
-- The API server refuses the bind for good: an admission policy bars the node (`bar`), which whoever runs the cluster
-  has to tell; or what is asked is malformed, which no bind is.
+- The API server refuses the bind for good: an admission policy bars the node (`bar`), which the administrator of the
+  cluster has to tell; or what is asked is malformed, which no bind is.
 
 What the writer goes by, it has read from STATE, which may be behind: so what has just ceased to be a reason still is
 one until the writer must have seen that, and a refusal until its decision is withdrawn, which may take

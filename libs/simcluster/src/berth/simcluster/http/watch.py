@@ -1,6 +1,6 @@
 """Watches: every change is turned into one line, and the same bytes go to all who see it.
 
-A watcher is a list of lines, and a task that writes them or somebody who is told of them (`on_lines`). Lines that
+A watcher is a list of lines, and a task that writes them or a callback that gets them (`on_lines`). Lines that
 arrive meanwhile go together.
 A watcher that does not keep up is closed (the API server does that too); its client lists again.
 """

@@ -42,7 +42,7 @@ Operations = list[Any]
 
 
 class Store:
-    """See the module. Objects are handed out as bytes; whoever looks at `state` must not change what it finds."""
+    """See the module. Objects are handed out as bytes; a reader of `state` must not change what it finds."""
 
     def __init__(
         self,

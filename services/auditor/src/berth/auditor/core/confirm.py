@@ -1,8 +1,8 @@
 """What two looks have in common.
 
 Ledger and API are read one after the other, so that one look can show a holder that has just left beside its successor.
-Whoever holds something in both looks held it all the time between them. So a world that shows only what both show, and
-limits at their most generous, breaks a promise only if there was a moment at which it was broken.
+A pod that holds something in both looks held it all the time between them. So a world that shows only what both show,
+and limits at their most generous, breaks a promise only if there was a moment at which it was broken.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from berth.node_qos_enforcer.core.topology import Processor
 

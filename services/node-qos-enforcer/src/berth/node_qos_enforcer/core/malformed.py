@@ -1,7 +1,7 @@
 """The one way in which a parser of this package says no.
 
 Kernel files are input like any other: a line may be torn, a number absurd, a key missing. A parser raises
-`Malformed`, which names the file and what was wrong with it; whoever reads the file turns that into a problem of the
+`Malformed`, which names the file and what was wrong with it; the reader of the file turns that into a problem of the
 sample and goes on with the rest.
 """
 

@@ -1,7 +1,7 @@
 """How long a pod waits for the quota group that it names and that QUOTA does not have.
 
 Pods, ElasticQuotas and groups come by different ways, so a pod can be read before a quota that was made earlier.
-Charged to the default group it would stay there for good. What STATE shows of ElasticQuotas tells most cases apart:
+Charged to the default group it would stay there for good. What STATE shows of ElasticQuotas distinguishes most cases:
 - it shows one of this name: quota-manager has yet to work it out;
 - it shows none, and is complete through the resource version at which the pod was first seen: there was none by then,
   and nothing to wait for (the versions of all kinds of one API server come from one counter);

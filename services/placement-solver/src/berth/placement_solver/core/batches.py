@@ -1,7 +1,7 @@
 """What waits, as units for the solver: first ones first, a gang group whole or not at all.
 
-A batch leaves out who cannot be tried yet: members of groups that are not complete are told why; whoever is to be
-judged by something that is still on its way goes back into the queue until it is there, or has taken too long.
+A batch leaves out who cannot be tried yet: members of groups that are not complete are refused with the reason; who is
+to be judged by something that is still on its way goes back into the queue until it is there, or has taken too long.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Rows are made when a node is first named and never move, so that an index means the same node for as long as the
 process lives. Two logs say which rows changed: `touched` (capacity) and `reshaped` (labels, taints, being there), so
-that whoever keeps something per row brings just those rows up to date.
+that a reader who keeps something per row brings just those rows up to date.
 """
 
 from __future__ import annotations

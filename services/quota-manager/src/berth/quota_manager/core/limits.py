@@ -1,7 +1,7 @@
 """What is published of a group, and with which revision.
 
 A message is written again only when it says something else. Its revision then rises, so that a solver which charged a
-group under an older runtime can be told apart; a mere change of demand keeps the revision and does not hurry.
+group under an older runtime can be distinguished; a mere change of demand keeps the revision and does not hurry.
 
 Revisions are one sequence for all groups, never below the clock in milliseconds: even a bucket that lost its content,
 or a group that was deleted and made again, continues above everything that was ever used on an account.

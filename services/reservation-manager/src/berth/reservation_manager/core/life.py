@@ -37,7 +37,7 @@ class User(NamedTuple):
 
 
 class Life(NamedTuple):
-    """What the reservation is now. `changed` tells whether its status says something else; `reason` is that of Ready.
+    """What the reservation is now. `changed`: whether its status says something else; `reason` is that of Ready.
 
     `ends_at` is when it expires, 0 for never.
     """

@@ -1,9 +1,9 @@
 """From counts back to claims: each pod placed on the node that the model chose, checked against the exact capacity.
 
 What does not hold exactly (shares that fit a sum but no card) is left out; a gang that falls below its minimum by that
-is taken back whole. So the result is always feasible, whatever the model said. Whoever fits beside it is placed one by
-one, members that a gang begins without included: the capacity that the model left is nobody's, and nothing would wake
-who waits for it.
+is taken back whole. So the result is always feasible, whatever the model said. A unit that fits beside it is placed one
+by one, members that a gang begins without included: the capacity that the model left is nobody's, and nothing would
+wake who waits for it.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _amount_problems(grant: DeviceGrant, slot: DeviceSlot, gpu: Mapping[str, int
             yield f"{where} has no {name}"
     capacity = slot.amounts.get(names.GPU_MEMORY, 0)
     ratio, memory = grant.amounts.get(names.GPU_MEMORY_RATIO, 0), grant.amounts.get(names.GPU_MEMORY, 0)
-    # Whoever asks for one form of memory holds the other as well, else requests of both forms would overlap.
+    # A pod that asks for one form of memory holds the other as well, else requests of both forms would overlap.
     if gpu.get(names.GPU_MEMORY_RATIO) and memory < ratio * capacity // 100:
         yield f"{where}: {ratio} % of memory is held as {memory} bytes only"
     if gpu.get(names.GPU_MEMORY) and capacity and ratio < memory * 100 // capacity:

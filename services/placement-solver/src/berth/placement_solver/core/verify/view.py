@@ -47,7 +47,7 @@ class ReservationTable(Protocol):
 
 
 class GangRecord(Protocol):
-    """Who belongs to a gang, what it was told to be, and whether it has begun at some time."""
+    """Who belongs to a gang, what its settings are, and whether it has begun at some time."""
 
     @property
     def config(self) -> GangConfig | None: ...
