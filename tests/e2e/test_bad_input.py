@@ -214,8 +214,8 @@ async def test_a_quota_with_a_minimum_below_zero(whole: Whole, corner: Corner) -
         await eventually(lambda: quota in refused, what="the minimum to be told", deadline_s=WAIT_S)
     await corner.bound(await corner.pod("fine", labels={names.LABEL_QUOTA_NAME: quota}))
     non_preemptible = {names.LABEL_QUOTA_NAME: quota, names.LABEL_QUOTA_PREEMPTIBLE: "false"}
-    await corner.pod("firm", labels=non_preemptible)
-    await corner.refused("firm", f"quota {quota}")
+    await corner.pod("non-preemptible", labels=non_preemptible)
+    await corner.refused("non-preemptible", f"quota {quota}")
     await corner.placed_now()
 
 

@@ -87,7 +87,7 @@ class Rules:
     leader_look: bool = _switch("R10")
     """Off: a plan goes into the Lease without a look at the leader, and at whether the one before was read."""
     last_check: bool = _switch("R11")
-    """Off: a decision is bound whoever else holds its room."""
+    """Off: a decision is bound no matter who else holds its capacity."""
     epoch_view: bool = _switch("R12")
     """Off: a new epoch is planned in at once."""
     basis: bool = _switch("R13")

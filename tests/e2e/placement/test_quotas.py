@@ -1,4 +1,4 @@
-"""What quotas let through: a maximum, a minimum that is firm, idle capacity that is lent, and whom they charge."""
+"""What quotas let through: a max, a min for non-preemptible pods, idle capacity that is lent, and whom they charge."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ async def test_what_may_not_be_preempted_stays_below_the_minimum(corner: Corner)
     await corner.node("n", cpu="8")
     quota = await corner.quota("q", {"cpu": "2"}, {"cpu": "6"})
     non_preemptible = {names.LABEL_QUOTA_NAME: quota, names.LABEL_QUOTA_PREEMPTIBLE: "false"}
-    await corner.bound(await corner.pod("firm", {"cpu": "2"}, labels=non_preemptible))
-    await corner.pod("firm-too", {"cpu": "1"}, labels=non_preemptible)
-    await corner.refused("firm-too", "non-preemptible use of cpu", "exceeds its min 2")
+    await corner.bound(await corner.pod("non-preemptible", {"cpu": "2"}, labels=non_preemptible))
+    await corner.pod("non-preemptible-too", {"cpu": "1"}, labels=non_preemptible)
+    await corner.refused("non-preemptible-too", "non-preemptible use of cpu", "exceeds its min 2")
     await corner.bound(await corner.pod("soft", {"cpu": "3"}, labels={names.LABEL_QUOTA_NAME: quota}))
 
 

@@ -181,10 +181,10 @@ class BusyClock(SystemClock):
             await super().sleep(seconds)
         elif self.is_busy:
             self.seconds += 1
-            shelf = self._world.shells[0].ledger
-            until = shelf.read + BUSY_MESSAGES
+            view = self._world.shells[0].ledger
+            until = view.read + BUSY_MESSAGES
             await self._world.write_many(BUSY_MESSAGES)
-            await eventually(lambda: shelf.read >= until, what="the auditor has read it")
+            await eventually(lambda: view.read >= until, what="the auditor has read it")
 
 
 @pytest.fixture
