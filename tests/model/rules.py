@@ -36,7 +36,7 @@ SENTENCES = {
     "R14": "A pod charges its group and every group above it, whatever they limit. An account names the newest "
     "revision used on it, that of its tree included, and a solver behind that revision catches up before it plans. Who "
     "first charges a line that a group has joined charges that group, too",
-    "R15": "An entry of the epoch that cannot be read is lost: whoever reads it keeps what it knew of its key, and "
+    "R15": "An entry of the epoch that cannot be read is lost: its reader keeps what it knew of its key, and "
     "plans nothing until cluster-writer has raised the epoch",
     "R16": "Who follows a bucket compares what it has read with what the stream's leader has: when it makes its "
     "consumer, and every few seconds while that delivers",
