@@ -141,15 +141,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--name", action="append", default=[], help="address or DNS name used from outside; repeatable")
     parser.add_argument("--days", type=int, default=365, help="how long the servers' certificate is valid (365)")
     parser.add_argument("--cert-manager", action="store_true", help="hand the authority to cert-manager instead")
-    told = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        for name in told.name:
+        for name in options.name:
             alternative(name)
     except ValueError as error:
         parser.error(f"--name: {error}")
-    if told.days < 1:
+    if options.days < 1:
         parser.error("--days: at least 1")
-    items = manifests(Authority(told.folder), told.name, told.days, cert_manager=told.cert_manager)
+    items = manifests(Authority(options.folder), options.name, options.days, cert_manager=options.cert_manager)
     json.dump({"apiVersion": "v1", "kind": "List", "items": items}, sys.stdout, indent=2)
     print()
     return 0

@@ -1,6 +1,6 @@
 """Fetch uv from its wheel on the Python package index, with nothing but the standard library.
 
-Usage: fetch_uv.py VERSION FOLDER. The wheel's SHA-256, as the index tells it, is checked before anything is unpacked.
+Usage: fetch_uv.py VERSION FOLDER. The wheel's SHA-256, as the index gives it, is checked before anything is unpacked.
 Another index can be named by UV_INDEX or PIP_INDEX_URL, as for uv and pip themselves.
 """
 

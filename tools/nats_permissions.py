@@ -5,9 +5,9 @@ included by a NATS server's configuration; each password is a variable of the se
 (`NATS_PASSWORD_QUOTA_MANAGER`).
 
 The services and all streams are in one account, node agents in another, readers in a third. The server checks the
-subject of a request and not the one that its answer goes to, so whoever is in an account can have anything written
-there that the account's streams keep. Across accounts an answer goes back to the account of whoever asked, where there
-is no stream. The subjects that cross are named one by one.
+subject of a request and not the one that its answer goes to, so a user in an account can have anything written
+there that the account's streams keep. Across accounts an answer goes back to the account of the user that asked, where
+there is no stream. The subjects that cross are named one by one.
 
 Each node agent has the rights of its node. In a cluster it is no user of this file: the server asks
 node-authenticator, which has an account of its own, about every login that the file does not know. With compose there

@@ -28,7 +28,7 @@ def main(users_conf: Path, folder: Path) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: whoever is killed in between starts again."""
+    """Whole or not at all: what is killed in between starts again."""
     half = path.with_suffix(".new")
     half.write_text(text)
     half.replace(path)

@@ -33,7 +33,7 @@ class BestEffortCpu(Part, frozen=True, kw_only=True):
     """What holds best-effort pods on the node, and what its strategy makes of that.
 
     `policy` is `cpuset` or `cfsQuota`, empty while the strategy is off or unknown. `enforced` says whether the agent
-    writes or only tells. Quotas are microseconds in 100 ms, -1 without a limit; CPU lists have the kernel's form
+    writes or only reports. Quotas are microseconds in 100 ms, -1 without a limit; CPU lists have the kernel's form
     (`0-3,8`). `quota_us` and `cpus` are in force, None and empty while not known; `next_quota_us` and `next_cpus` are
     what follows from this look, None and empty to leave it, `next_cpus` `all` for every CPU that pods may use.
     `reason` says why nothing follows.

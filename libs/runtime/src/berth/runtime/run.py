@@ -1,10 +1,10 @@
 """The life of a service process: settings, telemetry, health, bus, `main`, stop.
 
 Exit codes: 0 after a stop signal or when all work is done, 1 when a task failed, 2 when the process could not be set up
-as told (settings, port), 3 when the bus cannot carry it (no disk space for a stream, too old a server, a user without
-the right). SIGTERM and SIGINT cancel `main` first, so that it can finish what it began while the tasks it spawned still
-serve it; then those tasks; then the bus and the health server are closed. The whole of it takes at most `drain_s` and a
-few seconds, even when something hangs. A second signal ends the process at once.
+as configured (settings, port), 3 when the bus cannot carry it (no disk space for a stream, too old a server, a user
+without the right). SIGTERM and SIGINT cancel `main` first, so that it can finish what it began while the tasks it
+spawned still serve it; then those tasks; then the bus and the health server are closed. The whole of it takes at most
+`drain_s` and a few seconds, even when something hangs. A second signal ends the process at once.
 """
 
 from __future__ import annotations

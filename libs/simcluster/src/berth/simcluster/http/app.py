@@ -123,7 +123,7 @@ def respond(reply: Reply) -> web.Response:
 def _refusal(fault: Fault) -> Reply:
     reasons = {429: "TooManyRequests", 503: "ServiceUnavailable", 504: "Timeout", 409: "Conflict", 403: "Forbidden"}
     reason = reasons.get(fault.status, "InternalError")
-    text = "the server was told to fail this request"
+    text = "a planned fault fails this request"
     return ApiError(fault.status, reason, text, retry_after_s=fault.retry_after_s).reply()
 
 

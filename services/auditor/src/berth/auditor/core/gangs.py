@@ -1,9 +1,9 @@
 """Gangs that may be half there: they lost a member after they had begun, or were so when we began to look.
 
 A gang that lacks members altogether has lost them: it cannot begin before all of them are there. Why a member was
-withdrawn cannot be told from looks that are seconds apart: its node may have come back, an epoch may have been raised
-between them. So each withdrawal excuses its gang, and those that start together with it, but only the one that was seen
-to happen, and until all of them are whole, or not there at all, again.
+withdrawn cannot be distinguished by looks that are seconds apart: its node may have come back, an epoch may have been
+raised between them. So each withdrawal excuses its gang, and those that start together with it, but only the one that
+was seen to happen, and until all of them are whole, or not there at all, again.
 """
 
 from __future__ import annotations
