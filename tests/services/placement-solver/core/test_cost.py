@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import names
-from berth.placement_solver.core.cost import FEW
+from berth.placement_solver.core.classes import ClassTable
+from berth.placement_solver.core.cost import FEW, Costs
 from berth.testing.builders import GI, gpu_slots, pod
 
 NODES = 5
@@ -36,6 +37,7 @@ def test_a_few_changed_rows_cost_what_all_of_them_would(solving: Any, data: Any)
     for index in range(NODES):
         run.node(f"n{index}", cpu=4000, memory=16 * GI, pods=4, extended={"example.com/thing": 4})
     run.devices("n0", gpu_slots(2))
+    run.devices("n1", gpu_slots(2))
     cluster = run.cluster
     costs, nodes = cluster.solver.costs, cluster.nodes
     known = classes(run)
@@ -51,3 +53,8 @@ def test_a_few_changed_rows_cost_what_all_of_them_would(solving: Any, data: Any)
         for cls in known:
             kept = costs.of(cls).copy()
             assert np.array_equal(kept, costs._work_out(cls, slice(0, NODES)))
+            anew = ClassTable(cluster.registry).of(cls.template, [])
+            fresh = Costs(nodes, cluster.solver.policy).ranked(anew)
+            ranked = costs.ranked(cls)
+            assert np.array_equal(ranked.values, fresh.values)
+            assert ranked.first() == int(np.argmin(fresh.values))

@@ -198,7 +198,7 @@ class ClusterView:
     def _split_nodes(self) -> None:
         key = (self.solvers, len(self.nodes))
         if key != self._foreign_for:
-            self.solver.foreign = foreign_nodes(self.nodes.names, self.me, self.solvers)
+            self.solver.costs.foreign = foreign_nodes(self.nodes.names, self.me, self.solvers)
             self._foreign_for = key
 
     # --- rules of waiting --------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def test_fits_where_the_exact_choice_finds_devices(
     fleet = Fleet(GPU, 1, 2)
     nodes = [node(parts) for parts in cluster]
     for row, slots in enumerate(nodes):
-        fleet.write(row, slots)
+        fleet.write([row], [slots])
     expected = [not isinstance(allocate(slots, want), NoCapacity) for slots in nodes]
     assert fleet.fits(want)[: len(nodes)].tolist() == expected
     assert not fleet.fits(want)[len(nodes) :].any()
@@ -70,7 +70,7 @@ def eight(busy: int, part: int = 0) -> tuple[Slot, ...]:
 def test_one_row_is_judged_as_it_is_among_all() -> None:
     fleet = Fleet(GPU, 3)
     for row in range(3):
-        fleet.write(row, eight(5 + row, part=25 if row < 2 else 0))
+        fleet.write([row], [eight(5 + row, part=25 if row < 2 else 0)])
     want = gpu_want({names.GPU_SHARED: 2, names.GPU_MEMORY: 130 * GI})
     assert want is not None
     assert fleet.fits(want).tolist() == [True, False, False]
@@ -85,19 +85,19 @@ def test_rows_grow_shrink_and_follow_a_placement() -> None:
     want = gpu_want({names.GPU_CORE: 700, names.GPU_MEMORY_RATIO: 700})
     assert want is not None
     slots = eight(0)
-    fleet.write(5, slots)
+    fleet.write([5], [slots])
     assert fleet.fits(want).tolist().index(True) == 5
     answer = allocate(slots, want)
     assert not isinstance(answer, NoCapacity)
-    fleet.write(5, charge(slots, answer))
+    fleet.write([5], [charge(slots, answer)])
     assert not fleet.fits(want).any()
-    fleet.write(5, ())
+    fleet.write([5], [()])
     assert not fleet.fits(gpu_want({names.GPU_MEMORY_RATIO: 1}) or want).any()
     assert fleet.nodes >= 6
 
 
 def test_devices_of_one_column() -> None:
     fleet = Fleet(RDMA, 2, 4)
-    fleet.write(1, (Slot(1, (100,), (60,)), Slot(2, (100,), (0,))))
+    fleet.write([1], [(Slot(1, (100,), (60,)), Slot(2, (100,), (0,)))])
     assert fleet.fits(Want(RDMA, (50,), 1, shared=True)).tolist() == [False, True]
     assert fleet.fits(Want(RDMA, (50,), 2, shared=True)).tolist() == [False, False]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 ENTRIES_MAX: Final = 1 << 16
+ENTRIES_PER_ROW: Final = 8
+"""How often a row may have changed, on average, for its changes to be gone through."""
 
 
 class ChangeLog:
@@ -27,8 +29,12 @@ class ChangeLog:
             del self._rows[: self._max]
             self._start += self._max
 
-    def since(self, position: int) -> list[int] | None:
-        """The rows changed since a position, each once, rising; None when that is no longer known."""
-        if position < self._start:
+    def since(self, position: int, at_most: int = ENTRIES_MAX) -> list[int] | None:
+        """The rows changed since a position, each once, rising. None when that is no longer known, or they are more
+        than `at_most`, so that to look at all rows costs less."""
+        if position < self._start or self.end - position > ENTRIES_PER_ROW * at_most:
             return None
-        return sorted(set(self._rows[position - self._start :]))
+        if position == self.end:
+            return []
+        rows = set(self._rows[position - self._start :])
+        return sorted(rows) if len(rows) <= at_most else None

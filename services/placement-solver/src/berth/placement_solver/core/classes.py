@@ -20,6 +20,7 @@ from berth.contracts.base import Problem, Reason
 from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.constraints.node_resources_fit import Demand
 from berth.placement_solver.core.devices import Want
+from berth.placement_solver.core.lowest import Lowest
 from berth.placement_solver.core.reasons import invalid, unsupported
 from berth.placement_solver.core.registry import Asked, Registry
 from berth.placement_solver.core.seams import Depends, Spec
@@ -73,6 +74,9 @@ class PodClass:
     liked: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
     cost: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
     cost_at: int = 0
+    ranked: Lowest | None = None
+    ranked_for: tuple[bool, int, int] = (False, -1, 0)
+    ranked_at: int = 0
     nowhere: tuple[Reason, ...] = ()
     """Why no node took it when `cost_at` was `nowhere_at`."""
     nowhere_at: int = -1

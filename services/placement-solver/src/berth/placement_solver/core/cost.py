@@ -14,6 +14,7 @@ import numpy.typing as npt
 from berth.contracts import names
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.devices import GPU
+from berth.placement_solver.core.lowest import Lowest
 from berth.placement_solver.core.nodes import CPU, MEMORY, Nodes
 from berth.placement_solver.core.policy import SHARE_PRICES, Policy
 from berth.placement_solver.core.seams import Floats, Mask, Rows
@@ -41,22 +42,66 @@ def _best_shares() -> Floats:
 _WORTH: Final = _best_shares()
 
 
+class _Idle:
+    """The largest GPU nodes on which nothing holds a GPU: their rows, how many, and how many of the largest there are.
+
+    Nodes with one GPU are none to keep.
+    """
+
+    def __init__(self) -> None:
+        self.mask: Mask = NONE
+        self.count = 0
+        self.largest_nodes = 0
+        self._at = 0
+        self._for = (-1, -1, -1)
+
+    def follow(self, nodes: Nodes) -> None:
+        """Bring it up to date."""
+        size, most, log = len(nodes), nodes.most_gpus, nodes.touched
+        shape = (size, most, nodes.gpu_counts_version)
+        changed = log.since(self._at, at_most=FEW) if self._for == shape else None
+        self._at, self._for = log.end, shape
+        if most < 2:
+            self.mask, self.count, self.largest_nodes = np.zeros(size, np.bool_), 0, 0
+        elif changed is None:
+            largest = nodes.gpu_count[:size] == most
+            self.mask = largest & nodes.alive[:size] & (nodes.fleet.whole(slice(0, size)) == most)
+            self.count, self.largest_nodes = int(np.count_nonzero(self.mask)), int(np.count_nonzero(largest))
+        elif changed:
+            rows = np.array(changed, np.intp)
+            idle = (nodes.gpu_count[rows] == most) & nodes.alive[rows] & (nodes.fleet.whole(rows) == most)
+            self.count += int(idle.sum()) - int(self.mask[rows].sum())
+            self.mask[rows] = idle
+
+
 class Costs:
     """Costs over `nodes` by `policy`."""
 
     def __init__(self, nodes: Nodes, policy: Policy) -> None:
         self._nodes = nodes
         self._policy = policy
+        self._foreign: Mask = NONE
+        self._foreign_version = 0
+        self._idle = _Idle()
         self._per_gpu = np.array([[float(cores)] for cores, _ in policy.cores_short])
         self._short_weight = np.array([weight / cores for cores, weight in policy.cores_short])
+
+    @property
+    def foreign(self) -> Mask:
+        """Nodes better left to other solvers; shorter than the nodes: the rest is not."""
+        return self._foreign
+
+    @foreign.setter
+    def foreign(self, nodes: Mask) -> None:
+        self._foreign, self._foreign_version = nodes, self._foreign_version + 1
 
     def of(self, cls: PodClass) -> Floats:
         """Cost of one pod of the class on each row; inf where it cannot go. Valid until the next touch."""
         nodes, count = self._nodes, len(self._nodes)
         self._keep_suitable(cls, count)
         log, known = nodes.touched, cls.cost.shape[0]
-        changed = log.since(cls.cost_at) if cls.cost_at < log.end else []
-        if known == 0 or changed is None or len(changed) > count // 2:
+        changed = log.since(cls.cost_at, at_most=max(FEW, count // 2)) if known else None
+        if changed is None:
             cls.cost = self._work_out(cls, slice(0, count))
         else:
             if known < count:  # a row that is named before its node is seen is touched when that comes
@@ -66,15 +111,41 @@ class Costs:
         cls.cost_at = log.end
         return cls.cost
 
-    def idle_whole(self) -> Mask:
-        """Largest GPU nodes on which nothing holds a GPU; `NONE` where no node has several."""
-        nodes, count = self._nodes, len(self._nodes)
-        most = nodes.most_gpus
-        if most < 2:
-            return NONE
-        gpus = nodes.gpu_count[:count]
-        idle: Mask = (gpus == most) & nodes.alive[:count] & (nodes.fleet.whole(slice(0, count)) == gpus)
-        return idle
+    def ranked(self, cls: PodClass) -> Lowest:
+        """The cost of one pod of the class with what depends on more than one node: whole nodes kept, others' parts.
+
+        There has to be a node. Valid until the next touch.
+        """
+        cost, log = self.of(cls), self._nodes.touched
+        key = (self._keeps_whole(cls), self._foreign_version, cost.size)
+        changed = log.since(cls.ranked_at, at_most=FEW) if cls.ranked is not None and cls.ranked_for == key else None
+        if cls.ranked is None or changed is None:
+            cls.ranked = Lowest(self._beside(cost.copy(), slice(0, cost.size), keeps_whole=key[0]))
+        elif changed:
+            rows = np.array(changed, np.intp)
+            cls.ranked.put(rows, self._beside(cost[rows], rows, keeps_whole=key[0]))
+        cls.ranked_for, cls.ranked_at = key, log.end
+        return cls.ranked
+
+    def _beside(self, cost: Floats, rows: Rows, *, keeps_whole: bool) -> Floats:
+        """The cost of these rows, changed in place by what depends on more than one node."""
+        if keeps_whole:
+            cost[self._idle.mask[rows]] += self._policy.whole_reserve_cost
+        if self._foreign.size:
+            foreign = np.zeros(len(self._nodes), np.bool_)
+            seen = min(self._foreign.size, foreign.size)
+            foreign[:seen] = self._foreign[:seen]
+            cost += np.where(foreign[rows], self._policy.foreign_part, 0.0)
+        return cost
+
+    def _keeps_whole(self, cls: PodClass) -> bool:
+        """Whether so few of the largest GPU nodes are idle that who does not need a whole one is kept off them."""
+        largest = self._nodes.most_gpus
+        if cls.want is not None and cls.want.instances >= largest:
+            return False
+        idle = self._idle
+        idle.follow(self._nodes)
+        return 0 < idle.count <= max(1, self._policy.whole_reserve * idle.largest_nodes)
 
     def _keep_suitable(self, cls: PodClass, count: int) -> None:
         """Bring up to date which rows suit the class by what the nodes are, and how much they are liked."""

@@ -59,6 +59,8 @@ class Nodes:
         self.gpu_count: Ints = np.zeros(capacity, np.int64)
         self.most_gpus = 0
         """GPUs of the node that has most of them."""
+        self.gpu_counts_version = 0
+        """Grows whenever a node comes to have another number of GPUs."""
         self._port_rows: dict[tuple[str, int], Counter[int]] = {}
         self._fleet = Fleet(GPU, capacity)
         self._unwritten: set[int] = set()
@@ -72,8 +74,8 @@ class Nodes:
     def fleet(self) -> Fleet:
         """The devices as arrays. Rows are written when they are read: many changes of one node cost one write."""
         if self._unwritten:
-            for row in self._unwritten:
-                self._fleet.write(row, self.slots[row])
+            rows = sorted(self._unwritten)
+            self._fleet.write(rows, [self.slots[row] for row in rows])
             self._unwritten.clear()
         return self._fleet
 
@@ -137,8 +139,12 @@ class Nodes:
         fresh = slots_of_inventory(inventory).get(GPU.name, ()) if inventory else ()
         self.slots[row] = charge(fresh, [Grant(minor, amounts) for minor, amounts in used])
         if not is_uncounted:
-            self.gpu_count[row] = sum(1 for slot in fresh if any(slot.total))
-            self.most_gpus = int(self.gpu_count.max())
+            count = sum(1 for slot in fresh if any(slot.total))
+            if count != self.gpu_count[row]:
+                before, self.gpu_count[row] = int(self.gpu_count[row]), count
+                self.gpu_counts_version += 1
+                if count > self.most_gpus or before == self.most_gpus:
+                    self.most_gpus = int(self.gpu_count.max())
         self._write_devices(row)
 
     def take(self, row: int, amounts: Mapping[str, int], sign: int, slots: int = 1) -> None:
@@ -193,7 +199,7 @@ class Nodes:
         self.unreadable = np.pad(self.unreadable, (0, grow))
         self.uncounted = np.pad(self.uncounted, (0, grow))
         self.gpu_count = np.pad(self.gpu_count, (0, grow))
-        self._fleet.write(capacity - 1, ())
+        self._fleet.write([capacity - 1], [()])
 
     def _heighten(self, columns: int) -> None:
         grow = columns - self.free.shape[0]

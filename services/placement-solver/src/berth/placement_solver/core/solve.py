@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from berth.contracts.base import Reason
 from berth.contracts.ledger import DeviceGrant, GangRef
@@ -37,7 +36,7 @@ from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.registry import Asked, Registry
 from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Known, Reservations, shortage
-from berth.placement_solver.core.seams import Hypothesis, Target
+from berth.placement_solver.core.seams import Floats, Hypothesis, Target
 from berth.rules.ports import write_port
 from berth.transaction.claims import Claim
 
@@ -63,7 +62,7 @@ class Trial:
 
 
 class Solver:
-    """`solve` over the capacity, its reservations and a policy. `foreign` marks nodes better left to other solvers."""
+    """`solve` over the capacity, its reservations and a policy."""
 
     def __init__(self, capacity: Capacity, reservations: Reservations, registry: Registry, policy: Policy) -> None:
         self.capacity = capacity
@@ -72,7 +71,6 @@ class Solver:
         self.reservations = reservations
         self.policy = policy
         self.costs = Costs(capacity.nodes, policy)
-        self.foreign: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     def solve(self, units: Iterable[Unit], trial: Trial, plan: str) -> Solution:
         """Place what can be placed, in the order given; the trial holds the claims of every placement returned."""
@@ -131,41 +129,29 @@ class Solver:
         return Placement(candidate, claim)
 
     def _place_plain(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
-        cls = candidate.cls
-        cost = self.costs.of(cls)
-        if cost.size == 0:
+        if not len(self.nodes):
             return self._why(candidate)
-        cost = self._with_wider_view(candidate, cost)
-        inexact = tuple(each for each in candidate.asked if not each[0].exact)
-        while True:
-            row = int(np.argmin(cost))
-            if not np.isfinite(cost[row]):
-                break
-            claim = self._claim(candidate, row, plan) if _admitted(inexact, Target(row)) else None
-            if claim is not None:
-                trial.add(claim)
-                return Placement(candidate, claim)
-            cost[row] = np.inf
-        return self._why(candidate)
+        ranked = self.costs.ranked(candidate.cls)
+        claim = None
+        if not candidate.asked and np.isfinite(ranked.values[row := ranked.first()]):
+            claim = self._claim(candidate, row, plan)
+        claim = claim or self._claim_among(candidate, ranked.values.copy(), plan)
+        if claim is None:
+            return self._why(candidate)
+        trial.add(claim)
+        return Placement(candidate, claim)
 
-    def _with_wider_view(self, candidate: Candidate, cost: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """A copy of the costs with what depends on more than one node: whole nodes kept, others' parts."""
-        cost = cost.copy()
-        policy = self.policy
-        want = candidate.cls.want
-        idle = self.costs.idle_whole()
-        whole = int(np.count_nonzero(idle)) if idle.size else 0
-        if whole:
-            largest = self.nodes.most_gpus
-            biggest = int(np.count_nonzero(self.nodes.gpu_count[: cost.size] == largest))
-            if whole <= max(1, policy.whole_reserve * biggest) and (want is None or want.instances < largest):
-                cost[idle] += policy.whole_reserve_cost
-        if self.foreign.size:
-            seen = min(self.foreign.size, cost.size)
-            cost[:seen] += np.where(self.foreign[:seen], policy.foreign_part, 0.0)
+    def _claim_among(self, candidate: Candidate, cost: Floats, plan: str) -> Claim | None:
+        """The claim on the cheapest node that takes the candidate exactly; `cost` is used up."""
         for constraint, query in candidate.asked:
             cost[~constraint.mask(query, slice(0, cost.size))] = np.inf
-        return cost
+        inexact = tuple(each for each in candidate.asked if not each[0].exact)
+        while np.isfinite(cost[row := int(np.argmin(cost))]):
+            claim = self._claim(candidate, row, plan) if _admitted(inexact, Target(row)) else None
+            if claim is not None:
+                return claim
+            cost[row] = np.inf
+        return None
 
     def _claim(self, candidate: Candidate, row: int, plan: str) -> Claim | None:
         """The claim on this node, devices chosen; None when its devices do not fit after all."""

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from berth.placement_solver.core.devices.columns import GPU, MEMORY, RATIO, Family, Vector
+from berth.placement_solver.core.devices.columns import GPU, MEMORY, RATIO, Family
 from berth.placement_solver.core.devices.slots import Slot
 from berth.placement_solver.core.devices.want import Want
 
@@ -48,20 +48,23 @@ class Fleet:
         """How many rows there are."""
         return int(self.total.shape[1])
 
-    def write(self, row: int, slots: Sequence[Slot]) -> None:
-        """Set the devices of one node; no slots: the node has none."""
-        self._grow(row + 1, len(slots))
+    def write(self, rows: Sequence[int], slots: Sequence[Sequence[Slot]]) -> None:
+        """Set the devices of nodes, each row once; no slots: the node has none."""
+        self._grow(max(rows) + 1, max(map(len, slots)))
         width = self.total.shape[2]
-        padding = [self.family.zero] * (width - len(slots))
-        total = np.array([_cut(slot.total) for slot in slots] + padding, np.int64).T
-        free = np.array([_cut(slot.free) for slot in slots] + padding, np.int64).T
-        self.total[:, row], self.free[:, row] = total, free
+        at = np.array(rows, np.intp)
+        padding = [[self.family.zero] * (width - len(each)) for each in slots]
+        totals = [[slot.total for slot in each] + more for each, more in zip(slots, padding, strict=True)]
+        frees = [[slot.free for slot in each] + more for each, more in zip(slots, padding, strict=True)]
+        total = np.minimum(np.array(totals, np.int64), MAX_AMOUNT).transpose(2, 0, 1)
+        free = np.minimum(np.array(frees, np.int64), MAX_AMOUNT).transpose(2, 0, 1)
+        self.total[:, at], self.free[:, at] = total, free
         there = total > 0
-        self._whole[row] = np.count_nonzero(there.any(axis=0) & (free == total).all(axis=0))
+        self._whole[at] = np.count_nonzero(there.any(axis=0) & (free == total).all(axis=0), axis=1)
         if self.family is GPU:
-            self._byte_reach[row] = np.where(there[MEMORY], (free[MEMORY] + 1) * 100, _NO_LIMIT)
+            self._byte_reach[at] = np.where(there[MEMORY], (free[MEMORY] + 1) * 100, _NO_LIMIT)
             percent = np.minimum(free[RATIO], 100) + 1
-            self._ratio_reach[row] = np.where(there[RATIO], percent * total[MEMORY], _NO_LIMIT)
+            self._ratio_reach[at] = np.where(there[RATIO], percent * total[MEMORY], _NO_LIMIT)
 
     def candidates(self, want: Want, rows: Rows = EVERY_ROW) -> Mask:
         """Which devices could serve one instance of the request, rows x devices."""
@@ -105,7 +108,3 @@ class Fleet:
                 target = getattr(grown, name)
                 target[tuple(slice(length) for length in array.shape)] = array
         vars(self).update(vars(grown))
-
-
-def _cut(vector: Vector) -> Vector:
-    return tuple([amount if amount < MAX_AMOUNT else MAX_AMOUNT for amount in vector])
