@@ -203,7 +203,7 @@ def test_reservation() -> None:
                     "nodeSelector": {"zone": "a"},
                     "schedulerName": "berth-scheduler",
                     "containers": [{"resources": {"requests": {"cpu": "2", "memory": "x"}}}],
-                    "volumes": [{"name": "v", "persistentVolumeClaim": {}}],
+                    "volumes": [{"name": "v", "persistentVolumeClaim": {}}, {"name": "w", "flexVolume": {}}],
                 },
             },
             "owners": [{"object": {"name": "p"}}],
@@ -228,7 +228,7 @@ def test_reservation() -> None:
     assert (seen.namespace, seen.required_node, seen.ttl_s, seen.expires) == ("team", "n1", 5400.0, "")
     assert (template.priority, template.requests, template.node_selector) == (5, {"cpu": 2000}, {"zone": "a"})
     assert (template.labels, template.annotations) == ({"l": "1"}, {})
-    assert template.constraints == ["spec.template.spec.volumes[0].persistentVolumeClaim"]
+    assert template.constraints == ["spec.template.spec.volumes[1].flexVolume"]
     assert (seen.allocate_once, seen.allocate_policy, seen.unschedulable, seen.pre_allocation) == (
         False,
         "Restricted",
@@ -242,7 +242,11 @@ def test_reservation() -> None:
         {},
         2,
     )
-    assert fields(seen) == ["spec.template.spec.containers[0].resources.requests[memory]", "status.allocated[cpu]"]
+    assert fields(seen) == [
+        "spec.template.spec.containers[0].resources.requests[memory]",
+        "spec.template.spec.volumes[0].persistentVolumeClaim.claimName",
+        "status.allocated[cpu]",
+    ]
 
 
 @pytest.mark.parametrize(
