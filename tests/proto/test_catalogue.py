@@ -44,7 +44,14 @@ BUILT = {
     "pod.<namespace>.<name>": subjects.pod_key("NAMESPACE", "NAME"),
     **{
         f"{kind}.<namespace>.<name>": subjects.namespaced_key(kind, "NAMESPACE", "NAME")
-        for kind in ("configmap", "poddisruptionbudget", "podgroup", "elasticquota")
+        for kind in (
+            "configmap",
+            "poddisruptionbudget",
+            "podgroup",
+            "elasticquota",
+            "persistentvolumeclaim",
+            "csistoragecapacity",
+        )
     },
     **{
         f"{kind}.<name>": subjects.named_key(kind, "NAME")
@@ -56,6 +63,11 @@ BUILT = {
             "noderesourcetopology",
             "nodemetric",
             "nodeslo",
+            "persistentvolume",
+            "storageclass",
+            "csinode",
+            "csidriver",
+            "volumeattachment",
         )
     },
     "device.<node>": subjects.named_key("device", "NODE"),

@@ -15,6 +15,7 @@ from berth.resources.pod_request import (
     PodAmounts,
     pod_requests,
     request_of,
+    scored_of,
 )
 from berth.testing.vectors import cases
 
@@ -222,3 +223,41 @@ def test_a_resize_never_counts_less_than_the_specification(drawn: list[tuple[Any
     for name in ("cpu", "memory"):
         largest = sum(max(read(part).get(name, 0) for part in each if part is not None) for each in drawn)
         assert counted.get(name, 0) == largest
+
+
+def of(cpu: str | None = None, memory: str | None = None, **more: Any) -> dict[str, Any]:
+    requests = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value is not None}
+    return {"resources": {"requests": requests}} | more
+
+
+@pytest.mark.parametrize(
+    ("raw", "scored"),
+    [
+        ({"containers": [{}]}, {"cpu": 100, "memory": 200 << 20}),
+        ({"containers": [of("0", "0")]}, {}),
+        ({"containers": [of("1"), of(memory="1Gi")]}, {"cpu": 1100, "memory": 1224 << 20}),
+        ({"containers": [of("1", "1Gi")], "overhead": {"cpu": "1"}}, {}),
+        ({"containers": [{}], "overhead": {"cpu": "1"}}, {"cpu": 1100, "memory": 200 << 20}),
+        ({"containers": [of("1", "1Gi")], "initContainers": [of("2")]}, {}),
+        ({"containers": [of("50m", "1Gi")], "initContainers": [{}]}, {"cpu": 100}),
+        (
+            {"containers": [of("1", "1Gi")], "initContainers": [{"restartPolicy": "Always"}]},
+            {"cpu": 1100, "memory": 1224 << 20},
+        ),
+        ({"containers": [of("1", "1Gi")], "resources": {"requests": {"cpu": "4"}}}, {"cpu": 1000}),
+        ({"containers": [{}], "resources": {"requests": {"cpu": "100m", "memory": "200Mi"}}}, {}),
+        ({"containers": [of("lots", "1Gi"), {}]}, {"cpu": 200, "memory": 1224 << 20}),
+    ],
+)
+def test_what_counts_in_scores(raw: dict[str, Any], scored: dict[str, int]) -> None:
+    """Given only where it is not the request."""
+    specification = spec(raw)
+    assert scored_of(specification, request_of(specification)[0]) == scored
+
+
+def test_what_counts_in_scores_of_a_pod_that_is_being_resized() -> None:
+    specification = spec({"containers": [of("1", name="c")]})
+    status = msgspec.convert({"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "2"}}]}, PodStatus)
+    requests, _ = request_of(specification, status=status)
+    assert requests == {"cpu": 2000}
+    assert scored_of(specification, requests, status=status) == {"memory": 200 << 20}

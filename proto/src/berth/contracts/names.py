@@ -30,6 +30,17 @@ LABEL_PRIORITY_CLASS = "koordinator.sh/priority-class"
 LABEL_PRIORITY = "koordinator.sh/priority"
 """Pod, Reservation: sub-priority, an integer as text."""
 
+# --- volumes (Kubernetes) --------------------------------------------------------------------------------------------
+
+ANNOTATION_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+"""PersistentVolumeClaim: it is bound, and not only promised a volume."""
+ANNOTATION_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""PersistentVolumeClaim: the node that its volume is to be made for."""
+ANNOTATION_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+"""PersistentVolumeClaim, PersistentVolume: older form of the StorageClass, which goes before the field."""
+ANNOTATION_MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+"""CSINode: the in-tree plugins whose volumes CSI drivers serve there, separated by commas."""
+
 # --- gangs -----------------------------------------------------------------------------------------------------------
 
 LABEL_POD_GROUP = "pod-group.scheduling.sigs.k8s.io"

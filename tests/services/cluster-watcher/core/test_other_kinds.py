@@ -52,6 +52,13 @@ def fields(message: Any) -> list[str]:
         ("noderesourcetopology", "noderesourcetopology.a_b"),
         ("nodemetric", "nodemetric.a_b"),
         ("nodeslo", "nodeslo.a_b"),
+        ("persistentvolumeclaim", "persistentvolumeclaim.ns.a_b"),
+        ("persistentvolume", "persistentvolume.a_b"),
+        ("storageclass", "storageclass.a_b"),
+        ("csinode", "csinode.a_b"),
+        ("csidriver", "csidriver.a_b"),
+        ("csistoragecapacity", "csistoragecapacity.ns.a_b"),
+        ("volumeattachment", "volumeattachment.a_b"),
     ],
 )
 def test_keys(prefix: str, key: str) -> None:
@@ -103,6 +110,22 @@ def test_node() -> None:
     assert not read("node", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}).ready
 
 
+def test_images_of_a_node() -> None:
+    def images(*listed: Any) -> dict[str, int]:
+        found: dict[str, int] = read("node", {"status": {"images": list(listed)}}).images
+        return found
+
+    assert images({"names": ["r/a@sha256:1", "r/a:1"], "sizeBytes": 9}, {"names": ["r/b:1"], "sizeBytes": -1}) == {
+        "r/a@sha256:1": 9,
+        "r/a:1": 9,
+        "r/b:1": 0,
+    }
+    assert images({"names": None, "sizeBytes": 1 << 70}, {"names": ["", "x" * 1025]}) == {}
+    assert images({"names": ["a"], "sizeBytes": 1 << 70}) == {"a": 2**63 - 1}
+    many = images(*({"names": [f"{i}/{j}" for j in range(9)], "sizeBytes": 1} for i in range(99)))
+    assert list(many) == [f"{i}/{j}" for i in range(50) for j in range(5)]
+
+
 def test_small_kinds() -> None:
     namespace = read("namespace", {}, labels={"l": "1"}, annotations={"quota.scheduling.koordinator.sh/name": "q"})
     assert (namespace.labels, len(namespace.annotations)) == ({"l": "1"}, 1)
@@ -114,9 +137,10 @@ def test_small_kinds() -> None:
         "poddisruptionbudget",
         {
             "spec": {"minAvailable": "50%", "maxUnavailable": 1, "selector": {"matchLabels": {"a": "b"}}},
-            "status": {"disruptionsAllowed": -3},
+            "status": {"disruptionsAllowed": -3, "disruptedPods": {"b": "2024-01-01T00:00:00Z", "a": None}},
         },
     )
+    assert budget.disrupted == ["a", "b"]
     assert (budget.min_available, budget.max_unavailable, budget.disruptions_allowed) == ("50%", 1, 0)
     assert budget.selector.match_labels == {"a": "b"}
     topology = read("noderesourcetopology", {"zones": [{"name": "node-0"}], "topologyPolicies": ["None"]})
@@ -203,7 +227,7 @@ def test_reservation() -> None:
                     "nodeSelector": {"zone": "a"},
                     "schedulerName": "berth-scheduler",
                     "containers": [{"resources": {"requests": {"cpu": "2", "memory": "x"}}}],
-                    "volumes": [{"name": "v", "persistentVolumeClaim": {}}],
+                    "volumes": [{"name": "v", "persistentVolumeClaim": {}}, {"name": "w", "flexVolume": {}}],
                 },
             },
             "owners": [{"object": {"name": "p"}}],
@@ -228,7 +252,7 @@ def test_reservation() -> None:
     assert (seen.namespace, seen.required_node, seen.ttl_s, seen.expires) == ("team", "n1", 5400.0, "")
     assert (template.priority, template.requests, template.node_selector) == (5, {"cpu": 2000}, {"zone": "a"})
     assert (template.labels, template.annotations) == ({"l": "1"}, {})
-    assert template.constraints == ["spec.template.spec.volumes[0].persistentVolumeClaim"]
+    assert template.constraints == ["spec.template.spec.volumes[1].flexVolume"]
     assert (seen.allocate_once, seen.allocate_policy, seen.unschedulable, seen.pre_allocation) == (
         False,
         "Restricted",
@@ -242,7 +266,11 @@ def test_reservation() -> None:
         {},
         2,
     )
-    assert fields(seen) == ["spec.template.spec.containers[0].resources.requests[memory]", "status.allocated[cpu]"]
+    assert fields(seen) == [
+        "spec.template.spec.containers[0].resources.requests[memory]",
+        "spec.template.spec.volumes[0].persistentVolumeClaim.claimName",
+        "status.allocated[cpu]",
+    ]
 
 
 @pytest.mark.parametrize(

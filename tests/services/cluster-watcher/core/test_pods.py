@@ -15,10 +15,12 @@ from berth.cluster_watcher.core.packing import MESSAGE_BYTES_MAX, TEXT_LENGTH_MA
 from berth.cluster_watcher.core.pods import pod_of
 from berth.contracts import names, state
 from berth.contracts.codec import decode
-from berth.contracts.state import HostPort
+from berth.contracts.kube import Affinity
+from berth.contracts.state import HostPort, VolumeUse
 from berth.rules.pod_reading import PodItem
 
 DECODER = msgspec.json.Decoder(PodItem)
+LABELS = "labelSelector.matchExpressions"
 
 
 def pod(spec: Any = None, status: Any = None, **metadata: Any) -> dict[str, Any]:
@@ -128,18 +130,13 @@ def test_what_a_reader_gets_is_what_was_packed() -> None:
             [],
         ),
         ({"volumes": [{"name": "v"}]}, []),
-        (
-            {"volumes": [{"name": "e", "emptyDir": {}}, {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
-            ["spec.volumes[1].persistentVolumeClaim"],
-        ),
-        ({"volumes": [{"name": "v", "ephemeral": {}}]}, ["spec.volumes[0].ephemeral"]),
-        ({"volumes": [{"name": "v", "csi": {"driver": "d"}}]}, ["spec.volumes[0].csi"]),
+        ({"volumes": [{"name": "v", "ephemeral": {}}, {"name": "w", "csi": {"driver": "d"}}]}, []),
         ({"volumes": [{"name": "v", "notYetInvented": {}}]}, ["spec.volumes[0].notYetInvented"]),
-        ({"affinity": {"podAffinity": {"required": []}}}, ["spec.affinity.podAffinity"]),
-        ({"affinity": {"podAntiAffinity": {"x": 1}}}, ["spec.affinity.podAntiAffinity"]),
-        ({"affinity": {"podAffinity": {}}}, []),
-        ({"topologySpreadConstraints": [{"maxSkew": 1}]}, ["spec.topologySpreadConstraints"]),
-        ({"topologySpreadConstraints": []}, []),
+        (
+            {"volumes": [{"name": "e", "emptyDir": {}}, {"name": "v", "azureDisk": {"diskURI": "d"}}]},
+            ["spec.volumes[1].azureDisk"],
+        ),
+        ({"volumes": [{"name": "v", "notYetInvented": None}]}, []),
         ({"resourceClaims": [{"name": "r"}]}, ["spec.resourceClaims"]),
         (
             {"containers": [container(), container("d", resources={"claims": [{"name": "r"}]})]},
@@ -155,6 +152,225 @@ def test_constraints_that_state_does_not_carry(spec: dict[str, Any], constraints
     seen = read(pod(spec))
     assert seen.template.constraints == constraints
     assert seen.problems == []
+
+
+def test_volumes_that_may_tie_it_to_nodes() -> None:
+    seen = read(
+        pod(
+            {
+                "volumes": [
+                    {"name": "a", "persistentVolumeClaim": {"claimName": "data", "readOnly": True}},
+                    {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+                    {"name": "b", "gcePersistentDisk": {"pdName": "disk-1", "readOnly": True}},
+                    {"name": "c", "awsElasticBlockStore": {"volumeID": "vol-1"}},
+                    {"name": "d", "iscsi": {"iqn": "iqn.2001-04.com:x", "targetPortal": "1.2.3.4", "lun": 0}},
+                    {"name": "e", "rbd": {"monitors": ["m1", "m2"], "image": "img"}},
+                    {"name": "f", "emptyDir": {}},
+                ]
+            }
+        )
+    )
+    assert (fields(seen), seen.template.constraints) == ([], [])
+    assert seen.template.volumes == [
+        VolumeUse(source="persistentVolumeClaim", claim="data", read_only=True),
+        VolumeUse(source="ephemeral", claim="scratch"),
+        VolumeUse(source="gcePersistentDisk", disk=["disk-1"], read_only=True),
+        VolumeUse(source="awsElasticBlockStore", disk=["vol-1"]),
+        VolumeUse(source="iscsi", disk=["iqn.2001-04.com:x"]),
+        VolumeUse(source="rbd", disk=["rbd", "img", "m1", "m2"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        ({"persistentVolumeClaim": {}}, "persistentVolumeClaim.claimName"),
+        ({"persistentVolumeClaim": {"claimName": 7}}, "persistentVolumeClaim.claimName"),
+        ({"persistentVolumeClaim": {"claimName": "c" * 254}}, "persistentVolumeClaim.claimName"),
+        ({"persistentVolumeClaim": "c"}, "persistentVolumeClaim"),
+        ({"ephemeral": {}}, "name"),
+        ({"gcePersistentDisk": {}}, "gcePersistentDisk.pdName"),
+        ({"gcePersistentDisk": {"pdName": "d", "readOnly": "no"}}, "gcePersistentDisk.readOnly"),
+        ({"awsElasticBlockStore": {"volumeID": "v" * 1025}}, "awsElasticBlockStore.volumeID"),
+        ({"iscsi": {}}, "iscsi.iqn"),
+        ({"rbd": {"image": "i"}}, "rbd.monitors"),
+        ({"rbd": {"image": "i", "monitors": ["m"] * 65}}, "rbd.monitors"),
+        ({"rbd": {"image": "i", "monitors": ["m", ""]}}, "rbd.monitors[1]"),
+        ({"rbd": {"image": "i", "monitors": ["m"], "pool": ""}}, "rbd.pool"),
+    ],
+)
+def test_a_volume_that_does_not_say_which_it_is(source: dict[str, Any], field: str) -> None:
+    seen = read(pod({"volumes": [source, {"name": "ok", "persistentVolumeClaim": {"claimName": "c"}}]}))
+    assert fields(seen) == [f"spec.volumes[0].{field}"]
+    assert [use.claim for use in seen.template.volumes] == ["c"]
+
+
+TERM = {
+    "topologyKey": "zone",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+    "namespaces": ["other"],
+    "namespaceSelector": {},
+    "matchLabelKeys": ["hash"],
+    "mismatchLabelKeys": ["tenant"],
+}
+REQUIRED, PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
+
+
+def test_affinity_to_other_pods_is_carried() -> None:
+    affinity = {
+        "podAffinity": {REQUIRED: [TERM, {"topologyKey": "kubernetes.io/hostname"}]},
+        "podAntiAffinity": {PREFERRED: [{"weight": 100, "podAffinityTerm": TERM}]},
+    }
+    seen = read(pod({"affinity": affinity}))
+    assert (fields(seen), seen.template.constraints) == ([], [])
+    assert json.loads(msgspec.json.encode(seen.template.affinity)) == affinity
+
+
+@pytest.mark.parametrize(
+    "affinity", [{"podAffinity": {}}, {"podAntiAffinity": {REQUIRED: [], PREFERRED: None}}, {"podAffinity": {"x": 1}}]
+)
+def test_affinity_without_terms_is_none(affinity: dict[str, Any]) -> None:
+    seen = read(pod({"affinity": affinity}))
+    assert (fields(seen), seen.template.affinity) == ([], Affinity())
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"topologyKey": ""}, "topologyKey"),
+        ({"topologyKey": "no key"}, "topologyKey"),
+        ({"topologyKey": None}, "topologyKey"),
+        ({"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}, LABELS + "[0].operator"),
+        ({"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}, LABELS + "[0].values"),
+        (
+            {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}},
+            LABELS + "[0].operator",
+        ),
+        ({"labelSelector": {"matchLabels": {f"k{i}": "v" for i in range(300)}}}, "labelSelector"),
+        ({"namespaceSelector": {"matchLabels": {"a b": "v"}}}, "namespaceSelector.matchLabels"),
+        ({"namespaces": ["n"] * 1025}, "namespaces"),
+        ({"namespaces": [""]}, "namespaces"),
+        ({"matchLabelKeys": ["a b"]}, "matchLabelKeys"),
+        ({"mismatchLabelKeys": ["a"] * 65}, "mismatchLabelKeys"),
+    ],
+)
+def test_a_term_that_cannot_be_honoured_is_named(change: dict[str, Any], field: str) -> None:
+    seen = read(
+        pod(
+            {
+                "affinity": {
+                    "podAffinity": {REQUIRED: [TERM, TERM | change]},
+                    "podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": TERM | change}]},
+                }
+            }
+        )
+    )
+    assert fields(seen) == [
+        f"spec.affinity.podAffinity.{REQUIRED}[1].{field}",
+        f"spec.affinity.podAntiAffinity.{PREFERRED}[0].podAffinityTerm.{field}",
+    ]
+    affinity = seen.template.affinity
+    assert affinity is not None
+    assert affinity.pod_affinity is not None
+    assert len(affinity.pod_affinity.required_during_scheduling_ignored_during_execution or ()) == 1
+    assert affinity.pod_anti_affinity is None
+
+
+@pytest.mark.parametrize("weight", [0, 101, -1, None])
+def test_a_weight_out_of_bounds(weight: int | None) -> None:
+    term = {"podAffinityTerm": TERM} | ({} if weight is None else {"weight": weight})
+    seen = read(pod({"affinity": {"podAffinity": {PREFERRED: [term]}}}))
+    assert fields(seen) == [f"spec.affinity.podAffinity.{PREFERRED}[0].weight"]
+
+
+def test_too_many_terms_are_left_out() -> None:
+    seen = read(pod({"affinity": {"podAffinity": {REQUIRED: [TERM] * 257}}}))
+    assert (fields(seen), seen.template.affinity) == ([f"spec.affinity.podAffinity.{REQUIRED}"], Affinity())
+
+
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+    "minDomains": 3,
+    "nodeAffinityPolicy": "Ignore",
+    "nodeTaintsPolicy": "Honor",
+    "matchLabelKeys": ["hash"],
+}
+
+
+def test_topology_spread_is_carried() -> None:
+    soft = {"maxSkew": 5, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+    seen = read(pod({"topologySpreadConstraints": [SPREAD, soft]}))
+    assert (fields(seen), seen.template.constraints) == ([], [])
+    assert json.loads(msgspec.json.encode(seen.template.topology_spread)) == [SPREAD, soft]
+    assert read(pod({"topologySpreadConstraints": []})).template.topology_spread == []
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"maxSkew": 0}, "maxSkew"),
+        ({"maxSkew": -1}, "maxSkew"),
+        ({"maxSkew": 1 << 40}, "maxSkew"),
+        ({"topologyKey": ""}, "topologyKey"),
+        ({"topologyKey": "a b"}, "topologyKey"),
+        ({"whenUnsatisfiable": "Perhaps", "minDomains": None}, "whenUnsatisfiable"),
+        ({"whenUnsatisfiable": None, "minDomains": None}, "whenUnsatisfiable"),
+        ({"whenUnsatisfiable": "ScheduleAnyway"}, "minDomains"),
+        ({"minDomains": 0}, "minDomains"),
+        ({"nodeAffinityPolicy": "Never"}, "nodeAffinityPolicy"),
+        ({"nodeTaintsPolicy": "Never"}, "nodeTaintsPolicy"),
+        ({"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}, LABELS + "[0].operator"),
+        ({"matchLabelKeys": [""]}, "matchLabelKeys"),
+    ],
+)
+def test_a_spread_that_cannot_be_honoured_is_named(change: dict[str, Any], field: str) -> None:
+    seen = read(pod({"topologySpreadConstraints": [SPREAD | change, SPREAD]}))
+    assert fields(seen) == [f"spec.topologySpreadConstraints[0].{field}"]
+    assert len(seen.template.topology_spread) == 1
+
+
+def test_too_many_spread_constraints_are_left_out() -> None:
+    seen = read(pod({"topologySpreadConstraints": [SPREAD] * 65}))
+    assert (fields(seen), seen.template.topology_spread) == (["spec.topologySpreadConstraints"], [])
+
+
+def test_too_many_volumes_are_left_out() -> None:
+    seen = read(pod({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}] * 1025}))
+    assert (fields(seen), seen.template.volumes, seen.template.constraints) == (["spec.volumes"], [], [])
+
+
+def test_images_in_order_and_as_often_as_they_are_used() -> None:
+    spec = {
+        "containers": [container("a", image="r/a:1"), container("b", image="r/b"), container("c", image="r/a:1")],
+        "initContainers": [container("i", image="r/i"), container("j", image="x" * 1025), container("k")],
+    }
+    assert read(pod(spec)).template.images == ["r/a:1", "r/b", "r/a:1", "r/i", "", ""]
+    assert read(pod()).template.images == []
+
+
+def test_what_counts_in_scores() -> None:
+    assert read(pod()).template.scored == {"cpu": 100, "memory": 200 << 20}
+    assert read(pod({"containers": [container(requests={"cpu": "0", "memory": "1Gi"})]})).template.scored == {}
+    assert read(pod({"containers": [container(requests={"cpu": "2"})]})).template.scored == {"memory": 200 << 20}
+
+
+def test_status_and_times() -> None:
+    status = {
+        "startTime": "2024-01-01T00:00:05Z",
+        "nominatedNodeName": "n2",
+        "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}],
+    }
+    seen = read(pod(status=status, deletionTimestamp="2024-01-02T00:00:30Z"))
+    assert (seen.started, seen.deletes_at, seen.deleting) == ("2024-01-01T00:00:05Z", "2024-01-02T00:00:30Z", True)
+    assert (seen.disruption, seen.nominated, seen.problems) == ("PreemptionByScheduler", "n2", [])
+    none = read(pod(status={"conditions": [{"type": "DisruptionTarget", "status": "False", "reason": "X"}]}))
+    assert (none.started, none.deletes_at, none.disruption, none.nominated) == ("", "", "", "")
+    bad = read(pod(status={"startTime": "soon", "nominatedNodeName": "n" * 300}, deletionTimestamp="later"))
+    assert (bad.started, bad.deletes_at, bad.deleting, len(bad.nominated)) == ("", "", True, 217)
+    assert fields(bad) == ["status.startTime", "metadata.deletionTimestamp", "status.nominatedNodeName"]
 
 
 @pytest.mark.parametrize(
@@ -297,6 +513,7 @@ CONTAINER = st.fixed_dictionaries(
     {},
     optional={
         "name": st.sampled_from(["c", "d"]) | JSON,
+        "image": st.text(max_size=5) | JSON,
         "resources": st.fixed_dictionaries({}, optional={"requests": RESOURCES | JSON, "claims": JSON}) | JSON,
         "ports": st.lists(st.fixed_dictionaries({"hostPort": st.integers() | JSON}), max_size=2) | JSON,
         "restartPolicy": st.just("Always") | JSON,
@@ -306,6 +523,49 @@ KEYS = [
     "nodeName schedulerName priority priorityClassName preemptionPolicy nodeSelector affinity tolerations hostNetwork",
     "topologySpreadConstraints volumes resourceClaims schedulingGates",
 ]
+SELECTOR = st.fixed_dictionaries(
+    {},
+    optional={
+        "matchLabels": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2) | JSON,
+        "matchExpressions": st.lists(
+            st.fixed_dictionaries(
+                {}, optional={"key": st.just("a") | JSON, "operator": st.sampled_from(["In", "Exists"]) | JSON}
+            )
+            | JSON,
+            max_size=2,
+        ),
+    },
+)
+TERM_OF = st.fixed_dictionaries(
+    {},
+    optional={
+        "topologyKey": st.just("zone") | JSON,
+        "labelSelector": SELECTOR | JSON,
+        "namespaceSelector": SELECTOR | JSON,
+        "namespaces": st.lists(st.text(max_size=5), max_size=2) | JSON,
+        "matchLabelKeys": JSON,
+        "maxSkew": st.integers(-2, 3) | JSON,
+        "minDomains": st.integers(-2, 3) | JSON,
+        "whenUnsatisfiable": st.just("DoNotSchedule") | JSON,
+    },
+)
+PREFERRED_OF = st.fixed_dictionaries({"podAffinityTerm": TERM_OF | JSON}, optional={"weight": st.integers() | JSON})
+PODS_OF = st.fixed_dictionaries(
+    {}, optional={REQUIRED: st.lists(TERM_OF | JSON, max_size=2), PREFERRED: st.lists(PREFERRED_OF | JSON, max_size=2)}
+)
+SOURCES = "persistentVolumeClaim ephemeral gcePersistentDisk awsElasticBlockStore iscsi rbd flexVolume csi"
+DISK = st.dictionaries(
+    st.sampled_from(["claimName", "pdName", "volumeID", "iqn", "image", "pool", "monitors", "readOnly"]),
+    st.text(max_size=5) | st.lists(st.text(max_size=5), max_size=2) | JSON,
+    max_size=4,
+)
+STRUCTURED = {
+    "affinity": st.fixed_dictionaries({}, optional={"podAffinity": PODS_OF | JSON, "podAntiAffinity": PODS_OF | JSON}),
+    "topologySpreadConstraints": st.lists(TERM_OF | JSON, max_size=3),
+    "volumes": st.lists(
+        st.dictionaries(st.sampled_from(SOURCES.split()) | st.just("name"), DISK | JSON, max_size=3) | JSON, max_size=3
+    ),
+}
 SPEC = st.fixed_dictionaries(
     {},
     optional={
@@ -314,7 +574,7 @@ SPEC = st.fixed_dictionaries(
         "overhead": RESOURCES | JSON,
         "resources": st.fixed_dictionaries({}, optional={"requests": RESOURCES}) | JSON,
     }
-    | {key: JSON for line in KEYS for key in line.split()},
+    | {key: STRUCTURED.get(key, JSON) | JSON for line in KEYS for key in line.split()},
 )
 ATTEMPT = st.dictionaries(st.just(names.ANNOTATION_ATTEMPT) | st.text(), st.text(max_size=12), max_size=3)
 

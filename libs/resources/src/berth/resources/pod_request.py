@@ -21,6 +21,10 @@ CONTAINERS_MAX: Final = 1024
 RESIZE_PENDING: Final = "PodResizePending"
 INFEASIBLE: Final = "Infeasible"
 
+SCORED_DEFAULTS: Final[Mapping[str, int]] = {CPU: 100, MEMORY: 200 << 20}
+"""What a container without a request counts for in scores: thousandths of a core, bytes (kube-scheduler's
+`DefaultMilliCPURequest`, `DefaultMemoryRequest`)."""
+
 _NOTHING: Final[Mapping[str, int]] = {}
 
 
@@ -49,14 +53,15 @@ class PodAmounts(NamedTuple):
     resize_infeasible: bool = False
 
 
-def pod_requests(pod: PodAmounts, *, with_status: bool = False) -> Amounts:
+def pod_requests(pod: PodAmounts, *, with_status: bool = False, defaults: Mapping[str, int] = _NOTHING) -> Amounts:
     """The effective request. `with_status` takes a resize in progress into account, as the scheduler does for running
-    pods.
+    pods; `defaults` is what a container counts with where it names no amount.
     """
     infeasible = pod.resize_infeasible
 
     def of(container: ContainerAmounts) -> Mapping[str, int]:
-        return _during_resize(container, infeasible=infeasible) if with_status else container.requests
+        amounts = _during_resize(container, infeasible=infeasible) if with_status else container.requests
+        return {**defaults, **amounts} if defaults else amounts
 
     total = _combined([of(each) for each in pod.containers], [(of(each), each.sidecar) for each in pod.init_containers])
     _set_pod_level(total, pod.level_requests)
@@ -85,6 +90,32 @@ def request_of(
         only = spec.containers[0].resources.requests
         return _read(only, f"{field}.containers[0].resources.requests", problems), problems
     return clamped(pod_requests(read_pod(spec, problems, field))), problems
+
+
+def scored_of(spec: PodSpec, requests: Mapping[str, int], *, status: PodStatus | None = None) -> Amounts:
+    """What cpu and memory of a pod count for in scores, where that is not what they are in `requests`, its effective
+    request.
+
+    Kubernetes' rule: a container or init container without a request counts as `SCORED_DEFAULTS`, an explicit 0 stays
+    0, and requests of the pod level do not count. `status` is as in `request_of`.
+    """
+    if _names_defaults(spec):
+        return {}
+    reported = _reported(spec, status) if status is not None else {}
+    pod = read_pod(spec, [], reported=reported)._replace(level_requests=_NOTHING)
+    scored = clamped(pod_requests(pod, with_status=bool(reported), defaults=SCORED_DEFAULTS))
+    return {name: scored[name] for name in SCORED_DEFAULTS if scored.get(name, 0) != requests.get(name, 0)}
+
+
+def _names_defaults(spec: PodSpec) -> bool:
+    """Whether every container says what it wants of each, and the pod level does not."""
+    if spec.resources is not None and spec.resources.requests:
+        return False
+    for container in (*spec.containers, *(spec.init_containers or ())):
+        requests = container.resources.requests
+        if requests is None or CPU not in requests or MEMORY not in requests:
+            return False
+    return True
 
 
 def read_pod(

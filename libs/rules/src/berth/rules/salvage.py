@@ -42,10 +42,16 @@ def _read_loosely(raw: msgspec.Raw | bytes, kind: type[T], path: str, found: Fou
     except _UNREADABLE as error:
         found.append((path, f"cannot be read: {error}"))
         return kind()
-    if value is None:
-        return kind()
+    return kind() if value is None else read_value(value, kind, path, found)
+
+
+def read_value(value: object, kind: type[T], path: str, found: Found) -> T:
+    """The struct in a value of plain JSON, with the same leniency."""
     part = _fit(value, kind, path, found)
-    return kind() if part is _NOTHING else part
+    if part is _NOTHING:
+        return kind()
+    struct: T = part
+    return struct
 
 
 def _fit(value: Any, kind: Any, path: str, found: Found) -> Any:

@@ -15,12 +15,20 @@ class NodeSpec(View, frozen=True, kw_only=True):
     taints: list[Taint] | None = None
 
 
+class ContainerImage(View, frozen=True, kw_only=True):
+    """status.images[] of a node."""
+
+    names: list[str] | None = None
+    size_bytes: int = 0
+
+
 class NodeStatus(View, frozen=True, kw_only=True):
     """status of a node."""
 
     allocatable: dict[str, Quantity] | None = None
     capacity: dict[str, Quantity] | None = None
     conditions: list[Condition] | None = None
+    images: list[ContainerImage] | None = None
 
 
 class Node(View, frozen=True, kw_only=True):

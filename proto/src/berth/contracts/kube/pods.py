@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from berth.contracts.kube.meta import Condition, Meta, Quantity, View
-from berth.contracts.kube.selectors import Affinity, Toleration
+from berth.contracts.kube.selectors import Affinity, Toleration, TopologySpreadConstraint
 
 
 class ContainerPort(View, frozen=True, kw_only=True):
@@ -31,6 +31,7 @@ class Container(View, frozen=True, kw_only=True):
     """What of a container concerns placement. `restartPolicy: Always` makes an init container a sidecar."""
 
     name: str = ""
+    image: str = ""
     resources: Resources = Resources()
     ports: list[ContainerPort] | None = None
     restart_policy: str = ""
@@ -43,7 +44,7 @@ class SchedulingGate(View, frozen=True, kw_only=True):
 
 
 class PodSpec(View, frozen=True, kw_only=True):
-    """spec of a pod, or of a pod template."""
+    """spec of a pod, or of a pod template. `volumes` are kept as read: a source that nobody knows counts too."""
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -57,7 +58,7 @@ class PodSpec(View, frozen=True, kw_only=True):
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
-    topology_spread_constraints: list[dict[str, Any]] | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     volumes: list[dict[str, Any]] | None = None
     resource_claims: list[dict[str, Any]] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
@@ -78,6 +79,7 @@ class PodStatus(View, frozen=True, kw_only=True):
     phase: str = ""
     conditions: list[Condition] | None = None
     nominated_node_name: str = ""
+    start_time: str | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from berth.contracts.kube.meta import Meta, View
 from berth.contracts.kube.selectors import LabelSelector
 
@@ -43,6 +45,7 @@ class DisruptionBudgetStatus(View, frozen=True, kw_only=True):
     current_healthy: int = 0
     desired_healthy: int = 0
     expected_pods: int = 0
+    disrupted_pods: dict[str, Any] | None = None
 
 
 class PodDisruptionBudget(View, frozen=True, kw_only=True):

@@ -9,6 +9,9 @@ import msgspec
 
 from berth import kube
 from berth.cluster_watcher.core.config_maps import config_map_of
+from berth.cluster_watcher.core.csi_drivers import csi_driver_of
+from berth.cluster_watcher.core.csi_nodes import csi_node_of
+from berth.cluster_watcher.core.csi_storage_capacities import csi_storage_capacity_of
 from berth.cluster_watcher.core.devices import device_of
 from berth.cluster_watcher.core.disruption_budgets import disruption_budget_of
 from berth.cluster_watcher.core.elastic_quotas import elastic_quota_of
@@ -17,11 +20,15 @@ from berth.cluster_watcher.core.namespaces import namespace_of
 from berth.cluster_watcher.core.node_metrics import node_metric_of
 from berth.cluster_watcher.core.node_slos import node_slo_of
 from berth.cluster_watcher.core.nodes import node_of
+from berth.cluster_watcher.core.persistent_volume_claims import persistent_volume_claim_of
+from berth.cluster_watcher.core.persistent_volumes import persistent_volume_of
 from berth.cluster_watcher.core.pod_groups import pod_group_of
 from berth.cluster_watcher.core.pods import pod_of
 from berth.cluster_watcher.core.priority_classes import priority_class_of
 from berth.cluster_watcher.core.reservations import ReservationItem, reservation_of
+from berth.cluster_watcher.core.storage_classes import storage_class_of
 from berth.cluster_watcher.core.topologies import topology_of
+from berth.cluster_watcher.core.volume_attachments import volume_attachment_of
 from berth.contracts import kube as views
 from berth.contracts import state
 from berth.contracts.base import Problem
@@ -106,6 +113,37 @@ KINDS: Final[tuple[Kind, ...]] = (
     ),
     Kind("nodemetric", kube.NODE_METRICS, views.NodeMetric, state.NodeMetric, node_metric_of),
     Kind("nodeslo", kube.NODE_SLOS, views.NodeSLO, state.NodeSLO, node_slo_of),
+    Kind(
+        "persistentvolumeclaim",
+        kube.PERSISTENT_VOLUME_CLAIMS,
+        views.PersistentVolumeClaim,
+        state.PersistentVolumeClaim,
+        persistent_volume_claim_of,
+    ),
+    Kind(
+        "persistentvolume",
+        kube.PERSISTENT_VOLUMES,
+        views.PersistentVolume,
+        state.PersistentVolume,
+        persistent_volume_of,
+    ),
+    Kind("storageclass", kube.STORAGE_CLASSES, views.StorageClass, state.StorageClass, storage_class_of),
+    Kind("csinode", kube.CSI_NODES, views.CSINode, state.CSINode, csi_node_of),
+    Kind("csidriver", kube.CSI_DRIVERS, views.CSIDriver, state.CSIDriver, csi_driver_of),
+    Kind(
+        "csistoragecapacity",
+        kube.CSI_STORAGE_CAPACITIES,
+        views.CSIStorageCapacity,
+        state.CSIStorageCapacity,
+        csi_storage_capacity_of,
+    ),
+    Kind(
+        "volumeattachment",
+        kube.VOLUME_ATTACHMENTS,
+        views.VolumeAttachment,
+        state.VolumeAttachment,
+        volume_attachment_of,
+    ),
 )
 """Every kind that is followed whole, the ones that others wait for first."""
 

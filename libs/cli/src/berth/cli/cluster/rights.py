@@ -44,10 +44,12 @@ def _needs(group: str, resources: str, verbs: str, namespace: str = "", name: st
 
 
 WATCHER = (
-    *_needs("", "pods nodes namespaces", "list watch"),
+    *_needs("", "pods nodes namespaces persistentvolumeclaims persistentvolumes", "list watch"),
     *_needs("", "configmaps", "list watch", name="slo-controller-config"),
     *_needs("scheduling.k8s.io", "priorityclasses", "list watch"),
     *_needs("policy", "poddisruptionbudgets", "list watch"),
+    *_needs("storage.k8s.io", "storageclasses csinodes csidrivers", "list watch"),
+    *_needs("storage.k8s.io", "csistoragecapacities volumeattachments", "list watch"),
     *_needs("scheduling.sigs.k8s.io", "podgroups elasticquotas", "list watch"),
     *_needs("scheduling.koordinator.sh", "devices reservations", "list watch"),
     *_needs("slo.koordinator.sh", "nodemetrics nodeslos", "list watch"),

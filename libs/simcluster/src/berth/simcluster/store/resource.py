@@ -99,6 +99,9 @@ BUILT_IN: tuple[ResourceType, ...] = (
     ResourceType("batch", "v1", "jobs", "Job", True, has_status=True),
     ResourceType("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, short_names=("sc",)),
     ResourceType("storage.k8s.io", "v1", "csinodes", "CSINode", False),
+    ResourceType("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False),
+    ResourceType("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", True),
+    ResourceType("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False, has_status=True),
 )
 
 # Events have two faces over one store.

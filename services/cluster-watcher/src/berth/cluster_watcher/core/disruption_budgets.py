@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from berth.cluster_watcher.core.metadata import identity_of
 from berth.contracts import state
 from berth.contracts.kube import PodDisruptionBudget
+
+DISRUPTED_MAX: Final = 1024
+"""Names of pods; one that is left out counts against the budget once more."""
 
 
 def disruption_budget_of(item: PodDisruptionBudget, version: int) -> state.PodDisruptionBudget:
@@ -18,4 +23,5 @@ def disruption_budget_of(item: PodDisruptionBudget, version: int) -> state.PodDi
         min_available=item.spec.min_available,
         max_unavailable=item.spec.max_unavailable,
         disruptions_allowed=max(0, item.status.disruptions_allowed),
+        disrupted=sorted(item.status.disrupted_pods or ())[:DISRUPTED_MAX],
     )

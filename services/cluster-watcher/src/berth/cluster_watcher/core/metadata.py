@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from berth.cluster_watcher.core.findings import Found, bounded_name, shortened
 from berth.contracts.kube import Meta
-from berth.contracts.names import ANNOTATION_ATTEMPT, ANNOTATION_PLAN, READ_PREFIXES
+from berth.contracts.names import ANNOTATION_ATTEMPT, ANNOTATION_PLAN, ANNOTATION_STORAGE_CLASS, READ_PREFIXES
 
 ATTEMPT_MAX: Final = 10**9
 _TIME_LENGTH_MAX: Final = 64
@@ -53,6 +53,16 @@ def attempt_of(annotations: dict[str, str], found: Found) -> int:
 def plan_of(annotations: dict[str, str]) -> str:
     """The plan that the object was bound under."""
     return annotations.get(ANNOTATION_PLAN, "")
+
+
+def controller_of(meta: Meta) -> str:
+    """The uid of the controlling owner; empty if there is none."""
+    return next((owner.uid for owner in meta.owner_references or () if owner.controller), "")
+
+
+def named_storage_class(meta: Meta, field: str | None) -> str | None:
+    """The StorageClass that an object names, in an annotation of old or in the field; None if in neither."""
+    return (meta.annotations or {}).get(ANNOTATION_STORAGE_CLASS, field)
 
 
 def time_of(text: str | None, field: str, found: Found) -> str:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from berth.cluster_watcher.core.findings import Found, problems_of
 from berth.cluster_watcher.core.metadata import carried, identity_of
 from berth.contracts import state
-from berth.contracts.kube import Node
+from berth.contracts.kube import ContainerImage, Node
 from berth.resources.amounts import parse_amounts
+from berth.resources.quantity import AMOUNT_MAX
+
+IMAGES_MAX: Final = 50
+"""What kubelet's `nodeStatusMaxImages` is by default."""
+IMAGE_NAMES_MAX: Final = 5
+IMAGE_LENGTH_MAX: Final = 1024
 
 
 def node_of(item: Node, version: int) -> state.Node:
@@ -29,5 +38,16 @@ def node_of(item: Node, version: int) -> state.Node:
         ready=any(each.type == "Ready" and each.status == "True" for each in status.conditions or ()),
         deleting=meta.deletion_timestamp is not None,
         created=meta.creation_timestamp or "",
+        images=_images(status.images or ()),
         problems=problems_of(found),
     )
+
+
+def _images(images: Sequence[ContainerImage]) -> dict[str, int]:
+    """The size of each image by its names, as many as a kubelet reports by default."""
+    return {
+        name: max(0, min(AMOUNT_MAX, image.size_bytes))
+        for image in images[:IMAGES_MAX]
+        for name in (image.names or ())[:IMAGE_NAMES_MAX]
+        if 0 < len(name) <= IMAGE_LENGTH_MAX
+    }

@@ -14,6 +14,7 @@ import msgspec
 
 from berth.cluster_watcher.core.findings import PROBLEMS_MAX, Found, problems_of
 from berth.contracts.base import Problem
+from berth.contracts.kube import NodeSelector
 from berth.contracts.state import Pod, PodTemplate
 
 EASY_BYTES: Final = 32 << 10
@@ -30,6 +31,11 @@ _FIELDS: Final = {
     "scheduler": "schedulerName",
     "priority_class": "priorityClassName",
     "preemption_policy": "preemptionPolicy",
+    "storage_class": "storageClassName",
+    "volume": "volumeName",
+    "volume_mode": "volumeMode",
+    "claim": "claimRef",
+    "handle": "csi.volumeHandle",
 }
 _KEPT: Final = frozenset(
     {
@@ -49,6 +55,18 @@ _KEPT: Final = frozenset(
         "used",
         "allocatable",
         "allocated",
+        "started",
+        "deletes_at",
+        "disruption",
+        "nominated",
+        "volume",
+        "is_bound",
+        "claim",
+        "claim_uid",
+        "owner_uid",
+        "selected_node",
+        "driver",
+        "handle",
         "problems",
     }
 )
@@ -123,6 +141,8 @@ def _bare(message: msgspec.Struct) -> msgspec.Struct:
         kept["template"] = PodTemplate(**{field: getattr(template, field) for field in _KEPT_OF_TEMPLATE})
     if "taints" in message.__struct_fields__ and "template" not in message.__struct_fields__:
         kept["allocatable"] = {}  # a node without its taints and labels must take nothing
+    if "node_affinity" in message.__struct_fields__:
+        kept["node_affinity"] = NodeSelector()  # a volume without its rule must be reached from nowhere
     return type(message)(**kept)
 
 

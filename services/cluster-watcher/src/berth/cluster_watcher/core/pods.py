@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.cluster_watcher.core.findings import Found, problems_of, shortened
-from berth.cluster_watcher.core.metadata import attempt_of, carried, identity_of, plan_of
+from berth.cluster_watcher.core.findings import Found, bounded_name, problems_of, shortened
+from berth.cluster_watcher.core.metadata import attempt_of, carried, identity_of, plan_of, time_of
 from berth.cluster_watcher.core.template import template_of
 from berth.contracts import state
 from berth.contracts.kube import PodStatus
 from berth.rules.pod_reading import PodItem, parts_of
 
 UNSCHEDULABLE_LENGTH_MAX: Final = 1024
+REASON_LENGTH_MAX: Final = 256
 
 
 def pod_of(item: PodItem, version: int) -> state.Pod:
@@ -37,6 +38,10 @@ def pod_of(item: PodItem, version: int) -> state.Pod:
         plan=plan_of(annotations),
         owners=meta.owner_references or [],
         unschedulable=_unschedulable(status),
+        started=time_of(status.start_time, "status.startTime", found),
+        deletes_at=time_of(meta.deletion_timestamp, "metadata.deletionTimestamp", found),
+        disruption=_disruption(status),
+        nominated=bounded_name(status.nominated_node_name, "status.nominatedNodeName", found),
         problems=problems_of(found) if found else [],
     )
 
@@ -47,4 +52,11 @@ def _unschedulable(status: PodStatus) -> str:
             if condition.status == "False" and condition.reason == "Unschedulable":
                 return shortened(condition.message, UNSCHEDULABLE_LENGTH_MAX)
             return ""
+    return ""
+
+
+def _disruption(status: PodStatus) -> str:
+    for condition in status.conditions or ():
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            return shortened(condition.reason, REASON_LENGTH_MAX)
     return ""

@@ -6,33 +6,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from berth.cluster_watcher.core.findings import Found
+from berth.cluster_watcher.core.pod_affinity import affinity_of
+from berth.cluster_watcher.core.topology_spread import topology_spread_of
+from berth.cluster_watcher.core.volumes import volumes_of
 from berth.contracts.kube import Container, PodSpec, PodStatus
 from berth.contracts.state import PodTemplate
-from berth.resources.pod_request import request_of
+from berth.resources.pod_request import CONTAINERS_MAX, request_of, scored_of
 from berth.rules.ports import host_ports
 
 PORT_MAX: Final = 65_535
 PRIORITY_MAX: Final = 2**31 - 1
-
-FREE_VOLUMES: Final = frozenset(
-    {
-        "name",
-        "azureFile",
-        "cephfs",
-        "configMap",
-        "downwardAPI",
-        "emptyDir",
-        "gitRepo",
-        "glusterfs",
-        "hostPath",
-        "image",
-        "nfs",
-        "projected",
-        "secret",
-    }
-)
-"""Volume sources that any node can mount (and the volume's name). Every other one, known or not, may tie a pod to
-nodes, or allow only so many per node."""
+IMAGE_LENGTH_MAX: Final = 1024
 
 
 def template_of(
@@ -59,38 +43,36 @@ def template_of(
     if has_ports:
         _check_ports(containers, f"{path}.containers", found)
         _check_ports(init, f"{path}.initContainers", found)
+    volumes, unknown = volumes_of(spec.volumes, f"{path}.volumes", found) if spec.volumes else ([], [])
     return PodTemplate(
         requests=requests,
+        scored=scored_of(spec, requests, status=status),
         scheduler=spec.scheduler_name,
         priority=default_priority if spec.priority is None else _priority(spec.priority, path, found),
         priority_class=spec.priority_class_name,
         preemption_policy=spec.preemption_policy,
         node_selector=spec.node_selector or {},
-        affinity=spec.affinity,
+        affinity=affinity_of(spec.affinity, f"{path}.affinity", found),
+        topology_spread=topology_spread_of(
+            spec.topology_spread_constraints, f"{path}.topologySpreadConstraints", found
+        ),
         tolerations=spec.tolerations or [],
         host_ports=host_ports(containers, init) if has_ports else [],
+        volumes=volumes,
+        images=_images(spec),
         gates=[gate.name for gate in spec.scheduling_gates] if spec.scheduling_gates else [],
-        constraints=constraints_of(spec, path),
+        constraints=[*unknown, *constraints_of(spec, path)],
         labels=labels or {},
         annotations=annotations,
     )
 
 
 def constraints_of(spec: PodSpec, path: str = "spec") -> list[str]:
-    """Paths of the fields that limit where the pod can run and that the template does not carry.
+    """Paths of the fields that limit where the pod can run and that the template does not carry, volumes apart.
 
     Preferences count too: a pod must not be placed as if a field were not there.
     """
     constraints: list[str] = []
-    for position, volume in enumerate(spec.volumes or ()):
-        constraints += [f"{path}.volumes[{position}].{source}" for source in volume if source not in FREE_VOLUMES]
-    if spec.affinity is not None:
-        if spec.affinity.pod_affinity:
-            constraints.append(f"{path}.affinity.podAffinity")
-        if spec.affinity.pod_anti_affinity:
-            constraints.append(f"{path}.affinity.podAntiAffinity")
-    if spec.topology_spread_constraints:
-        constraints.append(f"{path}.topologySpreadConstraints")
     if spec.resource_claims:
         constraints.append(f"{path}.resourceClaims")
     if spec.resources is not None and spec.resources.claims:
@@ -102,6 +84,15 @@ def constraints_of(spec: PodSpec, path: str = "spec") -> list[str]:
             if container.resources.claims
         ]
     return constraints
+
+
+def _images(spec: PodSpec) -> list[str]:
+    """The images in order; one that no registry could name counts as an image that no node has."""
+    containers, init = spec.containers, spec.init_containers or ()
+    if len(containers) > CONTAINERS_MAX or len(init) > CONTAINERS_MAX:
+        return []
+    images = [each.image if len(each.image) <= IMAGE_LENGTH_MAX else "" for each in (*containers, *init)]
+    return images if any(images) else []
 
 
 def _priority(value: int, path: str, found: Found) -> int:
