@@ -40,6 +40,11 @@ def _of_the_api(fault: Fault) -> bool:
     return fault.kind.startswith(("api ", "watches ", "binds ")) or fault.kind in ("conflicts", "leases fail")
 
 
+def _refuses_or_repeats(fault: Fault) -> bool:
+    """Copies of a delivery count as deliveries: while they come twice, a burst of them may use up all tries at once."""
+    return _of_the_api(fault) or fault.kind == "twice"
+
+
 def _of_the_bus(fault: Fault) -> bool:
     return hinders_binds(fault) and not _of_the_api(fault) and fault.kind != "clock"
 
@@ -47,7 +52,7 @@ def _of_the_bus(fault: Fault) -> bool:
 EXPLAINED: Final[Mapping[Pardon, Explained]] = {
     # Its last delivery was refused as well, by an answer that may have been on its way for 45 s.
     Pardon.REFUSED_LETTER: Explained(
-        re.compile(r"dead letter.*RetryLaterError after \d+ deliveries"), COMMANDED, _of_the_api, 90.0
+        re.compile(r"dead letter.*RetryLaterError after \d+ deliveries"), COMMANDED, _refuses_or_repeats, 90.0
     ),
     # The one before ended in a fault: it comes again within a minute, to whoever leads by then.
     Pardon.DEAD_LETTER: Explained(re.compile(r"dead letter.*delivered \d+ times"), COMMANDED, hinders_binds, 150.0),

@@ -110,6 +110,7 @@ def logged_after(seconds: float, message: str, *faults: Fault, process: str) -> 
         (DEAD, CUT, 10.0, "cluster-writer-0#1"),
         (DEAD, API_AWAY, 100.0, "cluster-writer-0#1"),
         (REFUSED, API_AWAY, 80.0, "cluster-writer-0#1"),
+        (REFUSED, Fault(0.0, "twice", amount=0.5, for_s=5.0), 4.0, "cluster-writer-0#1"),
         (NOT_STORED, CUT, 10.0, "cluster-writer-0#1"),
         (REFUSES, API_AWAY, 10.0, "cluster-writer-0#1"),
         (AWAY, API_AWAY, 4.0, "cluster-watcher-0#1"),
