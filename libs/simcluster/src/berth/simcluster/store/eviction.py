@@ -1,16 +1,16 @@
 """`pods/eviction` and the arithmetic of disruption budgets.
 
-Upstream a controller keeps `status.disruptionsAllowed` and counts the scale of a pod's owner; here the numbers are
-computed from the pods that the selector lists, whenever they are needed, and written into the budget's status when an
-eviction uses it.
+The numbers are computed from the pods that the selector lists, whenever they are needed, and written into the budget's
+status when an eviction uses it; where controllers run, one of them keeps that status between evictions. Pods of a
+ReplicaSet count with the replicas that it wants, all others with what there is of them.
 """
 
 import math
 from typing import Any, NamedTuple
 
 from berth.simcluster.store.deleting import Deleted, Options, delete, options_from
-from berth.simcluster.store.objects import Json, Obj, condition_status, section
-from berth.simcluster.store.resource import PDBS, PODS
+from berth.simcluster.store.objects import Json, Obj, condition_status, section, with_condition
+from berth.simcluster.store.resource import PDBS, PODS, REPLICA_SETS
 from berth.simcluster.store.selectors import matches_label_selector
 from berth.simcluster.store.shapes import Eviction, check
 from berth.simcluster.store.state import State
@@ -43,7 +43,26 @@ def evict(state: State, namespace: str, name: str, eviction: Json) -> Deleted:
     pod = state.need(pods, namespace, name)
     if not _ignores_budgets(pod):
         _charge(state, namespace, pod, options)
+    if "deletionTimestamp" not in pod.meta and not options.dry_run and (not options.uid or options.uid == pod.uid):
+        pod = _mark(state, pod)
+        options = options._replace(version="")
     return delete(state, pods, pod, options)
+
+
+def _mark(state: State, pod: Obj) -> Obj:
+    """Say in the pod's status why it ends, before it does."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastProbeTime": None,
+        "lastTransitionTime": state.stamp(),
+    }
+    status = section(pod.data, "status")
+    data = {**pod.data, "metadata": dict(pod.meta)}
+    data["status"] = {**status, "conditions": with_condition(status.get("conditions"), condition)}
+    return state.replace(state.of(PODS), pod, data)
 
 
 def _ignores_budgets(pod: Obj) -> bool:
@@ -77,7 +96,7 @@ def _charge(state: State, namespace: str, pod: Obj, options: Options) -> None:
             {"causes": [{"reason": "DisruptionBudget", "message": why}]},
         )
     if not options.dry_run and (not options.uid or options.uid == pod.uid):
-        write_status(state, pdb, budget, taken=1)
+        write_status(state, pdb, budget, taken=pod)
 
 
 def _unready_may_go(pdb: Json, budget: Budget) -> bool:
@@ -90,15 +109,29 @@ def budget_of(state: State, namespace: str, pdb: Json) -> Budget:
     """The numbers of a budget, counted from the pods it selects that have not ended."""
     spec = section(pdb, "spec")
     selector = spec.get("selector")
-    expected = healthy = 0
+    count = healthy = 0
+    scales: dict[str, int] = {}
     for pod in state.of(PODS).scan(namespace, {}):
         if not matches_label_selector(selector, section(pod.meta, "labels")):
             continue
         if section(pod.data, "status").get("phase") in _ENDED:
             continue
-        expected += 1
+        owner = _owner(state, namespace, pod)
+        if owner is None:
+            count += 1
+        else:
+            scales[owner.uid] = max(0, int(section(owner.data, "spec").get("replicas", 1)))
         healthy += "deletionTimestamp" not in pod.meta and condition_status(pod.data, "Ready") == "True"
+    expected = count + sum(scales.values())
     return Budget(expected, _desired(spec, expected), healthy)
+
+
+def _owner(state: State, namespace: str, pod: Obj) -> Obj | None:
+    for reference in pod.meta.get("ownerReferences") or ():
+        if reference.get("controller") and reference.get("kind") == "ReplicaSet":
+            owner = state.of(REPLICA_SETS).items.get(f"{namespace}/{reference.get('name')}")
+            return owner if owner is not None and owner.uid == reference.get("uid") else None
+    return None
 
 
 def _desired(spec: Json, expected: int) -> int:
@@ -116,12 +149,24 @@ def _scaled(amount: Any, total: int) -> int:
     return int(amount)
 
 
-def write_status(state: State, pdb: Obj, budget: Budget, *, taken: int = 0) -> Obj:
-    """Put the numbers into the budget's status; unchanged numbers write nothing."""
+def write_status(state: State, pdb: Obj, budget: Budget, *, taken: Obj | None = None) -> Obj:
+    """Put the numbers into the budget's status; unchanged numbers write nothing.
+
+    `taken` is the pod whose eviction is counted now: it is named in `disruptedPods` until its deletion shows.
+    """
+    before = section(pdb.data, "status")
+    disrupted = {
+        name: when
+        for name, when in section(before, "disruptedPods").items()
+        if (pod := state.of(PODS).items.get(f"{pdb.meta['namespace']}/{name}")) and "deletionTimestamp" not in pod.meta
+    }
+    if taken is not None:
+        disrupted[taken.meta["name"]] = state.stamp()
     status = {
-        **section(pdb.data, "status"),
+        **{field: value for field, value in before.items() if field != "disruptedPods"},
+        **({"disruptedPods": disrupted} if disrupted else {}),
         "observedGeneration": pdb.meta.get("generation", 1),
-        "disruptionsAllowed": max(0, budget.allowed - taken),
+        "disruptionsAllowed": max(0, budget.allowed - (taken is not None)),
         "currentHealthy": budget.healthy,
         "desiredHealthy": budget.desired,
         "expectedPods": budget.expected,

@@ -76,6 +76,13 @@ CRDS = ResourceType(
     short_names=("crd", "crds"),
 )
 
+CLAIMS = _core("persistentvolumeclaims", "PersistentVolumeClaim", has_status=True, short_names=("pvc",))
+VOLUMES = _core("persistentvolumes", "PersistentVolume", namespaced=False, has_status=True, short_names=("pv",))
+DEPLOYMENTS = ResourceType("apps", "v1", "deployments", "Deployment", True, has_status=True, short_names=("deploy",))
+REPLICA_SETS = ResourceType("apps", "v1", "replicasets", "ReplicaSet", True, has_status=True, short_names=("rs",))
+STORAGE_CLASSES = ResourceType("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, short_names=("sc",))
+CSI_NODES = ResourceType("storage.k8s.io", "v1", "csinodes", "CSINode", False)
+
 BUILT_IN: tuple[ResourceType, ...] = (
     NODES,
     PODS,
@@ -86,19 +93,19 @@ BUILT_IN: tuple[ResourceType, ...] = (
     PDBS,
     LEASES,
     CRDS,
+    CLAIMS,
+    VOLUMES,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STORAGE_CLASSES,
+    CSI_NODES,
     # Stored and watched, without the controllers behind them.
     _core("services", "Service", has_status=True, short_names=("svc",)),
     _core("serviceaccounts", "ServiceAccount", short_names=("sa",)),
     _core("replicationcontrollers", "ReplicationController", has_status=True, short_names=("rc",)),
-    _core("persistentvolumeclaims", "PersistentVolumeClaim", has_status=True, short_names=("pvc",)),
-    _core("persistentvolumes", "PersistentVolume", namespaced=False, has_status=True, short_names=("pv",)),
-    ResourceType("apps", "v1", "deployments", "Deployment", True, has_status=True, short_names=("deploy",)),
-    ResourceType("apps", "v1", "replicasets", "ReplicaSet", True, has_status=True, short_names=("rs",)),
     ResourceType("apps", "v1", "statefulsets", "StatefulSet", True, has_status=True, short_names=("sts",)),
     ResourceType("apps", "v1", "daemonsets", "DaemonSet", True, has_status=True, short_names=("ds",)),
     ResourceType("batch", "v1", "jobs", "Job", True, has_status=True),
-    ResourceType("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, short_names=("sc",)),
-    ResourceType("storage.k8s.io", "v1", "csinodes", "CSINode", False),
     ResourceType("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False),
     ResourceType("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", True),
     ResourceType("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False, has_status=True),
