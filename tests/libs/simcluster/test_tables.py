@@ -43,7 +43,7 @@ async def test_claims_volumes_and_classes_as_tables(client: Any) -> None:
         {"metadata": {"name": "c"}, "spec": {**spec, "resources": {"requests": {"storage": "1Gi"}}}},
     )
     ref = {"namespace": "default", "name": "c"}
-    volume = {**spec, "capacity": {"storage": "2Gi"}, "claimRef": ref}
+    volume = {**spec, "capacity": {"storage": "2Gi"}, "claimRef": ref, "hostPath": {"path": "/x"}}
     await client.ok("POST", "/api/v1/persistentvolumes", {"metadata": {"name": "v"}, "spec": volume})
     classes = "/apis/storage.k8s.io/v1/storageclasses"
     await client.ok("POST", classes, {"metadata": {"name": "fast"}, "provisioner": "d"})

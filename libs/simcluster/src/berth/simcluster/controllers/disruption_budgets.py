@@ -6,7 +6,7 @@ import random as random_module
 from collections.abc import Iterable
 
 from berth.simcluster.store.collection import Event
-from berth.simcluster.store.eviction import budget_of, write_status
+from berth.simcluster.store.eviction import DISRUPTED_S, budget_of, write_status
 from berth.simcluster.store.objects import section
 from berth.simcluster.store.resource import PDBS, PODS, REPLICA_SETS
 from berth.simcluster.store.selectors import matches_label_selector
@@ -41,9 +41,9 @@ class DisruptionBudgets:
         ]
 
     def reconcile(self, state: State, key: str, random: random_module.Random) -> float | None:
-        """Count."""
+        """Count, and once more when a pod that was to go is still there."""
         budget = state.of(PDBS).items.get(key)
-        if budget is not None:
-            namespace = budget.meta["namespace"]
-            write_status(state, budget, budget_of(state, namespace, budget.data))
-        return None
+        if budget is None:
+            return None
+        budget = write_status(state, budget, budget_of(state, budget.meta["namespace"], budget.data))
+        return DISRUPTED_S + 1 if section(budget.data, "status").get("disruptedPods") else None

@@ -13,9 +13,11 @@ from berth.simcluster.store.objects import Json, Obj, condition_status, section,
 from berth.simcluster.store.resource import PDBS, PODS, REPLICA_SETS
 from berth.simcluster.store.selectors import matches_label_selector
 from berth.simcluster.store.shapes import Eviction, check
-from berth.simcluster.store.state import State
+from berth.simcluster.store.state import State, timestamp
 from berth.simcluster.store.status import ApiError, bad_request
 
+DISRUPTED_S = 120.0
+"""How long a pod whose eviction was counted is expected to go (the disruption controller's `DeletionTimeout`)."""
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -95,8 +97,8 @@ def _charge(state: State, namespace: str, pod: Obj, options: Options) -> None:
             "Cannot evict pod as it would violate the pod's disruption budget.",
             {"causes": [{"reason": "DisruptionBudget", "message": why}]},
         )
-    if not options.dry_run and (not options.uid or options.uid == pod.uid):
-        write_status(state, pdb, budget, taken=pod)
+    if not options.dry_run:
+        write_status(state, pdb, budget, taken=pod)  # also where a precondition is about to fail
 
 
 def _unready_may_go(pdb: Json, budget: Budget) -> bool:
@@ -108,7 +110,7 @@ def _unready_may_go(pdb: Json, budget: Budget) -> bool:
 def budget_of(state: State, namespace: str, pdb: Json) -> Budget:
     """The numbers of a budget, counted from the pods it selects that have not ended."""
     spec = section(pdb, "spec")
-    selector = spec.get("selector")
+    selector, disrupted = spec.get("selector"), disrupted_of(state, namespace, pdb)
     count = healthy = 0
     scales: dict[str, int] = {}
     for pod in state.of(PODS).scan(namespace, {}):
@@ -121,9 +123,22 @@ def budget_of(state: State, namespace: str, pdb: Json) -> Budget:
             count += 1
         else:
             scales[owner.uid] = max(0, int(section(owner.data, "spec").get("replicas", 1)))
-        healthy += "deletionTimestamp" not in pod.meta and condition_status(pod.data, "Ready") == "True"
+        if "deletionTimestamp" not in pod.meta and pod.meta["name"] not in disrupted:
+            healthy += condition_status(pod.data, "Ready") == "True"
     expected = count + sum(scales.values())
     return Budget(expected, _desired(spec, expected), healthy)
+
+
+def disrupted_of(state: State, namespace: str, pdb: Json) -> Json:
+    """Of `disruptedPods` those whose deletion is still to come; after two minutes it never will."""
+    oldest = timestamp(state.clock() - DISRUPTED_S)
+    pods = state.of(PODS).items
+    return {
+        name: when
+        for name, when in section(section(pdb, "status"), "disruptedPods").items()
+        if isinstance(when, str) and when > oldest
+        if (pod := pods.get(f"{namespace}/{name}")) is not None and "deletionTimestamp" not in pod.meta
+    }
 
 
 def _owner(state: State, namespace: str, pod: Obj) -> Obj | None:
@@ -155,11 +170,7 @@ def write_status(state: State, pdb: Obj, budget: Budget, *, taken: Obj | None = 
     `taken` is the pod whose eviction is counted now: it is named in `disruptedPods` until its deletion shows.
     """
     before = section(pdb.data, "status")
-    disrupted = {
-        name: when
-        for name, when in section(before, "disruptedPods").items()
-        if (pod := state.of(PODS).items.get(f"{pdb.meta['namespace']}/{name}")) and "deletionTimestamp" not in pod.meta
-    }
+    disrupted = disrupted_of(state, pdb.meta["namespace"], pdb.data)
     if taken is not None:
         disrupted[taken.meta["name"]] = state.stamp()
     status = {
