@@ -188,6 +188,22 @@ class TestBudgets:
         assert world.get(BUDGETS, "web")["status"]["disruptionsAllowed"] == 1
         assert world.evict(second) == 201
 
+    def test_an_eviction_that_fails_is_counted_for_two_minutes(self):
+        world = World()
+        world.replicas(2)
+        world.budget(minAvailable=1)
+        world.bind_all()
+        name = world.pods()[0]["metadata"]["name"]
+        body = {"metadata": {"name": name}, "deleteOptions": {"preconditions": {"uid": "another"}}}
+        assert world.store.evict("default", name, body).status == 409
+        assert world.evict(name) == 429
+        world.run(100)
+        assert world.get(BUDGETS, "web")["status"]["disruptionsAllowed"] == 0
+        world.run(30)
+        status = world.get(BUDGETS, "web")["status"]
+        assert (status["disruptionsAllowed"], "disruptedPods" in status) == (1, False)
+        assert world.evict(name) == 201
+
     def test_pods_of_a_set_count_with_the_replicas_it_wants(self):
         """Else a set that is short of pods could lose more of them."""
         world = World()

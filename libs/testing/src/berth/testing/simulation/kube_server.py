@@ -1,4 +1,4 @@
-"""A Kubernetes API server outside of every process: the store of the simulated cluster, its watches and kubelets.
+"""A Kubernetes API server outside of every process: the simulated cluster's store, watches, kubelets and controllers.
 
 The same calls as over HTTP (`berth.simcluster.verbs`), answered at the moment a request arrives. It survives every
 process; what becomes of requests on their way is drawn here and carried out by `SimTransport`.
