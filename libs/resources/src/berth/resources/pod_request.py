@@ -108,7 +108,7 @@ def scored_of(spec: PodSpec, requests: Mapping[str, int], *, status: PodStatus |
             return {name: default for name, default in SCORED_DEFAULTS.items() if name not in named}
     pod = read_pod(spec, [], reported=reported)._replace(level_requests=_NOTHING)
     scored = clamped(pod_requests(pod, with_status=bool(reported), defaults=SCORED_DEFAULTS))
-    return {name: scored[name] for name in SCORED_DEFAULTS if scored.get(name, 0) != requests.get(name, 0)}
+    return {name: scored.get(name, 0) for name in SCORED_DEFAULTS if scored.get(name, 0) != requests.get(name, 0)}
 
 
 def _names_defaults(spec: PodSpec) -> bool:
