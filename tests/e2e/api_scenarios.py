@@ -20,11 +20,14 @@ from tests.e2e.api_steps import (
     get,
     group,
     lease,
+    of_storage,
     options,
     patch,
     pod,
     post,
     reservation,
+    storage_class,
+    stored,
 )
 
 ME = "?fieldManager=me&force=true"
@@ -38,6 +41,18 @@ EVENTS = "/api/v1/namespaces/$ns/events"
 NODE_NAME, PHASE = "spec.nodeName", "status.phase"
 RUNNING = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
 GRACE = "metadata.deletionGracePeriodSeconds"
+
+CLAIMS, VOLUMES = "/api/v1/namespaces/$ns/persistentvolumeclaims", "/api/v1/persistentvolumes"
+STORAGE = "/apis/storage.k8s.io/v1"
+CLASSES = f"{STORAGE}/storageclasses"
+ATTACHED = {"attacher": "example.com", "nodeName": "n1", "source": {"persistentVolumeName": "v"}}
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "none"}
+VOLUME = {
+    "accessModes": ["ReadWriteOnce"],
+    "capacity": {"storage": "1Gi"},
+    "csi": {"driver": "example.com", "volumeHandle": "h"},
+}
+NOMINATED, POLICY = "status.nominatedNodeName", "spec.persistentVolumeReclaimPolicy"
 
 SCENARIOS: dict[str, list[Step]] = {
     "binding": [
@@ -221,6 +236,112 @@ SCENARIOS: dict[str, list[Step]] = {
         post(f"{PODS}/p/eviction", eviction("p", deleteOptions={"preconditions": {"uid": NOBODY}})),
         post(f"{PODS}/p/eviction", eviction("p", deleteOptions={"gracePeriodSeconds": 0})),
         get(f"{PODS}/p"),
+    ],
+    "an eviction leaves its mark": [
+        post(PODS, pod("p", labels={"app": "web"}, finalizers=["example.com/hold"])),
+        post(f"{PODS}/p/binding", binding("p")),
+        patch(f"{PODS}/p/status", RUNNING, PHASE),
+        post(PODS, pod("q", finalizers=["example.com/hold"])),
+        post(f"{PODS}/q/eviction", eviction("q")),
+        get(f"{PODS}/q", "status.conditions"),
+        post(BUDGETS, budget(maxUnavailable=1), "spec"),
+        patch(
+            f"{BUDGETS}/b/status",
+            {
+                "status": {
+                    "observedGeneration": 1,
+                    "disruptionsAllowed": 1,
+                    "currentHealthy": 1,
+                    "desiredHealthy": 0,
+                    "expectedPods": 1,
+                }
+            },
+        ),
+        post(f"{PODS}/p/eviction", eviction("p")),
+        get(f"{PODS}/p", "status.conditions", GRACE),
+        get(f"{BUDGETS}/b", "status.disruptionsAllowed"),
+        post(f"{PODS}/p/eviction", eviction("p")),
+        patch(f"{PODS}/p", {"metadata": {"finalizers": None}}),
+        patch(f"{PODS}/q", {"metadata": {"finalizers": None}}),
+    ],
+    "an eviction that fails is counted": [
+        post(PODS, pod("p", labels={"app": "web"})),
+        post(f"{PODS}/p/binding", binding("p")),
+        patch(f"{PODS}/p/status", RUNNING, PHASE),
+        post(BUDGETS, budget(maxUnavailable=1), "spec"),
+        patch(
+            f"{BUDGETS}/b/status",
+            {
+                "status": {
+                    "observedGeneration": 1,
+                    "disruptionsAllowed": 1,
+                    "currentHealthy": 1,
+                    "desiredHealthy": 0,
+                    "expectedPods": 1,
+                }
+            },
+        ),
+        post(f"{PODS}/p/eviction", eviction("p", deleteOptions={"preconditions": {"uid": NOBODY}})),
+        get(f"{PODS}/p", "status.conditions"),
+        post(f"{PODS}/p/eviction", eviction("p")),
+        get(f"{PODS}/p", "status.conditions", GRACE),
+        get(f"{BUDGETS}/b", "status.disruptionsAllowed"),
+    ],
+    "what is deleted is shown": [
+        post(CLAIMS, stored("PersistentVolumeClaim", "c", CLAIM)),
+        patch(f"{CLAIMS}/c", {"metadata": {"finalizers": None}}),
+        delete(f"{CLAIMS}/c"),
+        post(f"{STORAGE}/csidrivers", of_storage("CSIDriver", spec={})),
+        delete(f"{STORAGE}/csidrivers/$ns"),
+        post(f"{STORAGE}/csinodes", of_storage("CSINode", spec={"drivers": []})),
+        delete(f"{STORAGE}/csinodes/$ns"),
+        post(f"{STORAGE}/namespaces/$ns/csistoragecapacities", of_storage("CSIStorageCapacity", storageClassName="x")),
+        delete(f"{STORAGE}/namespaces/$ns/csistoragecapacities/$ns"),
+        post(f"{STORAGE}/volumeattachments", of_storage("VolumeAttachment", spec=ATTACHED)),
+        delete(f"{STORAGE}/volumeattachments/$ns"),
+    ],
+    "a nominated node": [
+        post(PODS, pod("p")),
+        patch(f"{PODS}/p/status", {"status": {"nominatedNodeName": "n1"}}, NOMINATED),
+        patch(f"{PODS}/p", {"status": {"nominatedNodeName": "n2"}}, NOMINATED),
+        patch(f"{PODS}/p/status", {"status": {"nominatedNodeName": None}}, NOMINATED),
+        patch(f"{PODS}/p/status", {"metadata": {"uid": NOBODY}, "status": {"nominatedNodeName": "n3"}}),
+        get(f"{PODS}/p", NOMINATED),
+    ],
+    "claims": [
+        post(CLAIMS, stored("PersistentVolumeClaim", "c", {})),
+        post(CLAIMS, stored("PersistentVolumeClaim", "c", {**CLAIM, "accessModes": ["Sometimes"]})),
+        post(CLAIMS, stored("PersistentVolumeClaim", "c", {**CLAIM, "resources": {"requests": {"storage": "-1"}}})),
+        post(CLAIMS, stored("PersistentVolumeClaim", "c", {**CLAIM, "volumeMode": "Tape"})),
+        post(CLAIMS, stored("PersistentVolumeClaim", "c", CLAIM), "spec.volumeMode", PHASE),
+        patch(f"{CLAIMS}/c", {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}}),
+        patch(f"{CLAIMS}/c", {"spec": {"accessModes": ["ReadOnlyMany"]}}),
+        patch(f"{CLAIMS}/c", {"spec": {"storageClassName": "other"}}),
+        patch(f"{CLAIMS}/c", {"metadata": {"uid": NOBODY}, "spec": {"volumeName": "v"}}),
+        patch(f"{CLAIMS}/c", {"spec": {"volumeName": "v"}}, "spec.volumeName"),
+        patch(f"{CLAIMS}/c", {"spec": {"volumeName": "w"}}, "spec.volumeName"),
+        patch(f"{CLAIMS}/c/status", {"status": {"phase": "Bound"}}, PHASE),
+    ],
+    "volumes": [
+        post(VOLUMES, stored("PersistentVolume", "$ns", {})),
+        post(VOLUMES, stored("PersistentVolume", "$ns", {**VOLUME, "csi": None})),
+        post(VOLUMES, stored("PersistentVolume", "$ns", VOLUME), "spec.volumeMode", POLICY, PHASE),
+        patch(f"{VOLUMES}/$ns", {"spec": {"claimRef": {"namespace": "$ns", "name": "c"}}}, "spec.claimRef.name"),
+        patch(f"{VOLUMES}/$ns", {"metadata": {"uid": NOBODY}, "spec": {"claimRef": {"name": "d"}}}),
+        patch(f"{VOLUMES}/$ns", {"spec": {"csi": {"driver": "other"}}}),
+        patch(f"{VOLUMES}/$ns/status", {"status": {"phase": "Available"}}, PHASE),
+        patch(f"{VOLUMES}/$ns", {"metadata": {"finalizers": None}}),
+        delete(f"{VOLUMES}/$ns"),
+        get(f"{VOLUMES}/$ns"),
+    ],
+    "storage classes": [
+        post(CLASSES, {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "$ns"}}),
+        post(CLASSES, storage_class("Later")),
+        post(CLASSES, storage_class(None), "volumeBindingMode", "reclaimPolicy"),
+        patch(f"{CLASSES}/$ns", {"provisioner": "e"}),
+        patch(f"{CLASSES}/$ns", {"volumeBindingMode": "WaitForFirstConsumer"}),
+        patch(f"{CLASSES}/$ns", {"metadata": {"labels": {"a": "b"}}}),
+        delete(f"{CLASSES}/$ns"),
     ],
     "budgets": [
         post(BUDGETS, budget(minAvailable=1, maxUnavailable=1)),

@@ -43,6 +43,19 @@ def binding(name: str, node: str = "n1", target: Json = None, **meta: Json) -> J
     return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **meta}, "target": node_of}
 
 
+def stored(kind: str, name: str, spec: Json) -> Json:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def of_storage(kind: str, **parts: Json) -> Json:
+    return {"apiVersion": "storage.k8s.io/v1", "kind": kind, "metadata": {"name": "$ns"}, **parts}
+
+
+def storage_class(mode: str | None) -> Json:
+    modes = {} if mode is None else {"volumeBindingMode": mode}
+    return of_storage("StorageClass", provisioner="example.com", **modes)
+
+
 def post(path: str, body: Json, *fields: str) -> Step:
     return Step("POST", path, body, (*Step._field_defaults["fields"], *fields))
 

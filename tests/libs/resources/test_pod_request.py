@@ -246,6 +246,7 @@ def of(cpu: str | None = None, memory: str | None = None, **more: Any) -> dict[s
         ),
         ({"containers": [of("1", "1Gi")], "resources": {"requests": {"cpu": "4"}}}, {"cpu": 1000}),
         ({"containers": [{}], "resources": {"requests": {"cpu": "100m", "memory": "200Mi"}}}, {}),
+        ({"containers": [], "resources": {"requests": {"cpu": "1"}}}, {"cpu": 0}),
         ({"containers": [of("lots", "1Gi"), {}]}, {"cpu": 200, "memory": 1224 << 20}),
     ],
 )

@@ -124,6 +124,7 @@ async def test_evict_without_budget(client):
 
 async def test_evict_uid_precondition(client):
     await running(client, "a")
+    await running(client, "b")
     await pdb(client, minAvailable=0)
     status, answer = await evict(client, "a", preconditions={"uid": "other"})
     assert (status, answer["reason"]) == (409, "Conflict")

@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.simcluster import Kubelets, KubeletSettings, ListOptions, Path, Store
+from berth.simcluster import Controllers, ControllerSettings, Kubelets, KubeletSettings, ListOptions, Path, Store
 from berth.simcluster.store import JSON, MERGE, STRATEGIC
 from berth.simcluster.store.objects import decode
 
@@ -207,6 +207,21 @@ def test_no_body_breaks_the_store(body, kind):
     assert 200 <= store.bind("default", "a", text).status <= 500  # a malformed target is a plain error
 
 
+SELECTED = "volume.kubernetes.io/selected-node"
+CLAIM = {
+    "accessModes": ["ReadWriteOnce"],
+    "resources": {"requests": {"storage": "1Gi"}},
+    "selector": {"matchLabels": {"a": "b"}},
+    "storageClassName": "b",
+}
+REPLICAS = {
+    "replicas": 1,
+    "selector": {"matchLabels": {"a": "b"}},
+    "template": {
+        "metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}},
+        "spec": {"containers": [{"name": "m", "image": "i"}]},
+    },
+}
 VALID = {
     "pods": {
         "apiVersion": "v1",
@@ -223,6 +238,7 @@ VALID = {
             "overhead": {"cpu": "1"},
             "affinity": {},
             "nodeSelector": {},
+            "volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"metadata": {}, "spec": CLAIM}}}],
         },
     },
     "nodes": {
@@ -239,6 +255,31 @@ VALID = {
                 "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}],
             },
         },
+    },
+    "replicasets": {"metadata": {"name": "b"}, "spec": REPLICAS},
+    "deployments": {"metadata": {"name": "b"}, "spec": REPLICAS},
+    "persistentvolumeclaims": {"metadata": {"name": "b", "annotations": {SELECTED: "n1"}}, "spec": CLAIM},
+    "persistentvolumes": {
+        "metadata": {"name": "b", "labels": {"a": "b"}},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "b",
+            "persistentVolumeReclaimPolicy": "Delete",
+            "claimRef": {"namespace": "default", "name": "b", "uid": "u"},
+            "csi": {"driver": "d", "volumeHandle": "h"},
+        },
+    },
+    "storageclasses": {
+        "metadata": {"name": "b", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "provisioner": "d",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "reclaimPolicy": "Delete",
+        "allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": ["b"]}]}],
+    },
+    "csinodes": {
+        "metadata": {"name": "n1"},
+        "spec": {"drivers": [{"name": "d", "nodeID": "i", "topologyKeys": ["a"], "allocatable": {"count": 3}}]},
     },
     "customresourcedefinitions": {
         "metadata": {"name": "ws.x.y"},
@@ -270,8 +311,16 @@ WHERE = {
     "pods": PODS,
     "nodes": Path("", "v1", "nodes"),
     "poddisruptionbudgets": Path("policy", "v1", "poddisruptionbudgets", "default"),
+    "replicasets": Path("apps", "v1", "replicasets", "default"),
+    "deployments": Path("apps", "v1", "deployments", "default"),
+    "persistentvolumeclaims": Path("", "v1", "persistentvolumeclaims", "default"),
+    "persistentvolumes": Path("", "v1", "persistentvolumes"),
+    "storageclasses": Path("storage.k8s.io", "v1", "storageclasses"),
+    "csinodes": Path("storage.k8s.io", "v1", "csinodes"),
     "customresourcedefinitions": Path("apiextensions.k8s.io", "v1", "customresourcedefinitions"),
 }
+
+STORAGE = ("persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes")
 
 
 def holes(value, path=()):
@@ -292,13 +341,17 @@ def with_hole(value, path, filler):
 
 @settings(max_examples=1000, deadline=None)
 @given(st.data())
-def test_no_wrong_value_in_a_manifest_breaks_the_store_or_its_kubelets(data):
+def test_no_wrong_value_in_a_manifest_breaks_the_store_its_kubelets_or_its_controllers(data):
     plural = data.draw(st.sampled_from(sorted(VALID)))
     path = data.draw(st.sampled_from(list(holes(VALID[plural]))))
     body = with_hole(VALID[plural], path, data.draw(JSON_VALUES))
     store = new_store()
     kubelets = Kubelets(store, KubeletSettings(start_delay_s=0, stop_delay_s=0))
+    controllers = Controllers(store, ControllerSettings(react_s=(0, 0), provision_s=(0, 0)))
     store.create(WHERE["nodes"], {"metadata": {"name": "n1"}})
+    for other in STORAGE if plural in STORAGE else ():
+        if other != plural:
+            assert store.create(WHERE[other], VALID[other]).status == 201
     do(store, ("create", "a", False))
     do(store, ("bind", "a", "n1"))
     kubelets.run(store.state.clock() + 1)
@@ -324,3 +377,4 @@ def test_no_wrong_value_in_a_manifest_breaks_the_store_or_its_kubelets(data):
         assert 200 <= reply.status < 500
         decode(reply.body)
         kubelets.run(store.state.clock() + 10)
+        controllers.run(store.state.clock() + 10, 50)

@@ -35,6 +35,27 @@ async def test_pods_and_nodes_as_tables(client: Any) -> None:
     assert cells[0][:3] == ["n1", "Unknown", "<none>"]
 
 
+async def test_claims_volumes_and_classes_as_tables(client: Any) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast"}
+    await client.ok(
+        "POST",
+        "/api/v1/namespaces/default/persistentvolumeclaims",
+        {"metadata": {"name": "c"}, "spec": {**spec, "resources": {"requests": {"storage": "1Gi"}}}},
+    )
+    ref = {"namespace": "default", "name": "c"}
+    volume = {**spec, "capacity": {"storage": "2Gi"}, "claimRef": ref, "hostPath": {"path": "/x"}}
+    await client.ok("POST", "/api/v1/persistentvolumes", {"metadata": {"name": "v"}, "spec": volume})
+    classes = "/apis/storage.k8s.io/v1/storageclasses"
+    await client.ok("POST", classes, {"metadata": {"name": "fast"}, "provisioner": "d"})
+    columns, cells = await rows(client, "/api/v1/persistentvolumeclaims")
+    assert columns == ["Name", "Status", "Volume", "Capacity", "Access Modes", "StorageClass", "Age"]
+    assert cells[0][:6] == ["c", "Pending", "", "", "", "fast"]
+    _, cells = await rows(client, "/api/v1/persistentvolumes")
+    assert cells[0][:7] == ["v", "2Gi", "RWO", "Retain", "Pending", "default/c", "fast"]
+    _, cells = await rows(client, classes)
+    assert cells[0][:4] == ["fast", "d", "Delete", "Immediate"]
+
+
 async def test_one_object_is_a_table_of_one_row(client: Any) -> None:
     await client.pod("a")
     _, cells = await rows(client, f"{PODS}/a")

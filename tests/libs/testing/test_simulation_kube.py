@@ -23,7 +23,7 @@ from berth.kube import (
     WatchSettings,
     list_all,
 )
-from berth.simcluster import KubeletSettings, Path
+from berth.simcluster import ControllerSettings, KubeletSettings, Path
 from berth.testing.simulation.kube_faults import KubeFaults
 from berth.testing.simulation.kube_server import How, SimKube
 from berth.testing.simulation.kube_transport import TIMED_OUT, connector
@@ -327,3 +327,30 @@ def test_kubelets_start_pods_and_end_them(world: World) -> None:
     assert phase() == "Running"
     world.run(62)
     assert phase() == "Succeeded"
+
+
+def test_controllers_replace_pods_and_one_seed_is_one_run() -> None:
+    def run(seed: int) -> list[tuple[str, int]]:
+        with World(seed) as world:
+            server = SimKube(
+                WorldScheduler(world),
+                world.chance("kube"),
+                wall=world.wall,
+                kubelet=KubeletSettings(),
+                controllers=ControllerSettings(),
+            )
+            template = {"spec": {"containers": [{"name": "m", "image": "i"}]}}
+            sets = Path("apps", "v1", "replicasets", "default")
+            body = {"metadata": {"name": "web"}, "spec": {"replicas": 3, "template": template}}
+            assert server.perform("create", sets, msgspec.json.encode(body)).status == 201
+            world.run(5)
+            pods = server.store.state.collections["", "pods"].items
+            assert len(pods) == 3
+            gone = min(pods).partition("/")[2]
+            assert server.perform("delete", Path("", "v1", "pods", "default", gone)).status == 200
+            world.run(10)
+            assert (len(pods), f"default/{gone}" in pods) == (3, False)
+            return [(key, pod.version) for key, pod in pods.items()]
+
+    assert run(5) == run(5)
+    assert run(5) != run(6)

@@ -102,9 +102,13 @@ def scored_of(spec: PodSpec, requests: Mapping[str, int], *, status: PodStatus |
     if _names_defaults(spec):
         return {}
     reported = _reported(spec, status) if status is not None else {}
+    if len(spec.containers) == 1 and not spec.init_containers and not spec.resources and not spec.overhead:
+        named = spec.containers[0].resources.requests or _NOTHING
+        if not reported:
+            return {name: default for name, default in SCORED_DEFAULTS.items() if name not in named}
     pod = read_pod(spec, [], reported=reported)._replace(level_requests=_NOTHING)
     scored = clamped(pod_requests(pod, with_status=bool(reported), defaults=SCORED_DEFAULTS))
-    return {name: scored[name] for name in SCORED_DEFAULTS if scored.get(name, 0) != requests.get(name, 0)}
+    return {name: scored.get(name, 0) for name in SCORED_DEFAULTS if scored.get(name, 0) != requests.get(name, 0)}
 
 
 def _names_defaults(spec: PodSpec) -> bool:

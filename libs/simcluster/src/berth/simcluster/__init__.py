@@ -1,5 +1,6 @@
-"""A simulated Kubernetes API over HTTP with kubelets, clusters, workloads and trace replays."""
+"""A simulated Kubernetes API over HTTP with kubelets, controllers, clusters, workloads and trace replays."""
 
+from berth.simcluster.controllers import Controllers, ControllerSettings
 from berth.simcluster.faults import Fault, Faults
 from berth.simcluster.kubelet import Kubelets, KubeletSettings
 from berth.simcluster.server import SimCluster, serve
@@ -7,6 +8,8 @@ from berth.simcluster.settings import SimSettings
 from berth.simcluster.store import ListOptions, Path, Reply, Store
 
 __all__ = [
+    "ControllerSettings",
+    "Controllers",
     "Fault",
     "Faults",
     "KubeletSettings",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from berth.simcluster.controllers import ControllerSettings
 from berth.simcluster.faults import Fault
 from berth.simcluster.generate import ClusterShape, WorkloadShape, generate_cluster, generate_workload
 from berth.simcluster.kubelet import KubeletSettings
@@ -76,7 +77,9 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
     add("--start-delay-seconds", type=float, default=1.0)
     add("--stop-delay-seconds", type=float, default=0.5)
     add("--heartbeat-seconds", type=float, default=300.0)
-    add("--speed", type=float, default=1.0, help="divides all kubelet times")
+    add("--controllers", action=argparse.BooleanOptionalAction, default=True, help="run ReplicaSets, budgets, volumes")
+    add("--provision-failures", type=float, default=0.0, help="share of the attempts to make a volume that fail")
+    add("--speed", type=float, default=1.0, help="divides all times of kubelets and controllers")
     add("--sim", action=argparse.BooleanOptionalAction, default=False, help="serve /sim/: faults and a summary")
     add("--faults", type=Path, help="JSON file: a list of fault rules")
     add("--seed", type=int, default=0)
@@ -90,6 +93,9 @@ def _settings(options: argparse.Namespace) -> SimSettings:
         heartbeat_s=options.heartbeat_seconds,
         speed=options.speed,
         running=options.running,
+    )
+    controllers = ControllerSettings(
+        provision_failures=options.provision_failures, speed=options.speed, seed=options.seed
     )
     faults: tuple[Fault, ...] = ()
     if options.faults is not None:
@@ -105,6 +111,7 @@ def _settings(options: argparse.Namespace) -> SimSettings:
         history=options.history,
         bookmark_s=options.bookmark_seconds,
         kubelet=kubelet if options.kubelet else None,
+        controllers=controllers if options.controllers else None,
         token_file=options.token_file,
         admin=options.sim,
         faults=faults,

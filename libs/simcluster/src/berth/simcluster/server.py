@@ -9,6 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
+from berth.simcluster.controllers import Controllers
 from berth.simcluster.faults import Faults
 from berth.simcluster.http.admin import Admin
 from berth.simcluster.http.app import App
@@ -47,6 +48,7 @@ class SimCluster:
         self.hub = Hub()
         self.store.listen(self.hub.publish)
         self._due = asyncio.Event()
+        self._controllers_due = asyncio.Event()
         if settings.install_crds:
             self.load(find_crds(settings.crds))
         for file in settings.manifests:
@@ -54,6 +56,9 @@ class SimCluster:
         self.kubelets: Kubelets | None = None
         if settings.kubelet is not None:
             self.kubelets = Kubelets(self.store, settings.kubelet, wake=self._due.set)
+        self.controllers: Controllers | None = None
+        if settings.controllers is not None:
+            self.controllers = Controllers(self.store, settings.controllers, wake=self._controllers_due.set)
         admin = Admin(self.store, self.hub, self.faults, self.kubelets) if settings.admin else None
         tokens = Tokens.read(settings.token_file)
         self.app = App(self.store, self.hub, self.faults, tokens, admin, settings.seed)
@@ -87,7 +92,9 @@ class SimCluster:
         self.port = int(self._runner.addresses[0][1])
         self._tasks = [asyncio.create_task(self._bookmarks())]
         if self.kubelets is not None:
-            self._tasks.append(asyncio.create_task(self._run_kubelets(self.kubelets)))
+            self._tasks.append(asyncio.create_task(_run(self.kubelets, self._due)))
+        if self.controllers is not None:
+            self._tasks.append(asyncio.create_task(_run(self.controllers, self._controllers_due)))
         if self.settings.port_file is not None:
             part = self.settings.port_file.with_name(self.settings.port_file.name + ".part")
             part.write_text(f"{self.port}\n", encoding="utf-8")
@@ -116,18 +123,19 @@ class SimCluster:
             await asyncio.sleep(self.settings.bookmark_s)
             self.hub.bookmark(self.store.version)
 
-    async def _run_kubelets(self, kubelets: Kubelets) -> None:
-        while True:
-            self._due.clear()
-            due = kubelets.next_due()
-            delay_s = None if due is None else due - time.time()
-            if delay_s is not None and delay_s <= 0:
-                kubelets.run(time.time())
-                await asyncio.sleep(0)  # requests go between two batches of timers
-                continue
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(delay_s):
-                    await self._due.wait()
+
+async def _run(timers: Kubelets | Controllers, woken: asyncio.Event) -> None:
+    while True:
+        woken.clear()
+        due = timers.next_due()
+        delay_s = None if due is None else due - time.time()
+        if delay_s is not None and delay_s <= 0:
+            timers.run(time.time())
+            await asyncio.sleep(0)  # requests go between two batches of timers
+            continue
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await woken.wait()
 
 
 def _request_factory() -> Any:

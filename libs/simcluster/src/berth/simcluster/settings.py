@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from berth.simcluster.controllers import ControllerSettings
 from berth.simcluster.faults import Fault
 from berth.simcluster.kubelet import KubeletSettings
 from berth.simcluster.store.store import HISTORY
@@ -20,6 +21,7 @@ class SimSettings:
     history: int = HISTORY  # changes kept per resource
     bookmark_s: float = 5.0
     kubelet: KubeletSettings | None = field(default_factory=KubeletSettings)  # None: no kubelets
+    controllers: ControllerSettings | None = None  # None: only what the API itself does
     token_file: Path | None = None
     admin: bool = False  # serve /sim/
     faults: tuple[Fault, ...] = ()
@@ -37,5 +39,8 @@ class SimSettings:
             return "bookmark_s: must be between 0.01 and 3600"
         if self.first_version is not None and not 1 <= self.first_version < 1 << 53:
             return "first_version: must be between 1 and 2^53"
-        problem = self.kubelet.problem() if self.kubelet is not None else ""
-        return f"kubelet.{problem}" if problem else ""
+        for name, part in (("kubelet", self.kubelet), ("controllers", self.controllers)):
+            problem = part.problem() if part is not None else ""
+            if problem:
+                return f"{name}.{problem}"
+        return ""

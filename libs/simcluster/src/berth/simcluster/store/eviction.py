@@ -1,21 +1,23 @@
 """`pods/eviction` and the arithmetic of disruption budgets.
 
-Upstream a controller keeps `status.disruptionsAllowed` and counts the scale of a pod's owner; here the numbers are
-computed from the pods that the selector lists, whenever they are needed, and written into the budget's status when an
-eviction uses it.
+The numbers are computed from the pods that the selector lists, whenever they are needed, and written into the budget's
+status when an eviction uses it; where controllers run, one of them keeps that status between evictions. Pods of a
+ReplicaSet count with the replicas that it wants, all others with what there is of them.
 """
 
 import math
 from typing import Any, NamedTuple
 
 from berth.simcluster.store.deleting import Deleted, Options, delete, options_from
-from berth.simcluster.store.objects import Json, Obj, condition_status, section
-from berth.simcluster.store.resource import PDBS, PODS
+from berth.simcluster.store.objects import Json, Obj, condition_status, section, with_condition
+from berth.simcluster.store.resource import PDBS, PODS, REPLICA_SETS
 from berth.simcluster.store.selectors import matches_label_selector
 from berth.simcluster.store.shapes import Eviction, check
-from berth.simcluster.store.state import State
+from berth.simcluster.store.state import State, timestamp
 from berth.simcluster.store.status import ApiError, bad_request
 
+DISRUPTED_S = 120.0
+"""How long a pod whose eviction was counted is expected to go (the disruption controller's `DeletionTimeout`)."""
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -43,7 +45,26 @@ def evict(state: State, namespace: str, name: str, eviction: Json) -> Deleted:
     pod = state.need(pods, namespace, name)
     if not _ignores_budgets(pod):
         _charge(state, namespace, pod, options)
+    if "deletionTimestamp" not in pod.meta and not options.dry_run and (not options.uid or options.uid == pod.uid):
+        pod = _mark(state, pod)
+        options = options._replace(version="")
     return delete(state, pods, pod, options)
+
+
+def _mark(state: State, pod: Obj) -> Obj:
+    """Say in the pod's status why it ends, before it does."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastProbeTime": None,
+        "lastTransitionTime": state.stamp(),
+    }
+    status = section(pod.data, "status")
+    data = {**pod.data, "metadata": dict(pod.meta)}
+    data["status"] = {**status, "conditions": with_condition(status.get("conditions"), condition)}
+    return state.replace(state.of(PODS), pod, data)
 
 
 def _ignores_budgets(pod: Obj) -> bool:
@@ -76,8 +97,8 @@ def _charge(state: State, namespace: str, pod: Obj, options: Options) -> None:
             "Cannot evict pod as it would violate the pod's disruption budget.",
             {"causes": [{"reason": "DisruptionBudget", "message": why}]},
         )
-    if not options.dry_run and (not options.uid or options.uid == pod.uid):
-        write_status(state, pdb, budget, taken=1)
+    if not options.dry_run:
+        write_status(state, pdb, budget, taken=pod)  # also where a precondition is about to fail
 
 
 def _unready_may_go(pdb: Json, budget: Budget) -> bool:
@@ -89,16 +110,43 @@ def _unready_may_go(pdb: Json, budget: Budget) -> bool:
 def budget_of(state: State, namespace: str, pdb: Json) -> Budget:
     """The numbers of a budget, counted from the pods it selects that have not ended."""
     spec = section(pdb, "spec")
-    selector = spec.get("selector")
-    expected = healthy = 0
+    selector, disrupted = spec.get("selector"), disrupted_of(state, namespace, pdb)
+    count = healthy = 0
+    scales: dict[str, int] = {}
     for pod in state.of(PODS).scan(namespace, {}):
         if not matches_label_selector(selector, section(pod.meta, "labels")):
             continue
         if section(pod.data, "status").get("phase") in _ENDED:
             continue
-        expected += 1
-        healthy += "deletionTimestamp" not in pod.meta and condition_status(pod.data, "Ready") == "True"
+        owner = _owner(state, namespace, pod)
+        if owner is None:
+            count += 1
+        else:
+            scales[owner.uid] = max(0, int(section(owner.data, "spec").get("replicas", 1)))
+        if "deletionTimestamp" not in pod.meta and pod.meta["name"] not in disrupted:
+            healthy += condition_status(pod.data, "Ready") == "True"
+    expected = count + sum(scales.values())
     return Budget(expected, _desired(spec, expected), healthy)
+
+
+def disrupted_of(state: State, namespace: str, pdb: Json) -> Json:
+    """Of `disruptedPods` those whose deletion is still to come; after two minutes it never will."""
+    oldest = timestamp(state.clock() - DISRUPTED_S)
+    pods = state.of(PODS).items
+    return {
+        name: when
+        for name, when in section(section(pdb, "status"), "disruptedPods").items()
+        if isinstance(when, str) and when > oldest
+        if (pod := pods.get(f"{namespace}/{name}")) is not None and "deletionTimestamp" not in pod.meta
+    }
+
+
+def _owner(state: State, namespace: str, pod: Obj) -> Obj | None:
+    for reference in pod.meta.get("ownerReferences") or ():
+        if reference.get("controller") and reference.get("kind") == "ReplicaSet":
+            owner = state.of(REPLICA_SETS).items.get(f"{namespace}/{reference.get('name')}")
+            return owner if owner is not None and owner.uid == reference.get("uid") else None
+    return None
 
 
 def _desired(spec: Json, expected: int) -> int:
@@ -116,12 +164,20 @@ def _scaled(amount: Any, total: int) -> int:
     return int(amount)
 
 
-def write_status(state: State, pdb: Obj, budget: Budget, *, taken: int = 0) -> Obj:
-    """Put the numbers into the budget's status; unchanged numbers write nothing."""
+def write_status(state: State, pdb: Obj, budget: Budget, *, taken: Obj | None = None) -> Obj:
+    """Put the numbers into the budget's status; unchanged numbers write nothing.
+
+    `taken` is the pod whose eviction is counted now: it is named in `disruptedPods` until its deletion shows.
+    """
+    before = section(pdb.data, "status")
+    disrupted = disrupted_of(state, pdb.meta["namespace"], pdb.data)
+    if taken is not None:
+        disrupted[taken.meta["name"]] = state.stamp()
     status = {
-        **section(pdb.data, "status"),
+        **{field: value for field, value in before.items() if field != "disruptedPods"},
+        **({"disruptedPods": disrupted} if disrupted else {}),
         "observedGeneration": pdb.meta.get("generation", 1),
-        "disruptionsAllowed": max(0, budget.allowed - taken),
+        "disruptionsAllowed": max(0, budget.allowed - (taken is not None)),
         "currentHealthy": budget.healthy,
         "desiredHealthy": budget.desired,
         "expectedPods": budget.expected,

@@ -3,6 +3,7 @@
 from berth.simcluster.store.crds import CrdStrategy
 from berth.simcluster.store.pods import PodStrategy
 from berth.simcluster.store.resource import (
+    CLAIMS,
     CRDS,
     EVENTS,
     LEASES,
@@ -11,8 +12,11 @@ from berth.simcluster.store.resource import (
     PDBS,
     PODS,
     PRIORITY_CLASSES,
+    STORAGE_CLASSES,
+    VOLUMES,
     ResourceType,
 )
+from berth.simcluster.store.storage_strategies import ClaimStrategy, StorageClassStrategy, VolumeStrategy
 from berth.simcluster.store.strategies import (
     CustomStrategy,
     EventStrategy,
@@ -34,6 +38,9 @@ _STRATEGIES: dict[tuple[str, str], Strategy] = {
     EVENTS.id: EventStrategy(),
     LEASES.id: LeaseStrategy(),
     CRDS.id: CrdStrategy(),
+    CLAIMS.id: ClaimStrategy(),
+    VOLUMES.id: VolumeStrategy(),
+    STORAGE_CLASSES.id: StorageClassStrategy(),
 }
 
 

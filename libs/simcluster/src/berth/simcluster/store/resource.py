@@ -21,6 +21,7 @@ class ResourceType:
     custom: bool = False
     unconditional_update: bool = True  # a PUT without resourceVersion overwrites; else it is refused
     create_on_update: bool = False  # a PUT of a missing object creates it
+    shows_deleted: bool = False  # a DELETE answers with the object that is gone, not with a Status
     short_names: tuple[str, ...] = ()
     served: tuple[str, ...] = ()
     schemas: dict[str, Schema] = field(default_factory=dict)
@@ -44,8 +45,14 @@ def _core(plural: str, kind: str, *, namespaced: bool = True, has_status: bool =
     return ResourceType("", "v1", plural, kind, namespaced, has_status, **more)  # type: ignore[arg-type]
 
 
+def _storage(
+    plural: str, kind: str, *, namespaced: bool = False, shows_deleted: bool = True, **more: object
+) -> ResourceType:
+    return ResourceType("storage.k8s.io", "v1", plural, kind, namespaced, shows_deleted=shows_deleted, **more)  # type: ignore[arg-type]
+
+
 NODES = _core("nodes", "Node", namespaced=False, has_status=True, short_names=("no",))
-PODS = _core("pods", "Pod", has_status=True, short_names=("po",))
+PODS = _core("pods", "Pod", has_status=True, shows_deleted=True, short_names=("po",))
 NAMESPACES = _core("namespaces", "Namespace", namespaced=False, has_status=True, short_names=("ns",))
 CONFIGMAPS = _core("configmaps", "ConfigMap", short_names=("cm",))
 EVENTS = _core("events", "Event", create_on_update=True, short_names=("ev",))
@@ -76,6 +83,17 @@ CRDS = ResourceType(
     short_names=("crd", "crds"),
 )
 
+CLAIMS = _core(
+    "persistentvolumeclaims", "PersistentVolumeClaim", has_status=True, shows_deleted=True, short_names=("pvc",)
+)
+VOLUMES = _core(
+    "persistentvolumes", "PersistentVolume", namespaced=False, has_status=True, shows_deleted=True, short_names=("pv",)
+)
+DEPLOYMENTS = ResourceType("apps", "v1", "deployments", "Deployment", True, has_status=True, short_names=("deploy",))
+REPLICA_SETS = ResourceType("apps", "v1", "replicasets", "ReplicaSet", True, has_status=True, short_names=("rs",))
+STORAGE_CLASSES = _storage("storageclasses", "StorageClass", short_names=("sc",))
+CSI_NODES = _storage("csinodes", "CSINode")
+
 BUILT_IN: tuple[ResourceType, ...] = (
     NODES,
     PODS,
@@ -86,22 +104,22 @@ BUILT_IN: tuple[ResourceType, ...] = (
     PDBS,
     LEASES,
     CRDS,
+    CLAIMS,
+    VOLUMES,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STORAGE_CLASSES,
+    CSI_NODES,
     # Stored and watched, without the controllers behind them.
     _core("services", "Service", has_status=True, short_names=("svc",)),
     _core("serviceaccounts", "ServiceAccount", short_names=("sa",)),
     _core("replicationcontrollers", "ReplicationController", has_status=True, short_names=("rc",)),
-    _core("persistentvolumeclaims", "PersistentVolumeClaim", has_status=True, short_names=("pvc",)),
-    _core("persistentvolumes", "PersistentVolume", namespaced=False, has_status=True, short_names=("pv",)),
-    ResourceType("apps", "v1", "deployments", "Deployment", True, has_status=True, short_names=("deploy",)),
-    ResourceType("apps", "v1", "replicasets", "ReplicaSet", True, has_status=True, short_names=("rs",)),
     ResourceType("apps", "v1", "statefulsets", "StatefulSet", True, has_status=True, short_names=("sts",)),
     ResourceType("apps", "v1", "daemonsets", "DaemonSet", True, has_status=True, short_names=("ds",)),
     ResourceType("batch", "v1", "jobs", "Job", True, has_status=True),
-    ResourceType("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, short_names=("sc",)),
-    ResourceType("storage.k8s.io", "v1", "csinodes", "CSINode", False),
-    ResourceType("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False),
-    ResourceType("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", True),
-    ResourceType("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False, has_status=True),
+    _storage("csidrivers", "CSIDriver"),
+    _storage("csistoragecapacities", "CSIStorageCapacity", namespaced=True, shows_deleted=False),
+    _storage("volumeattachments", "VolumeAttachment", has_status=True),
 )
 
 # Events have two faces over one store.

@@ -26,7 +26,7 @@ from berth.simcluster.store.crds import follow_crds
 from berth.simcluster.store.eviction import evict
 from berth.simcluster.store.listing import ListOptions, list_objects
 from berth.simcluster.store.objects import Json, decode, encode, key_of
-from berth.simcluster.store.resource import NAMESPACES, PODS, PRIORITY_CLASSES
+from berth.simcluster.store.resource import NAMESPACES, PRIORITY_CLASSES
 from berth.simcluster.store.selectors import compile_selectors
 from berth.simcluster.store.state import State
 from berth.simcluster.store.status import ApiError, Reply, bad_request, no_such_path, success
@@ -226,7 +226,7 @@ class Store:
         obj = self.state.need(collection, path.namespace, path.name)
         done = deleting.delete(self.state, collection, obj, options)
         resource = collection.resource
-        if done.gone and resource is not PODS:
+        if done.gone and not resource.shows_deleted:
             details = {"name": path.name, "group": resource.group, "kind": resource.plural, "uid": obj.uid}
             return success(200, {key: value for key, value in details.items() if value})
         return Reply(200, shown(path, resource, done.obj))

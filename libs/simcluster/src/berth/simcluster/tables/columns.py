@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from berth.simcluster.store.objects import Json, section
 from berth.simcluster.store.resource import (
+    CLAIMS,
     CONFIGMAPS,
     CRDS,
     EVENTS,
@@ -13,6 +14,8 @@ from berth.simcluster.store.resource import (
     NODES,
     PDBS,
     PODS,
+    STORAGE_CLASSES,
+    VOLUMES,
     ResourceType,
 )
 from berth.simcluster.store.resource import PRIORITY_CLASSES as CLASSES
@@ -113,6 +116,34 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Allowed Disruptions", _field("status.disruptionsAllowed", 0), "integer"),
         _AGE,
     ),
+    CLAIMS.id: (
+        _NAME,
+        Column("Status", _field("status.phase")),
+        Column("Volume", _field("spec.volumeName")),
+        Column("Capacity", _field("status.capacity.storage")),
+        Column("Access Modes", lambda data, now: _modes(section(data, "status"))),
+        Column("StorageClass", _field("spec.storageClassName")),
+        _AGE,
+        Column("VolumeMode", _field("spec.volumeMode"), priority=1),
+    ),
+    VOLUMES.id: (
+        _NAME,
+        Column("Capacity", _field("spec.capacity.storage")),
+        Column("Access Modes", lambda data, now: _modes(section(data, "spec"))),
+        Column("Reclaim Policy", _field("spec.persistentVolumeReclaimPolicy")),
+        Column("Status", _field("status.phase")),
+        Column("Claim", lambda data, now: _claim(section(data, "spec"))),
+        Column("StorageClass", _field("spec.storageClassName")),
+        _AGE,
+        Column("VolumeMode", _field("spec.volumeMode"), priority=1),
+    ),
+    STORAGE_CLASSES.id: (
+        _NAME,
+        Column("Provisioner", _field("provisioner")),
+        Column("ReclaimPolicy", _field("reclaimPolicy")),
+        Column("VolumeBindingMode", _field("volumeBindingMode")),
+        _AGE,
+    ),
     LEASES.id: (_NAME, Column("Holder", _field("spec.holderIdentity")), _AGE),
     CRDS.id: (_NAME, Column("Created At", _field("metadata.creationTimestamp"), "date")),
     ("apps", "deployments"): (
@@ -142,6 +173,18 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
 def _seen(event: Json, field: str, now: float) -> str:
     stamp = at(event, field) or at(event, "eventTime") or at(event, "metadata.creationTimestamp")
     return age(stamp, now)
+
+
+_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+
+
+def _modes(part: Json) -> str:
+    return ",".join(_MODES.get(mode, mode) for mode in part.get("accessModes") or ())
+
+
+def _claim(spec: Json) -> str:
+    ref = section(spec, "claimRef")
+    return f"{ref.get('namespace')}/{ref.get('name')}" if ref else ""
 
 
 def _about(event: Json) -> str:

@@ -1,4 +1,4 @@
-"""A Kubernetes API server outside of every process: the store of the simulated cluster, its watches and kubelets.
+"""A Kubernetes API server outside of every process: the simulated cluster's store, watches, kubelets and controllers.
 
 The same calls as over HTTP (`berth.simcluster.verbs`), answered at the moment a request arrives. It survives every
 process; what becomes of requests on their way is drawn here and carried out by `SimTransport`.
@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from berth.kube.answer import Answer, answer_of
+from berth.simcluster.controllers import Controllers, ControllerSettings
 from berth.simcluster.http.discovery import discover
 from berth.simcluster.http.target import Target
 from berth.simcluster.http.watch import Hub, Watcher
@@ -37,7 +38,7 @@ TOUCHED: Final = "sim.berth.sh/touched"
 """Annotation that another writer leaves when it causes a conflict."""
 EVERYBODY: Final = ""
 _MERGE: Final = "application/merge-patch+json"
-_KUBELET_PAUSE_S: Final = 0.001
+_PAUSE_S: Final = 0.001
 _VERSIONS_KEPT: Final = 4096
 _PAGE: Final = b"<html><head><title>%d</title></head><body>no server is available</body></html>"
 _REASONS: Final = {429: "TooManyRequests", 503: "ServiceUnavailable", 504: "Timeout"}
@@ -74,12 +75,14 @@ class SimKube:
         wall: Callable[[], float],
         faults: KubeFaults | None = None,
         kubelet: KubeletSettings | None = None,
+        controllers: ControllerSettings | None = None,
         bookmark_s: float = 60.0,
         history: int = HISTORY,
         first_version: int = 1,
         manifests: Iterable[Json] = (),
     ) -> None:
-        """`scheduler` runs outside of every process, `wall` is Unix time. `kubelet`: None leaves pods and nodes alone.
+        """`scheduler` runs outside of every process, `wall` is Unix time. `kubelet`: None leaves pods and nodes alone;
+        `controllers`: None leaves everything else alone.
 
         Raises ValueError naming the manifest that is refused.
         """
@@ -101,7 +104,8 @@ class SimKube:
         self._away: dict[str, Away] = {}
         self._cuts: list[tuple[str, Callable[[], None]]] = []
         self._versions: list[tuple[float, int]] = []
-        self._kubelet_timer: Cancellable | None = None
+        self.controllers: Controllers | None = None
+        self._timers: dict[str, Cancellable] = {}
         self._touches = 0
         self._bookmark_s = bookmark_s
         load(self.store, find_crds(None))
@@ -110,6 +114,10 @@ class SimKube:
         if kubelet is not None:
             self.kubelets = Kubelets(self.store, kubelet, wake=self._kubelets_due)
             self._kubelets_due()
+        if controllers is not None:
+            seeded = random.Random(rng.getrandbits(64))
+            self.controllers = Controllers(self.store, controllers, random=seeded, wake=self._controllers_due)
+            self._controllers_due()
         scheduler.later(bookmark_s, self._bookmark)
 
     def load(self, manifests: Iterable[Json]) -> int:
@@ -274,18 +282,25 @@ class SimKube:
         self.scheduler.later(self._bookmark_s, self._bookmark)
 
     def _kubelets_due(self) -> None:
-        due = self.kubelets.next_due() if self.kubelets is not None else None
-        if self._kubelet_timer is not None:
-            self._kubelet_timer.cancel()
-            self._kubelet_timer = None
-        if due is not None:
-            self._kubelet_timer = self.scheduler.later(max(_KUBELET_PAUSE_S, due - self._wall()), self._run_kubelets)
+        self._await("kubelets", self.kubelets)
 
-    def _run_kubelets(self) -> None:
-        if self.kubelets is not None:
-            self._kubelet_timer = None
-            self.kubelets.run(self._wall())
-            self._kubelets_due()
+    def _controllers_due(self) -> None:
+        self._await("controllers", self.controllers)
+
+    def _await(self, name: str, timers: Kubelets | Controllers | None) -> None:
+        """Run them when they are due, instead of when they were due before."""
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+        due = timers.next_due() if timers is not None else None
+        if timers is not None and due is not None:
+            later_s = max(_PAUSE_S, due - self._wall())
+            self._timers[name] = self.scheduler.later(later_s, lambda: self._run(name, timers))
+
+    def _run(self, name: str, timers: Kubelets | Controllers) -> None:
+        self._timers.pop(name, None)
+        timers.run(self._wall())
+        self._await(name, timers)
 
 
 def _refusal(fate: Fate) -> Reply:

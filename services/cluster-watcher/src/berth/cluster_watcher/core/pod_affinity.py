@@ -22,10 +22,10 @@ WEIGHT_MAX: Final = 100
 T = TypeVar("T")
 
 
-def affinity_of(affinity: Affinity | None, path: str, found: Found) -> Affinity | None:
+def affinity_of(affinity: Affinity, path: str, found: Found) -> Affinity:
     """The affinity with those terms on pods that can be honoured; `path` is where it stands. Terms on nodes are left
     as they are: whoever evaluates them names what is wrong with them."""
-    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
+    if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
         return affinity
     return msgspec.structs.replace(
         affinity,

@@ -43,6 +43,7 @@ def template_of(
     if has_ports:
         _check_ports(containers, f"{path}.containers", found)
         _check_ports(init, f"{path}.initContainers", found)
+    spread = spec.topology_spread_constraints
     volumes, unknown = volumes_of(spec.volumes, f"{path}.volumes", found) if spec.volumes else ([], [])
     return PodTemplate(
         requests=requests,
@@ -52,10 +53,8 @@ def template_of(
         priority_class=spec.priority_class_name,
         preemption_policy=spec.preemption_policy,
         node_selector=spec.node_selector or {},
-        affinity=affinity_of(spec.affinity, f"{path}.affinity", found),
-        topology_spread=topology_spread_of(
-            spec.topology_spread_constraints, f"{path}.topologySpreadConstraints", found
-        ),
+        affinity=affinity_of(spec.affinity, f"{path}.affinity", found) if spec.affinity is not None else None,
+        topology_spread=topology_spread_of(spread, f"{path}.topologySpreadConstraints", found) if spread else [],
         tolerations=spec.tolerations or [],
         host_ports=host_ports(containers, init) if has_ports else [],
         volumes=volumes,

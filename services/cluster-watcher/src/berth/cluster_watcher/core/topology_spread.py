@@ -15,11 +15,9 @@ POLICIES: Final = ("", "Honor", "Ignore")
 
 
 def topology_spread_of(
-    constraints: list[TopologySpreadConstraint] | None, path: str, found: Found
+    constraints: list[TopologySpreadConstraint], path: str, found: Found
 ) -> list[TopologySpreadConstraint]:
     """Those that can be honoured; `path` is where they stand."""
-    if not constraints:
-        return []
     if len(constraints) > CONSTRAINTS_MAX:
         found.append((path, f"has {len(constraints)} entries, at most {CONSTRAINTS_MAX} are accepted"))
         return []
