@@ -18,11 +18,14 @@ from berth.contracts.kube import (
     Requirement,
 )
 from berth.rules.node_affinity import (
+    ENFORCED_REASON,
     REASON,
     TERMS_MAX,
     compile_node_rule,
     compile_preference,
 )
+from berth.rules.scheduler_config import NodeAffinityArgs
+from berth.rules.scheduler_config.args import read_args
 from berth.testing.vectors import cases
 
 
@@ -49,32 +52,43 @@ def world(case: dict[str, Any]) -> tuple[Pod, dict[str, dict[str, str]]]:
     return msgspec.convert(given["pod"], Pod), {node.metadata.name: node.metadata.labels or {} for node in nodes}
 
 
+def added(case: dict[str, Any]) -> NodeAffinity | None:
+    """What the configuration adds to every pod."""
+    args = read_args("NodeAffinity", case["given"].get("args", {}), "args")
+    assert isinstance(args, NodeAffinityArgs)
+    return args.added_affinity
+
+
 @pytest.mark.parametrize("case", cases("kube-scheduler/node_affinity_filter"))
 def test_filter_vector(case: dict[str, Any]) -> None:
     pod, nodes = world(case)
+    enforced = compile_node_rule(None, added(case))
     rule = compile_node_rule(pod.spec.node_selector, pod.spec.affinity)
-    assert rule.problems == ()
+    assert (enforced.problems, rule.problems) == ((), ())
     if "preFilter" in case["expect"]:
         assert rule.names == frozenset()
         return
     if "onlyNodes" in case["expect"]:
         assert rule.names == frozenset(case["expect"]["onlyNodes"])
     for name, expect in case["expect"]["nodes"].items():
-        matches = rule.matches(nodes[name], name)
-        assert matches == (expect["code"] == "Success")
-        assert expect.get("reasons", []) == ([] if matches else [REASON])
-        assert matches or not rule.unrestricted
+        held = [
+            reason
+            for each, reason in ((enforced, ENFORCED_REASON), (rule, REASON))
+            if not each.unrestricted and not each.matches(nodes[name], name)
+        ]
+        assert (not held) == (expect["code"] == "Success")
+        assert expect.get("reasons", []) == held[:1]
 
 
 @pytest.mark.parametrize("case", cases("kube-scheduler/node_affinity_score"))
 def test_score_vector(case: dict[str, Any]) -> None:
     pod, nodes = world(case)
-    preference = compile_preference(pod.spec.affinity)
+    preferences = [compile_preference(pod.spec.affinity), compile_preference(added(case))]
     if case["expect"].get("skipped"):
-        assert preference.empty
+        assert all(each.empty for each in preferences)
         return
     feasible = case["given"].get("feasibleNodes", list(nodes))
-    raw = [preference.score(nodes[name], name) for name in feasible]
+    raw = [sum(each.score(nodes[name], name) for each in preferences) for name in feasible]
     assert dict(zip(feasible, raw, strict=True)) == case["expect"]["raw"]
 
 

@@ -16,6 +16,7 @@ from berth.rules.selectors import Labels, LabelTest, all_equal, compile_requirem
 NodeTest = Callable[[Labels, str], bool]
 
 REASON: Final = "node(s) didn't match Pod's node affinity/selector"
+ENFORCED_REASON: Final = "node(s) didn't match scheduler-enforced node affinity"
 
 TERMS_MAX: Final = 256
 EXPRESSIONS_MAX: Final = 256

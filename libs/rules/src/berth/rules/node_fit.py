@@ -57,6 +57,14 @@ def is_extended_resource(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
+def is_scalar_resource(name: str) -> bool:
+    """Whether scores leave the resource out for a pod that does not ask for it, as kube-scheduler does with extended
+    resources, hugepages, attachable volumes and names of Kubernetes' own domain."""
+    return (
+        is_extended_resource(name) or "kubernetes.io/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
+    )
+
+
 def is_ignored(name: str, ignored: Collection[str]) -> bool:
     """Whether this resource is left to somebody else. Native resources never are."""
     return name in ignored and is_extended_resource(name)

@@ -1,0 +1,44 @@
+"""KubeSchedulerConfiguration, `kubescheduler.config.k8s.io/v1`: from its text to profiles, as kube-scheduler reads it.
+
+Defaults are those of release 1.34 and are merged as there. What Berth cannot honour, and what nobody knows, is a
+problem that names it; a text with problems gives no profiles at all.
+"""
+
+from berth.rules.scheduler_config.args import (
+    Args,
+    BalancedArgs,
+    BerthArgs,
+    FitArgs,
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    PodTopologySpreadArgs,
+    PreemptionArgs,
+    Resource,
+    ScoringStrategy,
+    Shape,
+    ShapePoint,
+    VolumeBindingArgs,
+)
+from berth.rules.scheduler_config.profiles import DEFAULT, Decides, Profile, SchedulerConfig
+from berth.rules.scheduler_config.read import read_scheduler_config
+
+__all__ = [
+    "DEFAULT",
+    "Args",
+    "BalancedArgs",
+    "BerthArgs",
+    "Decides",
+    "FitArgs",
+    "InterPodAffinityArgs",
+    "NodeAffinityArgs",
+    "PodTopologySpreadArgs",
+    "PreemptionArgs",
+    "Profile",
+    "Resource",
+    "SchedulerConfig",
+    "ScoringStrategy",
+    "Shape",
+    "ShapePoint",
+    "VolumeBindingArgs",
+    "read_scheduler_config",
+]

@@ -1,0 +1,75 @@
+"""The plugins that a configuration may name: kube-scheduler's, in its order, and Koordinator's."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+QUEUE_SORT: Final = "queueSort"
+BIND: Final = "bind"
+FILTER: Final = "filter"
+SCORE: Final = "score"
+POST_FILTER: Final = "postFilter"
+PRE_ENQUEUE: Final = "preEnqueue"
+POINTS: Final = (
+    PRE_ENQUEUE,
+    QUEUE_SORT,
+    "preFilter",
+    FILTER,
+    POST_FILTER,
+    "preScore",
+    SCORE,
+    "reserve",
+    "permit",
+    "preBind",
+    BIND,
+    "postBind",
+)
+
+
+class Plugin(NamedTuple):
+    """A default plugin: the extension points that it implements, and its weight (0: the default says none)."""
+
+    name: str
+    points: frozenset[str]
+    weight: int = 0
+
+
+def _plugin(name: str, points: str, weight: int = 0) -> Plugin:
+    return Plugin(name, frozenset(points.split()), weight)
+
+
+DEFAULTS: Final = (
+    _plugin("SchedulingGates", "preEnqueue"),
+    _plugin("PrioritySort", "queueSort"),
+    _plugin("NodeUnschedulable", "filter"),
+    _plugin("NodeName", "filter"),
+    _plugin("TaintToleration", "filter preScore score", 3),
+    _plugin("NodeAffinity", "preFilter filter preScore score", 2),
+    _plugin("NodePorts", "preFilter filter"),
+    _plugin("NodeResourcesFit", "preFilter filter preScore score", 1),
+    _plugin("VolumeRestrictions", "preFilter filter"),
+    _plugin("NodeVolumeLimits", "preFilter filter"),
+    _plugin("VolumeBinding", "preFilter filter reserve preBind preScore score"),
+    _plugin("VolumeZone", "preFilter filter"),
+    _plugin("PodTopologySpread", "preFilter filter preScore score", 2),
+    _plugin("InterPodAffinity", "preFilter filter preScore score", 2),
+    _plugin("DynamicResources", "preEnqueue preFilter filter postFilter reserve preBind"),
+    _plugin("DefaultPreemption", "preEnqueue postFilter"),
+    _plugin("NodeResourcesBalancedAllocation", "preScore score", 1),
+    _plugin("ImageLocality", "score", 1),
+    _plugin("DefaultBinder", "bind"),
+)
+"""kube-scheduler's default plugins, in its order."""
+
+KNOWN: Final = {plugin.name: plugin for plugin in DEFAULTS}
+
+ALWAYS_ON: Final = frozenset({"Coscheduling", "DeviceShare", "ElasticQuota", "Reservation"})
+"""Koordinator's plugins whose work Berth does for every pod: they may be named, and cannot be switched off."""
+
+NOT_BUILT: Final = frozenset(
+    {"LoadAwareScheduling", "NodeNUMAResource", "NodeResourcesFitPlus", "ScarceResourceAvoidance"}
+)
+"""Koordinator's plugins whose work Berth does not do."""
+
+BERTH: Final = "Berth"
+"""The name under which `pluginConfig` says what is Berth's own."""

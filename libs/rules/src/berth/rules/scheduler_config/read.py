@@ -1,0 +1,158 @@
+"""From a text, YAML or JSON, to a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from berth.contracts.base import Problem
+from berth.rules.scheduler_config.args import KINDS, PERCENT_MAX, Args, misfit, read_args
+from berth.rules.scheduler_config.plugins import ALWAYS_ON, NOT_BUILT
+from berth.rules.scheduler_config.profiles import Profile, SchedulerConfig, profile_of
+from berth.rules.scheduler_config.shapes import GROUP, KIND, Document, PluginConfig, ProfileShape
+
+TEXT_MAX: Final = 256 * 1024
+PROFILES_MAX: Final = 64
+NAME_MAX: Final = 253
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+BACK_OFF_MAX_S: Final = 24 * 3600
+
+
+def read_scheduler_config(text: str) -> SchedulerConfig | tuple[Problem, ...]:
+    """The configuration in a text, or everything that is wrong with it."""
+    raw = _loaded(text)
+    if isinstance(raw, Problem):
+        return (raw,)
+    try:
+        document = msgspec.convert(raw, Document)
+    except msgspec.ValidationError as error:
+        return (misfit(error, ""),)
+    problems = list(_about(document))
+    profiles: dict[str, Profile] = {}
+    shapes = document.profiles or [ProfileShape()]
+    for at, shape in enumerate(shapes[:PROFILES_MAX]):
+        path = f"profiles[{at}]"
+        profile = _profile(shape, path, is_only=len(shapes) == 1)
+        if not isinstance(profile, Profile):
+            problems += profile
+        elif profile.scheduler_name in profiles:
+            message = f"{profile.scheduler_name} is the name of another profile too"
+            problems.append(Problem(field=f"{path}.schedulerName", message=message))
+        else:
+            profiles[profile.scheduler_name] = profile
+    if problems:
+        return tuple(problems)
+    initial, longest = _back_off(document)
+    return SchedulerConfig(profiles, initial, longest)
+
+
+def _about(document: Document) -> Iterator[Problem]:
+    """What is wrong beside the profiles."""
+    if document.api_version != GROUP:
+        yield Problem(field="apiVersion", message=f"must be {GROUP}")
+    if document.kind != KIND:
+        yield Problem(field="kind", message=f"must be {KIND}")
+    if document.extenders:
+        yield Problem(field="extenders", message="extenders are not built: Berth calls nobody to decide")
+    if document.parallelism is not None and document.parallelism <= 0:
+        yield Problem(field="parallelism", message="must be greater than 0")
+    yield from _percentage(document.percentage_of_nodes_to_score, "percentageOfNodesToScore")
+    initial, longest = _back_off(document)
+    if not 0 < initial <= BACK_OFF_MAX_S:
+        yield Problem(field="podInitialBackoffSeconds", message=f"must be between 1 and {BACK_OFF_MAX_S}")
+    if not initial <= longest <= BACK_OFF_MAX_S:
+        message = f"must be between podInitialBackoffSeconds and {BACK_OFF_MAX_S}"
+        yield Problem(field="podMaxBackoffSeconds", message=message)
+    if document.profiles is not None and len(document.profiles) > PROFILES_MAX:
+        yield Problem(field="profiles", message=f"has more than {PROFILES_MAX} entries")
+
+
+def _back_off(document: Document) -> tuple[int, int]:
+    initial, longest = document.pod_initial_backoff_seconds, document.pod_max_backoff_seconds
+    return 1 if initial is None else initial, 10 if longest is None else longest
+
+
+def _percentage(value: int | None, path: str) -> Iterator[Problem]:
+    if value is not None and not 0 <= value <= PERCENT_MAX:
+        yield Problem(field=path, message=f"{value} is not between 0 and {PERCENT_MAX}")
+
+
+def _profile(shape: ProfileShape, path: str, *, is_only: bool) -> Profile | list[Problem]:
+    problems = list(_percentage(shape.percentage_of_nodes_to_score, f"{path}.percentageOfNodesToScore"))
+    name = shape.scheduler_name
+    if name is None and is_only:
+        name = DEFAULT_SCHEDULER
+    if not name or len(name) > NAME_MAX:
+        problems.append(Problem(field=f"{path}.schedulerName", message=f"must have 1 to {NAME_MAX} characters"))
+    args: dict[str, Args] = {}
+    for at, config in enumerate(shape.plugin_config or ()):
+        place = f"{path}.pluginConfig[{at}]"
+        found = _args(config, place)
+        if config.name in args:
+            problems.append(Problem(field=f"{place}.name", message=f"{config.name} is configured twice"))
+        elif isinstance(found, list):
+            problems += found
+        elif found is not None:
+            args[config.name] = found
+    profile = profile_of(name or "", shape.plugins, args, f"{path}.plugins")
+    if not isinstance(profile, Profile):
+        problems += profile
+        return problems
+    return problems or profile
+
+
+def _args(config: PluginConfig, path: str) -> Args | list[Problem] | None:
+    if config.name in ALWAYS_ON | NOT_BUILT:
+        # Left unread they would be ignored: a default that holds is no argument that was understood.
+        if config.args or config.name in NOT_BUILT:
+            return [Problem(field=path, message=f"arguments of {config.name} are not built")]
+        return None
+    if config.name not in KINDS and config.args:
+        return [Problem(field=f"{path}.name", message=f"{config.name[:80]!r} is no plugin that takes arguments")]
+    if config.name not in KINDS:
+        return None
+    return read_args(config.name, config.args or {}, f"{path}.args")
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain data only: no anchors, which a few bytes blow up with, and no key twice, of which one would be lost."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.constructor.ConstructorError(problem="aliases are not accepted")
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value = super().construct_scalar(node)
+        # JSON writes a character beyond 16 bits as two escapes. One of them alone is no text, which is a ValueError.
+        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+            return value.encode("utf-16", "surrogatepass").decode("utf-16")
+        return value
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys: set[str] = set()
+        for named, _ in node.value:
+            key = self.construct_object(named)
+            if not isinstance(key, str) or key in keys:
+                problem = f"key {key!r} " + ("is there twice" if isinstance(key, str) else "is no text")
+                raise yaml.constructor.ConstructorError(problem=problem, problem_mark=named.start_mark)
+            keys.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _loaded(text: str) -> Any:
+    if len(text) > TEXT_MAX:
+        return Problem(field="document", message=f"has more than {TEXT_MAX} characters")
+    try:
+        documents = list(yaml.load_all(text, Loader=_Loader))
+    except (yaml.YAMLError, ValueError) as error:
+        return Problem(field="document", message=f"is neither YAML nor JSON: {error}"[:500])
+    except RecursionError:
+        return Problem(field="document", message="is nested too deeply")
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        return Problem(field="document", message="must be one object")
+    return documents[0]
