@@ -41,6 +41,23 @@ def told(given: dict[str, Any], name: str) -> dict[str, Any]:
     return status
 
 
+@pytest.mark.parametrize("case", cases("numa-cpu-scoring/fit_plus_pod_request"))
+def test_scored_vector(case: dict[str, Any]) -> None:
+    pod = case["given"]["pod"]
+    first = enumerate(pod.get("initContainers", []))
+    specification = msgspec.convert(
+        {
+            "containers": [container(each, f"c{place}") for place, each in enumerate(pod["containers"])],
+            "initContainers": [container(each, f"i{place}") for place, each in first],
+        },
+        PodSpec,
+    )
+    requests, problems = request_of(specification)
+    assert problems == []
+    counted = {**requests, **scored_of(specification, requests)}
+    assert counted[case["given"]["resource"]] == case["expect"]["request"]
+
+
 @pytest.mark.parametrize("case", cases("numa-cpu-scoring/pod_request"))
 def test_vector(case: dict[str, Any]) -> None:
     given, expect, pod = case["given"], case["expect"], case["given"]["pod"]
@@ -262,3 +279,12 @@ def test_what_counts_in_scores_of_a_pod_that_is_being_resized() -> None:
     requests, _ = request_of(specification, status=status)
     assert requests == {"cpu": 2000}
     assert scored_of(specification, requests, status=status) == {"memory": 200 << 20}
+
+
+def test_requests_of_the_pod_level_count_in_scores_once_it_is_bound() -> None:
+    specification = msgspec.convert(
+        {"containers": [{"name": "a"}, {"name": "b"}], "resources": {"requests": {"cpu": "150m"}}}, PodSpec
+    )
+    requests = request_of(specification)[0]
+    assert scored_of(specification, requests) == {"cpu": 200, "memory": 400 << 20}
+    assert scored_of(specification, requests, status=PodStatus()) == {"memory": 400 << 20}

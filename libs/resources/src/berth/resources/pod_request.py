@@ -97,7 +97,8 @@ def scored_of(spec: PodSpec, requests: Mapping[str, int], *, status: PodStatus |
     request.
 
     Kubernetes' rule: a container or init container without a request counts as `SCORED_DEFAULTS`, an explicit 0 stays
-    0, and requests of the pod level do not count. `status` is as in `request_of`.
+    0. Requests of the pod level do not count in the pod's own score, and do in the sums of its node: with a `status`,
+    which is as in `request_of`.
     """
     if _names_defaults(spec):
         return {}
@@ -106,7 +107,9 @@ def scored_of(spec: PodSpec, requests: Mapping[str, int], *, status: PodStatus |
         named = spec.containers[0].resources.requests or _NOTHING
         if not reported:
             return {name: default for name, default in SCORED_DEFAULTS.items() if name not in named}
-    pod = read_pod(spec, [], reported=reported)._replace(level_requests=_NOTHING)
+    pod = read_pod(spec, [], reported=reported)
+    if status is None:
+        pod = pod._replace(level_requests=_NOTHING)
     scored = clamped(pod_requests(pod, with_status=bool(reported), defaults=SCORED_DEFAULTS))
     return {name: scored.get(name, 0) for name in SCORED_DEFAULTS if scored.get(name, 0) != requests.get(name, 0)}
 
