@@ -39,9 +39,11 @@ class Depends(Flag):
     """The pods of the cluster: where they are, their labels and terms."""
     VOLUMES = auto()
     """Claims, volumes and what drivers report."""
+    IMAGES = auto()
+    """Which images are on which nodes."""
 
 
-BEYOND_NODE = Depends.PEERS | Depends.VOLUMES
+BEYOND_NODE = Depends.PEERS | Depends.VOLUMES | Depends.IMAGES
 """A mask that depends on these is worked out at each pick; the others are kept for each class of pods."""
 
 

@@ -1,0 +1,1 @@
+"""One running sum over claims a file; see `core.seams.Tally`."""
