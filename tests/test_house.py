@@ -17,6 +17,7 @@ import yaml
 from berth.bus.topology import TOPOLOGY
 from berth.contracts import names
 from berth.invariants import PROMISES
+from berth.rules.scheduler_config import SchedulerConfig, read_scheduler_config
 from berth.runtime.settings import ServiceSettings, variable_of
 
 ROOT = Path(__file__).parents[1]
@@ -367,12 +368,20 @@ def test_python_samples_compile() -> None:
 def test_manifests_in_documents_use_names_that_are_known() -> None:
     known = {value for name, value in vars(names).items() if name.isupper()}
     manifests = [yaml.safe_load(block) for path in DOCUMENTS for block in blocks(path, "yaml")]
-    assert manifests
-    for manifest in manifests:
+    pods = [manifest for manifest in manifests if manifest["kind"] != "KubeSchedulerConfiguration"]
+    assert pods
+    for manifest in pods:
         assert manifest["spec"]["schedulerName"] == names.SCHEDULER_NAME
         for container in manifest["spec"]["containers"]:
             assert set(container["resources"]["limits"]) <= known
         assert set(manifest["metadata"].get("labels", {})) <= known
+
+
+def test_configurations_in_documents_can_be_read() -> None:
+    texts = [block for path in DOCUMENTS for block in blocks(path, "yaml") if "KubeSchedulerConfiguration" in block]
+    assert texts
+    for text in texts:
+        assert isinstance(read_scheduler_config(text), SchedulerConfig)
 
 
 def test_documents_that_the_code_names_are_there() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from berth.contracts import names
@@ -25,6 +28,12 @@ class Solving(Feed):
         self.verifier = Verifier(self.cluster)
         self.plans = 0
         super().__init__(self.cluster)
+
+    def configure(self, **profile: Any) -> bool:
+        """Read a configuration with one profile, for our scheduler name; whether another one holds from now on."""
+        head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        document = {**head, "profiles": [{"schedulerName": names.SCHEDULER_NAME, **profile}]}
+        return self.cluster.configure(json.dumps(document))
 
     def solve(self, limit: int = 200) -> tuple[Solution, Trial]:
         """One batch, tried on the capacity and not taken back."""

@@ -220,7 +220,7 @@ def joint(run, counted):
     trial = Trial(cluster.capacity)
     greedy = cluster.solver.solve(units, trial, "greedy")
     trial.undo()
-    written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.quotas, 5.0)
+    written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, 5.0)
     assert written is not None
     layout = written[1]
     names = [cluster.nodes.names[row] for row in layout.rows]
@@ -294,7 +294,7 @@ def test_it_beats_greed_on_a_contended_gang(solving):
     assert len(greedy.placements) == 1
     assert is_contended(units, greedy)
     trial.undo()
-    written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.quotas, 5.0)
+    written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, 5.0)
     assert written is not None
     question = msgspec.msgpack.decode(msgspec.msgpack.encode(written[0]), type=JointProblem)
     found = model.solve(question)

@@ -53,7 +53,7 @@ def test_a_few_changed_rows_cost_what_all_of_them_would(solving: Any, data: Any)
         for cls in known:
             kept = costs.of(cls).copy()
             assert np.array_equal(kept, costs._work_out(cls, slice(0, NODES)))
-            anew = ClassTable(cluster.registry).of(cls.template, [])
+            anew = ClassTable(cluster.profiles).of(cls.template, [])
             fresh = Costs(nodes, cluster.solver.policy).ranked(anew)
             ranked = costs.ranked(cls)
             assert np.array_equal(ranked.values, fresh.values)

@@ -71,16 +71,16 @@ def test_a_class_is_told_of_every_change_of_the_nodes(solving: Any, changes: lis
     run.devices("n0", gpu_slots(1))
     run.node("n1", cpu=2000)
     nodes, costs = run.cluster.nodes, run.cluster.solver.costs
-    registry, wanted = run.cluster.registry, pod("p").requests(cpu=9000).share(80).port(80).build(0)
+    profiles, wanted = run.cluster.profiles, pod("p").requests(cpu=9000).share(80).port(80).build(0)
 
     def candidate() -> Candidate:
-        return Candidate(("default", "p"), wanted, ClassTable(registry).of(wanted.template, []))
+        return Candidate(("default", "p"), wanted, ClassTable(profiles).of(wanted.template, []))
 
     known = candidate()
     for change in changes:
-        explain.nowhere(known, registry, nodes, costs)
+        explain.nowhere(known, nodes, costs)
         CHANGES[change](run)
-        assert explain.nowhere(known, registry, nodes, costs) == explain.nowhere(candidate(), registry, nodes, costs)
+        assert explain.nowhere(known, nodes, costs) == explain.nowhere(candidate(), nodes, costs)
 
 
 def test_messages_are_bounded(run: Any) -> None:

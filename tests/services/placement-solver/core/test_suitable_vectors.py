@@ -39,6 +39,14 @@ def wanted(case: dict[str, Any]) -> PodBuilder:
     )
 
 
+def configured(solving: type[Any], case: dict[str, Any]) -> Any:
+    """A solver, with the plugin's arguments where a case has some."""
+    run = solving()
+    if args := case["given"].get("args"):
+        run.configure(pluginConfig=[{"name": "NodeAffinity", "args": args}])
+    return run
+
+
 def show(run: Any, node: kube.Node) -> None:
     run.node(node.metadata.name, labels=node.metadata.labels or {}, taints=node.spec.taints or [])
 
@@ -65,7 +73,7 @@ def soft(node: kube.Node) -> kube.Node:
 def test_a_node_takes_the_pod_or_is_refused_for_the_reason(solving: type[Any], case: dict[str, Any]) -> None:
     for node in msgspec.convert(case["given"]["nodes"], list[kube.Node]):
         expect = case["expect"]["nodes"][node.metadata.name]
-        run = solving()
+        run = configured(solving, case)
         show(run, node)
         run.pod(wanted(case))
         solution = run.round()  # asserts that the verifier agrees
@@ -104,7 +112,7 @@ def test_of_two_nodes_the_one_with_the_better_score_is_taken(solving: type[Any],
     scores = case["expect"].get("scores", {})
     for one, other in combinations(case["given"].get("feasibleNodes", nodes), 2):
         for pair in ((one, other), (other, one)):
-            run = solving()
+            run = configured(solving, case)
             for name in pair:
                 show(run, soft(nodes[name]))
             run.pod(wanted(case))

@@ -9,38 +9,49 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from berth.contracts import subjects
-from berth.contracts.base import Reason
+from berth.contracts.base import Problem, Reason
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
-from berth.contracts.state import Device, ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
+from berth.contracts.state import ConfigMap, Device, ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ClassTable
+from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gang, Gangs, Readiness, pods_of
 from berth.placement_solver.core.inventories import Inventories, same_devices
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Unit
 from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.profiles import Configuration, Profiles
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.registry import Registry
 from berth.placement_solver.core.reserved import Reservations
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
+from berth.rules.scheduler_config import Profile
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
+from berth.transaction.completeness import Completeness
 
 
 class ClusterView:
     """All views of one solver. `me` and `solvers` say which part of the work is this solver's."""
 
-    def __init__(self, schedulers: Sequence[str], me: str, policy: Policy | None = None) -> None:
+    def __init__(
+        self,
+        schedulers: Sequence[str],
+        me: str,
+        policy: Policy | None = None,
+        *,
+        config_map: tuple[str, str] | None = None,
+        is_configured: bool = False,
+    ) -> None:
         self.schedulers = frozenset(schedulers)
         self.me = me
         self.solvers: tuple[str, ...] = (me,)
@@ -51,10 +62,18 @@ class ClusterView:
         self.payers = Payers(self.quotas)
         self.capacity = Capacity(self.nodes, self.quotas)
         self.reservations = Reservations()
-        self.registry = Registry(self.nodes)
-        self.solver = Solver(self.capacity, self.reservations, self.registry, policy or Policy())
+        self.facts = facts_of(self.nodes, self._pod)
+        self.capacity.tallies = self.facts.tallies
+        self.configuration = Configuration()
+        self.config_map = config_map
+        # Where nothing is to be read, the defaults are what holds.
+        self.configuration.is_known = not is_configured and config_map is None
+        self._config_key = subjects.namespaced_key("configmap", *config_map) if config_map else ""
+        self._config_data: dict[str, str] | None = None
+        self.profiles = Profiles(self.facts)
+        self.solver = Solver(self.capacity, self.reservations, policy or Policy())
         self.book = Book(DEVICE_NAMES, on_change=self._on_claim, payer=self.payers.named)
-        self.classes = ClassTable(self.registry)
+        self.classes = ClassTable(self.profiles)
         self.gangs = Gangs()
         self.queue = Queue()
         self.pod_groups: dict[str, PodGroup] = {}
@@ -67,8 +86,13 @@ class ClusterView:
         self.now_ms = 0
         self.capacity_came_back = False
         self.quota_changed = False
-        self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers, self.registry)
-        self._trackers = {**self.book.complete, "elasticquotas": self.awaited.elastic_quotas.complete}
+        self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers)
+        self._config_complete = Completeness()
+        self._trackers = {
+            **self.book.complete,
+            "elasticquotas": self.awaited.elastic_quotas.complete,
+            **({self._config_key: self._config_complete} if config_map else {}),
+        }
         self._state_began_anew = False
         self._traces: dict[Name, str] = {}
         self._observers: list[Callable[[Claim, bool], None]] = []
@@ -84,17 +108,21 @@ class ClusterView:
         self._state_began_anew = True
         for name in self.nodes.names:
             self.nodes.see_node(name, None)
+            self._see_images(name, None)
         for waiting in list(self.queue.waiting):
             self.queue.drop(waiting)
         self.gangs.reset()
         self.pod_groups.clear()
         self.awaited.reset_state()
         self.changed_gangs.clear()
+        self._config_data = None
+        self._config_complete.reset()
 
     def end_of_state(self) -> None:
         """The end of STATE was reached."""
         for tracker in self._trackers.values():
             tracker.end()
+        self._look_for_config_map()
         self._settle()
         if self._state_began_anew:  # a Device that was shown before may be gone
             self._state_began_anew = False
@@ -120,10 +148,13 @@ class ClusterView:
             self._read_pod_group(rest, value, deleted)
         elif kind == "elasticquota":
             self._read_elastic_quota(rest, value, deleted)
+        elif kind == "configmap":
+            self._read_config_map(key, value, deleted)
         elif kind == "synced" and not deleted:
             marker = decode(value, Synced)
             if marker.kind in self._trackers:
                 self._trackers[marker.kind].marked(marker.version, marker.complete)
+                self._look_for_config_map()
                 self._settle()
                 self._look_at_unread()
 
@@ -187,6 +218,55 @@ class ClusterView:
     def _stamped(self, account: str) -> int | None:
         stamp = self.book.ledger.stamps.get(account)
         return stamp.revision if stamp is not None else None
+
+    # --- the configuration -------------------------------------------------------------------------------------------
+
+    def knows_rules(self) -> bool:
+        """Whether it is known by which profiles to place."""
+        return self.configuration.is_known
+
+    def profile_of(self, scheduler: str) -> Profile:
+        """What holds for the pods that name this scheduler."""
+        return self.profiles.of(scheduler).profile
+
+    @property
+    def foreign_profiles(self) -> list[str]:
+        """Profiles of scheduler names that are not ours: nobody is placed by them."""
+        return sorted(self.configuration.config.profiles.keys() - self.schedulers)
+
+    def configure(self, text: str | None) -> bool:
+        """Read a configuration; whether another one holds from now on."""
+        return self._use(self.configuration.read(text))
+
+    def refuse_configuration(self, source: str, message: str) -> None:
+        """The configuration cannot be had where it should be."""
+        self.configuration.refuse((Problem(field=source, message=message),))
+
+    def _read_config_map(self, key: str, value: bytes, deleted: bool) -> None:
+        if key != self._config_key:
+            return
+        if deleted:
+            self._config_complete.seen(tombstone_version(value))
+            self._config_data = None
+            self._look_for_config_map()
+            return
+        found = decode(value, ConfigMap)
+        self._config_complete.seen(found.version)
+        self._config_data = found.data
+        self._use(self.configuration.read_config_map(found.data))
+
+    def _look_for_config_map(self) -> None:
+        """One that is not there in a complete view does not exist: the defaults hold."""
+        if self.config_map and self._config_data is None and self._config_complete.is_known:
+            self._use(self.configuration.read_config_map(None))
+
+    def _use(self, is_another: bool) -> bool:
+        if is_another:
+            profiles = self.configuration.config.profiles
+            self.profiles.use({name: profile for name, profile in profiles.items() if name in self.schedulers})
+            self.classes.forget()
+            self.capacity_came_back = True  # who was refused may be taken by the rules that hold now
+        return is_another
 
     # --- units out ---------------------------------------------------------------------------------------------------
 
@@ -291,6 +371,10 @@ class ClusterView:
         """Tell somebody else of every claim that comes or goes (the verifier keeps tallies of its own)."""
         self._observers.append(observer)
 
+    def _pod(self, name: Name) -> Pod | None:
+        seen = self.book.seen(name)
+        return seen if isinstance(seen, Pod) else None
+
     def _on_claim(self, claim: Claim, added: bool) -> None:
         self.capacity.on_change(claim, added)
         for observer in self._observers:
@@ -310,6 +394,7 @@ class ClusterView:
             pod = decode(value, Pod)
             tracker.seen(pod.version)
             self.book.see_pod(name, pod)
+            self.facts.see_pod(name, pod)
             if trace and not pod.node:
                 self._traces[name] = trace
         self._judge(name)
@@ -333,8 +418,14 @@ class ClusterView:
             self.queue.rest_until(waiting, self.now)
 
     def _read_node(self, name: str, value: bytes, deleted: bool) -> None:
-        if self.nodes.see_node(name, None if deleted else decode(value, Node)):
+        node = None if deleted else decode(value, Node)
+        if self.nodes.see_node(name, node):
             self.capacity_came_back = True
+        self._see_images(name, node)
+
+    def _see_images(self, name: str, node: Node | None) -> None:
+        alive = node is not None and not node.deleting
+        self.facts.images.see(self.nodes.row(name), node.images if node is not None and alive else None)
 
     def _read_device(self, node: str, value: bytes, deleted: bool) -> None:
         """Only how new it is: INVENTORY says what it comes to."""

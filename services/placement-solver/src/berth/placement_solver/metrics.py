@@ -22,4 +22,10 @@ IMPROVED = counter("berth_solver_improved_total", "Plans that the optimiser made
 GAP = gauge("berth_solver_optimiser_gap", "Relative gap of the last optimised batch; -1 when unknown.")
 WAITING = gauge("berth_solver_waiting", "Pods and reservations that wait for a node.")
 NODES = gauge("berth_solver_nodes", "Nodes known and alive.")
+CONFIGURATION_PROBLEMS = gauge(
+    "berth_solver_configuration_problems", "Things that are wrong with the KubeSchedulerConfiguration now."
+)
+CONFIGURATIONS_REFUSED = gauge(
+    "berth_solver_configurations_refused", "Texts of a KubeSchedulerConfiguration that could not be used so far."
+)
 LEDGER_FULL = gauge("berth_solver_ledger_full", "1 while the ledger has no space for a plan of this solver.")

@@ -72,6 +72,8 @@ async def tidy_for_ever(
             ctx.log.info("solvers alive", solvers=list(alive))
             cluster.resharded(alive)
             rounds.changed.set()
+        metrics.CONFIGURATION_PROBLEMS.set(len(cluster.configuration.problems))
+        metrics.CONFIGURATIONS_REFUSED.set(cluster.configuration.broken)
         metrics.NODES.set(int(np.count_nonzero(cluster.nodes.alive)))
         if optimiser is not None and cluster.gangs.gangs:
             # Once: one that does not come up is tried again when a batch asks for it.

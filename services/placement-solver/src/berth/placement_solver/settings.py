@@ -14,6 +14,11 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     """Settings of placement-solver beside the common ones."""
 
     scheduler_names: SchedulerNames = OURS
+    scheduler_config_file: Annotated[str, Meta(description="file with a KubeSchedulerConfiguration; empty: none")] = ""
+    scheduler_config_map: Annotated[
+        str,
+        Meta(description="ConfigMap of a KubeSchedulerConfiguration, as namespace/name, which cluster-watcher follows"),
+    ] = ""
     batch_window_s: Annotated[
         float, Meta(ge=0, le=1, description="how long a batch waits for more pods while some are coming in")
     ] = 0.006
@@ -30,3 +35,16 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     report_after_s: Annotated[
         float, Meta(ge=0, le=600, description="how long a gang may gather before its pods are reported as waiting")
     ] = 2.0
+
+    def __post_init__(self) -> None:
+        if self.scheduler_config_file and self.scheduler_config_map:
+            raise ValueError("BERTH_SCHEDULER_CONFIG_FILE and BERTH_SCHEDULER_CONFIG_MAP: only one of them can be set")
+        namespace, slash, name = self.scheduler_config_map.partition("/")
+        if self.scheduler_config_map and (not (namespace and slash and name) or "/" in name):
+            shown = self.scheduler_config_map[:80]
+            raise ValueError(f"BERTH_SCHEDULER_CONFIG_MAP: {shown!r} is not of the form namespace/name")
+
+    def config_map(self) -> tuple[str, str] | None:
+        """Namespace and name of the ConfigMap with the configuration."""
+        namespace, _, name = self.scheduler_config_map.partition("/")
+        return (namespace, name) if name else None

@@ -8,6 +8,7 @@ learn that it is alive and take their share of the work.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode, encode
 from berth.contracts.question import WhyQuestion
 from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.config_file import follow_file, read_file
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.members import FAMILY, Members
@@ -34,7 +36,10 @@ MEMBER_TTL_S = 6
 async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver] = Optimiser) -> None:
     """Run until cancelled."""
     settings = ctx.settings
-    cluster = ClusterView(settings.scheduler_names, ctx.instance)
+    file = Path(settings.scheduler_config_file) if settings.scheduler_config_file else None
+    cluster = ClusterView(
+        settings.scheduler_names, ctx.instance, config_map=settings.config_map(), is_configured=file is not None
+    )
     verifier = Verifier(cluster)
     bus = ctx.bus
     await bus.ensure()
@@ -54,10 +59,11 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         optimiser_budget_s=settings.optimiser_budget_s,
     )
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
+    if file is not None:
+        read_file(cluster, file)
+        ctx.spawn(follow_file(ctx, cluster, file, rounds.changed.set), name="configuration")
     _follow(ctx, cluster, rounds, members)
-    ctx.health.add(
-        "views", lambda: (rounds.readiness.may_plan(), "complete" if rounds.readiness.may_plan() else "still reading")
-    )
+    ctx.health.add("views", lambda: _views(cluster, rounds))
     ctx.spawn(bus.lease(subjects.key(FAMILY, ctx.instance), ctx.instance, ttl_s=MEMBER_TTL_S).run(), name="membership")
     await _answer(ctx, cluster, rounds)
     reports = GangReports(cluster, bus.commands(), ctx.clock)
@@ -68,6 +74,14 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         await rounds.stop()
         if optimiser is not None:
             await optimiser.stop()
+
+
+def _views(cluster: ClusterView, rounds: Rounds) -> tuple[bool, str]:
+    if rounds.readiness.may_plan():
+        return True, "complete"
+    if not cluster.knows_rules():
+        return False, f"waiting for the configuration of the scheduler: {cluster.configuration.state}"
+    return False, "still reading"
 
 
 def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, members: Members) -> None:
@@ -140,6 +154,9 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
             "classes": sum(1 for _ in cluster.classes),
             "unreadable": len(cluster.book.ledger.unreadable),
             "ledger_full": int(rounds.back_off.is_full),
+            "profiles": cluster.configuration.state,
+            "profiles_of_others": ", ".join(cluster.foreign_profiles),
+            "configurations_refused": cluster.configuration.broken,
         }
 
     await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others={"why": why})

@@ -57,7 +57,9 @@ class Thinking:
         cluster = self._cluster
         claims = list(trial.claims)
         trial.undo()
-        written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.quotas, self._budget_s)
+        written = build_problem(
+            units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, self._budget_s
+        )
         if written is None:
             for claim in claims:
                 trial.add(claim)

@@ -12,17 +12,15 @@ from msgspec.structs import replace
 
 from berth.contracts import names
 from berth.contracts.base import Reason
-from berth.contracts.state import Pod, Reservation
+from berth.contracts.state import Reservation
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.groups import Gang, Gangs, pods_of
 from berth.placement_solver.core.payers import Payers
-from berth.placement_solver.core.plan import Candidate, Unit
+from berth.placement_solver.core.plan import Candidate, Unit, spec_of
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.reasons import refusals_of
-from berth.placement_solver.core.registry import Registry
 from berth.placement_solver.core.reserved import reservation_request_of
-from berth.placement_solver.core.seams import Spec
 from berth.placement_solver.core.waits import Wait
 from berth.rules.member_order import member_key
 
@@ -37,14 +35,12 @@ class Batches:
         awaited: AwaitedInputs,
         classes: ClassTable,
         payers: Payers,
-        registry: Registry,
     ) -> None:
         self._queue = queue
         self._gangs = gangs
         self._awaited = awaited
         self._classes = classes
         self._payers = payers
-        self._registry = registry
 
     def take(self, limit: int, now: float) -> tuple[list[Unit], list[tuple[Waiting, Reason]]]:
         """Up to about `limit` candidates as units, and members of groups that cannot be tried yet.
@@ -114,7 +110,7 @@ class Batches:
     def _candidate(self, waiting: Waiting) -> Candidate:
         template, obj = waiting.template, waiting.object
         cls = self._classes.of(template, list(obj.problems))
-        compiled = self._registry.compile_pod(_spec(obj))
+        compiled = cls.rules.compile_pod(spec_of(obj))
         if isinstance(obj, Reservation):
             return Candidate(
                 waiting.name,
@@ -135,9 +131,3 @@ class Batches:
             asked=compiled.asked,
             refusals=refusals_of(compiled),
         )
-
-
-def _spec(obj: Pod | Reservation) -> Spec:
-    if isinstance(obj, Reservation):
-        return Spec(("", obj.name), obj.namespace, obj.uid, obj.template, obj.required_node)
-    return Spec((obj.namespace, obj.name), obj.namespace, obj.uid, obj.template)

@@ -21,11 +21,11 @@ from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.constraints.node_resources_fit import Demand
 from berth.placement_solver.core.devices import Want
 from berth.placement_solver.core.lowest import Lowest
+from berth.placement_solver.core.profiles import Profiles
+from berth.placement_solver.core.rated_rows import Rating
 from berth.placement_solver.core.reasons import invalid, unsupported
 from berth.placement_solver.core.registry import Asked, Registry
 from berth.placement_solver.core.seams import Depends, Spec
-from berth.rules.node_affinity import NodePreference, compile_preference
-from berth.rules.taints import Tolerations
 
 CLASSES_MAX: Final = 4096
 
@@ -55,23 +55,23 @@ class PodClass:
     """One class, compiled against the columns of `Nodes`. The caches belong to `core.cost` and `core.explain`.
 
     `asked` is what constraints say of all its pods, in the order of the registry; `by_node` and `by_capacity` are the
-    parts that change with what a node is, and with what is free on it. `demand` and `want` are what it takes.
+    parts that change with what a node is, and with what is free on it. `demand` and `want` are what it takes, `rules`
+    those of its profile, `ratings` what the scores say that count for it.
     """
 
     index: int
     template: PodTemplate
     requests: Mapping[str, int]
+    rules: Registry
     asked: tuple[Asked, ...]
     demand: Demand
     want: Want | None
-    preference: NodePreference
-    tolerations: Tolerations
+    ratings: list[Rating]
     refusals: list[Reason]
     by_node: tuple[Asked, ...] = ()
     by_capacity: tuple[Asked, ...] = ()
     suitable: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     suitable_at: int = 0
-    liked: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
     cost: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
     cost_at: int = 0
     ranked: Lowest | None = None
@@ -87,6 +87,7 @@ class PodClass:
 
 
 class _Key(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+    profile: str
     requests: dict[str, int]
     node_selector: dict[str, str]
     affinity: object
@@ -97,6 +98,8 @@ class _Key(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     constraints: object
     notes: dict[str, str]
     qos: str
+    scored: object
+    images: object
 
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -105,8 +108,8 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 class ClassTable:
     """Interns templates. Bounded: the class used longest ago is dropped, and compiled again when it comes back."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, profiles: Profiles) -> None:
+        self._profiles = profiles
         self._classes: OrderedDict[bytes, PodClass] = OrderedDict()
         self._made = 0
 
@@ -115,9 +118,12 @@ class ClassTable:
         notes = {name: template.annotations[name] for name in UNSUPPORTED_ANNOTATIONS if name in template.annotations}
         notes |= {name: template.labels[name] for name in UNSUPPORTED_LABELS if name in template.labels}
         notes |= {name: value for name, value in UNSUPPORTED_VALUES if template.labels.get(name) == value}
+        rules = self._profiles.of(template.scheduler)
+        by_score = rules.decides_by_score
         key = _encode(
             (
                 _Key(
+                    rules.profile.scheduler_name,
                     template.requests,
                     template.node_selector,
                     template.affinity,
@@ -128,6 +134,8 @@ class ClassTable:
                     template.constraints,
                     notes,
                     template.labels.get(names.LABEL_QOS, ""),
+                    template.scored if by_score else None,
+                    template.images if by_score else None,
                 ),
                 problems,
             )
@@ -136,17 +144,21 @@ class ClassTable:
         if found is not None:
             self._classes.move_to_end(key)
             return found
-        self._classes[key] = made = self._compile(template, problems)
+        self._classes[key] = made = self._compile(template, problems, rules)
         if len(self._classes) > CLASSES_MAX:
             self._classes.popitem(last=False)
         return made
 
+    def forget(self) -> None:
+        """The profiles changed: every class is compiled again when it comes back."""
+        self._classes.clear()
+
     def __iter__(self) -> Iterator[PodClass]:
         return iter(self._classes.values())
 
-    def _compile(self, template: PodTemplate, problems: list[Problem]) -> PodClass:
-        registry = self._registry
-        compiled = registry.compile_class(Spec(("", ""), "", "", template))
+    def _compile(self, template: PodTemplate, problems: list[Problem], rules: Registry) -> PodClass:
+        spec = Spec(("", ""), "", "", template)
+        compiled = rules.compile_class(spec)
         queries = {constraint.name: query for constraint, query in compiled.asked}
         found = [*problems, *compiled.problems]
         self._made += 1
@@ -155,10 +167,14 @@ class ClassTable:
             template=template,
             requests=template.requests,
             asked=compiled.asked,
-            demand=queries[registry.fit.name],
-            want=queries.get(registry.device_share.name),
-            preference=compile_preference(template.affinity),
-            tolerations=Tolerations(template.tolerations),
+            rules=rules,
+            demand=queries.get(rules.fit.name) or rules.fit.prefilter(spec),
+            want=queries.get(rules.device_share.name),
+            ratings=[
+                Rating(each.score, each.weight, query)
+                for each in rules.scores_for(rules.scores_of_class, template)
+                if (query := each.score.prescore(spec)) is not None
+            ],
             refusals=[invalid(problem) for problem in found] + [unsupported(path) for path in _beyond(template)],
         )
 

@@ -148,14 +148,13 @@ class Costs:
         return 0 < idle.count <= max(1, self._policy.whole_reserve * idle.largest_nodes)
 
     def _keep_suitable(self, cls: PodClass, count: int) -> None:
-        """Bring up to date which rows suit the class by what the nodes are, and how much they are liked."""
+        """Bring up to date which rows suit the class by what the nodes are."""
         log, known = self._nodes.reshaped, cls.suitable.shape[0]
         if known == count and cls.suitable_at == log.end:
             return
         changed = log.since(cls.suitable_at)
         if known < count:
             cls.suitable = np.concatenate([cls.suitable, np.zeros(count - known, np.bool_)])
-            cls.liked = np.concatenate([cls.liked, np.zeros(count - known)])
         if known == 0 or changed is None:
             rows = np.arange(count)
         else:  # a new row enters the log when its node is seen
@@ -165,21 +164,7 @@ class Costs:
             for constraint, query in cls.by_node:
                 suits &= constraint.mask(query, rows)
             cls.suitable[rows] = suits
-            self._keep_liked(cls, rows)
         cls.suitable_at = log.end
-
-    def _keep_liked(self, cls: PodClass, rows: npt.NDArray[np.intp]) -> None:
-        """What the preferences of the class add to the cost of these rows."""
-        policy, nodes = self._policy, self._nodes
-        cls.liked[rows] = 0.0
-        asked = rows if not cls.preference.empty else rows[nodes.marked[rows]]
-        for row in asked[cls.suitable[asked]].tolist():
-            node = nodes.states[row]
-            if node is not None:
-                dislike = policy.soft_taint * cls.tolerations.count_soft_untolerated(node.taints)
-                if not cls.preference.empty:
-                    dislike -= policy.preferred_node * cls.preference.score(node.labels, node.name)
-                cls.liked[row] = dislike
 
     def _work_out(self, cls: PodClass, rows: Rows) -> Floats:
         can = cls.suitable[rows].copy()
@@ -189,7 +174,7 @@ class Costs:
         chosen = np.flatnonzero(can)
         if chosen.size:
             real = chosen if isinstance(rows, slice) else rows[chosen]
-            cost[chosen] = self._price(cls, real) + cls.liked[real]
+            cost[chosen] = self._price(cls, real)
         return cost
 
     def _renew(self, cls: PodClass, changed: list[int]) -> None:
@@ -222,7 +207,7 @@ class Costs:
             used += (whole - free[column] + cls.requests.get(name, 0)) / whole
         filled = used * 50.0
         price = filled if self._policy.cpu_strategy == "LeastAllocated" else 100.0 - filled
-        return float(price - self._policy.plain_node_bonus + cls.liked[row])
+        return float(price - self._policy.plain_node_bonus)
 
     def _price(self, cls: PodClass, rows: npt.NDArray[np.intp]) -> Floats:
         """Cost on rows that fit."""

@@ -16,7 +16,6 @@ from berth.contracts.base import Reason
 from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Candidate
-from berth.placement_solver.core.registry import Registry
 from berth.placement_solver.core.repair import capacity_repair, listed
 from berth.placement_solver.core.seams import Depends, RowArray
 
@@ -26,7 +25,7 @@ UNCLEAR: Final = Reason(code="none", message="no node takes the pod as it is now
 """For a refusal of which no constraint could be named."""
 
 
-def nowhere(candidate: Candidate, registry: Registry, nodes: Nodes, costs: Costs) -> tuple[Reason, ...]:
+def nowhere(candidate: Candidate, nodes: Nodes, costs: Costs) -> tuple[Reason, ...]:
     """The reasons for which no node takes this candidate, most frequent first.
 
     For candidates of whom their class says all they are worked out once for as long as no node changes: replicas are
@@ -35,19 +34,19 @@ def nowhere(candidate: Candidate, registry: Registry, nodes: Nodes, costs: Costs
     cls = candidate.cls
     costs.of(cls)
     if candidate.asked:
-        return _nowhere(candidate, registry, nodes)
+        return _nowhere(candidate, nodes)
     if cls.nowhere_at != cls.cost_at:
-        cls.nowhere, cls.nowhere_at = _nowhere(candidate, registry, nodes), cls.cost_at
+        cls.nowhere, cls.nowhere_at = _nowhere(candidate, nodes), cls.cost_at
     return cls.nowhere
 
 
-def _nowhere(candidate: Candidate, registry: Registry, nodes: Nodes) -> tuple[Reason, ...]:
+def _nowhere(candidate: Candidate, nodes: Nodes) -> tuple[Reason, ...]:
     rows = np.flatnonzero(nodes.alive[: len(nodes)])
     if not rows.size:
         return (Reason(code="nodes", message="there are no nodes", repair="add a node"),)
     found: dict[tuple[str, str], Reason] = {}
     short: set[tuple[str, str]] = set()
-    for constraint, query in registry.in_order((*candidate.cls.asked, *candidate.asked)):
+    for constraint, query in candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked)):
         ruled_out = np.zeros(rows.shape, np.bool_)
         for each in constraint.rejections(query, rows):
             if count := int(np.count_nonzero(each.rows)):

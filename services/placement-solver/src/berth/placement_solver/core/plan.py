@@ -10,6 +10,7 @@ from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.reserved import ReservationRequest
+from berth.placement_solver.core.seams import Spec
 from berth.transaction.claims import Claim, Name
 
 
@@ -31,9 +32,21 @@ class Candidate(NamedTuple):
     refusals: tuple[Reason, ...] = ()
 
     @property
+    def spec(self) -> Spec:
+        """What constraints and scores read of it."""
+        return spec_of(self.object)
+
+    @property
     def is_reservation(self) -> bool:
         """It stands for a Reservation."""
         return not self.name[0]
+
+
+def spec_of(obj: Pod | Reservation) -> Spec:
+    """What constraints and scores read of an object; a Reservation has the namespace of its template."""
+    if isinstance(obj, Reservation):
+        return Spec(("", obj.name), obj.namespace, obj.uid, obj.template, obj.required_node)
+    return Spec((obj.namespace, obj.name), obj.namespace, obj.uid, obj.template)
 
 
 class Unit(NamedTuple):

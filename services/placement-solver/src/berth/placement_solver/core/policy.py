@@ -17,7 +17,9 @@ class Policy(NamedTuple):
     idle card, `cores_short` (cores per GPU, weight) idle GPUs left without enough cores, `gpus_left` and `cores_left`
     push towards fuller nodes, `node_broken` the first pod on an idle node of eight GPUs, `step` the grain below which
     costs count as equal. While at most `whole_reserve` (a share of all) of the largest nodes is idle, a pod that does
-    not need a whole one takes none as long as it fits elsewhere. Nodes without GPUs follow `cpu_strategy`.
+    not need a whole one takes none as long as it fits elsewhere. Nodes without GPUs follow `cpu_strategy`. `preference`
+    is the price of a point of a weighed score that says what the pod prefers: how full a node without GPUs is costs 0
+    to 100, for which kube-scheduler gives 0 to 200 points.
     """
 
     share_denied: float = 30.0
@@ -32,8 +34,7 @@ class Policy(NamedTuple):
     whole_reserve: float = 0.03
     whole_reserve_cost: float = 500.0
     plain_node_bonus: float = 1000.0
-    soft_taint: float = 10.0
-    preferred_node: float = 1.0
+    preference: float = 0.5
     foreign_part: float = 2000.0
     cpu_strategy: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
 

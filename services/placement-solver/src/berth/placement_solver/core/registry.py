@@ -1,14 +1,17 @@
-"""The list of what the solver knows: constraints, in the order in which the first that rejects a node names the reason.
+"""The list of what the solver knows: constraints, in the order in which the first that rejects a node names the reason,
+and scores.
 
-A new one is a file in `core/constraints`, a law in `core/verify`, and a line here.
+A new constraint is a file in `core/constraints`, a law in `core/verify`, and a line here; a score a file in
+`core/scores` and a line here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from berth.contracts.base import Problem
+from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.constraints.device_share import DeviceShare
 from berth.placement_solver.core.constraints.gpu_partitions import GPUPartitions
 from berth.placement_solver.core.constraints.node_affinity import NodeAffinity
@@ -17,8 +20,15 @@ from berth.placement_solver.core.constraints.node_ports import NodePorts
 from berth.placement_solver.core.constraints.node_resources_fit import NodeResourcesFit
 from berth.placement_solver.core.constraints.node_unschedulable import NodeUnschedulable
 from berth.placement_solver.core.constraints.taint_toleration import TaintToleration
-from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.core.seams import Constraint, Rejection, Spec, Unusable
+from berth.placement_solver.core.facts import Facts
+from berth.placement_solver.core.scores.balanced_allocation import BalancedAllocationScore
+from berth.placement_solver.core.scores.image_locality import ImageLocalityScore
+from berth.placement_solver.core.scores.node_affinity import NodeAffinityScore
+from berth.placement_solver.core.scores.node_resources_fit import NodeResourcesFitScore
+from berth.placement_solver.core.scores.taint_toleration import TaintTolerationScore
+from berth.placement_solver.core.seams import BEYOND_NODE, Constraint, Rejection, Score, Spec, Unusable
+from berth.rules.scheduler_config import DEFAULT, BalancedArgs, FitArgs, NodeAffinityArgs, Profile
+from berth.rules.scheduler_config.plugins import KNOWN
 
 Asked: TypeAlias = "tuple[Constraint[Any], Any]"
 """A constraint with what is asked of it for some pod."""
@@ -33,23 +43,43 @@ class Compiled(NamedTuple):
     rejections: tuple[tuple[str, Rejection], ...] = ()
 
 
-class Registry:
-    """Everything over `nodes`. Constraints `of_class` say the same of all pods with one template, and their masks are
-    kept; those `of_pod` are asked for each pod anew."""
+class Listed(NamedTuple):
+    """A score, and of which pods it says what they themselves prefer: only that counts beside Berth's own cost."""
 
-    def __init__(self, nodes: Nodes) -> None:
+    score: Score[Any]
+    is_preference: Callable[[PodTemplate], bool] = lambda template: False
+
+
+class Weighed(NamedTuple):
+    """A score that a profile uses, with its weight."""
+
+    score: Score[Any]
+    weight: int
+    is_preference: Callable[[PodTemplate], bool]
+
+
+class Registry:
+    """What holds under a profile, over the facts. Constraints `of_class` say the same of all pods with one template,
+    and their masks are kept; those `of_pod` are asked for each pod anew. Likewise scores."""
+
+    def __init__(self, facts: Facts, profile: Profile = DEFAULT) -> None:
+        nodes = facts.nodes
+        added = profile.args_of("NodeAffinity", NodeAffinityArgs).added_affinity
+        fit = profile.args_of("NodeResourcesFit", FitArgs)
+        self.profile = profile
+        self.decides_by_score = profile.decides == "kube-scheduler"
         self.device_share = DeviceShare(nodes)
-        self.fit = NodeResourcesFit(nodes)
-        self.of_class: tuple[Constraint[Any], ...] = (
+        self.fit = NodeResourcesFit(nodes, fit)
+        of_class: tuple[Constraint[Any], ...] = (
             NodeUnschedulable(nodes),
             TaintToleration(nodes),
-            NodeAffinity(nodes),
+            NodeAffinity(nodes, added),
             GPUPartitions(nodes),
             NodePorts(nodes),
             self.fit,
             self.device_share,
         )
-        self.of_pod: tuple[Constraint[Any], ...] = (NodeName(nodes),)
+        of_pod: tuple[Constraint[Any], ...] = (NodeName(nodes),)
         order = (
             "NodeUnschedulable",
             "NodeName",
@@ -60,7 +90,24 @@ class Registry:
             "NodeResourcesFit",
             "DeviceShare",
         )
+        balanced = profile.args_of("NodeResourcesBalancedAllocation", BalancedArgs)
+        scores: tuple[Listed, ...] = (
+            Listed(TaintTolerationScore(nodes), lambda template: True),
+            Listed(NodeAffinityScore(nodes, added), lambda template: True),
+            Listed(NodeResourcesFitScore(nodes, facts.scored, fit)),
+            Listed(BalancedAllocationScore(nodes, facts.scored, balanced)),
+            Listed(ImageLocalityScore(facts.images)),
+        )
         self._rank = {name: place for place, name in enumerate(order)}
+        self.of_class = tuple(each for each in of_class if _is_on(each.name, profile))
+        self.of_pod = tuple(each for each in of_pod if _is_on(each.name, profile))
+        weighed = [
+            Weighed(score, profile.weights[score.name], is_preference)
+            for score, is_preference in scores
+            if score.name in profile.weights
+        ]
+        self.scores_of_class = tuple(each for each in weighed if not each.score.depends & BEYOND_NODE)
+        self.scores_of_pod = tuple(each for each in weighed if each.score.depends & BEYOND_NODE)
 
     def compile_class(self, spec: Spec) -> Compiled:
         """What is asked for all pods like this one."""
@@ -70,9 +117,20 @@ class Registry:
         """What is asked for this pod alone."""
         return _compiled(self.of_pod, spec)
 
+    def scores_for(self, weighed: Iterable[Weighed], template: PodTemplate) -> list[Weighed]:
+        """Those that count for such pods: all, or beside Berth's own cost what the pods themselves prefer."""
+        if self.decides_by_score:
+            return list(weighed)
+        return [each for each in weighed if each.is_preference(template)]
+
     def in_order(self, asked: Iterable[Asked]) -> list[Asked]:
         """In the order in which the first that rejects a node names the reason."""
         return sorted(asked, key=lambda each: self._rank[each[0].name])
+
+
+def _is_on(name: str, profile: Profile) -> bool:
+    """A configuration says it of kube-scheduler's plugins; Berth's own always are."""
+    return name not in KNOWN or name in profile.constraints
 
 
 def _compiled(constraints: tuple[Constraint[Any], ...], spec: Spec) -> Compiled:

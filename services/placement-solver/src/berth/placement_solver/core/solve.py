@@ -31,9 +31,11 @@ from berth.placement_solver.core.devices import (
     device_grants,
 )
 from berth.placement_solver.core.devices.scoring import scoring_of
+from berth.placement_solver.core.picking import Asked as ScoreAsked
+from berth.placement_solver.core.picking import Picker
 from berth.placement_solver.core.plan import Candidate, Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.policy import Policy
-from berth.placement_solver.core.registry import Asked, Registry
+from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Known, Reservations, shortage
 from berth.placement_solver.core.seams import Floats, Hypothesis, Target
@@ -64,13 +66,13 @@ class Trial:
 class Solver:
     """`solve` over the capacity, its reservations and a policy."""
 
-    def __init__(self, capacity: Capacity, reservations: Reservations, registry: Registry, policy: Policy) -> None:
+    def __init__(self, capacity: Capacity, reservations: Reservations, policy: Policy) -> None:
         self.capacity = capacity
-        self.registry = registry
         self.nodes = capacity.nodes
         self.reservations = reservations
         self.policy = policy
         self.costs = Costs(capacity.nodes, policy)
+        self.picker = Picker(capacity.nodes, policy)
 
     def solve(self, units: Iterable[Unit], trial: Trial, plan: str) -> Solution:
         """Place what can be placed, in the order given; the trial holds the claims of every placement returned."""
@@ -132,21 +134,22 @@ class Solver:
         if not len(self.nodes):
             return self._why(candidate)
         ranked = self.costs.ranked(candidate.cls)
+        scores = self.picker.asked(candidate)
         claim = None
-        if not candidate.asked and np.isfinite(ranked.values[row := ranked.first()]):
+        if not candidate.asked and not scores and np.isfinite(ranked.values[row := ranked.first()]):
             claim = self._claim(candidate, row, plan)
-        claim = claim or self._claim_among(candidate, ranked.values.copy(), plan)
+        claim = claim or self._claim_among(candidate, scores, ranked.values.copy(), plan)
         if claim is None:
             return self._why(candidate)
         trial.add(claim)
         return Placement(candidate, claim)
 
-    def _claim_among(self, candidate: Candidate, cost: Floats, plan: str) -> Claim | None:
-        """The claim on the cheapest node that takes the candidate exactly; `cost` is used up."""
+    def _claim_among(self, candidate: Candidate, scores: Sequence[ScoreAsked], cost: Floats, plan: str) -> Claim | None:
+        """The claim on the best node that takes the candidate exactly; `cost` is used up."""
         for constraint, query in candidate.asked:
             cost[~constraint.mask(query, slice(0, cost.size))] = np.inf
         inexact = tuple(each for each in candidate.asked if not each[0].exact)
-        while np.isfinite(cost[row := int(np.argmin(cost))]):
+        while (row := self.picker.next(candidate.cls, scores, cost)) is not None:
             claim = self._claim(candidate, row, plan) if _admitted(inexact, Target(row)) else None
             if claim is not None:
                 return claim
@@ -158,7 +161,7 @@ class Solver:
         cls = candidate.cls
         devices: tuple[DeviceGrant, ...] = ()
         if cls.want is not None:
-            grants = _choose(self.registry.device_share.slots(Target(row)), cls.want)
+            grants = _choose(cls.rules.device_share.slots(Target(row)), cls.want)
             if isinstance(grants, NoCapacity):
                 return None
             devices = tuple(device_grants(GPU, grants))
@@ -183,7 +186,7 @@ class Solver:
         )
 
     def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
-        return explain.nowhere(candidate, self.registry, self.nodes, self.costs) or (explain.UNCLEAR,)
+        return explain.nowhere(candidate, self.nodes, self.costs) or (explain.UNCLEAR,)
 
     # --- reservations ------------------------------------------------------------------------------------------------
 
@@ -214,7 +217,7 @@ class Solver:
             return short
         if not nodes.alive[row]:
             return Reason(code="reservation", message=f"reservation {name}: its node is gone", nodes=1)
-        for constraint, query in self.registry.in_order((*cls.asked, *candidate.asked)):
+        for constraint, query in cls.rules.in_order((*cls.asked, *candidate.asked)):
             rejection = constraint.filter(query, target)
             if rejection is not None:
                 return Reason(
@@ -223,7 +226,7 @@ class Solver:
         devices: tuple[DeviceGrant, ...] = ()
         if cls.want is not None:
             mine = {grant.minor for grant in grants_of(holder.devices)}
-            grants = _choose(self.registry.device_share.slots(target), cls.want, preferred=mine)
+            grants = _choose(cls.rules.device_share.slots(target), cls.want, preferred=mine)
             if isinstance(grants, NoCapacity):
                 return Reason(code="reservation", message=f"reservation {name}: {grants.reason}", nodes=1)
             devices = tuple(device_grants(GPU, grants))

@@ -1,9 +1,12 @@
-"""NodeAffinity: the node selector and the required node affinity of a pod."""
+"""NodeAffinity: the node selector and the required node affinity of a pod, and what the configuration adds to them."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from berth.contracts import kube
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import (
     Depends,
@@ -16,43 +19,73 @@ from berth.placement_solver.core.seams import (
     Target,
     Unusable,
 )
-from berth.rules.node_affinity import REASON, NodeRule, compile_node_rule
+from berth.rules.node_affinity import ENFORCED_REASON, REASON, NodeRule, NodeTest, compile_node_rule
+
+_EVERYWHERE = compile_node_rule(None, None)
+
+
+class Query(NamedTuple):
+    """The rule of the configuration, which is looked at first, and that of the pod."""
+
+    added: NodeRule
+    own: NodeRule
 
 
 class NodeAffinity:
-    """The query is the compiled rule; a pod that restricts nothing has none."""
+    """The query is the compiled rules; a pod for which nothing is restricted has none."""
 
     name = "NodeAffinity"
     depends = Depends.NODE
     exact = True
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, added: kube.NodeAffinity | None = None) -> None:
         self._nodes = nodes
+        self._added = compile_node_rule(None, added) if added is not None else _EVERYWHERE
 
-    def prefilter(self, spec: Spec) -> NodeRule | Unusable | None:
+    def prefilter(self, spec: Spec) -> Query | Unusable | None:
         """See `Constraint`."""
         rule = compile_node_rule(spec.template.node_selector, spec.template.affinity)
         if rule.problems:
             return Unusable(rule.problems)
-        return None if rule.unrestricted else rule
+        return None if rule.unrestricted and self._added.unrestricted else Query(self._added, rule)
 
-    def mask(self, query: NodeRule, rows: Rows) -> Mask:
+    def mask(self, query: Query, rows: Rows) -> Mask:
         """See `Constraint`."""
-        states, matches = self._nodes.states, query.matches
+        states, rules = self._nodes.states, _restricting(query)
+        matches = rules[0].matches if len(rules) == 1 else _both(query)
         asked = np.arange(len(self._nodes.marked))[rows].tolist()
         return np.array(
             [(node := states[row]) is not None and matches(node.labels, node.name) for row in asked], np.bool_
         )
 
-    def admits(self, query: NodeRule, row: int) -> bool:
+    def admits(self, query: Query, row: int) -> bool:
         """See `Constraint`."""
+        return self._reason(query, row) is None
+
+    def filter(self, query: Query, target: Target) -> Rejection | None:
+        """See `Constraint`."""
+        reason = self._reason(query, target.row)
+        return None if reason is None else Rejection((reason,), resolvable=False)
+
+    def rejections(self, query: Query, rows: RowArray) -> list[Rejected]:
+        """See `Constraint`."""
+        reasons = [self._reason(query, row) for row in rows.tolist()]
+        return [
+            Rejected(text, np.array([reason == text for reason in reasons], np.bool_), resolvable=False)
+            for text in (ENFORCED_REASON, REASON)
+        ]
+
+    def _reason(self, query: Query, row: int) -> str | None:
         node = self._nodes.states[row]
-        return node is not None and query.matches(node.labels, node.name)
+        if node is not None and not query.added.matches(node.labels, node.name):
+            return ENFORCED_REASON
+        return None if node is not None and query.own.matches(node.labels, node.name) else REASON
 
-    def filter(self, query: NodeRule, target: Target) -> Rejection | None:
-        """See `Constraint`."""
-        return None if self.admits(query, target.row) else Rejection((REASON,), resolvable=False)
 
-    def rejections(self, query: NodeRule, rows: RowArray) -> list[Rejected]:
-        """See `Constraint`."""
-        return [Rejected(REASON, ~self.mask(query, rows), resolvable=False)]
+def _restricting(query: Query) -> list[NodeRule]:
+    return [rule for rule in query if not rule.unrestricted]
+
+
+def _both(query: Query) -> NodeTest:
+    added, own = query.added.matches, query.own.matches
+    return lambda labels, name: added(labels, name) and own(labels, name)

@@ -14,7 +14,8 @@ from berth.contracts import names
 from berth.placement_solver.core.nodes import AMOUNT_MAX, DEVICE_NAMES, PODS, Nodes
 from berth.placement_solver.core.seams import Depends, Mask, Rejected, Rejection, RowArray, Rows, Spec, Target
 from berth.resources.amounts import Amounts
-from berth.rules.node_fit import TOO_MANY_PODS, in_order
+from berth.rules.node_fit import TOO_MANY_PODS, in_order, is_extended_resource, is_ignored
+from berth.rules.scheduler_config import FitArgs
 from berth.transaction.claims import Claim
 
 REQUEST_MAX = 1 << 62
@@ -39,13 +40,17 @@ class NodeResourcesFit:
     depends = Depends.CAPACITY
     exact = True
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, args: FitArgs | None = None) -> None:
         self._nodes = nodes
+        self._ignored = frozenset(args.ignored_resources if args else ())
+        self._ignored_groups = frozenset(args.ignored_resource_groups if args else ())
 
     def prefilter(self, spec: Spec) -> Demand:
         """See `Constraint`."""
         requests = spec.template.requests
         plain = {name: requests[name] for name in in_order(requests) if requests[name] > 0 and is_plain(name)}
+        if self._ignored or self._ignored_groups:
+            plain = {name: amount for name, amount in plain.items() if not self._is_ignored(name)}
         wants = tuple((self._nodes.column(name), min(amount, REQUEST_MAX)) for name, amount in plain.items())
         return Demand(plain, wants)
 
@@ -92,6 +97,11 @@ class NodeResourcesFit:
             for reason, mask in short.items()
             for part, resolvable in ((~beyond, True), (beyond, False))
         ]
+
+    def _is_ignored(self, name: str) -> bool:
+        return is_ignored(name, self._ignored) or (
+            is_extended_resource(name) and name.partition("/")[0] in self._ignored_groups
+        )
 
 
 def is_plain(name: str) -> bool:

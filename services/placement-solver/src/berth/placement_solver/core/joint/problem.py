@@ -12,6 +12,7 @@ from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.devices.columns import CORE, RATIO
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.picking import Picker
 from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.quotas import Quotas
 
@@ -57,13 +58,13 @@ class Layout(msgspec.Struct, kw_only=True):
 
 
 def build_problem(
-    units: Sequence[Unit], nodes: Nodes, costs: Costs, quotas: Quotas, time_limit_s: float
+    units: Sequence[Unit], nodes: Nodes, costs: Costs, picker: Picker, quotas: Quotas, time_limit_s: float
 ) -> tuple[JointProblem, Layout] | None:
     """The model of a batch; None when it is too large or holds nothing that could be improved."""
     items, gangs, gang_of = _items(units)
     if not items or len(items) > ITEMS_MAX:
         return None
-    rows = _rows([candidates[0].cls for candidates in items], nodes, costs)
+    rows = _rows([candidates[0].cls for candidates in items], costs, picker)
     if not rows.size:
         return None
     resources = sorted({column for candidates in items for column, _ in candidates[0].cls.demand.wants})
@@ -109,12 +110,12 @@ def _items(units: Sequence[Unit]) -> tuple[list[list[Candidate]], list[tuple[str
     return list(found.values()), list(gangs.values()), gang_of
 
 
-def _rows(classes: Sequence[PodClass], nodes: Nodes, costs: Costs) -> np.ndarray:
+def _rows(classes: Sequence[PodClass], costs: Costs, picker: Picker) -> np.ndarray:
     """The nodes worth a column: the cheapest for each class, at most `NODES_MAX` in all."""
     each = max(8, NODES_MAX // max(1, len(classes)))
     chosen: set[int] = set()
     for cls in classes:
-        cost = costs.of(cls)
+        cost = picker.in_order(cls, costs.of(cls))
         able = np.flatnonzero(np.isfinite(cost))
         chosen.update(able[np.argsort(cost[able], kind="stable")[:each]].tolist())
     return np.array(sorted(chosen)[:NODES_MAX], np.intp)

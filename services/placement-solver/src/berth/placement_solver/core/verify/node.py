@@ -16,7 +16,7 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Node
 from berth.resources.amounts import add_into
 from berth.rules.gpu_request import FAMILY
-from berth.rules.node_fit import node_fit
+from berth.rules.node_fit import TOO_MANY_PODS, node_fit
 from berth.transaction.claims import Claim
 
 BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
@@ -33,12 +33,19 @@ class NodeCheck:
     """One node with its holders and the claims that a plan adds."""
 
     def __init__(
-        self, node: Node, inventory: NodeInventory | None, held: Sequence[Claim], arriving: Sequence[Claim]
+        self,
+        node: Node,
+        inventory: NodeInventory | None,
+        held: Sequence[Claim],
+        arriving: Sequence[Claim],
+        left_out: Callable[[Claim], Set[str]] = lambda claim: frozenset(),
     ) -> None:
+        """`left_out` are resources that the profile of a claim's object leaves to others; `pods`: places as well."""
         self._node = node
         self._inventory = inventory
         self._held = held
         self._arriving = arriving
+        self._left_out = left_out
 
     def problems(self) -> list[str]:
         """All that does not fit."""
@@ -63,14 +70,16 @@ class NodeCheck:
         wanted = {(name,) for claim in arriving for name in claim.amounts}
         requested = {name: amount for (name,), amount in _sum(there, _plain, wanted).items()}
         for before, claim in enumerate(arriving):
+            left_out = self._left_out(claim)
             fit = node_fit(
-                claim.amounts,
+                {name: amount for name, amount in claim.amounts.items() if name not in left_out},
                 allocatable=self._node.allocatable,
                 requested=requested,
                 pod_count=len(there) + before,
                 ignored=BY_MINOR,
             )
-            yield from (f"{reason}, wanted by {'/'.join(claim.name)}" for reason in fit.reasons)
+            reasons = [reason for reason in fit.reasons if reason != TOO_MANY_PODS or names.PODS not in left_out]
+            yield from (f"{reason}, wanted by {'/'.join(claim.name)}" for reason in reasons)
             add_into(requested, claim.amounts)
 
     def _overdrawn(self, totals: Sums) -> Iterator[str]:
@@ -88,7 +97,12 @@ class NodeCheck:
         everything = [*self._held, *self._arriving]
         if not any(claim.is_reservation for claim in everything):
             return
-        wanted = {item for claim in self._arriving for item, amount in measure(claim) if amount > 0}
+        wanted = {
+            item
+            for claim in self._arriving
+            for item, amount in measure(claim)
+            if amount > 0 and (len(item) > 1 or item[0] not in self._left_out(claim))
+        }
         held = _sum((claim for claim in self._held if not claim.is_reservation), measure, wanted)
         taken = _sum((claim for claim in everything if not claim.is_reservation), measure, wanted)
         before = _remainders(self._held, measure, wanted)

@@ -10,6 +10,7 @@ from berth.placement_solver.core.verify.reservations import affinity_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gpu_partitions import only_partitions, takes_whole_gpus
 from berth.rules.node_affinity import compile_node_rule
+from berth.rules.scheduler_config import NodeAffinityArgs, Profile
 from berth.rules.taints import Tolerations
 from berth.transaction.claims import Claim
 
@@ -50,25 +51,30 @@ def object_problems(claim: Claim, view: View) -> Iterator[str]:
         return
     inventory = view.nodes.inventories[row]
     yield from grant_problems(claim, inventory)
-    yield from _node_problems(obj, node)
+    yield from _node_problems(obj, node, view.profile_of(obj.template.scheduler))
 
 
-def _node_problems(obj: Pod | Reservation, node: Node) -> Iterator[str]:
-    template = obj.template
+def _node_problems(obj: Pod | Reservation, node: Node, profile: Profile) -> Iterator[str]:
+    """Rules that the profile of the object has, and those that nobody can switch off."""
+    template, rules = obj.template, profile.constraints
     if node.deleting:
         yield f"node {node.name} is being deleted"
-    if (node.unschedulable or node.taints) and not Tolerations(template.tolerations).admit(
-        node.taints, unschedulable=node.unschedulable
-    ):
+    is_marked = node.unschedulable and "NodeUnschedulable" in rules
+    taints = node.taints if "TaintToleration" in rules else []
+    if (is_marked or taints) and not Tolerations(template.tolerations).admit(taints, unschedulable=is_marked):
         yield f"node {node.name} has a taint or mark that is not tolerated"
-    if template.node_selector or template.affinity is not None:
-        rule = compile_node_rule(template.node_selector, template.affinity)
-        if not rule.matches(node.labels, node.name):
+    if "NodeAffinity" in rules:
+        added = profile.args_of("NodeAffinity", NodeAffinityArgs).added_affinity
+        if added is not None and not compile_node_rule(None, added).matches(node.labels, node.name):
+            yield f"node {node.name} does not match the affinity that the configuration adds"
+        own = compile_node_rule(template.node_selector, template.affinity)
+        if not own.unrestricted and not own.matches(node.labels, node.name):
             yield f"node {node.name} does not match the node selector or affinity"
     if only_partitions(node.labels) and takes_whole_gpus(template.requests):
         yield f"node {node.name} gives out whole GPUs in partitions only"
-    if isinstance(obj, Reservation) and obj.required_node and obj.required_node != node.name:
-        yield f"wants node {obj.required_node}, is placed on {node.name}"
+    wanted = obj.required_node if isinstance(obj, Reservation) else ""
+    if "NodeName" in rules and wanted and wanted != node.name:
+        yield f"wants node {wanted}, is placed on {node.name}"
 
 
 def _port_text(address: str, protocol: str, port: int) -> str:

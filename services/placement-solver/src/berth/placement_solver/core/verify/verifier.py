@@ -7,17 +7,21 @@ slip in them shows here and nowhere else. The cost grows with the holders of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
+from berth.contracts import names
 from berth.placement_solver.core.verify.gangs import gang_problems
 from berth.placement_solver.core.verify.node import NodeCheck
 from berth.placement_solver.core.verify.objects import object_problems
 from berth.placement_solver.core.verify.quotas import QuotaTallies
 from berth.placement_solver.core.verify.reservations import draw_problems
 from berth.placement_solver.core.verify.view import View
+from berth.rules.node_fit import is_extended_resource
+from berth.rules.scheduler_config import FitArgs
 from berth.transaction.claims import Claim
 
 PROBLEMS_MAX = 64
+FIT = "NodeResourcesFit"
 
 
 class Verifier:
@@ -54,12 +58,29 @@ class Verifier:
         if row is None or state is None:
             return ["is not known"]
         held = list(self._cluster.book.claims_on(node))
-        check = NodeCheck(state, nodes.inventories[row], held, arriving)
+        check = NodeCheck(state, nodes.inventories[row], held, arriving, self._left_out)
         problems = check.problems()
         for claim in arriving:
             if claim.reservation:
                 problems += [f"{_name(claim)}: {text}" for text in draw_problems(claim, held, arriving, self._cluster)]
         return problems
+
+    def _left_out(self, claim: Claim) -> Set[str]:
+        """Resources that the profile of the claim's object does not look at."""
+        seen = self._cluster.book.seen(claim.name)
+        if seen is None:
+            return frozenset()
+        profile = self._cluster.profile_of(seen.template.scheduler)
+        if FIT not in profile.constraints:
+            return {*claim.amounts, names.PODS}
+        args = profile.args_of(FIT, FitArgs)
+        if not args.ignored_resources and not args.ignored_resource_groups:
+            return frozenset()
+        return {
+            name
+            for name in filter(is_extended_resource, claim.amounts)
+            if name in args.ignored_resources or name.partition("/")[0] in args.ignored_resource_groups
+        }
 
     def _on_claim(self, claim: Claim, added: bool) -> None:
         self._quotas.count(claim, 1 if added else -1)

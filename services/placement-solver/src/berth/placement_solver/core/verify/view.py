@@ -10,6 +10,7 @@ from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Node, PodGroup
 from berth.rules.gang_config import GangConfig
+from berth.rules.scheduler_config import Profile
 from berth.transaction.book import Book
 from berth.transaction.claims import Claim, Name
 
@@ -79,6 +80,9 @@ class View(Protocol):
     def gangs(self) -> GangTable: ...
     @property
     def pod_groups(self) -> Mapping[str, PodGroup]: ...
+
+    def profile_of(self, scheduler: str) -> Profile:
+        """What holds for the objects that name this scheduler."""
 
     def observe(self, observer: Callable[[Claim, bool], None]) -> None:
         """Called for every claim that comes (True) or goes (False)."""

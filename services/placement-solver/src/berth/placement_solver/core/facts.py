@@ -1,0 +1,35 @@
+"""What constraints and scores look at, made once for a solver and shared by all profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from berth.contracts.state import Pod
+from berth.placement_solver.core.images import Images
+from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.seams import Tally
+from berth.placement_solver.core.tallies.scored import ScoredTally
+from berth.transaction.claims import Name
+
+
+class Facts(NamedTuple):
+    """Nodes as columns, and what is kept beside them."""
+
+    nodes: Nodes
+    images: Images
+    scored: ScoredTally
+
+    @property
+    def tallies(self) -> tuple[Tally, ...]:
+        """What is charged with each claim."""
+        return (self.scored,)
+
+    def see_pod(self, name: Name, pod: Pod) -> None:
+        """A pod is shown, or shown otherwise: what its claim was charged for may be another thing now."""
+        self.scored.see(name, pod)
+
+
+def facts_of(nodes: Nodes, objects: Callable[[Name], Pod | None]) -> Facts:
+    """All facts over these nodes; `objects` shows the pod of a name, as it is now."""
+    return Facts(nodes, Images(), ScoredTally(nodes, objects))

@@ -1,0 +1,259 @@
+"""A configuration from a text or a ConfigMap: read while the solver runs; one that is broken changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from berth.contracts import names, subjects
+from berth.contracts.kube import Taint
+from berth.contracts.state import ConfigMap, Synced
+from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.config_file import LOOK_EVERY_S, follow_file, read_file
+from berth.placement_solver.core.profiles import Configuration
+from berth.placement_solver.settings import Settings
+from berth.runtime.settings import SettingsError, load_settings
+from berth.testing.builders import pod
+from berth.testing.feed import Feed
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+OURS = HEAD + f"profiles: [{{schedulerName: {names.SCHEDULER_NAME}}}]"
+BY_SCORE = (
+    HEAD
+    + f"profiles: [{{schedulerName: {names.SCHEDULER_NAME}, "
+    + "pluginConfig: [{name: Berth, args: {decides: kube-scheduler}}]}, {schedulerName: other}]"
+)
+BROKEN = HEAD + "profiles: [{plugins: {score: {enabled: [{name: Nothing}]}}}]"
+KEY = subjects.namespaced_key("configmap", "kube-system", "sched")
+
+
+@pytest.fixture
+def run(solving: Any) -> Any:
+    return solving()
+
+
+# --- which one holds -------------------------------------------------------------------------------------------------
+
+
+def test_a_broken_text_leaves_the_one_before() -> None:
+    configuration = Configuration()
+    assert configuration.read(BY_SCORE)
+    assert not configuration.read(BROKEN)
+    assert configuration.config.profiles[names.SCHEDULER_NAME].decides == "kube-scheduler"
+    assert "Nothing" in configuration.state
+    assert configuration.state.startswith("refused, the one before holds: profiles[0].plugins.score.enabled[0].name")
+    assert not configuration.read(BROKEN)
+    assert configuration.broken == 1
+    assert not configuration.read(BY_SCORE)
+    assert configuration.problems == ()
+    assert configuration.state == f"{names.SCHEDULER_NAME} (kube-scheduler), other (native)"
+
+
+def test_a_broken_first_text_says_that_nothing_is_planned() -> None:
+    configuration = Configuration()
+    assert configuration.state == "not read yet"
+    assert not configuration.read(BROKEN)
+    assert not configuration.is_known
+    assert configuration.state.startswith("refused, nothing is planned: ")
+
+
+@pytest.mark.parametrize("key", ["config.yaml", "scheduler-config.yaml", "config", "whatever"])
+def test_the_text_of_a_config_map(key: str) -> None:
+    configuration = Configuration()
+    assert configuration.read_config_map({key: OURS})
+    assert names.SCHEDULER_NAME in configuration.config.profiles
+
+
+def test_a_config_map_without_a_text() -> None:
+    configuration = Configuration()
+    for _ in range(2):
+        assert not configuration.read_config_map({"a": OURS, "b": OURS})
+    assert configuration.broken == 1
+    assert configuration.problems[0].field == "data"
+    assert configuration.read_config_map(None)
+    assert configuration.is_known
+
+
+# --- rules that hold -------------------------------------------------------------------------------------------------
+
+
+def test_a_plugin_that_is_off_rules_no_node_out(run: Any) -> None:
+    """Neither for the solver nor for the verifier, which `round` asks."""
+    run.node("n", taints=[Taint(key="a", effect="NoSchedule")], unschedulable=True)
+    run.pod(pod("p").requests(cpu=100))
+    assert [reason.code for refusal in run.round().refusals for reason in refusal.reasons] == ["NodeUnschedulable"]
+    run.configure(plugins={"multiPoint": {"disabled": [{"name": "TaintToleration"}, {"name": "NodeUnschedulable"}]}})
+    assert run.cluster.capacity_came_back, "who was refused is tried again"
+    run.cluster.now += 60
+    run.cluster.queue.wake(run.cluster.now)
+    assert run.nodes_of(run.round()) == {"p": "n"}
+
+
+def test_resources_that_the_filter_leaves_to_others(run: Any) -> None:
+    args = {"ignoredResources": ["example.com/a"], "ignoredResourceGroups": ["example.org"]}
+    run.configure(pluginConfig=[{"name": "NodeResourcesFit", "args": args}])
+    run.node("n", cpu=1000)
+    run.pod(pod("p").requests({"example.com/a": 1, "example.org/b": 1}, cpu=100))
+    run.pod(pod("q").requests({"example.com/c": 1}, cpu=100))
+    solution = run.round()
+    assert run.nodes_of(solution) == {"p": "n"}
+    assert [reason.message for refusal in solution.refusals for reason in refusal.reasons] == [
+        "Insufficient example.com/c"
+    ]
+
+
+def test_a_filter_that_is_off(run: Any) -> None:
+    run.configure(plugins={"filter": {"disabled": [{"name": "NodeResourcesFit"}]}})
+    run.node("n", cpu=100, pods=0)
+    run.pod(pod("p").requests(cpu=1000))
+    assert run.nodes_of(run.round()) == {"p": "n"}
+
+
+def test_profiles_of_names_that_are_not_ours_place_nobody(run: Any) -> None:
+    run.cluster.configure(BY_SCORE)
+    assert run.cluster.foreign_profiles == ["other"]
+    run.node("n")
+    run.pod(pod("p").requests(cpu=100).template(scheduler="other"))
+    assert run.round().placements == ()
+    assert run.cluster.profile_of("other").decides == "native"
+
+
+def test_pods_of_two_profiles_are_of_two_classes() -> None:
+    cluster = ClusterView([names.SCHEDULER_NAME, "other"], "s1")
+    feed = Feed(cluster)
+    feed.node("n")
+    assert cluster.configure(BY_SCORE)
+    one, other = (pod("p").template(scheduler=name).build(0) for name in (names.SCHEDULER_NAME, "other"))
+    classes = [cluster.classes.of(each.template, []) for each in (one, other)]
+    assert [cls.rules.decides_by_score for cls in classes] == [True, False]
+
+
+# --- a ConfigMap -----------------------------------------------------------------------------------------------------
+
+
+def followed() -> tuple[ClusterView, Feed]:
+    cluster = ClusterView([names.SCHEDULER_NAME], "s1", config_map=("kube-system", "sched"))
+    return cluster, Feed(cluster)
+
+
+def show(feed: Feed, text: str) -> None:
+    feed.version += 1
+    feed.state(KEY, ConfigMap(namespace="kube-system", name="sched", version=feed.version, data={"config.yaml": text}))
+
+
+def mark(feed: Feed) -> None:
+    feed.state(subjects.synced_key(KEY), Synced(kind=KEY, version=feed.version, complete=True))
+    feed.reader.end_of_state()
+
+
+def decides(cluster: ClusterView) -> str:
+    return cluster.profile_of(names.SCHEDULER_NAME).decides
+
+
+def test_nothing_is_known_before_the_config_map_is_read() -> None:
+    cluster, feed = followed()
+    assert not cluster.knows_rules()
+    show(feed, BY_SCORE)
+    assert cluster.knows_rules()
+    assert decides(cluster) == "kube-scheduler"
+
+
+def test_a_config_map_that_does_not_exist_means_the_defaults() -> None:
+    cluster, feed = followed()
+    mark(feed)
+    assert cluster.knows_rules()
+    assert decides(cluster) == "native"
+
+
+def test_changes_are_taken_up_and_broken_ones_are_not() -> None:
+    cluster, feed = followed()
+    show(feed, BY_SCORE)
+    mark(feed)
+    show(feed, BROKEN)
+    assert decides(cluster) == "kube-scheduler"
+    show(feed, OURS)
+    assert decides(cluster) == "native"
+    show(feed, BY_SCORE)
+    feed.delete(KEY)
+    assert decides(cluster) == "native"
+
+
+def test_a_view_that_starts_over_keeps_the_rules_until_it_knows_better() -> None:
+    cluster, feed = followed()
+    show(feed, BY_SCORE)
+    mark(feed)
+    cluster.reset_state()
+    feed.reader.end_of_state()
+    assert decides(cluster) == "kube-scheduler"
+    mark(feed)
+    assert decides(cluster) == "native", "it was deleted meanwhile"
+
+
+def test_another_config_map_is_none_of_ours() -> None:
+    cluster, feed = followed()
+    feed.version += 1
+    key = subjects.namespaced_key("configmap", "kube-system", "slo")
+    feed.state(key, ConfigMap(namespace="kube-system", name="slo", version=feed.version, data={"config": BY_SCORE}))
+    assert not cluster.knows_rules()
+
+
+# --- a file ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_read_again(tmp_path: Path) -> None:
+    cluster = ClusterView([names.SCHEDULER_NAME], "s1", is_configured=True)
+    file = tmp_path / "config.yaml"
+    assert not read_file(cluster, file)
+    assert not cluster.knows_rules()
+    assert str(file) in cluster.configuration.state
+    file.write_text(BY_SCORE)
+    assert read_file(cluster, file)
+    assert cluster.knows_rules()
+    assert not read_file(cluster, file)
+    file.write_bytes(b"\xff\xfe")
+    assert not read_file(cluster, file)
+    assert decides(cluster) == "kube-scheduler"
+    file.write_text(OURS)
+    assert read_file(cluster, file)
+    assert cluster.configuration.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("environ", "word"),
+    [
+        ({"BERTH_SCHEDULER_CONFIG_FILE": "/a", "BERTH_SCHEDULER_CONFIG_MAP": "a/b"}, "only one"),
+        ({"BERTH_SCHEDULER_CONFIG_MAP": "b"}, "namespace/name"),
+        ({"BERTH_SCHEDULER_CONFIG_MAP": "a/b/c"}, "namespace/name"),
+    ],
+)
+def test_settings_that_do_not_fit(environ: dict[str, str], word: str) -> None:
+    with pytest.raises(SettingsError, match=word):
+        load_settings(Settings, environ)
+
+
+def test_the_config_map_of_the_settings() -> None:
+    assert load_settings(Settings, {}).config_map() is None
+    assert load_settings(Settings, {"BERTH_SCHEDULER_CONFIG_MAP": "a/b"}).config_map() == ("a", "b")
+
+
+async def test_a_file_is_followed_while_the_solver_runs(tmp_path: Path) -> None:
+    cluster = ClusterView([names.SCHEDULER_NAME], "s1", is_configured=True)
+    file = tmp_path / "config.yaml"
+    texts = [BROKEN, BY_SCORE, BY_SCORE, BROKEN, OURS]
+    woken: list[str] = []
+
+    async def sleep(seconds: float) -> None:
+        assert seconds == LOOK_EVERY_S
+        if not texts:
+            raise asyncio.CancelledError
+        file.write_text(texts.pop(0))
+
+    context: Any = SimpleNamespace(clock=SimpleNamespace(sleep=sleep))
+    with pytest.raises(asyncio.CancelledError):
+        await follow_file(context, cluster, file, lambda: woken.append(decides(cluster)))
+    assert woken == ["kube-scheduler", "native"]
+    assert cluster.configuration.broken == 2
