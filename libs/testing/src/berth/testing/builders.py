@@ -12,7 +12,18 @@ import msgspec
 
 from berth.contracts import names
 from berth.contracts.inventory import DeviceSlot
-from berth.contracts.kube import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement, Toleration
+from berth.contracts.kube import (
+    Affinity,
+    LabelSelector,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PodAffinity,
+    PodAffinityTerm,
+    Requirement,
+    Toleration,
+    TopologySpreadConstraint,
+)
 from berth.contracts.ledger import DeviceGrant
 from berth.contracts.state import HostPort, Pod, PodTemplate
 
@@ -77,7 +88,32 @@ class PodBuilder:
         term = NodeSelectorTerm(match_expressions=[Requirement(key=key, operator="In", values=list(values))])
         required = NodeSelector(node_selector_terms=[term])
         affinity = NodeAffinity(required_during_scheduling_ignored_during_execution=required)
-        return self.template(affinity=Affinity(node_affinity=affinity))
+        return self._affinity(node_affinity=affinity)
+
+    def near(self, key: str, labels: dict[str, str], **fields: Any) -> Self:
+        """Required affinity: in one domain with pods that have these labels; `fields` are others of the term."""
+        return self._affinity(pod_affinity=_required(key, labels, fields))
+
+    def apart(self, key: str, labels: dict[str, str], **fields: Any) -> Self:
+        """Required anti-affinity: in no domain with pods that have these labels; `fields` are others of the term."""
+        return self._affinity(pod_anti_affinity=_required(key, labels, fields))
+
+    def spread(self, key: str, labels: dict[str, str], max_skew: int = 1, **fields: Any) -> Self:
+        """Spread over domains together with pods that have these labels; `fields` are others of the constraint."""
+        constraint = TopologySpreadConstraint(
+            **{
+                "topology_key": key,
+                "max_skew": max_skew,
+                "when_unsatisfiable": "DoNotSchedule",
+                "label_selector": LabelSelector(match_labels=labels),
+                **fields,
+            }
+        )
+        return self.template(topology_spread=[*self._template.get("topology_spread", ()), constraint])
+
+    def _affinity(self, **parts: Any) -> Self:
+        before = self._template.get("affinity") or Affinity()
+        return self.template(affinity=msgspec.structs.replace(before, **parts))
 
     def tolerates(self, key: str) -> Self:
         """Tolerate any taint of this key."""
@@ -114,6 +150,11 @@ class PodBuilder:
             }
         )
         return Pod(**{"phase": "Pending", **self._fields, "version": version, "template": template})
+
+
+def _required(key: str, labels: dict[str, str], fields: dict[str, Any]) -> PodAffinity:
+    term = PodAffinityTerm(topology_key=key, label_selector=LabelSelector(match_labels=labels), **fields)
+    return PodAffinity(required_during_scheduling_ignored_during_execution=[term])
 
 
 def pod(name: str, namespace: str = "default") -> PodBuilder:

@@ -16,7 +16,7 @@ from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.ledger import Epoch
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
-from berth.contracts.state import Device, Node, Pod, PodGroup, Reservation, Synced
+from berth.contracts.state import Device, Namespace, Node, Pod, PodGroup, Reservation, Synced
 from berth.testing.builders import GI, PodBuilder
 
 
@@ -116,6 +116,11 @@ class Feed:
         node = Node(name=name, uid=f"uid-{name}", version=self.version, allocatable=allocatable, ready=True, **fields)
         self.state(subjects.named_key("node", name), node)
         return node
+
+    def namespace(self, name: str, **labels: str) -> None:
+        """A namespace with its labels."""
+        self.version += 1
+        self.state(subjects.named_key("namespace", name), Namespace(name=name, version=self.version, labels=labels))
 
     def devices(self, node: str, slots: list[DeviceSlot]) -> None:
         """The devices of a node, reported and counted."""
