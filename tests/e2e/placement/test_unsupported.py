@@ -11,28 +11,11 @@ from berth.contracts import names
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 
-ANTI = {
-    "podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
-        ]
-    }
-}
-SPREAD = [
-    {
-        "maxSkew": 1,
-        "topologyKey": "zone",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": "x"}},
-    }
-]
 UNSUPPORTED: dict[str, tuple[dict[str, Any], str]] = {
     "volume claim": (
         {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
         "spec.volumes[0].persistentVolumeClaim",
     ),
-    "anti-affinity": ({"affinity": ANTI}, "spec.affinity.podAntiAffinity"),
-    "topology spread": ({"topologySpreadConstraints": SPREAD}, "spec.topologySpreadConstraints"),
     "cores of its own": ({"labels": {names.LABEL_QOS: "LSR"}}, "metadata.labels[koordinator.sh/qosClass]=LSR"),
     "core binding": (
         {"annotations": {names.ANNOTATION_RESOURCE_SPEC: '{"preferredCPUBindPolicy": "FullPCPUs"}'}},

@@ -170,3 +170,24 @@ async def test_others_are_placed_while_the_optimiser_thinks(solving: Any) -> Non
     await asyncio.sleep(0.01)
     await bench.until_idle()
     assert set(bench.placed()) == {"plain", "c0", "c1", "a", "b"}
+
+
+async def test_a_pod_that_came_while_the_optimiser_thought_keeps_others_away(solving: Any) -> None:
+    run = solving()
+    run.node("n0", cpu=4000, labels={"zone": "a"})
+    run.devices("n0", gpu_slots(4))
+    guard = pod("guard").apart("zone", {"app": "noisy"}).on("n0")
+    optimiser = SlowOptimiser(lambda: run.pod(guard))
+    bench = SolverBench(run, optimiser=optimiser, optimiser_budget_s=1.0)
+    run.pods(pod(name).share(60).requests(cpu=100).label("app", "noisy") for name in ("a", "b"))
+    run.pods(pod(f"g{index}").share(60).requests(cpu=100).gang("g", 4) for index in range(4))
+    lines: list[Any] = []
+    with captured_logs(lines.append, "warning"):
+        await bench.thought()
+    assert lines == [], "the solver knew; the verifier had nothing to reject"
+    assert optimiser.asked == 1
+    optimiser.meanwhile = lambda: None
+    await bench.until_idle()
+    assert not {"a", "b"} & set(bench.placed())
+    told = bench.commands.refusals()
+    assert all("existing pods anti-affinity" in told[name] for name in ("a", "b"))

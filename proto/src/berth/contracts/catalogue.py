@@ -3,7 +3,8 @@
 Every message type that leaves a process is listed with the bucket or stream that keeps it, its key or subject pattern,
 and who writes it: once in a bucket, since a bucket has one writer, and once for each writer and subject in a stream. A
 name in angle brackets is one escaped token of a pattern, but for `<account>`, which is all that `node_account`,
-`quota_account` or `reservation_account` give. Leases are between the replicas of one service, so they are not here.
+`quota_account`, `reservation_account` or `peers_account` give. Leases are between the replicas of one service, so they
+are not here.
 """
 
 from __future__ import annotations

@@ -145,6 +145,12 @@ def reservation_account(name: str) -> str:
     return f"reservation.{escape(name)}"
 
 
+def peers_account(namespace: str = "") -> str:
+    """The account of the pods of a namespace, as far as they keep others away, or look for them; with no namespace that
+    of pods whose terms reach into several."""
+    return f"peers.{escape(namespace)}"
+
+
 # --- subjects of streams and questions -------------------------------------------------------------------------------
 
 

@@ -15,7 +15,17 @@ from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
-from berth.contracts.state import ConfigMap, Device, ElasticQuota, Node, Pod, PodGroup, Reservation, Synced
+from berth.contracts.state import (
+    ConfigMap,
+    Device,
+    ElasticQuota,
+    Namespace,
+    Node,
+    Pod,
+    PodGroup,
+    Reservation,
+    Synced,
+)
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.capacity import Capacity
@@ -64,6 +74,8 @@ class ClusterView:
         self.reservations = Reservations()
         self.facts = facts_of(self.nodes, self._pod)
         self.capacity.tallies = self.facts.tallies
+        self.namespaces: dict[str, dict[str, str]] = {}
+        """The labels of each namespace."""
         self.configuration = Configuration()
         self.config_map = config_map
         # Where nothing is to be read, the defaults are what holds.
@@ -113,6 +125,8 @@ class ClusterView:
             self.queue.drop(waiting)
         self.gangs.reset()
         self.pod_groups.clear()
+        self.namespaces.clear()
+        self.facts.peers.reset()
         self.awaited.reset_state()
         self.changed_gangs.clear()
         self._config_data = None
@@ -144,6 +158,8 @@ class ClusterView:
             self._read_device(subjects.unescape(rest), value, deleted)
         elif kind == "reservation":
             self._read_reservation(subjects.unescape(rest), value, deleted, trace)
+        elif kind == "namespace":
+            self._read_namespace(subjects.unescape(rest), value, deleted)
         elif kind == "podgroup":
             self._read_pod_group(rest, value, deleted)
         elif kind == "elasticquota":
@@ -275,6 +291,10 @@ class ClusterView:
         self._split_nodes()
         return self._batches.take(limit, self.now)
 
+    def renewed(self, unit: Unit) -> Unit:
+        """The unit with what constraints say of its candidates by now."""
+        return self._batches.renewed(unit)
+
     def _split_nodes(self) -> None:
         key = (self.solvers, len(self.nodes))
         if key != self._foreign_for:
@@ -379,7 +399,11 @@ class ClusterView:
         self.capacity.on_change(claim, added)
         for observer in self._observers:
             observer(claim, added)
-        if not added or (claim.is_reservation and claim.uid in self.reservations.known):
+        if (
+            not added
+            or (claim.is_reservation and claim.uid in self.reservations.known)
+            or self.facts.peers.is_looked_for(claim)
+        ):
             self.capacity_came_back = True
 
     # --- decoding ----------------------------------------------------------------------------------------------------
@@ -394,10 +418,9 @@ class ClusterView:
             pod = decode(value, Pod)
             tracker.seen(pod.version)
             self.book.see_pod(name, pod)
-            self.facts.see_pod(name, pod)
             if trace and not pod.node:
                 self._traces[name] = trace
-        self._judge(name)
+        self._see_pod(name)
         self._traces.pop(name, None)
 
     def _read_reservation(self, name: str, value: bytes, deleted: bool, trace: str | None) -> None:
@@ -416,6 +439,27 @@ class ClusterView:
         waiting = self.queue.waiting.get(key)
         if waiting is not None and waiting.is_overtaken and not waiting.ready:
             self.queue.rest_until(waiting, self.now)
+
+    def _see_pod(self, name: Name) -> None:
+        """The pod of a name has been read into the book."""
+        peers = self.facts.peers
+        before = peers.relabelled
+        self.facts.see_pod(name, self._pod(name))
+        if peers.relabelled != before:
+            self.capacity_came_back = True
+        self._judge(name)
+
+    def _read_namespace(self, name: str, value: bytes, deleted: bool) -> None:
+        labels = None if deleted else decode(value, Namespace).labels
+        if labels is None:
+            self.namespaces.pop(name, None)
+        else:
+            self.namespaces[name] = labels
+        peers = self.facts.peers
+        before = peers.relabelled
+        peers.see_namespace(name, labels)
+        if peers.relabelled != before:
+            self.capacity_came_back = True
 
     def _read_node(self, name: str, value: bytes, deleted: bool) -> None:
         node = None if deleted else decode(value, Node)

@@ -167,20 +167,20 @@ class Rounds:
         started = self._clock.monotonic()
         plan, trial = self._new_plan()
         metrics.GAP.set(answer.gap if answer else -1.0)
-        units = [unit for unit in question.units if self._is_current(unit)]
+        units = [self.cluster.renewed(unit) for unit in question.units if self._is_current(unit)]
         joint = None
         if len(units) == len(question.units) and answer is not None and answer.counts is not None:
-            joint = self._improved(question, answer.counts, trial, plan)
+            joint = self._improved(question, units, answer.counts, trial, plan)
         solution = self._verified.solve(units, trial, plan) if joint is None else joint
         if kept - {placement.candidate.name for placement in solution.placements}:
             self.cluster.capacity_came_back = True  # others were refused for its sake
         await self._conclude(units, solution, trial, plan, started)
 
     def _improved(
-        self, question: Question, counts: Sequence[Sequence[int]], trial: Trial, plan: str
+        self, question: Question, units: Sequence[Unit], counts: Sequence[Sequence[int]], trial: Trial, plan: str
     ) -> Solution | None:
         """The plan of the optimiser, if it is worth more than the one at hand and the verifier agrees."""
-        solver, units = self.cluster.solver, question.units
+        solver = self.cluster.solver
         joint = joint_solution(counts, question.layout, units, question.greedy, solver, trial, plan)
         is_better = worth(joint.placements) > worth(question.greedy.placements)
         problems = self._verified.problems(joint.placements) if is_better else []

@@ -50,7 +50,10 @@ class Tidying:
             await self._committer.abort(plan)
 
     def _idle_stamps(self) -> list[str]:
-        """Accounts of our part whose node or reservation is gone. Those of groups stay: their revision counts (R14)."""
+        """Accounts of our part whose node, reservation or namespace is gone.
+
+        Those of groups stay: their revision counts (R14).
+        """
         cluster = self.cluster
         found = []
         for account in cluster.book.ledger.stamps:
@@ -60,6 +63,9 @@ class Tidying:
                 is_there = row is not None and bool(cluster.nodes.alive[row])
             elif family == "reservation":
                 is_there = ("", subjects.unescape(rest)) in cluster.book.reservations
+            elif family == "peers":
+                namespace = subjects.unescape(rest)
+                is_there = not namespace or namespace in cluster.namespaces
             else:
                 continue
             if not is_there and cluster.is_mine(account):

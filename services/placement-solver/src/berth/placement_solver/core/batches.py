@@ -107,6 +107,14 @@ class Batches:
             strict=any(gang.config is not None and gang.config.mode == "Strict" for gang in gangs),
         )
 
+    def renewed(self, unit: Unit) -> Unit:
+        """The unit with what constraints say of its candidates by now: it was taken a while ago."""
+        candidates = []
+        for candidate in unit.candidates:
+            compiled = candidate.cls.rules.compile_pod(candidate.spec)
+            candidates.append(candidate._replace(asked=compiled.asked, refusals=refusals_of(compiled)))
+        return unit._replace(candidates=tuple(candidates))
+
     def _candidate(self, waiting: Waiting) -> Candidate:
         template, obj = waiting.template, waiting.object
         cls = self._classes.of(template, list(obj.problems))

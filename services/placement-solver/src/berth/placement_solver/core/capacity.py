@@ -55,7 +55,7 @@ class Capacity:
         key = (claim.name, claim.uid)
         held = self._held.pop(key, None)
         if held is not None:
-            self.apply(held, -1)
+            self.apply(held, -1, is_kept=True)
         assumed = self._assumed.pop(key, None)
         if assumed is not None:
             if added and assumed == claim:
@@ -81,21 +81,22 @@ class Capacity:
     def hold(self, claims: Iterable[Claim]) -> None:
         """Keep the capacity of these claims until the book says something of their objects, or `release_held`."""
         for claim in claims:
-            self.apply(claim, 1)
+            self.apply(claim, 1, is_kept=True)
             self._held[claim.name, claim.uid] = claim
 
     def release_held(self) -> set[Name]:
         """Take back what is held; whose capacity it was."""
         released = {claim.name for claim in self._held.values()}
         for claim in self._held.values():
-            self.apply(claim, -1)
+            self.apply(claim, -1, is_kept=True)
         self._held.clear()
         return released
 
-    def apply(self, claim: Claim, sign: int) -> None:
-        """Charge (1) or give back (-1) a claim."""
+    def apply(self, claim: Claim, sign: int, *, is_kept: bool = False) -> None:
+        """Charge (1) or give back (-1) a claim; `is_kept`: one of `hold`."""
         for tally in self.tallies:
-            tally.apply(claim, sign)
+            if not is_kept or tally.counts_kept:
+                tally.apply(claim, sign)
         if claim.is_reservation:
             self._apply_reservation(claim, sign)
             return

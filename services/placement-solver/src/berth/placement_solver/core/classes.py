@@ -93,7 +93,6 @@ class _Key(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     affinity: object
     tolerations: object
     ports: object
-    spread: object
     volumes: object
     constraints: object
     notes: dict[str, str]
@@ -126,10 +125,9 @@ class ClassTable:
                     rules.profile.scheduler_name,
                     template.requests,
                     template.node_selector,
-                    template.affinity,
+                    template.affinity and template.affinity.node_affinity,
                     template.tolerations,
                     template.host_ports,
-                    template.topology_spread,
                     template.volumes,
                     template.constraints,
                     notes,
@@ -182,12 +180,6 @@ class ClassTable:
 def _beyond(template: PodTemplate) -> Iterator[str]:
     """Paths of what the pod asks for and Berth does not do yet."""
     yield from template.constraints
-    if template.affinity is not None and template.affinity.pod_affinity is not None:
-        yield "spec.affinity.podAffinity"
-    if template.affinity is not None and template.affinity.pod_anti_affinity is not None:
-        yield "spec.affinity.podAntiAffinity"
-    if template.topology_spread:
-        yield "spec.topologySpreadConstraints"
     yield from (f"spec.volumes[].{volume.source}" for volume in template.volumes)
     for name in UNSUPPORTED_ANNOTATIONS:
         if name in template.annotations:

@@ -13,6 +13,7 @@ from berth.placement_solver.core.devices import allocated_annotation
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
+from berth.placement_solver.core.seams import Contended
 
 
 class Basis(NamedTuple):
@@ -76,6 +77,9 @@ def accounts_of(placement: Placement, quotas: Quotas) -> dict[str, int]:
         charged.update(quotas.accounts(placement.candidate.quota))
     if placement.reservation:
         charged[subjects.reservation_account(placement.reservation)] = 0
+    for constraint, query in placement.candidate.asked:
+        if isinstance(constraint, Contended):
+            charged.update(dict.fromkeys(constraint.accounts(query, placement.claim), 0))
     return charged
 
 

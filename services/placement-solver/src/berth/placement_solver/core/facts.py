@@ -9,6 +9,9 @@ from berth.contracts.state import Pod
 from berth.placement_solver.core.images import Images
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import Tally
+from berth.placement_solver.core.tallies.affine_pods import AffinePods
+from berth.placement_solver.core.tallies.domains import LabelDomains
+from berth.placement_solver.core.tallies.peers import Peers
 from berth.placement_solver.core.tallies.scored import ScoredTally
 from berth.transaction.claims import Name
 
@@ -19,17 +22,23 @@ class Facts(NamedTuple):
     nodes: Nodes
     images: Images
     scored: ScoredTally
+    domains: LabelDomains
+    peers: Peers
+    affine_pods: AffinePods
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
         """What is charged with each claim."""
-        return (self.scored,)
+        return (self.scored, self.peers)
 
-    def see_pod(self, name: Name, pod: Pod) -> None:
-        """A pod is shown, or shown otherwise: what its claim was charged for may be another thing now."""
-        self.scored.see(name, pod)
+    def see_pod(self, name: Name, pod: Pod | None) -> None:
+        """A pod is shown, shown otherwise, or (None) gone: what its claim was charged for may be another thing now."""
+        if pod is not None:
+            self.scored.see(name, pod)
+        self.peers.see(name, pod)
 
 
 def facts_of(nodes: Nodes, objects: Callable[[Name], Pod | None]) -> Facts:
     """All facts over these nodes; `objects` shows the pod of a name, as it is now."""
-    return Facts(nodes, Images(), ScoredTally(nodes, objects))
+    domains, peers = LabelDomains(nodes), Peers(nodes)
+    return Facts(nodes, Images(), ScoredTally(nodes, objects), domains, peers, AffinePods(nodes, domains, peers))

@@ -30,7 +30,7 @@ class Picker:
     def asked(self, candidate: Candidate) -> list[Asked]:
         """The scores that matter for this candidate; none: its cost decides alone."""
         asked: list[Asked] = [*self._of_class(candidate.cls)]
-        rules, template = candidate.cls.rules, candidate.cls.template
+        rules, template = candidate.cls.rules, candidate.object.template
         if rules.scores_of_pod:
             for weighed in rules.scores_for(rules.scores_of_pod, template):
                 query = weighed.score.prescore(candidate.spec)

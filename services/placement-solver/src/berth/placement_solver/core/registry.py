@@ -14,21 +14,35 @@ from berth.contracts.base import Problem
 from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.constraints.device_share import DeviceShare
 from berth.placement_solver.core.constraints.gpu_partitions import GPUPartitions
+from berth.placement_solver.core.constraints.inter_pod_affinity import InterPodAffinity
 from berth.placement_solver.core.constraints.node_affinity import NodeAffinity
 from berth.placement_solver.core.constraints.node_name import NodeName
 from berth.placement_solver.core.constraints.node_ports import NodePorts
 from berth.placement_solver.core.constraints.node_resources_fit import NodeResourcesFit
 from berth.placement_solver.core.constraints.node_unschedulable import NodeUnschedulable
+from berth.placement_solver.core.constraints.pod_topology_spread import PodTopologySpread
 from berth.placement_solver.core.constraints.taint_toleration import TaintToleration
 from berth.placement_solver.core.facts import Facts
 from berth.placement_solver.core.scores.balanced_allocation import BalancedAllocationScore
 from berth.placement_solver.core.scores.image_locality import ImageLocalityScore
+from berth.placement_solver.core.scores.inter_pod_affinity import InterPodAffinityScore, prefers_pods
 from berth.placement_solver.core.scores.node_affinity import NodeAffinityScore
 from berth.placement_solver.core.scores.node_resources_fit import NodeResourcesFitScore
+from berth.placement_solver.core.scores.pod_topology_spread import PodTopologySpreadScore
 from berth.placement_solver.core.scores.taint_toleration import TaintTolerationScore
 from berth.placement_solver.core.seams import BEYOND_NODE, Constraint, Rejection, Score, Spec, Unusable
-from berth.rules.scheduler_config import DEFAULT, BalancedArgs, FitArgs, NodeAffinityArgs, Profile
+from berth.placement_solver.core.tallies.spreads import Spreads
+from berth.rules.scheduler_config import (
+    DEFAULT,
+    BalancedArgs,
+    FitArgs,
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    PodTopologySpreadArgs,
+    Profile,
+)
 from berth.rules.scheduler_config.plugins import KNOWN
+from berth.rules.topology_spread import Defaults
 
 Asked: TypeAlias = "tuple[Constraint[Any], Any]"
 """A constraint with what is asked of it for some pod."""
@@ -79,7 +93,16 @@ class Registry:
             self.fit,
             self.device_share,
         )
-        of_pod: tuple[Constraint[Any], ...] = (NodeName(nodes),)
+        spread = profile.args_of("PodTopologySpread", PodTopologySpreadArgs)
+        affinity = profile.args_of("InterPodAffinity", InterPodAffinityArgs)
+        is_system = spread.defaulting_type == "System"
+        defaults = Defaults() if is_system else Defaults(spread.default_constraints, are_systems=False)
+        spreads = Spreads(nodes, facts.domains, facts.peers, defaults)
+        of_pod: tuple[Constraint[Any], ...] = (
+            NodeName(nodes),
+            PodTopologySpread(spreads),
+            InterPodAffinity(facts.affine_pods),
+        )
         order = (
             "NodeUnschedulable",
             "NodeName",
@@ -88,6 +111,8 @@ class Registry:
             "GPUPartitions",
             "NodePorts",
             "NodeResourcesFit",
+            "PodTopologySpread",
+            "InterPodAffinity",
             "DeviceShare",
         )
         balanced = profile.args_of("NodeResourcesBalancedAllocation", BalancedArgs)
@@ -97,6 +122,15 @@ class Registry:
             Listed(NodeResourcesFitScore(nodes, facts.scored, fit)),
             Listed(BalancedAllocationScore(nodes, facts.scored, balanced)),
             Listed(ImageLocalityScore(facts.images)),
+            Listed(PodTopologySpreadScore(spreads), lambda template: bool(template.topology_spread)),
+            Listed(
+                InterPodAffinityScore(
+                    facts.affine_pods,
+                    affinity.hard_pod_affinity_weight,
+                    ignore_others=affinity.ignore_preferred_terms_of_existing_pods,
+                ),
+                lambda template: prefers_pods(template.affinity),
+            ),
         )
         self._rank = {name: place for place, name in enumerate(order)}
         self.of_class = tuple(each for each in of_class if _is_on(each.name, profile))

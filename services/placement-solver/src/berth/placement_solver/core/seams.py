@@ -9,7 +9,7 @@ them by name. Names are kube-scheduler's where it has them.
 from __future__ import annotations
 
 from enum import Flag, auto
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ Rows: TypeAlias = slice | RowArray
 """Rows of `Nodes`: a slice of all of them, or an array of some."""
 
 Q = TypeVar("Q")
+Asked = TypeVar("Asked", contravariant=True)
 
 
 class Depends(Flag):
@@ -159,7 +160,17 @@ class Score(Protocol[Q]):
 
 
 class Tally(Protocol):
-    """A running sum over claims."""
+    """A running sum over claims. `counts_kept`: what is kept for a plan that may yet be made counts as well."""
+
+    counts_kept: bool
 
     def apply(self, claim: Claim, sign: int) -> None:
         """Charge (1) or give back (-1) a claim. Called for what holds and for what is tried."""
+
+
+@runtime_checkable
+class Contended(Protocol[Asked]):
+    """A constraint by which plans of two solvers may be at odds although they share no node."""
+
+    def accounts(self, query: Asked, claim: Claim) -> tuple[str, ...]:
+        """The accounts that plans share which need, or rule out, the same."""

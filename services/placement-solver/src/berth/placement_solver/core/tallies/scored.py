@@ -31,6 +31,8 @@ class _Charge(NamedTuple):
 class ScoredTally:
     """`surplus` of cpu and memory by node row. `objects` shows the pod of a name, as it is now."""
 
+    counts_kept = True
+
     def __init__(self, nodes: Nodes, objects: Callable[[Name], Pod | None]) -> None:
         self._nodes = nodes
         self._objects = objects

@@ -11,6 +11,9 @@ from collections.abc import Sequence, Set
 
 from berth.contracts import names
 from berth.placement_solver.core.verify.gangs import gang_problems
+from berth.placement_solver.core.verify.laws.inter_pod_affinity import affinity_problems
+from berth.placement_solver.core.verify.laws.placed_pods import PlacedPods
+from berth.placement_solver.core.verify.laws.pod_topology_spread import spread_problems
 from berth.placement_solver.core.verify.node import NodeCheck
 from berth.placement_solver.core.verify.objects import object_problems
 from berth.placement_solver.core.verify.quotas import QuotaTallies
@@ -25,13 +28,15 @@ FIT = "NodeResourcesFit"
 
 
 class Verifier:
-    """Checks plans against a view. It counts quota use itself, from the claims that the view reports."""
+    """Checks plans against a view. It counts quota use, and which pods are where, itself, from the claims that the view
+    reports."""
 
     def __init__(self, cluster: View) -> None:
         self._cluster = cluster
         self._quotas = QuotaTallies()
+        self._placed = PlacedPods()
         for claim in cluster.book.claims():
-            self._quotas.count(claim, 1)
+            self._on_claim(claim, True)
         cluster.observe(self._on_claim)
 
     def check(self, claims: Sequence[Claim]) -> list[str]:
@@ -49,6 +54,8 @@ class Verifier:
             problems += [f"node {node}: {text}" for text in self._node_problems(node, arriving)]
         problems += self._quotas.problems(claims, self._cluster)
         problems += gang_problems(claims, self._cluster)
+        problems += spread_problems(claims, self._cluster, self._placed)
+        problems += affinity_problems(claims, self._cluster, self._placed)
         return problems[:PROBLEMS_MAX]
 
     def _node_problems(self, node: str, arriving: Sequence[Claim]) -> list[str]:
@@ -84,6 +91,7 @@ class Verifier:
 
     def _on_claim(self, claim: Claim, added: bool) -> None:
         self._quotas.count(claim, 1 if added else -1)
+        self._placed.count(claim, added=added)
 
 
 def _name(claim: Claim) -> str:
