@@ -75,6 +75,37 @@ def test_devices_that_cannot_be_read_block_the_node(text: str) -> None:
     assert read.devices == ()
 
 
+FILLED = claims.Claim(
+    name=("default", "a"),
+    uid="uid-a",
+    node="n1",
+    amounts={names.CPU: 1000},
+    devices=(gpu_grant(1, 50),),
+    ports=("0.0.0.0/TCP/80",),
+    quota="/team",
+    non_preemptible=True,
+    reservation="uid-r",
+    plan="plan-1",
+    attempt=1,
+    is_reservation=True,
+    is_bound=True,
+    unreadable=True,
+)
+"""No field has its default value."""
+
+
+def test_every_field_of_a_claim_is_what_it_takes_or_where_it_comes_from() -> None:
+    assert sorted((*claims.TAKES, *claims.SOURCE)) == sorted(claims.Claim._fields)
+
+
+@pytest.mark.parametrize("field", claims.Claim._fields)
+def test_claims_take_the_same_unless_they_differ_in_what_capacity_depends_on(field: str) -> None:
+    empty = claims.Claim(("", ""), "", "", {})
+    assert getattr(FILLED, field) != getattr(empty, field)
+    other = FILLED._replace(**{field: getattr(empty, field)})
+    assert FILLED.takes_as(other) == other.takes_as(FILLED) == (field in claims.SOURCE)
+
+
 def test_devices_that_nobody_recorded_block_the_node() -> None:
     assert claims.of_pod(pod("a").gpus(1).on("n").build(1), DEVICES).unreadable
     assert not claims.of_pod(pod("a").requests(cpu=1).on("n").build(1), DEVICES).unreadable
