@@ -7,7 +7,8 @@ names of the request, device amounts included; `devices` says which minors.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from berth.contracts import names
 from berth.contracts.ledger import Decision, DeviceGrant
@@ -48,16 +49,31 @@ class Claim(NamedTuple):
 
     def takes_as(self, other: Claim) -> bool:
         """The same holder takes the same capacity: only the source differs (a decision, or the bound object)."""
-        return (
-            self[:9] == other[:9]
-            and self.is_reservation == other.is_reservation
-            and self.unreadable == other.unreadable
-        )
+        return bool(_taken(self) == _taken(other))
 
     @property
     def is_ours(self) -> bool:
         """Placed under a plan of Berth."""
         return bool(self.plan)
+
+
+TAKES: Final = (
+    "name",
+    "uid",
+    "node",
+    "amounts",
+    "devices",
+    "ports",
+    "quota",
+    "non_preemptible",
+    "reservation",
+    "is_reservation",
+    "unreadable",
+)
+"""The fields of a claim that capacity depends on."""
+SOURCE: Final = ("plan", "attempt", "is_bound")
+"""The fields that say where a claim comes from. Each field is one or the other."""
+_taken: Final = attrgetter(*TAKES)
 
 
 def of_decision(decision: Decision) -> Claim:
