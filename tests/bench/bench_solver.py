@@ -1,7 +1,8 @@
 """The solver's core alone: microseconds per pod, driven message by message without a bus.
 
 Compared within one run: the solver, which rates a node again only when it was touched, and the same solver rating all
-nodes for every pod (the baseline). Prints medians over rounds and the ratio; asserts nothing.
+nodes for every pod (the baseline); and the solver with no Reservations and with many that are meant for other pods.
+Prints medians over rounds and ratios; asserts nothing.
 
     python tests/bench/bench_solver.py [--pods 2000] [--rounds 5]
 """
@@ -18,6 +19,9 @@ import numpy as np
 
 from berth.contracts import names
 from berth.contracts.inventory import DeviceSlot
+from berth.contracts.kube import LabelSelector, ObjectReference, ReservationOwner
+from berth.contracts.reservation import ReservedCapacity
+from berth.contracts.state import PodTemplate, Reservation
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.cost import Costs, Floats
@@ -31,6 +35,7 @@ from berth.testing.feed import Feed
 MI = 1 << 20
 BATCH = 200
 GPU_MEMORY = {"G3": 80 * GI}
+FOREIGN = 2_000
 
 
 def cluster(feed: Feed, nodes: int, rng: random.Random) -> None:
@@ -63,6 +68,24 @@ def workload(kind: str, count: int, rng: random.Random) -> list[PodBuilder]:
     return made
 
 
+def foreign_reservations(feed: Feed, count: int, nodes: int) -> None:
+    """Reservations with capacity on their nodes, half of them for one pod by name, half for pods with a label."""
+    amounts = {names.CPU: 1}
+    for number in range(count):
+        named, node = f"foreign-{number}", f"node-{number % nodes}"
+        wanted = LabelSelector(match_labels={"team": "other", "job": named})
+        owner = (
+            ReservationOwner(object=ObjectReference(namespace="other", name=named))
+            if number % 2
+            else ReservationOwner(label_selector=wanted)
+        )
+        fields = {"name": named, "uid": named, "node": node, "phase": "Available", "owners": [owner]}
+        feed.reservation(
+            Reservation(**fields, version=1, allocatable=amounts, template=PodTemplate(requests=amounts)),
+            ReservedCapacity(**fields, revision=1, usable=True, amounts=amounts),
+        )
+
+
 class Forgetful(Costs):
     """The baseline: rates every node again for every pod."""
 
@@ -85,13 +108,14 @@ class Driven(Feed):
         return self.cluster.solver.solve(units, Trial(self.cluster.capacity), "plan")
 
 
-def measure(nodes: int, kind: str, count: int, *, forgets: bool) -> tuple[float, float, int]:
+def measure(nodes: int, kind: str, count: int, *, forgets: bool, foreign: int = 0) -> tuple[float, float, int]:
     """Microseconds per pod of solving and of verifying, and how many were placed."""
     rng = random.Random(nodes)
     driven = Driven()
     if forgets:
         driven.cluster.solver.costs = Forgetful(driven.cluster.nodes, driven.cluster.solver.policy)
     cluster(driven, nodes, rng)
+    foreign_reservations(driven, foreign, nodes)
     driven.pods(workload(kind, count, rng))
     solving = verifying = 0.0
     placed = 0
@@ -131,6 +155,13 @@ def main() -> None:
                 f"{nodes:>6} {kind:>7} {placed:>7} {solve_us:>5.0f} us {verify_us:>5.0f} us {base_us:>14.0f} us "
                 f"{base_us / solve_us:>6.1f}"
             )
+    print(f"{'nodes':>6} {'pods':>7} {'foreign Reservations':>21} {'solve':>8} {'verify':>8}")
+    for kind in ("plain", "mixed"):
+        for foreign in (0, FOREIGN):
+            solve_us, verify_us, _ = median(
+                lambda k=kind, f=foreign: measure(1_200, k, options.pods, forgets=False, foreign=f), options.rounds
+            )
+            print(f"{1_200:>6} {kind:>7} {foreign:>21} {solve_us:>5.0f} us {verify_us:>5.0f} us")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ The parts of one owner all have to hold, owners are alternatives, and what is le
 unusable, because the capacity was meant for somebody else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from berth.contracts.base import Problem
 from berth.contracts.kube import ControllerReference, ObjectReference, OwnerReference, ReservationOwner
@@ -27,6 +27,9 @@ class PodIdentity(NamedTuple):
 
 
 PodTest = Callable[[PodIdentity], bool]
+
+OwnerKey: TypeAlias = tuple[str, str, str]
+"""Something that an owner names and a pod has: what it is, and up to two words."""
 
 
 class CompiledOwners(NamedTuple):
@@ -49,6 +52,46 @@ def compile_owners(owners: Sequence[ReservationOwner], field: str = "spec.owners
         return CompiledOwners(_nobody, tuple(problems))
     alternatives = tuple(tests)
     return CompiledOwners(lambda pod: any(test(pod) for test in alternatives))
+
+
+def owner_keys(owner: ReservationOwner) -> Iterator[tuple[OwnerKey, ...]]:
+    """Sets of keys, of each of which a pod that this owner accepts has at least one (`pod_keys`).
+
+    None where the owner names nothing: it has to be compared with every pod.
+    """
+    if owner.object is not None:
+        yield from _named_keys("object", owner.object)
+        if owner.object.namespace:
+            yield (("namespace", owner.object.namespace, ""),)
+    if owner.controller is not None:
+        yield from _named_keys("controller", owner.controller)
+        if owner.controller.namespace:
+            yield (("namespace", owner.controller.namespace, ""),)
+    if owner.label_selector is not None:
+        for key, value in (owner.label_selector.match_labels or {}).items():
+            yield (("label", key, value),)
+        for each in owner.label_selector.match_expressions or ():
+            if each.operator == "In":
+                yield tuple(("label", each.key, value) for value in each.values or ())
+
+
+def pod_keys(pod: PodIdentity) -> Iterator[OwnerKey]:
+    """Everything of this pod that an owner may name."""
+    yield "namespace", pod.namespace, ""
+    yield "object.uid", pod.uid, ""
+    yield "object.name", pod.name, ""
+    for reference in pod.owners:
+        yield "controller.uid", reference.uid, ""
+        yield "controller.name", reference.name, ""
+    for key, value in pod.labels.items():
+        yield "label", key, value
+
+
+def _named_keys(what: str, wanted: ObjectReference | ControllerReference) -> Iterator[tuple[OwnerKey, ...]]:
+    if wanted.uid:
+        yield ((f"{what}.uid", wanted.uid, ""),)
+    if wanted.name:
+        yield ((f"{what}.name", wanted.name, ""),)
 
 
 def _compile_owner(owner: ReservationOwner, field: str, problems: list[Problem]) -> PodTest:

@@ -17,6 +17,7 @@ from berth.contracts.base import Problem, Reason
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod
 from berth.placement_solver.core.capacity import Capacity, Reserved
+from berth.placement_solver.core.owner_index import OwnerIndex
 from berth.resources.amounts import format_amount, lacking
 from berth.rules.bounded_json import read_annotation
 from berth.rules.node_affinity import NodeRule, compile_terms
@@ -69,34 +70,48 @@ class Reservations:
     def __init__(self) -> None:
         self.known: dict[str, Known] = {}
         self._uid_of: dict[str, str] = {}
+        self._index = OwnerIndex()
 
     def reset(self) -> None:
         """RESERVATION starts over."""
         self.known.clear()
         self._uid_of.clear()
+        self._index.clear()
 
     def see(self, name: str, capacity: ReservedCapacity | None) -> None:
         """Take in a reservation, or with None its end."""
         old = self._uid_of.pop(name, None)
         if old is not None:
-            self.known.pop(old, None)
+            self._forget(old)
         if capacity is not None:
+            self._forget(capacity.uid)
             self._uid_of[name] = capacity.uid
-            self.known[capacity.uid] = Known(capacity, compile_owners(capacity.owners))
+            known = self.known[capacity.uid] = Known(capacity, compile_owners(capacity.owners))
+            if not known.owners.problems:
+                self._index.add(capacity.uid, capacity.owners)
+
+    def _forget(self, uid: str) -> None:
+        if self.known.pop(uid, None) is not None:
+            self._index.remove(uid)
 
     def candidates(self, wish: ReservationRequest, capacity: Capacity) -> Iterator[tuple[Known, Reserved]]:
         """Matching reservations that hold capacity now, best first; amounts are not looked at."""
-        found = [(known, holder) for known, holder, failed in self.checked(wish, capacity) if failed is None]
+        found = [
+            (known, holder)
+            for uid in self._index.may_accept(wish.identity)
+            if (holder := _held(known := self.known[uid], capacity)) is not None
+            and _failed(wish, known, holder, capacity) is None
+        ]
         found.sort(key=lambda pair: (pair[0].capacity.order or 1 << 62, -len(pair[1].users), pair[0].capacity.name))
         yield from found
 
     def checked(self, wish: ReservationRequest, capacity: Capacity) -> Iterator[tuple[Known, Reserved, Check | None]]:
         """All that hold capacity and may be used now, each with the check that keeps the pod off; None: it matches."""
+        may_accept = set(self._index.may_accept(wish.identity))
         for uid, known in self.known.items():
-            holder = capacity.reserved.get(uid)
-            reserved = known.capacity
-            if holder is not None and reserved.usable and not (reserved.allocate_once and holder.users):
-                yield known, holder, _failed(wish, known, holder, capacity)
+            holder = _held(known, capacity)
+            if holder is not None:
+                yield known, holder, _failed(wish, known, holder, capacity) if uid in may_accept else "owners"
 
     def no_match(self, wish: ReservationRequest, capacity: Capacity) -> Reason:
         """Why a pod that needs a reservation finds none: which check rules out how many of them."""
@@ -107,6 +122,14 @@ class Reservations:
             message="node(s) no reservations match reservation affinity" + (ruled_out and f", ruled out {ruled_out}"),
             repair="create a Reservation that names this pod as owner, or drop the reservation affinity",
         )
+
+
+def _held(known: Known, capacity: Capacity) -> Reserved | None:
+    """What the reservation holds, if it may be used now."""
+    reserved = known.capacity
+    holder = capacity.reserved.get(reserved.uid)
+    usable = holder is not None and reserved.usable and not (reserved.allocate_once and holder.users)
+    return holder if usable else None
 
 
 def _failed(wish: ReservationRequest, known: Known, holder: Reserved, capacity: Capacity) -> Check | None:

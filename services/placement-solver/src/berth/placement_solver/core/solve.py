@@ -191,6 +191,7 @@ class Solver:
     # --- reservations ------------------------------------------------------------------------------------------------
 
     def _place_reserved(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
+        """A place on a reservation, or the reasons against those that match; none, if it may do without one."""
         wish = candidate.wish
         if wish is None:
             return ()
@@ -204,7 +205,9 @@ class Solver:
                 trial.add(found)
                 return Placement(candidate, found, reservation=known.capacity.name)
             reasons.append(found)
-        return tuple(reasons) or (self.reservations.no_match(wish, self.capacity),)
+        if reasons or not wish.must:
+            return tuple(reasons)
+        return (self.reservations.no_match(wish, self.capacity),)
 
     def _draw_on(self, candidate: Candidate, known: Known, holder: Reserved, plan: str) -> Claim | Reason:
         """The claim of the candidate on this reservation: its remainder first, the rest from the node."""
