@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from berth.contracts.kube import Taint
 from berth.placement_solver.core.joint import model
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import CROWDED_OUT, joint_solution
@@ -212,8 +213,9 @@ def contended(solving):
     return run
 
 
-def joint(run, counted):
-    """The plan of a result that places so many of each item on each node, and the greedy one; items by first member."""
+def joint(run, counted, meanwhile=lambda: None):
+    """The plan of a result that places so many of each item on each node, and what it does by node; items by first
+    member. `meanwhile` happens while the optimiser thinks."""
     cluster = run.cluster
     units, _ = cluster.batch(100)
     units.sort(key=lambda unit: bool(unit.needed))
@@ -223,8 +225,8 @@ def joint(run, counted):
     written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, 5.0)
     assert written is not None
     layout = written[1]
-    names = [cluster.nodes.names[row] for row in layout.rows]
-    counts = [[counted.get(each[0].name[1], {}).get(name, 0) for name in names] for each in layout.items]
+    counts = [[counted.get(each[0].name[1], {}).get(name, 0) for name in layout.nodes] for each in layout.items]
+    meanwhile()
     found = joint_solution(counts, layout, units, greedy, cluster.solver, trial, "better")
     assert run.verifier.check([placement.claim for placement in found.placements]) == []
     return found, {p.candidate.name[1]: p.claim.node for p in found.placements}
@@ -241,6 +243,19 @@ def test_capacity_that_a_result_leaves_is_given_to_whoever_fits(solving):
     found, placed = joint(run, {"m0": {"big": 2}})
     assert placed == {"m0": "big", "m1": "big", "first": "small"}
     assert [(each.candidate.name[1], each.reasons) for each in found.refusals] == [("second", (CROWDED_OUT,))]
+
+
+def test_a_node_that_takes_the_row_of_one_that_is_gone_is_given_nothing_that_was_meant_for_that(solving):
+    run = contended(solving)
+
+    def meanwhile():
+        run.delete("node.big")
+        run.node("another", cpu=1000, taints=[Taint(key="slow", effect="PreferNoSchedule")])
+
+    rows = dict(run.cluster.nodes.rows)
+    _, placed = joint(run, {"first": {"big": 1}}, meanwhile)
+    assert run.cluster.nodes.rows == {"another": rows["big"], "small": rows["small"]}
+    assert placed == {"first": "small"}, "placed for itself, by least cost, and not where the result says"
 
 
 def test_members_that_a_gang_begins_without_are_placed_beside_it(solving):

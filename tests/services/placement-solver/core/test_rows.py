@@ -103,7 +103,7 @@ def claims(draw: st.DrawFn, where: list[str]) -> Claim:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_a_world_in_which_nodes_come_and_go_is_one_that_begins_with_what_is_left(data: st.DataObject) -> None:
     world = World()
@@ -182,7 +182,7 @@ def test_there_are_no_more_rows_than_nodes_at_one_time(data: st.DataObject) -> N
 
 def test_the_row_of_a_node_is_kept_as_long_as_something_is_on_it() -> None:
     world = World()
-    held = Claim(("default", "p"), "p", "old", {names.CPU: 1})
+    held = Claim(("default", "p"), "p", "old", {names.CPU: 1}, (gpu_grant(0),))
     reserved = Claim(("", "r"), "r", "old", {}, is_reservation=True)
 
     def new(name: str) -> int:
@@ -204,6 +204,7 @@ def test_the_row_of_a_node_is_kept_as_long_as_something_is_on_it() -> None:
     assert new("e") == 0
     assert world.nodes.renamed > before
     assert "old" not in world.nodes.rows
+    assert world.nodes.slots[0] == ()
 
 
 def test_parts_of_other_solvers_follow_the_names_of_rows(solving: Any) -> None:

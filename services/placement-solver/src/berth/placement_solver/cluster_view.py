@@ -108,7 +108,7 @@ class ClusterView:
         self._state_began_anew = False
         self._traces: dict[Name, str] = {}
         self._observers: list[Callable[[Claim, bool], None]] = []
-        self._foreign_for: tuple[tuple[str, ...], int] = ((), 0)
+        self._foreign_for: tuple[tuple[str, ...], int, int] = ((), 0, 0)
 
     # --- messages in -------------------------------------------------------------------------------------------------
 
@@ -296,7 +296,7 @@ class ClusterView:
         return self._batches.renewed(unit)
 
     def _split_nodes(self) -> None:
-        key = (self.solvers, len(self.nodes))
+        key = (self.solvers, len(self.nodes), self.nodes.renamed)
         if key != self._foreign_for:
             self.solver.costs.foreign = foreign_nodes(self.nodes.names, self.me, self.solvers)
             self._foreign_for = key
@@ -482,8 +482,9 @@ class ClusterView:
     def _count_devices(self, node: str) -> None:
         """A node's devices may be others than before, or count from now on."""
         nodes, found, is_uncounted = self.nodes, self.inventories.of(node), self.inventories.waits(node)
-        row = nodes.row(node)
-        if is_uncounted == nodes.uncounted[row] and same_devices(found, nodes.inventories[row]):
+        row = nodes.rows.get(node)
+        was_uncounted = row is not None and bool(nodes.uncounted[row])
+        if is_uncounted == was_uncounted and same_devices(found, nodes.inventory(node)):
             return
         nodes.see_inventory(node, found, is_uncounted=is_uncounted)
         self.capacity_came_back = True

@@ -66,7 +66,7 @@ def decisions_of(
 
 
 def _node_uid(nodes: Nodes, name: str) -> str:
-    node = nodes.states[nodes.row(name)]
+    node = nodes.state(name)
     return node.uid if node is not None else ""
 
 
@@ -88,7 +88,7 @@ def annotations_of(placement: Placement, plan: str, nodes: Nodes) -> dict[str, s
     claim = placement.claim
     notes = {names.ANNOTATION_PLAN: plan}
     if claim.devices:
-        inventory = nodes.inventories[nodes.row(claim.node)]
+        inventory = nodes.inventory(claim.node)
         uuids = {(slot.kind, slot.minor): slot.uuid for slot in inventory.devices} if inventory else {}
         notes[names.ANNOTATION_DEVICE_ALLOCATED] = allocated_annotation(claim.devices, uuids)
     if claim.quota:

@@ -1,8 +1,10 @@
 """The nodes as columns: what each offers and what is left, one row a node, one array a resource.
 
-Rows are made when a node is first named and never move, so that an index means the same node for as long as the
-process lives. Two logs say which rows changed: `touched` (capacity) and `reshaped` (labels, taints, being there), so
-that a reader who keeps something per row brings just those rows up to date.
+A row is made when a node is first named, and stays that node's for as long as the node is there, has devices, or holds
+something. After that the row is given to the next new node: both logs name it then, and `renamed` grows. Two logs say
+which rows changed: `touched` (capacity) and `reshaped` (labels, taints, being there), so that a reader who keeps
+something per row brings just those rows up to date. Who keeps the name of a row, or the row of a name, follows
+`renamed`.
 """
 
 from __future__ import annotations
@@ -61,6 +63,10 @@ class Nodes:
         """GPUs of the node that has most of them."""
         self.gpu_counts_version = 0
         """Grows whenever a node comes to have another number of GPUs."""
+        self.renamed = 0
+        """Grows whenever a row becomes that of another node."""
+        self._holders: list[int] = []
+        self._spare: dict[int, None] = {}  # rows on which there was nothing left at some time
         self._port_rows: dict[tuple[str, int], Counter[int]] = {}
         self._fleet = Fleet(GPU, capacity)
         self._unwritten: set[int] = set()
@@ -80,18 +86,52 @@ class Nodes:
         return self._fleet
 
     def row(self, name: str) -> int:
-        """The row of a node, made when it is new."""
+        """The row of a node, made when it is new. For somebody who puts something there; others look into `rows`."""
         row = self.rows.get(name)
         if row is None:
-            row = self.rows[name] = len(self.names)
-            self.names.append(name)
-            self.states.append(None)
-            self.inventories.append(None)
-            self.slots.append(())
-            self.ports.append(UsedPorts())
-            if row >= self.alive.shape[0]:
-                self._widen(2 * row)
+            row = self.rows[name] = self._spare_row(name)
         return row
+
+    def state(self, name: str) -> Node | None:
+        """A node as STATE shows it; None when it does not."""
+        row = self.rows.get(name)
+        return None if row is None else self.states[row]
+
+    def inventory(self, name: str) -> NodeInventory | None:
+        """What devices a node has; None when nobody has said so."""
+        row = self.rows.get(name)
+        return None if row is None else self.inventories[row]
+
+    def _spare_row(self, name: str) -> int:
+        while self._spare:
+            row = next(iter(self._spare))
+            del self._spare[row]
+            if self._is_spare(row):
+                del self.rows[self.names[row]]
+                self.names[row] = name
+                self.slots[row] = ()
+                self._write_devices(row)
+                self.reshaped.add(row)
+                self.renamed += 1
+                return row
+        row = len(self.names)
+        self.names.append(name)
+        self.states.append(None)
+        self.inventories.append(None)
+        self.slots.append(())
+        self.ports.append(UsedPorts())
+        self._holders.append(0)
+        if row >= self.alive.shape[0]:
+            self._widen(2 * row)
+        return row
+
+    def _is_spare(self, row: int) -> bool:
+        return (
+            self._holders[row] == 0
+            and self.states[row] is None
+            and self.inventories[row] is None
+            and not self.uncounted[row]
+        )
 
     def column(self, resource: str) -> int:
         """The column of a resource, made when it is new."""
@@ -105,6 +145,8 @@ class Nodes:
     def see_node(self, name: str, node: Node | None) -> bool:
         """Take in a node, or with None its deletion; whether it may have more capacity, or other capacity, than
         before."""
+        if node is None and name not in self.rows:
+            return False
         row = self.row(name)
         before, self.states[row] = self.states[row], node
         alive = node is not None and not node.deleting
@@ -124,7 +166,9 @@ class Nodes:
         if alive != bool(self.alive[row]) or shape != _shape(before):
             self.alive[row] = alive
             self.reshaped.add(row)
-            return alive
+            grown = alive
+        if self._is_spare(row):
+            self._spare[row] = None
         return grown
 
     def see_inventory(self, name: str, inventory: NodeInventory | None, *, is_uncounted: bool = False) -> None:
@@ -132,6 +176,8 @@ class Nodes:
 
         `is_uncounted`: they wait to be counted; it goes on being as much of a node for GPUs as it was.
         """
+        if inventory is None and not is_uncounted and name not in self.rows:
+            return
         row = self.row(name)
         self.inventories[row] = inventory
         self.uncounted[row] = is_uncounted
@@ -146,14 +192,23 @@ class Nodes:
                 if count > self.most_gpus or before == self.most_gpus:
                     self.most_gpus = int(self.gpu_count.max())
         self._write_devices(row)
+        if self._is_spare(row):
+            self._spare[row] = None
 
     def take(self, row: int, amounts: Mapping[str, int], sign: int, slots: int = 1) -> None:
-        """Charge (sign 1) or give back (-1) plain amounts and pod slots."""
+        """Charge (sign 1) or give back (-1) plain amounts and pod slots of one holder.
+
+        Whatever a holder takes of the node, this is called for it; the row stays that of the node until it is given
+        back.
+        """
         for resource, amount in amounts.items():
             if amount and resource not in DEVICE_NAMES and resource != names.PODS:
                 self.free[self.column(resource), row] -= sign * min(amount, AMOUNT_MAX)
         self.free[PODS, row] -= sign * slots
         self.touched.add(row)
+        self._holders[row] += sign
+        if sign < 0 and self._is_spare(row):
+            self._spare[row] = None
 
     def take_devices(self, row: int, grants: Iterable[DeviceGrant], sign: int) -> None:
         """Charge or give back device minors."""

@@ -144,7 +144,7 @@ def _failed(wish: ReservationRequest, known: Known, holder: Reserved, capacity: 
         return "taint"
     if wish.labels is None and wish.rule is None:
         return None
-    node = capacity.nodes.states[capacity.nodes.row(holder.claim.node)]
+    node = capacity.nodes.state(holder.claim.node)
     labels = {**(node.labels if node else {}), **reserved.labels}
     if wish.labels and not all_equal(wish.labels)(labels):
         return "affinity"

@@ -59,12 +59,13 @@ def _expand(
 ) -> list[list[Placement]]:
     """What the result places of each unit."""
     wanted: dict[Name, int] = {}
-    for candidates, row_counts in zip(layout.items, counts, strict=True):
+    rows = [solver.nodes.rows.get(node) for node in layout.nodes]
+    for candidates, node_counts in zip(layout.items, counts, strict=True):
         waiting = iter(candidates)
-        for row, count in zip(layout.rows, row_counts, strict=True):
+        for row, count in zip(rows, node_counts, strict=True):
             for _ in range(count):
                 candidate = next(waiting, None)
-                if candidate is not None:
+                if candidate is not None and row is not None:
                     wanted[candidate.name] = row
     return [_unit(unit, wanted, solver, trial, plan) for unit in units]
 

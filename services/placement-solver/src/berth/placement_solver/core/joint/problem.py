@@ -51,10 +51,11 @@ class JointProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Layout(msgspec.Struct, kw_only=True):
-    """How to read counts back: the candidates of each item, in order, and the row of each node column."""
+    """How to read counts back: the candidates of each item, in order, and the node of each column by name, since rows
+    may have become those of other nodes by then."""
 
     items: list[list[Candidate]]
-    rows: list[int]
+    nodes: list[str]
 
 
 def build_problem(
@@ -90,7 +91,7 @@ def build_problem(
     )
     capacity, charged = _quotas(items, quotas)
     problem = msgspec.structs.replace(problem, quota_capacity=capacity, quota_needs=charged)
-    return problem, Layout(items=items, rows=rows.tolist())
+    return problem, Layout(items=items, nodes=[nodes.names[row] for row in rows.tolist()])
 
 
 def _items(units: Sequence[Unit]) -> tuple[list[list[Candidate]], list[tuple[str, int]], list[int]]:
