@@ -10,14 +10,15 @@ from berth.contracts import names
 from berth.contracts.state import Node
 from berth.placement_solver.core.classes import ClassTable, PodClass
 from berth.placement_solver.core.cost import Costs
+from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.policy import Policy
-from berth.placement_solver.core.registry import Registry
+from berth.placement_solver.core.profiles import Profiles
 from berth.testing.builders import pod
 
 NODES = 1000
-ONE = NODES * (8 + 8 + 1 + 8) + 8 * 4
-"""Bytes that one class keeps: cost, liking, whether it suits, the ranked copy and its four block minima."""
+ONE = NODES * (8 + 1 + 8) + 8 * 4
+"""Bytes that one class keeps: cost, whether it suits, the ranked copy and its four block minima."""
 
 
 class World:
@@ -26,7 +27,7 @@ class World:
         for index in range(NODES):
             offered = {names.CPU: 1000 + index, names.PODS: 9}
             self.nodes.see_node(f"n{index}", Node(name=f"n{index}", uid="u", version=1, allocatable=offered))
-        self.table = ClassTable(Registry(self.nodes), bytes_max)
+        self.table = ClassTable(Profiles(facts_of(self.nodes, lambda name: None)), bytes_max)
         self.costs = Costs(self.nodes, Policy())
         self.costs.on_rows = self.table.keep
 

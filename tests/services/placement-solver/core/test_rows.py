@@ -15,10 +15,11 @@ from berth.contracts.state import Node, PodTemplate
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.cost import Costs
+from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.registry import Registry
 from berth.placement_solver.core.shards import foreign_nodes
 from berth.testing.builders import GI, gpu_grant, gpu_slots, pod
 from berth.transaction.claims import Claim
@@ -40,7 +41,7 @@ class World:
     def __init__(self) -> None:
         self.nodes = Nodes(capacity=1)
         self.capacity = Capacity(self.nodes, Quotas())
-        self.classes = ClassTable(Registry(self.nodes))
+        self.classes = ClassTable(Profiles(facts_of(self.nodes, lambda name: None)))
         self.costs = Costs(self.nodes, Policy())
 
     def asked(self) -> dict[tuple[str, int], tuple[float, float]]:

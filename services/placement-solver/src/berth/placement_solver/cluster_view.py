@@ -29,7 +29,7 @@ from berth.contracts.state import (
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.capacity import Capacity
-from berth.placement_solver.core.classes import ClassTable
+from berth.placement_solver.core.classes import ROWS_BYTES_MAX, ClassTable
 from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gang, Gangs, Readiness, pods_of
 from berth.placement_solver.core.inventories import Inventories, same_devices
@@ -61,6 +61,7 @@ class ClusterView:
         *,
         config_map: tuple[str, str] | None = None,
         is_configured: bool = False,
+        class_rows_bytes_max: int = ROWS_BYTES_MAX,
     ) -> None:
         self.schedulers = frozenset(schedulers)
         self.me = me
@@ -85,7 +86,8 @@ class ClusterView:
         self.profiles = Profiles(self.facts)
         self.solver = Solver(self.capacity, self.reservations, policy or Policy())
         self.book = Book(DEVICE_NAMES, on_change=self._on_claim, payer=self.payers.named)
-        self.classes = ClassTable(self.profiles)
+        self.classes = ClassTable(self.profiles, class_rows_bytes_max)
+        self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
         self.gangs = Gangs()
         self.queue = Queue()
         self.pod_groups: dict[str, PodGroup] = {}
@@ -469,7 +471,9 @@ class ClusterView:
 
     def _see_images(self, name: str, node: Node | None) -> None:
         alive = node is not None and not node.deleting
-        self.facts.images.see(self.nodes.row(name), node.images if node is not None and alive else None)
+        row = self.nodes.rows.get(name)
+        if row is not None:
+            self.facts.images.see(row, node.images if node is not None and alive else None)
 
     def _read_device(self, node: str, value: bytes, deleted: bool) -> None:
         """Only how new it is: INVENTORY says what it comes to."""

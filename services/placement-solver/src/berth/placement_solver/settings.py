@@ -29,6 +29,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     batch_messages_max: Annotated[
         int, Meta(ge=8, le=1000, description="most messages in one batch of the ledger; a larger plan goes in stages")
     ] = 1000
+    class_rows_bytes_max: Annotated[
+        int, Meta(ge=1 << 20, description="most memory in bytes for what classes of pods keep for each node, in all")
+    ] = 512 << 20
     optimiser_budget_s: Annotated[
         float, Meta(ge=0, le=60, description="time for the optimiser on a contended batch; 0 switches it off")
     ] = 2.0

@@ -38,7 +38,11 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
     settings = ctx.settings
     file = Path(settings.scheduler_config_file) if settings.scheduler_config_file else None
     cluster = ClusterView(
-        settings.scheduler_names, ctx.instance, config_map=settings.config_map(), is_configured=file is not None
+        settings.scheduler_names,
+        ctx.instance,
+        config_map=settings.config_map(),
+        is_configured=file is not None,
+        class_rows_bytes_max=settings.class_rows_bytes_max,
     )
     verifier = Verifier(cluster)
     bus = ctx.bus

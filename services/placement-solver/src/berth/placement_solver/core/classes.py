@@ -28,6 +28,7 @@ from berth.placement_solver.core.registry import Asked, Registry
 from berth.placement_solver.core.seams import Depends, Spec
 
 CLASSES_MAX: Final = 4096
+ROWS_BYTES_MAX: Final = 512 << 20
 
 UNSUPPORTED_ANNOTATIONS: Final = (
     names.ANNOTATION_DEVICE_HINT,
@@ -85,6 +86,20 @@ class PodClass:
         self.by_capacity = tuple(each for each in self.asked if Depends.CAPACITY in each[0].depends)
         self.by_node = tuple(each for each in self.asked if Depends.CAPACITY not in each[0].depends)
 
+    @property
+    def rows_bytes(self) -> int:
+        """How much memory takes what it keeps for each node."""
+        ranked = self.ranked.nbytes if self.ranked is not None else 0
+        rated = sum(each.values.nbytes for each in self.ratings if each.values is not None)
+        return self.cost.nbytes + self.suitable.nbytes + ranked + rated
+
+    def drop_rows(self) -> None:
+        """Keep nothing for each node; it is worked out again when it is asked for."""
+        self.cost, self.suitable = self.cost[:0].copy(), self.suitable[:0].copy()
+        self.ranked = None
+        for each in self.ratings:
+            each.forget()
+
 
 class _Key(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     profile: str
@@ -105,12 +120,19 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class ClassTable:
-    """Interns templates. Bounded: the class used longest ago is dropped, and compiled again when it comes back."""
+    """Interns templates. Bounded: the class used longest ago is dropped, and compiled again when it comes back.
 
-    def __init__(self, profiles: Profiles) -> None:
+    What the classes keep for each node takes at most `rows_bytes_max` bytes in all, beside that of the class in use.
+    """
+
+    def __init__(self, profiles: Profiles, rows_bytes_max: int = ROWS_BYTES_MAX) -> None:
         self._profiles = profiles
         self._classes: OrderedDict[bytes, PodClass] = OrderedDict()
         self._made = 0
+        self._rows_bytes_max = rows_bytes_max
+        self._sizes: OrderedDict[PodClass, int] = OrderedDict()  # of those with rows, used longest ago first
+        self.rows_bytes = 0
+        """What is kept for each node takes so many bytes."""
 
     def of(self, template: PodTemplate, problems: list[Problem]) -> PodClass:
         """The class of a pod; problems found at the door become its refusals."""
@@ -144,12 +166,28 @@ class ClassTable:
             return found
         self._classes[key] = made = self._compile(template, problems, rules)
         if len(self._classes) > CLASSES_MAX:
-            self._classes.popitem(last=False)
+            _, dropped = self._classes.popitem(last=False)
+            self._drop_rows(dropped)
         return made
 
     def forget(self) -> None:
         """The profiles changed: every class is compiled again when it comes back."""
         self._classes.clear()
+        for cls in list(self._sizes):
+            self._drop_rows(cls)
+
+    def keep(self, cls: PodClass) -> None:
+        """The class has worked out what it keeps for each node; others make way if it is too much in all."""
+        size = cls.rows_bytes
+        self.rows_bytes += size - self._sizes.get(cls, 0)
+        self._sizes[cls] = size
+        self._sizes.move_to_end(cls)
+        while self.rows_bytes > self._rows_bytes_max and len(self._sizes) > 1:
+            self._drop_rows(next(iter(self._sizes)))
+
+    def _drop_rows(self, cls: PodClass) -> None:
+        self.rows_bytes -= self._sizes.pop(cls, 0)
+        cls.drop_rows()
 
     def __iter__(self) -> Iterator[PodClass]:
         return iter(self._classes.values())

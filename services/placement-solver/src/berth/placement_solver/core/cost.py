@@ -6,6 +6,7 @@ result is the same as working out all of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -80,6 +81,8 @@ class Costs:
     def __init__(self, nodes: Nodes, policy: Policy) -> None:
         self._nodes = nodes
         self._policy = policy
+        self.on_rows: Callable[[PodClass], None] = lambda cls: None
+        """Called with each class that was brought up to date; it may drop what other classes keep."""
         self._foreign: Mask = NONE
         self._foreign_version = 0
         self._idle = _Idle()
@@ -109,6 +112,7 @@ class Costs:
             if changed:
                 self._renew(cls, changed)
         cls.cost_at = log.end
+        self.on_rows(cls)
         return cls.cost
 
     def ranked(self, cls: PodClass) -> Lowest:
@@ -125,6 +129,7 @@ class Costs:
             rows = np.array(changed, np.intp)
             cls.ranked.put(rows, self._beside(cost[rows], rows, keeps_whole=key[0]))
         cls.ranked_for, cls.ranked_at = key, log.end
+        self.on_rows(cls)
         return cls.ranked
 
     def _beside(self, cost: Floats, rows: Rows, *, keeps_whole: bool) -> Floats:

@@ -21,6 +21,11 @@ class Lowest:
         rest = values[whole:]
         self._minima: Floats = np.append(minima, rest.min()) if rest.size else minima
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes."""
+        return self.values.nbytes + self._minima.nbytes
+
     def put(self, rows: RowArray, values: Floats) -> None:
         """Change some of the numbers."""
         self.values[rows] = values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +26,8 @@ class Picker:
     def __init__(self, nodes: Nodes, policy: Policy) -> None:
         self._nodes = nodes
         self._policy = policy
+        self.on_rows: Callable[[PodClass], None] = lambda cls: None
+        """Called with each class whose ratings were brought up to date; it may drop what other classes keep."""
 
     def asked(self, candidate: Candidate) -> list[Asked]:
         """The scores that matter for this candidate; none: its cost decides alone."""
@@ -68,6 +70,8 @@ class Picker:
     def _of_class(self, cls: PodClass) -> list[Rating]:
         for rating in cls.ratings:
             follow(rating, self._nodes)
+        if cls.ratings:
+            self.on_rows(cls)
         return [rating for rating in cls.ratings if rating.values is not None]
 
 

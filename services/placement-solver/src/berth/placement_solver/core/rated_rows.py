@@ -28,6 +28,10 @@ class Rating:
     def __post_init__(self) -> None:
         self.by_capacity = Depends.CAPACITY in self.score.depends
 
+    def forget(self) -> None:
+        """Keep nothing; all rows are rated anew when they are asked for."""
+        self.values, self.known = None, 0
+
     def among(self, rows: RowArray) -> Rated:
         """Of these rows."""
         values = np.zeros(rows.shape) if self.values is None else self.values[rows]
