@@ -1,0 +1,278 @@
+"""Everything that a constraint says of a node agrees: mask, one row, exact check, reasons, and the verifier's own law.
+
+The tests go through the registry. What a new constraint needs here is a row of `WAITING` that makes pods which it
+concerns, and, where it reads something new of nodes, a row of `NODES`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+from berth.contracts import names, subjects
+from berth.contracts.kube import Taint, Toleration
+from berth.contracts.ledger import DeviceGrant
+from berth.contracts.state import Device, HostPort, Reservation
+from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core.devices import GPU, NoCapacity, allocate, device_grants, slots_of_inventory
+from berth.placement_solver.core.plan import Candidate
+from berth.placement_solver.core.seams import Hypothesis, Rejection, Target
+from berth.placement_solver.core.solve import Trial
+from berth.rules.ports import write_port
+from berth.rules.taints import UNSCHEDULABLE_TAINT
+from berth.testing.builders import GI, PodBuilder, gpu_grant, gpu_slots, pod
+from berth.transaction.claims import Claim
+
+DOCS: Final = Path(__file__).parents[4] / "docs/placement-rules.md"
+REGISTRY = ClusterView([names.SCHEDULER_NAME], "s").profiles.default
+CONSTRAINTS: Final = [constraint.name for constraint in (*REGISTRY.of_class, *REGISTRY.of_pod)]
+ROWS = ("n0", "n1", "n2")
+
+
+@dataclass
+class Asking:
+    """Who waits, in the making: a pod, or a Reservation that names its node."""
+
+    builder: PodBuilder
+    required_node: str = ""
+
+
+Change = Callable[[Asking], object]
+
+
+def _wants_node(asking: Asking, name: str) -> None:
+    asking.required_node = name
+
+
+WAITING: dict[str, st.SearchStrategy[Change]] = {
+    "NodeUnschedulable": st.sampled_from([UNSCHEDULABLE_TAINT.key, "other"]).map(
+        lambda key: lambda asking: asking.builder.template(tolerations=[Toleration(key=key, operator="Exists")])
+    ),
+    "NodeName": st.sampled_from([*ROWS, "nowhere"]).map(lambda name: lambda asking: _wants_node(asking, name)),
+    "TaintToleration": st.sampled_from(["own", "other"]).map(lambda key: lambda asking: asking.builder.tolerates(key)),
+    "NodeAffinity": st.sampled_from(["a", "b", ""]).map(
+        lambda zone: lambda asking: asking.builder.only_on("zone", zone)
+    ),
+    "GPUPartitions": st.integers(1, 2).map(lambda count: lambda asking: asking.builder.gpus(count)),
+    "NodePorts": st.builds(HostPort, port=st.sampled_from([80, 81]), host_ip=st.sampled_from(["", "10.0.0.1"])).map(
+        lambda port: lambda asking: asking.builder.template(host_ports=[port])
+    ),
+    "NodeResourcesFit": st.dictionaries(
+        st.sampled_from([names.CPU, names.MEMORY, "example.com/thing"]), st.integers(0, 4).map(lambda n: n * 1000)
+    ).map(lambda amounts: lambda asking: asking.builder.requests(amounts)),
+    "DeviceShare": st.sampled_from([10, 60, 100]).map(lambda part: lambda asking: asking.builder.share(part)),
+}
+"""Changes to who waits, by the name of the constraint that they concern."""
+
+NODES: dict[str, st.SearchStrategy[Any]] = {
+    "cpu": st.sampled_from([1000, 4000]),
+    "memory": st.sampled_from([2000, 4 * GI]),
+    "pods": st.sampled_from([1, 2, 110]),
+    "extended": st.sampled_from([{}, {"example.com/thing": 3000}]),
+    "labels": st.builds(
+        lambda zone, partitions: {"zone": zone, **partitions},
+        st.sampled_from(["a", "b"]),
+        st.sampled_from([{}, {}, {names.LABEL_GPU_PARTITION_POLICY: "Honor"}]),
+    ),
+    "taints": st.sampled_from(
+        [[], [], [Taint(key="own", effect="NoSchedule")], [Taint(key="own", effect="NoExecute")]]
+    ),
+    "unschedulable": st.sampled_from([False, False, True]),
+}
+"""Fields of nodes."""
+
+
+class World(NamedTuple):
+    """A view with one candidate."""
+
+    run: Any
+    candidate: Candidate
+
+    def rejections(self, row: int) -> dict[str, Rejection]:
+        """What the exact checks say against a node, by constraint."""
+        found = {
+            constraint.name: constraint.filter(query, Target(row))
+            for constraint, query in (*self.candidate.cls.asked, *self.candidate.asked)
+        }
+        return {name: rejection for name, rejection in found.items() if rejection is not None}
+
+    def rows(self) -> list[int]:
+        """The nodes that are there."""
+        return np.flatnonzero(self.run.cluster.nodes.alive).tolist()
+
+    def claims(self, row: int) -> list[Claim]:
+        """The candidate on a node, with every choice of devices that would serve it if nobody held any."""
+        nodes, cls = self.run.cluster.nodes, self.candidate.cls
+        choices: list[tuple[DeviceGrant, ...]] = [()]
+        if cls.want is not None and nodes.inventories[row] is not None:
+            slots = slots_of_inventory(nodes.inventories[row]).get(GPU.name, ())
+            for some in combinations(slots, cls.want.instances):
+                grants = allocate(some, cls.want)
+                if not isinstance(grants, NoCapacity):
+                    choices.append(tuple(device_grants(GPU, grants)))
+        return [
+            Claim(
+                name=self.candidate.name,
+                uid=self.candidate.object.uid,
+                node=nodes.names[row],
+                amounts=dict(cls.requests),
+                devices=devices,
+                ports=tuple(map(write_port, cls.template.host_ports)),
+                plan="plan",
+                is_reservation=self.candidate.is_reservation,
+            )
+            for devices in choices
+        ]
+
+
+@st.composite
+def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "") -> World:
+    """Three nodes, pods on them, and one object that waits, changed by some rows of `WAITING`."""
+    run = solving()
+    names_of_changes = sorted(WAITING)
+    chosen = draw(st.lists(st.sampled_from(names_of_changes), max_size=3, unique=True))
+    asking = Asking(pod("waiting"))
+    for name in dict.fromkeys([*([concerned] if concerned in WAITING else []), *chosen]):
+        draw(WAITING[name])(asking)
+    for name in ROWS:
+        fields = draw(st.fixed_dictionaries(NODES))
+        if asking.required_node:
+            fields["pods"] = 110  # a Reservation takes no place of a pod, and is given none that is full
+        run.node(name, **fields)
+        devices = draw(st.sampled_from(["none", "counted", "counted", "uncounted"]))
+        if devices == "counted":
+            run.devices(name, gpu_slots(2, unhealthy=draw(st.sampled_from([(), (1,), (0, 1)]))))
+        elif devices == "uncounted":
+            run.state(subjects.named_key("device", name), Device(name=name, uid=f"device-{name}", version=run.version))
+    for index in range(draw(st.integers(0, 4))):
+        holder = Asking(pod(f"holder-{index}").template(scheduler="other"))
+        draw(WAITING[draw(st.sampled_from([each for each in names_of_changes if each != "NodeName"]))])(holder)
+        devices = [gpu_grant(draw(st.integers(0, 1)), 60)] if draw(st.booleans()) else None
+        run.pod(holder.builder.on(draw(st.sampled_from(ROWS)), devices))
+    if asking.required_node:
+        template = asking.builder.build(1).template
+        run.reservation(
+            Reservation(name="r", uid="uid-r", version=1, template=template, required_node=asking.required_node)
+        )
+    else:
+        run.pod(asking.builder)
+    units, _ = run.cluster.batch(10)
+    ((candidate,),) = [unit.candidates for unit in units]
+    return World(run, candidate)
+
+
+LAWS: Final = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@LAWS
+@given(data=st.data())
+def test_mask_row_check_and_reasons_agree(solving: type[Any], data: st.DataObject) -> None:
+    world = data.draw(worlds(solving))
+    rows = np.array(world.rows(), np.intp)
+    for constraint, query in (*world.candidate.cls.asked, *world.candidate.asked):
+        whole = constraint.mask(query, slice(0, len(world.run.cluster.nodes)))
+        assert np.array_equal(constraint.mask(query, rows), whole[rows]), constraint.name
+        told = constraint.rejections(query, rows)
+        for place, row in enumerate(rows.tolist()):
+            said = bool(whole[row])
+            found = constraint.filter(query, Target(row))
+            assert constraint.admits(query, row) == said, constraint.name
+            if said and not constraint.exact:
+                continue
+            assert (found is None) == said, constraint.name
+            because = [each for each in told if each.rows[place]]
+            assert {each.reason for each in because} == set(found.reasons if found else ()), constraint.name
+            if found is not None:
+                assert all(each.resolvable for each in because) == found.resolvable, constraint.name
+
+
+@LAWS
+@given(data=st.data())
+def test_who_cannot_be_helped_by_evictions_is_not(solving: type[Any], data: st.DataObject) -> None:
+    world = data.draw(worlds(solving))
+    nodes = world.run.cluster.nodes
+    for row in world.rows():
+        everybody = Hypothesis(gone=tuple(world.run.cluster.book.claims_on(nodes.names[row])))
+        for constraint, query in (*world.candidate.cls.asked, *world.candidate.asked):
+            found = constraint.filter(query, Target(row))
+            if found is not None and not found.resolvable:
+                assert constraint.filter(query, Target(row, everybody)) is not None, constraint.name
+
+
+@LAWS
+@given(data=st.data())
+def test_the_verifier_takes_what_all_constraints_take_and_nothing_else(solving: type[Any], data: st.DataObject) -> None:
+    world = data.draw(worlds(solving))
+    cluster, candidate = world.run.cluster, world.candidate
+    refused = bool(candidate.refusals or candidate.cls.refusals)
+    for row in world.rows():
+        trial = Trial(cluster.capacity)
+        placement = cluster.solver.place_on(candidate, row, trial, "plan")
+        trial.undo()
+        rejections = world.rejections(row)
+        assert (placement is not None) == (not rejections and not refused)
+        if placement is not None:
+            assert world.run.verifier.check([placement.claim]) == []
+        else:
+            assert all(world.run.verifier.check([claim]) for claim in world.claims(row)), rejections
+
+
+def _ruled_out_by_it_alone(name: str) -> Callable[[World], bool]:
+    def holds(world: World) -> bool:
+        by_node = any(list(world.rejections(row)) == [name] for row in world.rows())
+        return by_node and not world.candidate.refusals and not world.candidate.cls.refusals
+
+    return holds
+
+
+def _rows_of_docs() -> dict[str, list[str]]:
+    """Cells of the table, by the name in the first of them."""
+    text = DOCS.read_text() if DOCS.exists() else ""
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:3] == "| `"]
+    return {row[0].strip("`"): row for row in cells}
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_each_constraint_has_pods_a_law_reasons_and_a_row_in_the_docs(solving: type[Any], name: str) -> None:
+    assert name in WAITING, f"{name}: no row of WAITING makes pods that it concerns"
+    row_of_docs = _rows_of_docs().get(name)
+    assert row_of_docs is not None, f"{name}: no row in {DOCS.name}"
+    assert len(row_of_docs) == 6, f"{name}: its row in {DOCS.name} needs six cells"
+    assert all(row_of_docs), f"{name}: an empty cell in {DOCS.name}"
+    limits = settings(
+        max_examples=2000,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        world = find(worlds(solving, name), _ruled_out_by_it_alone(name), settings=limits, random=random.Random(1))
+    except NoSuchExample:
+        pytest.fail(f"{name}: rules out no node alone, in any world of WAITING and NODES")
+    texts = [re.escape(text).replace("NAME", ".+") for text in re.findall(r"`([^`]+)`", row_of_docs[2])]
+    for row in world.rows():
+        rejection = world.rejections(row).get(name)
+        if rejection is None:
+            continue
+        assert rejection.reasons, f"{name}: rejects a node without a reason"
+        for reason in rejection.reasons:
+            assert any(re.fullmatch(text, reason) for text in texts), f"{name}: {reason!r} is not in {DOCS.name}"
+        if list(world.rejections(row)) == [name]:
+            for claim in world.claims(row):
+                assert world.run.verifier.check([claim]), f"{name}: no law in core/verify, {claim} is taken"
+
+
+def test_the_docs_name_no_constraint_that_is_not_there() -> None:
+    assert set(_rows_of_docs()) == set(CONSTRAINTS)
