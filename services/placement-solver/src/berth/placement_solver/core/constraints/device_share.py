@@ -63,7 +63,8 @@ class DeviceShare:
         if unread > 0:
             return Rejection((UNREAD,))
         found = allocate(self.slots(target), query)
-        return Rejection((INSUFFICIENT,), not found.unresolvable) if isinstance(found, NoCapacity) else None
+        has_any = bool(nodes.gpu_count[row])
+        return Rejection((INSUFFICIENT,), has_any) if isinstance(found, NoCapacity) else None
 
     def slots(self, target: Target) -> tuple[Slot, ...]:
         """The devices of the node under the hypothesis."""
