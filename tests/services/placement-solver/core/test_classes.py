@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from berth.contracts import names
+from berth.contracts.kube import Taint
 from berth.contracts.state import Node
 from berth.placement_solver.core.classes import ClassTable, PodClass
 from berth.placement_solver.core.cost import Costs
@@ -91,6 +92,26 @@ def test_what_was_dropped_is_worked_out_as_it_was() -> None:
         assert few.ranked is not None
         assert all_of_it.ranked is not None
         assert np.array_equal(few.ranked.values, all_of_it.ranked.values)
+
+
+def test_ratings_of_scores_count_and_are_dropped_with_the_rest(solving: Any) -> None:
+    run = solving()
+    for index in range(3):
+        run.node(f"n{index}", taints=[Taint(key="slow", effect="PreferNoSchedule")] if index else [])
+    run.pod(pod("a").requests(cpu=1))
+    run.round()
+    (cls,) = run.cluster.classes
+    rated = sum(each.values.nbytes for each in cls.ratings if each.values is not None)
+    assert rated > 0
+    assert run.cluster.classes.rows_bytes == cls.rows_bytes >= rated
+    before = [None if each.values is None else each.values.copy() for each in cls.ratings]
+    cls.drop_rows()
+    assert cls.rows_bytes == 0
+    run.cluster.solver.costs.ranked(cls)
+    run.cluster.solver.picker.in_order(cls, cls.cost)
+    assert [None if each.values is None else list(each.values) for each in cls.ratings] == [
+        None if each is None else list(each) for each in before
+    ]
 
 
 def test_a_solver_counts_what_its_classes_keep(solving: Any) -> None:
