@@ -21,7 +21,15 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from berth.contracts import names, subjects
-from berth.contracts.kube import Taint, Toleration
+from berth.contracts.kube import (
+    Affinity,
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    Taint,
+    Toleration,
+    TopologySpreadConstraint,
+)
 from berth.contracts.ledger import DeviceGrant
 from berth.contracts.state import Device, HostPort, Reservation
 from berth.placement_solver.cluster_view import ClusterView
@@ -55,6 +63,8 @@ def _wants_node(asking: Asking, name: str) -> None:
     asking.required_node = name
 
 
+OF_APP: Final = LabelSelector(match_labels={"app": "x"})
+
 WAITING: dict[str, st.SearchStrategy[Change]] = {
     "NodeUnschedulable": st.sampled_from([UNSCHEDULABLE_TAINT.key, "other"]).map(
         lambda key: lambda asking: asking.builder.template(tolerations=[Toleration(key=key, operator="Exists")])
@@ -72,6 +82,37 @@ WAITING: dict[str, st.SearchStrategy[Change]] = {
         st.sampled_from([names.CPU, names.MEMORY, "example.com/thing"]), st.integers(0, 4).map(lambda n: n * 1000)
     ).map(lambda amounts: lambda asking: asking.builder.requests(amounts)),
     "DeviceShare": st.sampled_from([10, 60, 100]).map(lambda part: lambda asking: asking.builder.share(part)),
+    "PodTopologySpread": st.builds(
+        lambda key, own: (
+            lambda asking: asking.builder.label("app", own).template(
+                topology_spread=[
+                    TopologySpreadConstraint(
+                        topology_key=key, max_skew=1, when_unsatisfiable="DoNotSchedule", label_selector=OF_APP
+                    )
+                ]
+            )
+        ),
+        st.sampled_from(["zone", "missing"]),
+        st.sampled_from(["x", "y"]),
+    ),
+    "InterPodAffinity": st.builds(
+        lambda field, key, own: (
+            lambda asking: asking.builder.label("app", own).template(
+                affinity=Affinity(
+                    **{
+                        field: PodAffinity(
+                            required_during_scheduling_ignored_during_execution=[
+                                PodAffinityTerm(topology_key=key, label_selector=OF_APP)
+                            ]
+                        )
+                    }
+                )
+            )
+        ),
+        st.sampled_from(["pod_affinity", "pod_anti_affinity"]),
+        st.sampled_from(["zone", "missing"]),
+        st.sampled_from(["x", "y"]),
+    ),
 }
 """Changes to who waits, by the name of the constraint that they concern."""
 
