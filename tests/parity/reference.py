@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import aiohttp
-
-from berth.cli.stack.process import Process
-from berth.testing.kube_server import KubeServer, find_binary
 from tests.parity.generator import LEAVING, standing
 from tests.parity.schedule_log import MODULES, ScheduleLog
 from tests.parity.volume_controller import VolumeController
-from tests.parity.world import NAMESPACES, RESOURCES, STANDING, Identity, Manifest, Outcome, Step, Trace, World, identity
+from tests.parity.world import NAMESPACES, RESOURCES, Identity, Manifest, Outcome, Step, Trace, World, identity
+
+from berth.cli.stack.process import Process
+from berth.testing.kube_server import KubeServer, find_binary
 
 SCHEDULER: Final = "default-scheduler"
 DECIDED_S: Final = 10.0
@@ -42,10 +42,9 @@ class Reference:
     def __init__(self, settle_s: float = 0.15) -> None:
         self.settle_s = settle_s
         self._server = KubeServer(
-            arguments=[
-                "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection"
-            ]
+            arguments=["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection"]
         )
+        self._there: set[str] = set()
         self._pods: dict[str, Manifest] = {}
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
@@ -58,14 +57,16 @@ class Reference:
             server.url, headers=headers, connector=connector, timeout=aiohttp.ClientTimeout(total=None)
         )
         for name in NAMESPACES:
-            await self._create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            await self.call("POST", RESOURCES["Namespace"].path(), _namespace(name))
         self.standing = [await self._create(each) for each in standing()]
         await self._start_scheduler()
         self._controller = VolumeController(self.call)
         self._tasks = [asyncio.create_task(self._watch(kind)) for kind in CHANGING]
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -105,7 +106,9 @@ class Reference:
                 steps.append(step)
         return Trace(world, tuple(objects), tuple(steps), tuple(refused))
 
-    async def _step(self, manifest: Manifest, known: dict[Identity, Manifest], *, keep: bool, refused: list[str]) -> Step | None:
+    async def _step(
+        self, manifest: Manifest, known: dict[Identity, Manifest], *, keep: bool, refused: list[str]
+    ) -> Step | None:
         since = self._log.size
         try:
             pod = await self._create(manifest)
@@ -170,21 +173,23 @@ class Reference:
         return found
 
     async def _clear(self) -> None:
-        """Remove every object of a world; namespaces lose their labels."""
-        removals = []
-        for kind, resource in RESOURCES.items():
-            if kind in STANDING or kind == "Namespace":
-                continue
-            for namespace in NAMESPACES if resource.namespaced else ("",):
-                removals.append(self.call("DELETE", resource.path(namespace) + "?gracePeriodSeconds=0"))
-        await asyncio.gather(*removals)
-        await asyncio.gather(*(self._label(each, {}) for each in NAMESPACES))
+        """Remove every object of the last world."""
+        paths = [
+            RESOURCES[kind].path(namespace)
+            for kind in self._there | set(CHANGING)
+            for namespace in (NAMESPACES if RESOURCES[kind].namespaced else ("",))
+        ]
+        await asyncio.gather(*(self.call("DELETE", f"{path}?gracePeriodSeconds=0") for path in paths))
+        self._there.clear()
         await self._until(lambda: not self._pods)
 
     async def _make(self, objects: Iterable[Manifest], refused: list[str]) -> list[Manifest]:
         by_kind: dict[str, list[Manifest]] = {}
         for each in objects:
             by_kind.setdefault(each["kind"], []).append(each)
+        labelled = {each["metadata"]["name"] for each in by_kind.get("Namespace", ())}
+        by_kind.setdefault("Namespace", []).extend(_namespace(each) for each in NAMESPACES if each not in labelled)
+        self._there = set(by_kind) - {"Namespace"}
         made: list[Manifest] = []
         uids: dict[Identity, str] = {}
         for kind in sorted(by_kind, key=list(RESOURCES).index):
@@ -215,8 +220,8 @@ class Reference:
         """Create an object with its status. Raises ApiError."""
         kind, namespace, name = identity(manifest)
         resource = RESOURCES[kind]
-        if kind == "Namespace" and "labels" in manifest["metadata"]:
-            return {**_typed(manifest), **await self._label(name, manifest["metadata"]["labels"])}
+        if kind == "Namespace":
+            return {**_typed(manifest), **await self._label(name, manifest["metadata"].get("labels", {}))}
         status = manifest.get("status") if kind != "Node" else None
         body = {**manifest}
         if status:
@@ -231,7 +236,7 @@ class Reference:
     async def _label(self, namespace: str, labels: dict[str, str]) -> Manifest:
         wanted = {"kubernetes.io/metadata.name": namespace, **labels}
         patch = [{"op": "add", "path": "/metadata/labels", "value": wanted}]
-        return await self.call("PATCH", RESOURCES["Namespace"].path("", namespace), patch)
+        return dict(await self.call("PATCH", RESOURCES["Namespace"].path("", namespace), patch))
 
     async def _delete_pod(self, pod: Manifest) -> None:
         _, namespace, name = identity(pod)
@@ -270,6 +275,10 @@ class Reference:
             else:
                 self._pods[uid] = found
             self._changed.notify_all()
+
+
+def _namespace(name: str) -> Manifest:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def _typed(manifest: Manifest) -> Manifest:

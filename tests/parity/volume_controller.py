@@ -31,10 +31,9 @@ class VolumeController:
             self._done.discard(uid)
         elif kind == "PersistentVolume":
             await self._see_volume(item)
-        elif SELECTED in item["metadata"].get("annotations", {}) and not item["spec"].get("volumeName"):
-            if uid not in self._done:
-                self._done.add(uid)
-                await self._provision(item)
+        elif _waits(item) and uid not in self._done:
+            self._done.add(uid)
+            await self._provision(item)
 
     async def _see_volume(self, volume: Manifest) -> None:
         reference, phase = volume["spec"].get("claimRef"), volume.get("status", {}).get("phase")
@@ -64,3 +63,8 @@ class VolumeController:
         patch = {"metadata": {"annotations": BOUND}, "spec": {"volumeName": volume}}
         await self._call("PATCH", claims.path(namespace, claim), patch)
         await self._call("PATCH", claims.path(namespace, claim, "status"), {"status": {"phase": "Bound"}})
+
+
+def _waits(claim: Manifest) -> bool:
+    """A node is selected for the claim, and it has no volume."""
+    return SELECTED in claim["metadata"].get("annotations", {}) and not claim["spec"].get("volumeName")

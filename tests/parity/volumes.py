@@ -1,4 +1,4 @@
-"""The volumes of random pods: claims that are bound, wait for a node, are missing or lost, and disks named in the pod."""
+"""The volumes of random pods: claims that are bound, wait for a node, are missing or lost; disks named in the pod."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ DISKS: Final[tuple[dict[str, Any], ...]] = (
 def attach(rng: Random, nodes: list[Manifest], bound: list[Manifest], pending: list[Manifest]) -> list[Manifest]:
     """Give some pods a claim; the classes, drivers, volumes and claims that there are."""
     made: list[Manifest] = _classes(rng)
-    for node in nodes:
-        if rng.random() < 0.7:
-            made.append(_csi_node(rng, node["metadata"]["name"]))
+    made += [_csi_node(rng, node["metadata"]["name"]) for node in nodes if rng.random() < 0.7]
     number = 0
     for pods in (bound, pending):
         for pod in pods:
@@ -68,18 +66,19 @@ def _classes(rng: Random) -> list[Manifest]:
         },
     ]
     if capacity:
-        for zone in ("za", "zb"):
-            found.append(
-                {
-                    "apiVersion": "storage.k8s.io/v1",
-                    "kind": "CSIStorageCapacity",
-                    "metadata": {"name": f"capacity-{zone}", "namespace": "alpha"},
-                    "storageClassName": "wait",
-                    "capacity": rng.choice(("500Mi", "5Gi")),
-                    "nodeTopology": {"matchLabels": {ZONE: zone}},
-                }
-            )
+        found += [_storage_capacity(rng, zone) for zone in ("za", "zb")]
     return found
+
+
+def _storage_capacity(rng: Random, zone: str) -> Manifest:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIStorageCapacity",
+        "metadata": {"name": f"capacity-{zone}", "namespace": "alpha"},
+        "storageClassName": "wait",
+        "capacity": rng.choice(("500Mi", "5Gi")),
+        "nodeTopology": {"matchLabels": {ZONE: zone}},
+    }
 
 
 def _storage_class(name: str, provisioner: str, mode: str, allowed: Any) -> Manifest:

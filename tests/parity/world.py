@@ -40,8 +40,6 @@ RESOURCES: Final = {
     "Pod": Resource("v1", "pods", True),
 }
 """The kinds of a world, in the order in which they are made."""
-STANDING: Final = ("PriorityClass", "RuntimeClass")
-"""Kinds that are the same in every world and stay on the server."""
 
 
 @dataclass(frozen=True)
