@@ -59,6 +59,12 @@ class BerthSide:
             self._view.read_state(subjects.synced_key(kind), encode(marker), deleted=False, gap=False, trace=None)
         self._view.end_of_state()
 
+    @property
+    def constraints(self) -> frozenset[str]:
+        """The names of the constraints that Berth has."""
+        registry = self._view.solver.registry
+        return frozenset(each.name for each in (*registry.of_class, *registry.of_pod))
+
     def show(self, item: Manifest) -> None:
         """An object is there, or has changed. Kinds that cluster-watcher does not follow are left out."""
         kind = _KINDS.get(RESOURCES[item["kind"]].plural)

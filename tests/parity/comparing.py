@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.parity.berth_side import Answer, BerthSide
@@ -11,6 +11,7 @@ from tests.parity.world import Manifest, Outcome, Step, Trace, identity
 
 _HEAD = re.compile(r"^0/(\d+) nodes are available: ?(.*)$", re.DOTALL)
 _AFTER = re.compile(r"\. (?=no new claims to deallocate, |preemption: |not eligible )")
+REPELLED = "existing pods anti-affinity rules"
 _COUNTED = re.compile(r"(\d+) (.+?)(?=, \d+ |$)", re.DOTALL)
 
 
@@ -35,7 +36,7 @@ class Difference(NamedTuple):
 
 
 class NotYet(NamedTuple):
-    """A pod that could not be compared: Berth refuses these fields by name."""
+    """A pod that could not be compared: Berth refuses these fields by name, or has no part for that at all."""
 
     pod: Manifest
     fields: tuple[str, ...]
@@ -55,13 +56,17 @@ def reasons_of(message: str) -> tuple[dict[str, int], str]:
 def compare(trace: Trace) -> Iterator[Difference | NotYet]:
     """Let Berth answer for each step of a trace; what differs."""
     berth = BerthSide(trace.objects)
+    nominated = False
     for step in trace.steps:
         if step.outcome.verdict not in ("none", "error"):
             answer = berth.decide(step.pod)
-            if answer.unsupported:
-                yield NotYet(step.pod, answer.unsupported)
+            found = list(_differences(step, answer)) if not answer.unsupported else []
+            missing = answer.unsupported or tuple(_missing(found, trace, berth.constraints, nominated=nominated))
+            if missing:
+                yield NotYet(step.pod, missing)
             else:
-                yield from _differences(step, answer)
+                yield from found
+        nominated = nominated or bool(step.outcome.nominated)
         for which, item in step.after:
             if item is None:
                 berth.delete(which)
@@ -71,7 +76,29 @@ def compare(trace: Trace) -> Iterator[Difference | NotYet]:
             berth.delete(identity(step.pod))
 
 
-def _differences(step: Step, answer: Answer) -> Iterator[Difference | NotYet]:
+def _missing(
+    found: Sequence[Difference], trace: Trace, constraints: Collection[str], *, nominated: bool
+) -> Iterator[str]:
+    """What Berth has no part for at all, where that may be why these differences are there."""
+    if any(each.kind == "victims" and each.answer.victims is None for each in found):
+        yield "preemption"
+    found = [each for each in found if each.kind != "victims" or each.answer.victims is not None]
+    if not found:
+        return
+    if nominated and any(each.answer.victims is None for each in found):
+        yield "nominated pods"
+    repelled = any("more" in each.signs or REPELLED in each.theirs for each in found)
+    if repelled and "InterPodAffinity" not in constraints and any(map(_repels, (*trace.objects, *trace.world.pending))):
+        yield "anti-affinity of pods that are there"
+
+
+def _repels(item: Manifest) -> bool:
+    """A pod that keeps others away from where it is."""
+    terms = item.get("spec", {}).get("affinity", {}).get("podAntiAffinity", {}) if item["kind"] == "Pod" else {}
+    return bool(terms.get("requiredDuringSchedulingIgnoredDuringExecution"))
+
+
+def _differences(step: Step, answer: Answer) -> Iterator[Difference]:
     outcome = step.outcome
 
     def differs(kind: str, theirs: object, ours: object, signs: Iterable[str]) -> Difference:
@@ -83,12 +110,9 @@ def _differences(step: Step, answer: Answer) -> Iterator[Difference | NotYet]:
         yield differs("verdict", theirs, _shown(answer), {f"{outcome.verdict}, {answer.verdict}", *texts})
     elif outcome.verdict == "unschedulable":
         yield from _different_reasons(step, answer, differs)
-        if answer.victims is None:
-            if outcome.nominated:
-                yield NotYet(step.pod, ("preemption",))
-        elif (outcome.nominated, outcome.victims) != (answer.nominated, answer.victims):
+        if (outcome.nominated, outcome.victims) != (answer.nominated, answer.victims or ()):
             theirs = f"{outcome.nominated or 'nowhere'}, victims {list(outcome.victims)}"
-            ours = f"{answer.nominated or 'nowhere'}, victims {list(answer.victims)}"
+            ours = f"{answer.nominated or 'nowhere'}, victims {list(answer.victims or ())}"
             yield differs("victims", theirs, ours, ("victims",))
     elif outcome.verdict == "bound":
         feasible = frozenset(outcome.feasible)

@@ -238,7 +238,7 @@ class _Making:
         if init:
             spec["initContainers"] = init
         if self.chance(0.3):
-            spec["resources"] = {"requests": {"cpu": "4", "memory": "7Gi"}}
+            spec["resources"] = {"requests": {"cpu": "8", "memory": "14Gi"}}
         if self.chance(0.2):
             spec["runtimeClassName"] = "heavy"
 

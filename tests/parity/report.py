@@ -31,7 +31,7 @@ class Report:
         self.pods += len(trace.steps)
         self.verdicts.update(step.outcome.verdict for step in trace.steps)
         self.verdicts["with a preemption"] += sum(1 for step in trace.steps if step.outcome.victims)
-        self.refused.update(re.sub(r'\\?"[^"]*"', '"..."', each)[:160] for each in trace.refused)
+        self.refused.update(each[each.find('"message":') :][:200] for each in trace.refused)
 
     def not_compared(self, fields: tuple[str, ...]) -> None:
         """Berth refuses a pod by name."""
