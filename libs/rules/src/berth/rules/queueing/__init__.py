@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from berth.contracts.state import Pod
 from berth.rules.queueing import node_hints
 from berth.rules.queueing.back_off import FLUSH_S, INITIAL_MS, MAX_MS, BackOff, is_backing_off
 from berth.rules.queueing.events import Action, Event, events_of
-from berth.rules.queueing.hint import Hints, NamespaceLabels
+from berth.rules.queueing.hint import Hints, NamespaceLabels, Reader, Waiter
 from berth.rules.selectors import Labels
 
 HINTS: Final[dict[str, Hints]] = {**node_hints.HINTS}
 """What each constraint listens to, by its name."""
+READS: Final[dict[str, Reader]] = {**node_hints.READS}
+"""What of a waiting pod its hints look at, by the same names."""
 
 
 def hint_of(
-    plugin: str, pod: Pod, event: Event, namespace_labels: NamespaceLabels = lambda name: NO_LABELS
+    plugin: str, pod: Waiter, event: Event, namespace_labels: NamespaceLabels = lambda name: NO_LABELS
 ) -> bool | None:
     """Whether an event may let in a pod that this constraint has rejected; None: it does not listen to such events.
 
@@ -41,11 +42,14 @@ __all__ = [
     "HINTS",
     "INITIAL_MS",
     "MAX_MS",
+    "READS",
     "Action",
     "BackOff",
     "Event",
     "Hints",
     "NamespaceLabels",
+    "Reader",
+    "Waiter",
     "events_of",
     "hint_of",
     "is_backing_off",

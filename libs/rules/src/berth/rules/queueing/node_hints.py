@@ -9,22 +9,22 @@ from berth.contracts.state import Node, Pod
 from berth.rules.node_affinity import compile_node_rule
 from berth.rules.ports import UsedPorts
 from berth.rules.queueing.events import NODE, POD, Action, Event
-from berth.rules.queueing.hint import Hints, NamespaceLabels, always, held_capacity, is_own
+from berth.rules.queueing.hint import Hints, NamespaceLabels, Reader, Waiter, always, held_capacity, is_own
 from berth.rules.taints import UNSCHEDULABLE_TAINT, Tolerations
 
 
-def opened(pod: Pod, event: Event, namespace_labels: NamespaceLabels) -> bool:
+def opened(pod: Waiter, event: Event, namespace_labels: NamespaceLabels) -> bool:
     """A node is no longer cordoned, or a new one is not."""
     old, new = event.old, event.new
     return not new.unschedulable and (old is None or old.unschedulable)
 
 
-def gained_cordon_toleration(pod: Pod, event: Event, namespace_labels: NamespaceLabels) -> bool:
+def gained_cordon_toleration(pod: Waiter, event: Event, namespace_labels: NamespaceLabels) -> bool:
     """The pod tolerates cordoned nodes now."""
     return is_own(pod, event) and Tolerations(event.new.template.tolerations).tolerate(UNSCHEDULABLE_TAINT)
 
 
-def lost_taint(pod: Pod, event: Event, namespace_labels: NamespaceLabels) -> bool:
+def lost_taint(pod: Waiter, event: Event, namespace_labels: NamespaceLabels) -> bool:
     """The pod tolerates the node's taints now and did not before."""
     tolerations = Tolerations(pod.template.tolerations)
     old: Node | None = event.old
@@ -32,12 +32,12 @@ def lost_taint(pod: Pod, event: Event, namespace_labels: NamespaceLabels) -> boo
     return was_kept_off and tolerations.first_untolerated(event.new.taints) is None
 
 
-def own_change(pod: Pod, event: Event, namespace_labels: NamespaceLabels) -> bool:
+def own_change(pod: Waiter, event: Event, namespace_labels: NamespaceLabels) -> bool:
     """It is the pod itself that changed."""
     return is_own(pod, event)
 
 
-def began_to_match(pod: Pod, event: Event, namespace_labels: NamespaceLabels) -> bool:
+def began_to_match(pod: Waiter, event: Event, namespace_labels: NamespaceLabels) -> bool:
     """The node matches the pod's selector and affinity now and did not before."""
     rule = compile_node_rule(pod.template.node_selector, pod.template.affinity)
     old: Node | None = event.old
@@ -46,19 +46,19 @@ def began_to_match(pod: Pod, event: Event, namespace_labels: NamespaceLabels) ->
     return old is None or not rule.matches(old.labels, old.name)
 
 
-def freed_ports(pod: Pod, event: Event, namespace_labels: NamespaceLabels) -> bool:
+def freed_ports(pod: Waiter, event: Event, namespace_labels: NamespaceLabels) -> bool:
     """A pod is gone that had a place and one of the pod's host ports."""
     gone: Pod = event.old
     taken = UsedPorts(gone.template.host_ports)
     return held_capacity(gone) and taken.conflict(pod.template.host_ports) is not None
 
 
-def left_capacity(pod: Pod, event: Event, namespace_labels: NamespaceLabels) -> bool:
+def left_capacity(pod: Waiter, event: Event, namespace_labels: NamespaceLabels) -> bool:
     """A pod is gone that had a place."""
     return held_capacity(event.old)
 
 
-def scaled_down(pod: Pod, event: Event, namespace_labels: NamespaceLabels) -> bool:
+def scaled_down(pod: Waiter, event: Event, namespace_labels: NamespaceLabels) -> bool:
     """The pod asks for less, or a bound one does of something that the pod asks for."""
     if is_own(pod, event):
         return True
@@ -68,7 +68,7 @@ def scaled_down(pod: Pod, event: Event, namespace_labels: NamespaceLabels) -> bo
     )
 
 
-def grew(pod: Pod, event: Event, namespace_labels: NamespaceLabels) -> bool:
+def grew(pod: Waiter, event: Event, namespace_labels: NamespaceLabels) -> bool:
     """The node, were it empty, would hold the pod, and is new or has more of something that the pod asks for."""
     old: Node | None = event.old
     amounts, requests = event.new.allocatable, pod.template.requests
@@ -103,3 +103,14 @@ HINTS: Final[dict[str, Hints]] = {
     },
 }
 """By the name of the constraint."""
+
+READS: Final[dict[str, Reader]] = {
+    "SchedulingGates": lambda pod: pod.uid,
+    "NodeName": lambda pod: None,
+    "NodeUnschedulable": lambda pod: pod.template.tolerations,
+    "TaintToleration": lambda pod: pod.template.tolerations,
+    "NodeAffinity": lambda pod: (pod.template.node_selector, pod.template.affinity),
+    "NodePorts": lambda pod: pod.template.host_ports,
+    "NodeResourcesFit": lambda pod: pod.template.requests,
+}
+"""What of a pod the hints look at, but for changes of the pod itself."""
