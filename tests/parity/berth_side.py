@@ -54,7 +54,7 @@ class BerthSide:
         for each in objects:
             self.show(each)
         self._view.read_ledger(subjects.EPOCH_KEY, encode(Epoch(epoch=1, pods_version=0)), False, 1)
-        for kind in ("pods", "reservations", "elasticquotas"):
+        for kind in _KINDS:
             marker = Synced(kind=kind, version=self._version, complete=True)
             self._view.read_state(subjects.synced_key(kind), encode(marker), deleted=False, gap=False, trace=None)
         self._view.end_of_state()

@@ -10,7 +10,8 @@ from tests.parity.berth_side import Answer, BerthSide
 from tests.parity.world import Manifest, Outcome, Step, Trace, identity
 
 _HEAD = re.compile(r"^0/(\d+) nodes are available: ?(.*)$", re.DOTALL)
-_AFTER = re.compile(r"\. (?=no new claims to deallocate, |preemption: |not eligible )")
+_AFTER = re.compile(r"\. (?=no new claims to deallocate, |preemption: |not eligible |not found$)")
+"""Where what follows is of preemption, or of a plugin for resource claims that was never asked."""
 REPELLED = "existing pods anti-affinity rules"
 _COUNTED = re.compile(r"(\d+) (.+?)(?=, \d+ |$)", re.DOTALL)
 
