@@ -80,6 +80,7 @@ class _Making:
     def __init__(self, rng: Random, has: frozenset[str]) -> None:
         self.rng = rng
         self.has = has
+        self.sizes = {image: rng.choice((10, 90, 400, 2500)) * MI for image in IMAGES}
 
     def world(self, name: str, features: tuple[str, ...]) -> World:
         rng = self.rng
@@ -138,9 +139,7 @@ class _Making:
         status: dict[str, Any] = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
         if "images" in self.has:
             status["images"] = [
-                {"names": [_tagged(image)], "sizeBytes": rng.choice((10, 90, 400, 2500)) * MI}
-                for image in IMAGES
-                if self.chance(0.5)
+                {"names": [_tagged(image)], "sizeBytes": size} for image, size in self.sizes.items() if self.chance(0.5)
             ]
         meta = {"name": name, "labels": labels}
         return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec, "status": status}
