@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
 from tests.parity.world import RESOURCES, Identity, Manifest
 
 from berth.cluster_watcher.kinds import KINDS
@@ -23,7 +24,15 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.solve import Trial
 
-SCHEDULERS: Final = ("default-scheduler",)
+SCHEDULER: Final = "default-scheduler"
+CONFIGURATION: Final = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: default-scheduler
+    pluginConfig: [{name: Berth, args: {decides: kube-scheduler}}]
+"""
+"""Berth places as kube-scheduler does by default, scores and all."""
 _KINDS: Final = {kind.plural: kind for kind in KINDS}
 
 
@@ -31,7 +40,8 @@ class Answer(NamedTuple):
     """What Berth decides about a pod.
 
     `reasons` counts the nodes of each text, `plain` are reasons about no node in particular. `unsupported`: fields
-    that it refuses by name. `victims` is None while Berth does not preempt by priority.
+    that it refuses by name. `scores`: by node what each plugin gives, weighted. `victims` is None while Berth does not
+    preempt by priority.
     """
 
     verdict: str
@@ -40,7 +50,7 @@ class Answer(NamedTuple):
     reasons: Mapping[str, int] = {}
     plain: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
-    scores: Mapping[str, Mapping[str, float]] = {}
+    scores: Mapping[str, Mapping[str, int]] = {}
     nominated: str = ""
     victims: tuple[str, ...] | None = None
 
@@ -49,7 +59,8 @@ class BerthSide:
     """One solver's view of a world."""
 
     def __init__(self, objects: Iterable[Manifest]) -> None:
-        self._view = ClusterView(SCHEDULERS, "solver")
+        self._view = ClusterView([SCHEDULER], "solver")
+        self._view.configure(CONFIGURATION)
         self._version = 0
         for each in objects:
             self.show(each)
@@ -62,7 +73,7 @@ class BerthSide:
     @property
     def constraints(self) -> frozenset[str]:
         """The names of the constraints that Berth has."""
-        registry = self._view.solver.registry
+        registry = self._view.profiles.of(SCHEDULER)
         return frozenset(each.name for each in (*registry.of_class, *registry.of_pod))
 
     def show(self, item: Manifest) -> None:
@@ -103,7 +114,8 @@ class BerthSide:
         trial.undo()
         if solution.placements:
             node = solution.placements[0].claim.node
-            return Answer("bound", node=node, feasible=frozenset(self._feasible(candidate)))
+            feasible = frozenset(self._feasible(candidate))
+            return Answer("bound", node=node, feasible=feasible, scores=self._scores(candidate, feasible))
         return _refused(solution.refusals[0].reasons)
 
     def _feasible(self, candidate: Candidate) -> Iterable[str]:
@@ -115,6 +127,20 @@ class BerthSide:
             if view.nodes.alive[row] and view.solver.place_on(candidate, row, trial, "plan") is not None:
                 yield name
             trial.undo()
+
+    def _scores(self, candidate: Candidate, feasible: Collection[str]) -> dict[str, dict[str, int]]:
+        """What each plugin gives each of these nodes, weighted; a plugin that has nothing to rate is left out."""
+        nodes, registry = self._view.nodes, candidate.cls.rules
+        names = sorted(feasible)
+        rows = np.array([nodes.row(name) for name in names], np.intp)
+        scores: dict[str, dict[str, int]] = {name: {} for name in names}
+        for score, weight, _ in (*registry.scores_of_class, *registry.scores_of_pod):
+            query = score.prescore(candidate.spec)
+            if query is not None:
+                given = weight * score.normalise(query, score.raw(query, rows), rows)
+                for name, amount in zip(names, given, strict=True):
+                    scores[name][score.name] = int(amount)
+        return scores
 
 
 def _refused(reasons: Iterable[Reason]) -> Answer:

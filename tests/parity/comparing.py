@@ -124,8 +124,22 @@ def _differences(step: Step, answer: Answer) -> Iterator[Difference]:
                 if rows
             ]
             yield differs("feasible", sorted(feasible), sorted(answer.feasible), signs)
-        elif answer.node not in feasible:
-            yield differs("node", outcome.node, answer.node, ("node",))
+        else:
+            yield from _different_choice(outcome, answer, differs)
+
+
+def _different_choice(outcome: Outcome, answer: Answer, differs: Callable[..., Difference]) -> Iterator[Difference]:
+    """The scores of each plugin that Berth has, and, when it has all of them, the node that they choose."""
+    ours = {plugin for scores in answer.scores.values() for plugin in scores}
+    for plugin in sorted(ours):
+        expected = {node: scores.get(plugin, 0) for node, scores in outcome.scores.items()}
+        given = {node: answer.scores[node].get(plugin, 0) for node in expected}
+        if expected != given:
+            yield differs("scores", f"{plugin} {expected}", f"{plugin} {given}", (plugin,))
+    totals = {node: sum(scores.values()) for node, scores in outcome.scores.items()}
+    best = {node for node, total in totals.items() if total == max(totals.values())} or {outcome.node}
+    if ours >= {plugin for scores in outcome.scores.values() for plugin in scores} and answer.node not in best:
+        yield differs("node", sorted(best), answer.node, ("node",))
 
 
 def _different_reasons(step: Step, answer: Answer, differs: Callable[..., Difference]) -> Iterator[Difference]:
