@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from berth.contracts.base import Reason
-from berth.contracts.kube import Taint
+from berth.contracts.kube import Affinity, LabelSelector, PodAffinity, PodAffinityTerm, Taint
 from berth.contracts.state import Node
 from berth.placement_solver.core.happenings import EVENTS_MAX, Happenings
 from berth.placement_solver.core.queue import Waiting
@@ -58,6 +58,16 @@ def test_who_is_rejected_for_another_reason_is_tried_whatever_is_given_back(happ
     happenings.left(pod("gone").on("n").build(1))
     assert happenings.concern(waiting("quota"))
     assert happenings.concern(waiting())
+
+
+def test_a_pod_that_kept_another_away_is_gone(happenings: Happenings) -> None:
+    term = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector(match_labels={"app": "web"}))
+    terms = PodAffinity(required_during_scheduling_ignored_during_execution=[term])
+    gone = pod("gone").template(affinity=Affinity(pod_anti_affinity=terms)).on("n").build(1)
+    happenings.left(gone)
+    assert happenings.concern(waiting("InterPodAffinity", builder=pod("p").label("app", "web")))
+    assert not happenings.concern(waiting("InterPodAffinity", builder=pod("p").label("app", "db")))
+    assert not happenings.concern(waiting("InterPodAffinity", builder=pod("p", "other").label("app", "web")))
 
 
 def test_a_pod_that_is_not_known_any_more_concerns_everybody_who_listens(happenings: Happenings) -> None:

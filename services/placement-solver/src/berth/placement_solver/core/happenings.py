@@ -11,13 +11,15 @@ from typing import Any, Final
 
 from berth.contracts.state import Pod
 from berth.placement_solver.core.queue import Waiting
-from berth.rules.queueing import HINTS, Action, Event, NamespaceLabels, events_of
+from berth.rules.queueing import HINTS, MORE, Action, Event, Hints, NamespaceLabels, events_of
 from berth.rules.queueing.events import NODE, POD
 
 EVENTS_MAX: Final = 256
 """Of one kind; each is looked at for each class of those who wait."""
 TAKES: Final = frozenset({(POD, Action.ADD), (POD, Action.POD_LABEL)})
 """Kinds that give nothing back: they concern only constraints that listen to them."""
+
+NO_HINTS: Final[Hints] = {}
 
 
 class Happenings:
@@ -74,7 +76,7 @@ class Happenings:
         hints = HINTS.get(code)
         if hints is None:
             return not self._kinds.keys() <= TAKES
-        for kind, hint in hints.items():
+        for kind, hint in (*hints.items(), *MORE.get(code, NO_HINTS).items()):
             if kind in self._kinds:
                 events: Iterable[Event] | None = self._kinds[kind]
                 if events is None or any(hint(waiting.object, each, self._namespace_labels) for each in events):
