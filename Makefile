@@ -52,6 +52,10 @@ bench: ## benchmarks: medians and ratios against a baseline of the same run
 bench-cluster: ## the race with kube-scheduler on a real API server (ARGS="--nodes 5000"); needs `make e2e-assets`
 	KUBEBUILDER_ASSETS="$$(tools/kube/assets.sh kube-apiserver etcd kubectl kube-scheduler)" $(RUN) python tests/bench/cluster $(ARGS)
 
+.PHONY: parity
+parity: ## random worlds decided by a real kube-scheduler and by Berth: what differs (ARGS="--worlds 200 --seed 7 --features taints")
+	KUBEBUILDER_ASSETS="$$(tools/kube/assets.sh kube-apiserver etcd kubectl kube-scheduler)" $(RUN) python -m tests.parity $(ARGS)
+
 .PHONY: e2e
 e2e: ## the whole control plane as processes, against the simulated API and a real API server (see e2e-assets)
 	@folder=$$(tools/kube/assets.sh --print 2>/dev/null | tail -1); [ -z "$$folder" ] || export KUBEBUILDER_ASSETS=$$folder; \

@@ -259,7 +259,7 @@ async def test_a_node_that_comes_back_still_holds_its_pods(whole: Whole, corner:
     await corner.bound(await corner.pod("old", {"cpu": "1", "nvidia.com/gpu": "1"}))
     await corner.drop_node(node)
     await corner.pod("new", {"cpu": "1"})
-    await corner.refused("new", "there are no nodes")
+    await corner.refused("new", "no nodes available to schedule pods")
     path = f"{DEVICES}/{node}"
     await whole.try_call("DELETE", path)
     assert await corner.node("n", cpu="2", gpus=2) == node

@@ -50,7 +50,7 @@ def elastic_quotas_are_complete(run: Any, *, complete: bool = True) -> None:
 
 
 def charged(run: Any, after_s: float = 0.0) -> list[str]:
-    """Who pays for what the next round places, so many seconds later; waiting pods are woken as in `Handlers.tick`."""
+    """Who pays for what the next round places, so many seconds later; waiting pods are woken as in `Rounds.tick`."""
     run.cluster.now += after_s
     if run.cluster.quota_changed:
         run.cluster.quota_changed = False

@@ -51,9 +51,7 @@ def available(run: Any, name: str = "r", *, is_published: bool = True) -> None:
 def drawn_on(run: Any, after_s: float = 0.0) -> dict[str, str]:
     """The Reservation that each pod draws on which the next round places, so many seconds later."""
     run.cluster.now += after_s
-    if run.cluster.capacity_came_back:
-        run.cluster.capacity_came_back = False
-        run.cluster.queue.wake(run.cluster.now)
+    run.cluster.wake()
     return {placement.candidate.name[1]: placement.reservation for placement in run.round().placements}
 
 

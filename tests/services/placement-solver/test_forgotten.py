@@ -1,4 +1,4 @@
-"""Whoever waits is tried again once what it waits for is there: after a pause, not only at the flush every minute."""
+"""Whoever waits is tried again once what it waits for is there: after a pause, not only at the flush."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from berth.contracts.kube import ControllerReference, LabelSelector, OwnerRefere
 from berth.contracts.ledger import AccountStamp, Epoch
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
-from berth.placement_solver.core.queue import BACKOFF_MAX_S, FLUSH_S
+from berth.placement_solver.core.queue import BACKOFF_MAX_S, RETRY_S
 from berth.placement_solver.optimiser import Answer
 from berth.rules.quota_of_pod import DEFAULT_GROUP
 from berth.testing.builders import gpu_slots, pod
 
 SOON_S = 15.0
-assert BACKOFF_MAX_S < SOON_S < FLUSH_S
+assert BACKOFF_MAX_S < SOON_S < RETRY_S
 
 OWNERS = [ReservationOwner(label_selector=LabelSelector(match_labels={"app": "a"}))]
 AMOUNTS = {names.CPU: 4000}

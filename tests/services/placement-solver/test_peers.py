@@ -52,6 +52,13 @@ def reasons(solution: Any) -> dict[str, list[tuple[str, str, int]]]:
     }
 
 
+def is_woken(run: Any) -> bool:
+    """Whether somebody is tried again for what has happened."""
+    run.cluster.wake()
+    run.cluster.now += 20.0
+    return bool(run.cluster.queue.has_ready(run.cluster.now))
+
+
 def test_anti_affinity_holds_within_one_batch(run: Any) -> None:
     run.pods(web(f"p{number}").apart(HOST, WEB) for number in range(7))
     solution = run.round()
@@ -90,11 +97,13 @@ def test_the_first_of_a_group_goes_anywhere_and_the_others_follow(run: Any) -> N
 
 
 def test_affinity_without_anybody_to_follow_is_refused(run: Any) -> None:
+    run.cluster.wake()
     run.pod(web("p").near(ZONE, {"app": "db"}))
     assert reasons(run.round())["p"] == [("InterPodAffinity", AFFINITY_REASON, 6)]
+    run.pod(pod("other").on("b2"))
+    assert not is_woken(run)
     run.pod(pod("db").label("app", "db").on("b2"))
-    assert run.cluster.capacity_came_back
-    run.cluster.queue.make_ready(run.cluster.queue.waiting["default", "p"])
+    assert is_woken(run)
     assert run.nodes_of(run.round())["p"][0] == "b"
 
 
@@ -155,10 +164,9 @@ def test_a_bound_pod_that_is_relabelled_is_another_peer(run: Any) -> None:
     run.pod(there)
     run.pod(pod("p").near(ZONE, {"app": "db"}))
     assert reasons(run.round())["p"] == [("InterPodAffinity", AFFINITY_REASON, 6)]
-    run.cluster.capacity_came_back = False
+    run.cluster.happenings.clear()
     run.pod(there.label("app", "db"))
-    assert run.cluster.capacity_came_back
-    run.cluster.queue.make_ready(run.cluster.queue.waiting["default", "p"])
+    assert is_woken(run)
     assert run.nodes_of(run.round())["p"][0] == "a"
 
 

@@ -11,6 +11,7 @@ from berth.bus.port import Refused
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.kube import Taint
 from berth.contracts.ledger import Epoch, Plan, PlanStatus
 from berth.contracts.state import ElasticQuota, Synced
 from berth.placement_solver.event_publisher import REPORT_AGAIN_S
@@ -63,7 +64,7 @@ async def test_another_reason_is_told_soon_after_the_first(bench: SolverBench) -
     bench.run.pod(pod("p").requests(cpu=9000))
     await bench.until_idle()
     first = bench.commands.refusals()["p"]
-    bench.run.node("n1", cpu=5000)
+    bench.run.node("n1", cpu=9000, taints=[Taint(key="k", effect="NoSchedule")])
     bench.clock.time += 2.0
     await bench.until_idle()
     bench.clock.time += 2.0
@@ -71,7 +72,8 @@ async def test_another_reason_is_told_soon_after_the_first(bench: SolverBench) -
     assert bench.commands.refusals()["p"] == first
     bench.clock.time += REPORT_AGAIN_S
     await bench.until_idle()
-    assert "0/2 nodes are available: 2 Insufficient cpu" in bench.commands.refusals()["p"]
+    said = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint"
+    assert said in bench.commands.refusals()["p"]
 
 
 async def test_a_batch_that_collides_is_solved_again_on_what_is_left(bench: SolverBench, solving: type[Any]) -> None:

@@ -9,10 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import names
+from berth.contracts.base import Reason
 from berth.contracts.kube import Taint
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.plan import Candidate
+from berth.placement_solver.core.reasons import refusals_of
+from berth.placement_solver.core.registry import Compiled
+from berth.placement_solver.core.seams import Rejection
+from berth.rules.unschedulable_message import NOTE_BYTES_MAX
 from berth.testing.builders import gpu_grant, gpu_slots, pod
 
 
@@ -39,7 +44,8 @@ def test_every_constraint_is_counted_and_the_nearest_miss_is_named(run: Any) -> 
 
 def test_without_nodes_that_is_what_is_said(run: Any) -> None:
     run.pod(pod("p"))
-    assert told(run.round()) == ["there are no nodes"]
+    (refusal,) = run.round().refusals
+    assert explain.message(refusal.reasons, 0) == "no nodes available to schedule pods. To repair: add a node."
 
 
 def test_a_full_node_and_an_empty_one_without_devices(run: Any) -> None:
@@ -89,7 +95,25 @@ def test_messages_are_bounded(run: Any) -> None:
     run.pod(pod("p").requests({f"example.com/{'x' * 40}-{index}": 1 for index in range(100)}))
     (refusal,) = run.round().refusals
     assert len(refusal.reasons) == explain.REASONS_MAX
-    assert len(explain.message(refusal.reasons, 100)) <= explain.MESSAGE_MAX
+    assert len(explain.message(refusal.reasons, 100).encode()) <= NOTE_BYTES_MAX
+
+
+def test_what_a_constraint_says_before_any_node_is_asked_stands_for_all() -> None:
+    reasons = (Reason(code="VolumeBinding", message='persistentvolumeclaim "c" not found'),)
+    assert explain.message(reasons, 7) == '0/7 nodes are available: persistentvolumeclaim "c" not found.'
+
+
+def test_of_constraints_that_rule_out_all_nodes_the_first_speaks() -> None:
+    rejections = (("VolumeBinding", Rejection(("first",))), ("VolumeZone", Rejection(("second",))))
+    assert [reason.message for reason in refusals_of(Compiled(rejections=rejections))] == ["first"]
+
+
+def test_what_berth_says_itself_stands_alone() -> None:
+    reasons = (
+        Reason(code="quota", message="quota team: full"),
+        Reason(code="NodePorts", message="node(s) are taken", nodes=2),
+    )
+    assert explain.message(reasons, 2) == "quota team: full; 0/2 nodes are available: 2 node(s) are taken."
 
 
 def test_quota_is_named_before_any_node(run: Any) -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from berth.contracts import names
 from berth.contracts.base import Reason
-from berth.placement_solver.core.queue import BACKOFF_MAX_S, FLUSH_S, Queue, Waiting
+from berth.placement_solver.core.queue import BACKOFF_MAX_S, RETRY_S, Queue, Waiting
+from berth.rules.queueing import FLUSH_S
 from berth.testing.builders import pod
 
 WHY = (Reason(code="NodeResourcesFit", message="Insufficient cpu"),)
@@ -74,6 +75,65 @@ def test_without_any_sign_it_is_tried_again_all_the_same() -> None:
     queue.refuse(waiting, WHY, 0.0)
     assert not queue.has_ready(FLUSH_S - 1)
     assert queue.has_ready(FLUSH_S)
+
+
+def test_for_a_reason_that_no_event_is_known_to_end_it_is_tried_again_sooner() -> None:
+    queue = Queue()
+    waiting = put(queue, "a")
+    queue.take(0.0)
+    queue.refuse(waiting, (*WHY, Reason(code="quota", message="more than team may use")), 0.0)
+    assert not queue.has_ready(RETRY_S - 1)
+    assert queue.has_ready(RETRY_S)
+
+
+def refused(queue: Queue, name: str, cpu: int, *why: Reason) -> Waiting:
+    waiting = queue.put(("default", name), pod(name).requests(cpu=cpu).build(1), "", 0.0, 0, "")
+    assert queue.take(0.0) is waiting
+    queue.refuse(waiting, why or WHY, 0.0)
+    return waiting
+
+
+def test_one_of_each_class_is_looked_at() -> None:
+    queue = Queue()
+    for number in range(6):
+        refused(queue, f"p{number}", cpu=1000 * (1 + number % 2))
+    looked = []
+    queue.wake_classes(0.0, lambda waiting: bool(looked.append(waiting.name[1])))
+    assert looked == ["p0", "p1"]
+    queue.wake_classes(0.0, lambda waiting: waiting.name == ("default", "p1"))
+    assert drain(queue, 1.0) == ["p1", "p3", "p5"]
+
+
+def test_another_reason_is_another_class() -> None:
+    queue = Queue()
+    refused(queue, "a", 1000)
+    refused(queue, "b", 1000, Reason(code="TaintToleration", message="node(s) had untolerated taint(s)"))
+    looked: list[Waiting] = []
+    queue.wake_classes(0.0, lambda waiting: bool(looked.append(waiting)))
+    assert len(looked) == 2
+
+
+def test_who_was_woken_dropped_or_taken_is_looked_at_no_more() -> None:
+    queue = Queue()
+    for name in "abcd":
+        refused(queue, name, cpu=1000)
+    queue.drop(("default", "a"))
+    queue.pull([("default", "b")])
+    queue.make_ready(queue.waiting["default", "c"])
+    looked: list[str] = []
+    queue.wake_classes(0.0, lambda waiting: not looked.append(waiting.name[1]))
+    queue.wake_classes(0.0, lambda waiting: not looked.append(waiting.name[1]))
+    assert looked == ["d"]
+
+
+def test_a_pod_that_is_made_again_under_its_name_leaves_no_class_behind() -> None:
+    queue = Queue()
+    refused(queue, "a", cpu=1000)
+    again = queue.put(("default", "a"), pod("a").set(uid="another").build(2), "", 0.0, 0, "")
+    looked: list[Waiting] = []
+    queue.wake_classes(0.0, lambda waiting: not looked.append(waiting))
+    assert looked == []
+    assert again.ready
 
 
 def test_only_those_concerned_are_woken() -> None:

@@ -69,9 +69,19 @@ def delete_options(*, uid: str = "", version: str = "", grace_s: int | None = No
 
 
 def event(
-    about: ObjectRef, *, reason: str, message: str, warning: bool, component: str, instance: str, now: float, token: str
+    about: ObjectRef,
+    *,
+    reason: str,
+    message: str,
+    warning: bool,
+    component: str,
+    instance: str,
+    now: float,
+    token: str,
+    action: str = "",
 ) -> dict[str, Any]:
-    """A v1 Event. `now` is Unix time, `token` makes the name unique (`<object>.<token>`); long texts are cut."""
+    """A v1 Event. `now` is Unix time, `token` makes the name unique (`<object>.<token>`); long texts are cut. `action`
+    is what was being done, in one word."""
     stamp = timestamp(now)
     return {
         "apiVersion": "v1",
@@ -94,6 +104,7 @@ def event(
         "source": {"component": component},
         "reportingComponent": component,
         "reportingInstance": instance,
+        **({"action": action} if action else {}),
         "firstTimestamp": stamp,
         "lastTimestamp": stamp,
         "count": 1,

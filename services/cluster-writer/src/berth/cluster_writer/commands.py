@@ -218,7 +218,7 @@ class Commands:
         outcome = self._judge(answer)
         if outcome == "done":
             about = ObjectRef("v1", "Pod", command.namespace, command.name, command.uid)
-            self._outbox.put(Note(about, "FailedScheduling", command.message, warning=True))
+            self._outbox.put(Note(about, "FailedScheduling", command.message, warning=True, action="Scheduling"))
         return outcome
 
     async def evict_pod(self, command: EvictPod) -> str:

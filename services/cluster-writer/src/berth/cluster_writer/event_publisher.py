@@ -81,7 +81,7 @@ class EventPublisher:
         if decision.kind == "pod":
             about = ObjectRef("v1", "Pod", decision.namespace, decision.name, decision.uid)
             text = f"Successfully assigned {decision.namespace}/{decision.name} to {decision.node}"
-            self._outbox.put(Note(about, "Scheduled", text))
+            self._outbox.put(Note(about, "Scheduled", text, action="Binding"))
 
     def withdrawn(self, decision: Decision, reason: str) -> None:
         """A decision was given up."""

@@ -23,12 +23,13 @@ BUSY_ABOVE = 64
 
 
 class Note(NamedTuple):
-    """An Event to come."""
+    """An Event to come. `action`: what was being done, as kube-scheduler calls it."""
 
     about: ObjectRef
     reason: str
     message: str
     warning: bool = False
+    action: str = ""
 
 
 class Outbox:
@@ -75,6 +76,7 @@ class Outbox:
                 instance=self._instance,
                 now=self._clock.now(),
                 token=f"{self._random.getrandbits(64):016x}",
+                action=note.action,
             )
             answer = await self._api.create(resources.EVENTS, note.about.namespace or "default", body)
             metrics.EVENTS.labels("sent" if answer.ok else "failed").inc()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from berth.contracts import subjects
 from berth.contracts.base import Problem, Reason
 from berth.contracts.codec import decode
@@ -32,6 +34,7 @@ from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ROWS_BYTES_MAX, ClassTable
 from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gang, Gangs, Readiness, pods_of
+from berth.placement_solver.core.happenings import Happenings
 from berth.placement_solver.core.inventories import Inventories, same_devices
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.placement_solver.core.payers import Payers
@@ -44,6 +47,8 @@ from berth.placement_solver.core.reserved import Reservations
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
+from berth.rules.queueing import NO_LABELS
+from berth.rules.queueing.events import NODE
 from berth.rules.scheduler_config import Profile
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
@@ -90,6 +95,7 @@ class ClusterView:
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
         self.gangs = Gangs()
         self.queue = Queue()
+        self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
         self.pod_groups: dict[str, PodGroup] = {}
         self.awaited = AwaitedInputs(self.quotas)
         self.ledger_starts = 0
@@ -99,6 +105,7 @@ class ClusterView:
         self.now = 0.0
         self.now_ms = 0
         self.capacity_came_back = False
+        """In a way that is none of `happenings`, so that anybody may be helped by it."""
         self.quota_changed = False
         self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers)
         self._config_complete = Completeness()
@@ -109,6 +116,8 @@ class ClusterView:
         }
         self._state_began_anew = False
         self._traces: dict[Name, str] = {}
+        self._leaving: Pod | None = None
+        """The pod as it was before the message that is being read."""
         self._observers: list[Callable[[Claim, bool], None]] = []
         self._foreign_for: tuple[tuple[str, ...], int, int] = ((), 0, 0)
 
@@ -232,6 +241,22 @@ class ClusterView:
         self.book.reset_ledger()
         for name in names_before:
             self._judge(name)
+
+    @property
+    def has_news(self) -> bool:
+        """Something happened that may help somebody who waits."""
+        return self.capacity_came_back or self.quota_changed or bool(self.happenings)
+
+    def wake(self) -> None:
+        """Those whom it may help are tried again, each after its own back-off."""
+        if self.capacity_came_back:
+            self.queue.wake(self.now)
+        else:
+            if self.quota_changed:
+                self.queue.wake(self.now, _waits_for_quota)
+            self.queue.wake_classes(self.now, self.happenings.concern)
+        self.capacity_came_back = self.quota_changed = False
+        self.happenings.clear()
 
     def _stamped(self, account: str) -> int | None:
         stamp = self.book.ledger.stamps.get(account)
@@ -401,27 +426,36 @@ class ClusterView:
         self.capacity.on_change(claim, added)
         for observer in self._observers:
             observer(claim, added)
-        if (
-            not added
-            or (claim.is_reservation and claim.uid in self.reservations.known)
-            or self.facts.peers.is_looked_for(claim)
-        ):
-            self.capacity_came_back = True
+        if claim.is_reservation:
+            self.capacity_came_back |= not added or claim.uid in self.reservations.known
+        elif len(self.queue):
+            pod = self._pod_of(claim)
+            (self.happenings.came if added else self.happenings.left)(pod)
+
+    def _pod_of(self, claim: Claim) -> Pod | None:
+        """The pod whose claim it is or was, on the node of the claim; None: it is not known."""
+        pod = self.book.pods.get(claim.name)
+        if pod is None or pod.uid != claim.uid:
+            pod = self._leaving if self._leaving is not None and self._leaving.uid == claim.uid else None
+        return pod if pod is None or pod.node else replace(pod, node=claim.node)
 
     # --- decoding ----------------------------------------------------------------------------------------------------
 
     def _read_pod(self, rest: str, value: bytes, deleted: bool, trace: str | None) -> None:
         name = namespaced(rest)
         tracker = self.book.complete["pods"]
+        self._leaving = self.book.pods.get(name)
+        pod = None
         if deleted:
             tracker.seen(tombstone_version(value))
-            self.book.see_pod(name, None)
         else:
             pod = decode(value, Pod)
             tracker.seen(pod.version)
-            self.book.see_pod(name, pod)
             if trace and not pod.node:
                 self._traces[name] = trace
+        self.book.see_pod(name, pod)
+        self.happenings.relabelled(self._leaving, pod)
+        self._leaving = None
         self._see_pod(name)
         self._traces.pop(name, None)
 
@@ -444,11 +478,7 @@ class ClusterView:
 
     def _see_pod(self, name: Name) -> None:
         """The pod of a name has been read into the book."""
-        peers = self.facts.peers
-        before = peers.relabelled
         self.facts.see_pod(name, self._pod(name))
-        if peers.relabelled != before:
-            self.capacity_came_back = True
         self._judge(name)
 
     def _read_namespace(self, name: str, value: bytes, deleted: bool) -> None:
@@ -465,8 +495,9 @@ class ClusterView:
 
     def _read_node(self, name: str, value: bytes, deleted: bool) -> None:
         node = None if deleted else decode(value, Node)
-        if self.nodes.see_node(name, node):
-            self.capacity_came_back = True
+        before = self.nodes.states[self.nodes.row(name)]
+        self.nodes.see_node(name, node)
+        self.happenings.changed(NODE, before, node)
         self._see_images(name, node)
 
     def _see_images(self, name: str, node: Node | None) -> None:
@@ -524,3 +555,7 @@ class ClusterView:
             self._judge(member)
         if not gang.children:
             self._wake_group(self.gangs.group_of(gang_id))
+
+
+def _waits_for_quota(waiting: Waiting) -> bool:
+    return any(reason.code == "quota" for reason in waiting.reasons)

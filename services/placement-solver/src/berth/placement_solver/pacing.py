@@ -36,7 +36,7 @@ async def rounds_for_ever(ctx: Context[Settings], rounds: Rounds) -> None:
             pause = IDLE_S
             if rounds.readiness.may_plan():
                 pause = min(pause, max(0.0, cluster.queue.next_retry() - cluster.now))
-            if cluster.capacity_came_back or cluster.quota_changed:
+            if cluster.has_news:
                 pause = min(pause, WAKE_EVERY_S)
             try:
                 async with asyncio.timeout(pause or 0.001):

@@ -89,20 +89,15 @@ class Rounds:
         self.cluster.now, self.cluster.now_ms = self._clock.monotonic(), int(self._clock.now() * 1000)
 
     def tick(self) -> None:
-        """Tell the view the time, and wake what capacity or quota that came back may help."""
+        """Tell the view the time, and wake whom what has happened may help."""
         cluster = self.cluster
         cluster.payers.settle(cluster.book)
         self.tell_time()
         if cluster.now - self._woken_at < WAKE_EVERY_S:
             return
-        if cluster.capacity_came_back:
+        if cluster.has_news:
             self._woken_at = cluster.now
-            cluster.capacity_came_back = cluster.quota_changed = False
-            cluster.queue.wake(cluster.now)
-        elif cluster.quota_changed:
-            self._woken_at = cluster.now
-            cluster.quota_changed = False
-            cluster.queue.wake(cluster.now, _waits_for_quota)
+            cluster.wake()
 
     async def round(self) -> bool:
         """One batch; False when nothing was ready, or the views may not be planned on."""
@@ -331,7 +326,3 @@ class Rounds:
         self._tidying.forget_markers()
         if self.readiness.may_plan():
             await self._tidying.tidy()
-
-
-def _waits_for_quota(waiting: Waiting) -> bool:
-    return any(reason.code == "quota" for reason in waiting.reasons)

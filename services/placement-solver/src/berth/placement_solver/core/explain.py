@@ -18,8 +18,20 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.repair import capacity_repair, listed
 from berth.placement_solver.core.seams import Depends, RowArray
+from berth.rules.unschedulable_message import NO_NODES, event_note, unschedulable_message, with_repair
 
-MESSAGE_MAX: Final = 1024
+RULES_OUT_ALL: Final = frozenset(
+    {
+        "NodeAffinity",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
+        "PodTopologySpread",
+        "InterPodAffinity",
+    }
+)
+"""Constraints that may reject a pod before any node is asked; then their text stands for all nodes."""
 REASONS_MAX: Final = 16
 UNCLEAR: Final = Reason(code="none", message="no node takes the pod as it is now; it is tried again")
 """For a refusal of which no constraint could be named."""
@@ -43,7 +55,7 @@ def nowhere(candidate: Candidate, nodes: Nodes, costs: Costs) -> tuple[Reason, .
 def _nowhere(candidate: Candidate, nodes: Nodes) -> tuple[Reason, ...]:
     rows = np.flatnonzero(nodes.alive[: len(nodes)])
     if not rows.size:
-        return (Reason(code="nodes", message="there are no nodes", repair="add a node"),)
+        return (Reason(code="nodes", message=NO_NODES, repair="add a node"),)
     found: dict[tuple[str, str], Reason] = {}
     short: set[tuple[str, str]] = set()
     for constraint, query in candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked)):
@@ -77,18 +89,16 @@ def _suitable(candidate: Candidate, nodes: Nodes) -> RowArray:
 
 
 def message(reasons: Sequence[Reason], nodes: int) -> str:
-    """One sentence for the pod's condition, bounded in length."""
-    counted = [reason for reason in reasons if reason.nodes]
-    plain = [reason.message for reason in reasons if not reason.nodes]
-    text = "; ".join(plain)
-    if counted:
+    """The text of the pod's condition: kube-scheduler's where the reasons are its own, then the repair."""
+    plain = [reason for reason in reasons if not reason.nodes]
+    own = [reason.message for reason in plain if reason.code not in RULES_OUT_ALL]
+    all_at_once = next((reason.message for reason in plain if reason.code in RULES_OUT_ALL), "")
+    counted = {reason.message: reason.nodes for reason in reasons if reason.nodes}
+    text = "; ".join(own)
+    if counted or all_at_once:
         text += "; " if text else ""
-        listed = ", ".join(sorted(f"{reason.nodes} {reason.message}" for reason in counted))
-        text += f"0/{nodes} nodes are available: {listed}."
-    repair = _told_repair(reasons)
-    if repair:
-        text += f"{'' if text.endswith('.') else '.'} To repair: {repair}."
-    return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 3] + "..."
+        text += unschedulable_message(nodes, counted, pre_filter=all_at_once)
+    return event_note(with_repair(text, _told_repair(reasons)))
 
 
 def _told_repair(reasons: Sequence[Reason]) -> str:

@@ -1,7 +1,8 @@
 """Who waits, and who is looked at next: priority, gang group, age, back-off.
 
-Everything that waits is either ready, in a heap by the protocol's queue order, or backing off after a refusal. A gang
-group comes out as one unit. Time comes in as an argument.
+Everything that waits is either ready, in a heap by the protocol's queue order, or rests after a refusal until something
+happens that may help it, and its back-off is over. Those whom the same events help are kept together, since replicas
+wait by the thousand. A gang group comes out as one unit. Time comes in as an argument.
 """
 
 from __future__ import annotations
@@ -11,26 +12,32 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from berth.contracts import names
 from berth.contracts.base import Reason
 from berth.contracts.state import Pod, PodTemplate, Reservation
 from berth.rules.numbers import parse_integer
 from berth.rules.queue_order import OrderKey, QueueEntry, order_key
+from berth.rules.queueing import FLUSH_S, MAX_MS, READS, BackOff
 from berth.transaction.claims import Name
 
-BACKOFF_FIRST_S: Final = 1.0
-BACKOFF_MAX_S: Final = 10.0
-FLUSH_S: Final = 60.0
-"""Even without any sign that capacity came back, a refused pod is tried again after this."""
+BACKOFF_MAX_S: Final = MAX_MS / 1_000
+RETRY_S: Final = 60.0
+"""Who is refused for a reason that no event is known to end is tried again after this."""
+BACK_OFF: Final = BackOff()
+
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 @dataclass(eq=False)
 class Waiting:
     """Something that waits for a node. Times are monotonic seconds; `retry_at` infinite means until woken.
 
-    `named_at` and `named_version` are of the moment when it was first seen with the quota label that it has. `held`: it
-    was not tried, for want of something that is on its way; `held_for_reservation_at`: since when for want of reserved
-    capacity. `rejected`: the verifier rejected a plan for it alone, so it is tried behind the others.
+    `named_at` and `named_version` are of the moment when it was first seen with the quota label that it has. `watch` is
+    the class of those who rest until the same events. `held`: it was not tried, for want of something that is on its
+    way; `held_for_reservation_at`: since when for want of reserved capacity. `rejected`: the verifier rejected a plan
+    for it alone, so it is tried behind the others.
     """
 
     name: Name
@@ -47,6 +54,7 @@ class Waiting:
     message: str = ""
     named_at: float = 0.0
     named_version: int = 0
+    watch: bytes = b""
     held: bool = False
     held_for_reservation_at: float | None = None
     rejected: bool = False
@@ -82,6 +90,7 @@ class Queue:
         self.waiting: dict[Name, Waiting] = {}
         self._heap: list[tuple[OrderKey, Name]] = []
         self._resting: list[tuple[float, Name]] = []
+        self._watching: dict[bytes, dict[Name, Waiting]] = {}
 
     def __len__(self) -> int:
         return len(self.waiting)
@@ -99,6 +108,7 @@ class Queue:
                 known.rejected = False
                 self.make_ready(known)
             return known
+        self.drop(name)
         waiting = Waiting(
             name, obj, since=now, seen_ms=now_ms, trace=trace, group=group, named_at=now, named_version=obj.version
         )
@@ -108,10 +118,14 @@ class Queue:
 
     def drop(self, name: Name) -> Waiting | None:
         """It waits no longer."""
-        return self.waiting.pop(name, None)
+        waiting = self.waiting.pop(name, None)
+        if waiting is not None:
+            self._unwatch(waiting)
+        return waiting
 
     def make_ready(self, waiting: Waiting) -> None:
         """Try it in the next batch."""
+        self._unwatch(waiting)
         order = _order(waiting)
         if not waiting.ready or waiting.order != order:
             waiting.ready, waiting.order = True, order
@@ -124,13 +138,15 @@ class Queue:
         waiting.reasons = reasons
         waiting.tries += 1
         waiting.tried_at = now
-        self.rest_until(waiting, now + FLUSH_S)
+        self._watch(waiting, now)
 
     def hold(self, waiting: Waiting, reasons: tuple[Reason, ...], now: float, *, until: float | None = None) -> None:
         """It cannot be tried yet (its gang gathers): no failure, so no back-off when that changes, or at `until`."""
         waiting.ready, waiting.held = False, True
         waiting.reasons = reasons
-        self.rest_until(waiting, now + FLUSH_S if until is None else until)
+        self._watch(waiting, now)
+        if until is not None:
+            self.rest_until(waiting, until)
 
     def rest_until(self, waiting: Waiting, at: float) -> None:
         """Try it again at this time, unless it is woken before."""
@@ -140,12 +156,38 @@ class Queue:
     def wake(self, now: float, concerns: Callable[[Waiting], bool] = lambda waiting: True) -> None:
         """Something came back: those it may concern are tried again, each after its own back-off."""
         for waiting in self.waiting.values():
-            if waiting.ready or not concerns(waiting):
-                continue
-            pause = min(BACKOFF_FIRST_S * 2 ** min(waiting.tries - 1, 8), BACKOFF_MAX_S) if waiting.tries else 0.0
-            at = max(now, waiting.tried_at + pause)
-            if at < waiting.retry_at:
-                self.rest_until(waiting, at)
+            if not waiting.ready and concerns(waiting):
+                self._wake(waiting, now)
+
+    def wake_classes(self, now: float, concerns: Callable[[Waiting], bool]) -> None:
+        """The same for those who rest after a refusal; one of each class is looked at."""
+        for members in list(self._watching.values()):
+            if concerns(next(iter(members.values()))):
+                for waiting in list(members.values()):
+                    self._wake(waiting, now)
+
+    def _wake(self, waiting: Waiting, now: float) -> None:
+        pause_s = BACK_OFF.pause_ms(waiting.tries) / 1_000
+        at = max(now, waiting.tried_at + pause_s)
+        if at < waiting.retry_at:
+            self._unwatch(waiting)
+            self.rest_until(waiting, at)
+
+    def _watch(self, waiting: Waiting, now: float) -> None:
+        """It rests until something happens that may help it, or for as long as nothing does."""
+        codes = sorted({reason.code for reason in waiting.reasons})
+        is_known = bool(codes) and all(code in READS for code in codes)
+        self._unwatch(waiting)
+        waiting.watch = _encode([(code, READS[code](waiting.object)) for code in codes] if is_known else codes)
+        self._watching.setdefault(waiting.watch, {})[waiting.name] = waiting
+        self.rest_until(waiting, now + (FLUSH_S if is_known else RETRY_S))
+
+    def _unwatch(self, waiting: Waiting) -> None:
+        members = self._watching.get(waiting.watch)
+        if members is not None and members.get(waiting.name) is waiting:
+            del members[waiting.name]
+            if not members:
+                del self._watching[waiting.watch]
 
     def has_ready(self, now: float) -> bool:
         """Whether a batch would find something."""
@@ -186,6 +228,7 @@ class Queue:
         found = [self.waiting[name] for name in members if name in self.waiting]
         for waiting in found:
             waiting.ready = False
+            self._unwatch(waiting)
         return found
 
     def _rested(self, now: float) -> None:

@@ -23,8 +23,8 @@ def invalid(problem: Problem) -> Reason:
 
 
 def refusals_of(compiled: Compiled) -> tuple[Reason, ...]:
-    """Why no node has to be asked; empty where nodes decide."""
+    """Why no node has to be asked; empty where nodes decide. Of constraints the first speaks for all."""
     return (
         *map(invalid, compiled.problems),
-        *(Reason(code=name, message=text) for name, each in compiled.rejections for text in each.reasons),
+        *(Reason(code=name, message=text) for name, each in compiled.rejections[:1] for text in each.reasons),
     )

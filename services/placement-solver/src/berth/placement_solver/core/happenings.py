@@ -1,0 +1,84 @@
+"""What has happened since those who wait were last looked at, and for whom of them that may open a node.
+
+Events are gathered by kind. Of a kind that is too frequent they are not kept one by one: then whoever listens to it is
+tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from berth.contracts.state import Pod
+from berth.placement_solver.core.queue import Waiting
+from berth.rules.queueing import HINTS, MORE, Action, Event, Hints, NamespaceLabels, events_of
+from berth.rules.queueing.events import NODE, POD
+
+EVENTS_MAX: Final = 256
+"""Of one kind; each is looked at for each class of those who wait."""
+TAKES: Final = frozenset({(POD, Action.ADD), (POD, Action.POD_LABEL)})
+"""Kinds that give nothing back: they concern only constraints that listen to them."""
+
+NO_HINTS: Final[Hints] = {}
+
+
+class Happenings:
+    """A log of events between two looks at the queue."""
+
+    def __init__(self, namespace_labels: NamespaceLabels) -> None:
+        self._namespace_labels = namespace_labels
+        self._kinds: dict[tuple[str, Action], list[Event] | None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds)
+
+    def clear(self) -> None:
+        """They have been looked at."""
+        self._kinds.clear()
+
+    def changed(self, resource: str, old: Any, new: Any) -> None:
+        """An object of STATE is there, is another now, or is gone."""
+        if old is not None and new is not None and resource == NODE and old.uid != new.uid:
+            old = None  # another node under the same name
+        for event in events_of(resource, old, new):
+            self._note(event)
+
+    def relabelled(self, old: Pod | None, new: Pod | None) -> None:
+        """A bound pod is shown anew. What it holds is told by `came` and `left`."""
+        if old is not None and new is not None and old.uid == new.uid and old.node and new.node:
+            for event in events_of(POD, old, new):
+                if event.action is Action.POD_LABEL:
+                    self._note(event)
+
+    def came(self, pod: Pod | None) -> None:
+        """A pod holds capacity: it is bound, or decided. None: which one is not known."""
+        self._note(Event(POD, Action.ADD, None, pod))
+
+    def left(self, pod: Pod | None) -> None:
+        """A pod holds its capacity no longer. None: which one it was is not known."""
+        self._note(Event(POD, Action.DELETE, pod, None))
+
+    def _note(self, event: Event) -> None:
+        kind = (event.resource, event.action)
+        known = self._kinds.setdefault(kind, [])
+        if known is None:
+            return
+        if len(known) >= EVENTS_MAX or (event.old is None and event.new is None):
+            self._kinds[kind] = None
+        else:
+            known.append(event)
+
+    def concern(self, waiting: Waiting) -> bool:
+        """Whether something of it may let this one in, whom the constraints named by its reasons have rejected."""
+        return any(self._concerns(code, waiting) for code in {reason.code for reason in waiting.reasons} or {""})
+
+    def _concerns(self, code: str, waiting: Waiting) -> bool:
+        hints = HINTS.get(code)
+        if hints is None:
+            return not self._kinds.keys() <= TAKES
+        for kind, hint in (*hints.items(), *MORE.get(code, NO_HINTS).items()):
+            if kind in self._kinds:
+                events: Iterable[Event] | None = self._kinds[kind]
+                if events is None or any(hint(waiting.object, each, self._namespace_labels) for each in events):
+                    return True
+        return False

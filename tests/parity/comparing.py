@@ -1,0 +1,159 @@
+"""Where Berth's answers differ from what kube-scheduler did."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tests.parity.berth_side import Answer, BerthSide
+from tests.parity.world import Manifest, Outcome, Step, Trace, identity
+
+_HEAD = re.compile(r"^0/(\d+) nodes are available: ?(.*)$", re.DOTALL)
+_AFTER = re.compile(r"\. (?=no new claims to deallocate, |preemption: |not eligible |not found$)")
+"""Where what follows is of preemption, or of a plugin for resource claims that was never asked."""
+REPELLED = "existing pods anti-affinity rules"
+_COUNTED = re.compile(r"(\d+) (.+?)(?=, \d+ |$)", re.DOTALL)
+
+
+class Difference(NamedTuple):
+    """What differs about which pod. `kind` is the comparison: verdict, reasons, feasible, node, scores, victims.
+
+    `signs` are its parts: a smaller world shows the same difference when it has some of them and no other.
+    """
+
+    kind: str
+    pod: Manifest
+    theirs: str
+    ours: str
+    outcome: Outcome
+    answer: Answer
+    signs: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return str(self.pod["metadata"]["name"])
+
+
+class NotYet(NamedTuple):
+    """A pod that could not be compared: Berth refuses these fields by name, or has no part for that at all."""
+
+    pod: Manifest
+    fields: tuple[str, ...]
+
+
+def reasons_of(message: str) -> tuple[dict[str, int], str]:
+    """The counts of a failure's text and, where it is about all nodes at once, that text instead."""
+    found = _HEAD.match(message)
+    if found is None:
+        return {}, message
+    text = _AFTER.split(found.group(2), maxsplit=1)[0].removesuffix(".")
+    if not re.match(r"\d+ ", text):
+        return {}, text
+    return {reason: int(count) for count, reason in _COUNTED.findall(text)}, ""
+
+
+def compare(trace: Trace) -> Iterator[Difference | NotYet]:
+    """Let Berth answer for each step of a trace; what differs."""
+    berth = BerthSide(trace.objects)
+    nominated = False
+    for step in trace.steps:
+        if step.outcome.verdict not in ("none", "error"):
+            answer = berth.decide(step.pod)
+            found = list(_differences(step, answer)) if not answer.unsupported else []
+            missing = answer.unsupported or tuple(_missing(found, trace, berth.constraints, nominated=nominated))
+            if missing:
+                yield NotYet(step.pod, missing)
+            else:
+                yield from found
+        nominated = nominated or bool(step.outcome.nominated)
+        for which, item in step.after:
+            if item is None:
+                berth.delete(which)
+            else:
+                berth.show(item)
+        if identity(step.pod) not in dict(step.after):
+            berth.delete(identity(step.pod))
+
+
+def _missing(
+    found: Sequence[Difference], trace: Trace, constraints: Collection[str], *, nominated: bool
+) -> Iterator[str]:
+    """What Berth has no part for at all, where that may be why these differences are there."""
+    if any(each.kind == "victims" and each.answer.victims is None for each in found):
+        yield "preemption"
+    found = [each for each in found if each.kind != "victims" or each.answer.victims is not None]
+    if not found:
+        return
+    if nominated and any(each.answer.victims is None for each in found):
+        yield "nominated pods"
+    repelled = any("more" in each.signs or REPELLED in each.theirs for each in found)
+    if repelled and "InterPodAffinity" not in constraints and any(map(_repels, (*trace.objects, *trace.world.pending))):
+        yield "anti-affinity of pods that are there"
+
+
+def _repels(item: Manifest) -> bool:
+    """A pod that keeps others away from where it is."""
+    terms = item.get("spec", {}).get("affinity", {}).get("podAntiAffinity", {}) if item["kind"] == "Pod" else {}
+    return bool(terms.get("requiredDuringSchedulingIgnoredDuringExecution"))
+
+
+def _differences(step: Step, answer: Answer) -> Iterator[Difference]:
+    outcome = step.outcome
+
+    def differs(kind: str, theirs: object, ours: object, signs: Iterable[str]) -> Difference:
+        return Difference(kind, step.pod, str(theirs), str(ours), outcome, answer, frozenset(signs))
+
+    if outcome.verdict != answer.verdict:
+        texts = {*reasons_of(outcome.message)[0], *answer.reasons, *answer.plain}
+        theirs = f"{outcome.verdict} {outcome.node}{outcome.message}"
+        yield differs("verdict", theirs, _shown(answer), {f"{outcome.verdict}, {answer.verdict}", *texts})
+    elif outcome.verdict == "unschedulable":
+        yield from _different_reasons(step, answer, differs)
+        if (outcome.nominated, outcome.victims) != (answer.nominated, answer.victims or ()):
+            theirs = f"{outcome.nominated or 'nowhere'}, victims {list(outcome.victims)}"
+            ours = f"{answer.nominated or 'nowhere'}, victims {list(answer.victims or ())}"
+            yield differs("victims", theirs, ours, ("victims",))
+    elif outcome.verdict == "bound":
+        feasible = frozenset(outcome.feasible)
+        if feasible != answer.feasible:
+            signs = [
+                sign
+                for sign, rows in (("more", answer.feasible - feasible), ("less", feasible - answer.feasible))
+                if rows
+            ]
+            yield differs("feasible", sorted(feasible), sorted(answer.feasible), signs)
+        else:
+            yield from _different_choice(outcome, answer, differs)
+
+
+def _different_choice(outcome: Outcome, answer: Answer, differs: Callable[..., Difference]) -> Iterator[Difference]:
+    """The scores of each plugin that Berth has, and, when it has all of them, the node that they choose."""
+    ours = {plugin for scores in answer.scores.values() for plugin in scores}
+    for plugin in sorted(ours):
+        expected = {node: scores.get(plugin, 0) for node, scores in outcome.scores.items()}
+        given = {node: answer.scores[node].get(plugin, 0) for node in expected}
+        if expected != given:
+            yield differs("scores", f"{plugin} {expected}", f"{plugin} {given}", (plugin,))
+    totals = {node: sum(scores.values()) for node, scores in outcome.scores.items()}
+    best = {node for node, total in totals.items() if total == max(totals.values())} or {outcome.node}
+    if ours >= {plugin for scores in outcome.scores.values() for plugin in scores} and answer.node not in best:
+        yield differs("node", sorted(best), answer.node, ("node",))
+
+
+def _different_reasons(step: Step, answer: Answer, differs: Callable[..., Difference]) -> Iterator[Difference]:
+    counted, plain = reasons_of(step.outcome.message)
+    ours = {**answer.reasons, **dict.fromkeys(answer.plain, 0)}
+    theirs = {plain: 0} if plain else counted
+    if ours != theirs:
+        signs = {text for text in {*ours, *theirs} if ours.get(text) != theirs.get(text)}
+        yield differs("reasons", plain or _listed(counted), _shown(answer), signs)
+
+
+def _shown(answer: Answer) -> str:
+    return f"{answer.verdict} {answer.node}{_listed(answer.reasons)}{'; '.join(answer.plain)}"
+
+
+def _listed(counted: Mapping[str, int]) -> str:
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in counted.items()))
