@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from berth.contracts import names
 from berth.contracts.base import Reason
-from berth.contracts.kube import Taint
+from berth.contracts.kube import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement, Taint
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.plan import Candidate
@@ -121,3 +121,36 @@ def test_quota_is_named_before_any_node(run: Any) -> None:
     run.quota("team", max={names.CPU: 1000})
     run.pod(pod("p").requests(cpu=2000).quota("team"))
     assert told(run.round()) == ["quota team: use of cpu 0 + 2 exceeds its runtime 1"]
+
+
+def by_name(*names: str) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        match_fields=[Requirement(key="metadata.name", operator="In", values=[name]) for name in names]
+    )
+
+
+def required(*terms: NodeSelectorTerm) -> Affinity:
+    return Affinity(
+        node_affinity=NodeAffinity(
+            required_during_scheduling_ignored_during_execution=NodeSelector(node_selector_terms=list(terms))
+        )
+    )
+
+
+def test_nodes_that_no_term_names_are_not_asked(run: Any) -> None:
+    run.node("n0", cpu=1000)
+    run.node("n1", unschedulable=True)
+    run.node("n2", cpu=1000)
+    run.pod(pod("p").requests(cpu=4000).template(affinity=required(by_name("n0"), by_name("n1"))))
+    assert sorted(told(run.round())) == [
+        "Insufficient cpu",
+        "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+        "node(s) were unschedulable",
+    ]
+
+
+def test_terms_that_exclude_each_other_rule_out_every_node(run: Any) -> None:
+    run.node("n0")
+    run.pod(pod("p").template(affinity=required(by_name("n0", "n1"))))
+    (refusal,) = run.round().refusals
+    assert explain.message(refusal.reasons, 1) == "0/1 nodes are available: pod affinity terms conflict."

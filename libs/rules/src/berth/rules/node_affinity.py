@@ -16,6 +16,8 @@ from berth.rules.selectors import Labels, LabelTest, all_equal, compile_requirem
 NodeTest = Callable[[Labels, str], bool]
 
 REASON: Final = "node(s) didn't match Pod's node affinity/selector"
+CONFLICT_REASON: Final = "pod affinity terms conflict"
+"""Of a pod whose terms all name nodes, and exclude each other."""
 ENFORCED_REASON: Final = "node(s) didn't match scheduler-enforced node affinity"
 
 TERMS_MAX: Final = 256

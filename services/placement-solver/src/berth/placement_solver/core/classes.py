@@ -23,7 +23,7 @@ from berth.placement_solver.core.devices import Want
 from berth.placement_solver.core.lowest import Lowest
 from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.rated_rows import Rating
-from berth.placement_solver.core.reasons import invalid, unsupported
+from berth.placement_solver.core.reasons import invalid, refusals_of, unsupported
 from berth.placement_solver.core.registry import Asked, Registry
 from berth.placement_solver.core.seams import Depends, Spec
 
@@ -196,7 +196,6 @@ class ClassTable:
         spec = Spec(("", ""), "", "", template)
         compiled = rules.compile_class(spec)
         queries = {constraint.name: query for constraint, query in compiled.asked}
-        found = [*problems, *compiled.problems]
         self._made += 1
         return PodClass(
             index=self._made,
@@ -211,7 +210,7 @@ class ClassTable:
                 for each in rules.scores_for(rules.scores_of_class, template)
                 if (query := each.score.prescore(spec)) is not None
             ],
-            refusals=[invalid(problem) for problem in found] + [unsupported(path) for path in _beyond(template)],
+            refusals=[*map(invalid, problems), *refusals_of(compiled), *map(unsupported, _beyond(template))],
         )
 
 

@@ -17,21 +17,16 @@ from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.repair import capacity_repair, listed
-from berth.placement_solver.core.seams import Depends, RowArray
+from berth.placement_solver.core.seams import Depends, Narrows, RowArray
 from berth.rules.unschedulable_message import NO_NODES, event_note, unschedulable_message, with_repair
 
-RULES_OUT_ALL: Final = frozenset(
-    {
-        "NodeAffinity",
-        "VolumeRestrictions",
-        "NodeVolumeLimits",
-        "VolumeBinding",
-        "VolumeZone",
-        "PodTopologySpread",
-        "InterPodAffinity",
-    }
+OWN: Final = frozenset(
+    {"contention", "gang", "invalid", "nodes", "none", "quota", "reservation", "unsupported", "verifier"}
 )
-"""Constraints that may reject a pod before any node is asked; then their text stands for all nodes."""
+"""Codes of reasons that kube-scheduler does not know. Any other without a number of nodes is of a constraint that
+rejects the pod before a node is asked; then its text stands for all nodes."""
+UNASKED: Final = "node(s) didn't satisfy plugin(s) [{}]"
+"""Of nodes that are not asked, since constraints name the only ones that are worth it."""
 REASONS_MAX: Final = 16
 UNCLEAR: Final = Reason(code="none", message="no node takes the pod as it is now; it is tried again")
 """For a refusal of which no constraint could be named."""
@@ -58,7 +53,16 @@ def _nowhere(candidate: Candidate, nodes: Nodes) -> tuple[Reason, ...]:
         return (Reason(code="nodes", message=NO_NODES, repair="add a node"),)
     found: dict[tuple[str, str], Reason] = {}
     short: set[tuple[str, str]] = set()
-    for constraint, query in candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked)):
+    asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
+    narrowing = {each.name: names for each, query in asked if isinstance(each, Narrows) and (names := each.only(query))}
+    if narrowing:
+        only = frozenset.intersection(*narrowing.values())
+        worth_it = np.array([nodes.names[row] in only for row in rows.tolist()], np.bool_)
+        if not worth_it.all():
+            key = (next(iter(narrowing)), UNASKED.format(" ".join(narrowing)))
+            found[key] = Reason(code=key[0], message=key[1], nodes=int(np.count_nonzero(~worth_it)))
+            rows = rows[worth_it]
+    for constraint, query in asked:
         ruled_out = np.zeros(rows.shape, np.bool_)
         for each in constraint.rejections(query, rows):
             if count := int(np.count_nonzero(each.rows)):
@@ -91,8 +95,8 @@ def _suitable(candidate: Candidate, nodes: Nodes) -> RowArray:
 def message(reasons: Sequence[Reason], nodes: int) -> str:
     """The text of the pod's condition: kube-scheduler's where the reasons are its own, then the repair."""
     plain = [reason for reason in reasons if not reason.nodes]
-    own = [reason.message for reason in plain if reason.code not in RULES_OUT_ALL]
-    all_at_once = next((reason.message for reason in plain if reason.code in RULES_OUT_ALL), "")
+    own = [reason.message for reason in plain if reason.code in OWN]
+    all_at_once = next((reason.message for reason in plain if reason.code not in OWN), "")
     counted = {reason.message: reason.nodes for reason in reasons if reason.nodes}
     text = "; ".join(own)
     if counted or all_at_once:

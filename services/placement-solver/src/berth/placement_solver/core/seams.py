@@ -9,7 +9,7 @@ them by name. Names are kube-scheduler's where it has them.
 from __future__ import annotations
 
 from enum import Flag, auto
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -141,6 +141,14 @@ class Constraint(Protocol[Q]):
 
     def rejections(self, query: Q, rows: RowArray) -> list[Rejected]:
         """Why which of the rows do not take the pod; a row may be ruled out by several reasons."""
+
+
+@runtime_checkable
+class Narrows(Protocol):
+    """A constraint that may know the only nodes worth asking by name, before any other looks at one."""
+
+    def only(self, query: Any) -> frozenset[str] | None:
+        """The names; None: all nodes are."""
 
 
 class Score(Protocol[Q]):

@@ -19,7 +19,7 @@ from berth.placement_solver.core.seams import (
     Target,
     Unusable,
 )
-from berth.rules.node_affinity import ENFORCED_REASON, REASON, NodeRule, NodeTest, compile_node_rule
+from berth.rules.node_affinity import CONFLICT_REASON, ENFORCED_REASON, REASON, NodeRule, NodeTest, compile_node_rule
 
 _EVERYWHERE = compile_node_rule(None, None)
 
@@ -42,12 +42,18 @@ class NodeAffinity:
         self._nodes = nodes
         self._added = compile_node_rule(None, added) if added is not None else _EVERYWHERE
 
-    def prefilter(self, spec: Spec) -> Query | Unusable | None:
+    def prefilter(self, spec: Spec) -> Query | Rejection | Unusable | None:
         """See `Constraint`."""
         rule = compile_node_rule(spec.template.node_selector, spec.template.affinity)
         if rule.problems:
             return Unusable(rule.problems)
+        if rule.names is not None and not rule.names:
+            return Rejection((CONFLICT_REASON,), resolvable=False)
         return None if rule.unrestricted and self._added.unrestricted else Query(self._added, rule)
+
+    def only(self, query: Query) -> frozenset[str] | None:
+        """See `Narrows`."""
+        return query.own.names
 
     def mask(self, query: Query, rows: Rows) -> Mask:
         """See `Constraint`."""
