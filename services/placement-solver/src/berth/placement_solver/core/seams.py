@@ -9,7 +9,7 @@ them by name. Names are kube-scheduler's where it has them.
 from __future__ import annotations
 
 from enum import Flag, auto
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
