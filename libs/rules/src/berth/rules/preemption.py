@@ -1,0 +1,157 @@
+"""Which pods have to leave a node so that one of higher priority can run there, and on which node that costs least.
+
+This is Kubernetes' DefaultPreemption. Whether the pod fits once some are gone is asked of a callable, so that every
+filter takes part and none is known here. Times are compared as RFC 3339 texts are written by the API server; a pod
+that has not started counts as started last.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from berth.contracts.state import Pod, PodDisruptionBudget
+from berth.rules.selectors import compile_selector
+
+NEVER: Final = "Never"
+"""The preemption policy of a pod for which nobody leaves."""
+BY_SCHEDULER: Final = "PreemptionByScheduler"
+"""Reason of the condition DisruptionTarget of a victim."""
+
+NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
+POLICY_FORBIDS: Final = "not eligible due to preemptionPolicy=Never."
+STILL_LEAVING: Final = "not eligible due to a terminating pod on the nominated node."
+
+_TRIED_SHARE: Final = 10
+_TRIED_MIN: Final = 100
+_PRIORITY_OFFSET: Final = 2**31
+_LAST: Final = "\uffff"
+"""Behind every time."""
+
+
+class Candidate(NamedTuple):
+    """A node, the pods that would have to leave it (most important first), and how many of them a budget protects."""
+
+    node: str
+    victims: tuple[Pod, ...]
+    violations: int = 0
+
+
+def why_not_eligible(pod: Pod, on_nominated: Iterable[Pod] = (), *, is_nominated_unresolvable: bool = False) -> str:
+    """Why nobody may be made to leave for the pod now; empty: somebody may.
+
+    `on_nominated` are the pods of the node that it is nominated to, if that is there; `is_nominated_unresolvable` that
+    this node refuses the pod for a reason that no eviction helps against. A pod that leaves for another reason than
+    preemption is not waited for.
+    """
+    if pod.template.preemption_policy == NEVER:
+        return POLICY_FORBIDS
+    if not pod.nominated or is_nominated_unresolvable:
+        return ""
+    leaving = (other for other in on_nominated if other.deleting and other.disruption == BY_SCHEDULER)
+    is_waiting = any(other.template.priority < pod.template.priority for other in leaving)
+    return STILL_LEAVING if is_waiting else ""
+
+
+def nodes_to_try(count: int) -> int:
+    """On how many of the nodes that eviction may help with victims are looked for."""
+    return min(count, max(count * _TRIED_SHARE // 100, _TRIED_MIN))
+
+
+def importance(pod: Pod) -> tuple[int, str, str, str]:
+    """Smaller is more important: the higher priority, then the longer running, then by name."""
+    return (-pod.template.priority, pod.started or _LAST, pod.namespace, pod.name)
+
+
+def lower_than(priority: int, pods: Iterable[Pod]) -> list[Pod]:
+    """Those that might have to leave, most important first: of strictly lower priority."""
+    return sorted((pod for pod in pods if pod.template.priority < priority), key=importance)
+
+
+def split_by_budget(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
+    """The pods that a budget protects, and the others; both in the order given.
+
+    Each pod in turn spends one disruption of every budget that selects it and has not counted it before, be it evicted
+    in the end or not; it is protected if one of them had none left. A budget that selects everything selects nothing.
+    """
+    counted = [
+        (each.namespace, compile_selector(each.selector).matches, frozenset(each.disrupted), each.disruptions_allowed)
+        for each in budgets
+        if each.selector is not None and (each.selector.match_labels or each.selector.match_expressions)
+    ]
+    left = [allowed for *_, allowed in counted]
+    protected: list[Pod] = []
+    others: list[Pod] = []
+    for pod in pods:
+        is_protected = False
+        labels = pod.template.labels
+        for at, (namespace, matches, disrupted, _) in enumerate(counted if labels else ()):
+            if namespace == pod.namespace and pod.name not in disrupted and matches(labels):
+                left[at] -= 1
+                is_protected = is_protected or left[at] < 0
+        (protected if is_protected else others).append(pod)
+    return protected, others
+
+
+def victims_on(
+    node: str,
+    lower: Sequence[Pod],
+    budgets: Iterable[PodDisruptionBudget],
+    fits: Callable[[Collection[Pod]], bool],
+) -> Candidate | None:
+    """Who of `lower` (as `lower_than` gives them) has to leave the node; None: it does not help that all of them leave.
+
+    `fits(gone)`: whether the pod fits once those have left. As many as possible stay: those that a budget protects are
+    put back first, then the others, the more important first.
+    """
+    gone = {(pod.namespace, pod.name): pod for pod in lower}
+    if not fits(gone.values()):
+        return None
+    violations = 0
+    protected, others = split_by_budget(lower, budgets)
+    for group, cost in ((protected, 1), (others, 0)):
+        for pod in group:
+            key = (pod.namespace, pod.name)
+            del gone[key]
+            if not fits(gone.values()):
+                gone[key] = pod
+                violations += cost
+    return Candidate(node, tuple(sorted(gone.values(), key=importance)), violations)
+
+
+def best_candidate(candidates: Iterable[Candidate]) -> Candidate | None:
+    """The cheapest; of equals the first. None without any.
+
+    In turn: fewest protected victims; least important "most important victim"; smallest sum of priorities, each raised
+    by 2^31 so that it counts for more to have fewer; fewest victims; latest start among the earliest starts of each
+    node's victims of the highest priority.
+    """
+    best: Candidate | None = None
+    for each in candidates:
+        if best is None or _is_cheaper(each, best):
+            best = each
+    return best
+
+
+def explanation(node_count: int, counts: dict[str, int]) -> str:
+    """What is added to a refusal when preemption found nobody: reasons, and on how many nodes each holds.
+
+    A node that was not tried counts for `NOT_HELPFUL`.
+    """
+    listed = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items() if count))
+    return f"preemption: 0/{node_count} nodes are available: {listed}."
+
+
+def _is_cheaper(one: Candidate, other: Candidate) -> bool:
+    mine, theirs = _cost(one), _cost(other)
+    return mine < theirs or (mine == theirs and _earliest(one) > _earliest(other))
+
+
+def _cost(candidate: Candidate) -> tuple[int, int, int, int]:
+    priorities = [pod.template.priority + _PRIORITY_OFFSET for pod in candidate.victims]
+    return (candidate.violations, max(priorities, default=0), sum(priorities), len(priorities))
+
+
+def _earliest(candidate: Candidate) -> str:
+    highest = max((pod.template.priority for pod in candidate.victims), default=0)
+    starts = (pod.started or _LAST for pod in candidate.victims if pod.template.priority == highest)
+    return min(starts, default=_LAST)

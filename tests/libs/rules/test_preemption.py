@@ -1,0 +1,263 @@
+"""Preemption: who has to leave, on which node it costs least, and when nobody may be made to leave."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.contracts import kube, names
+from berth.contracts.kube import LabelSelector, Taint
+from berth.contracts.state import Node, Pod, PodDisruptionBudget, PodTemplate
+from berth.resources.amounts import Amounts, add, parse_amounts
+from berth.resources.pod_request import request_of
+from berth.rules.node_affinity import compile_node_rule
+from berth.rules.node_fit import node_fit
+from berth.rules.ports import UsedPorts, host_ports
+from berth.rules.preemption import (
+    NO_VICTIMS,
+    NOT_HELPFUL,
+    Candidate,
+    best_candidate,
+    explanation,
+    importance,
+    lower_than,
+    nodes_to_try,
+    split_by_budget,
+    victims_on,
+    why_not_eligible,
+)
+from berth.rules.taints import Tolerations
+from berth.testing.vectors import cases
+
+
+def pod_of(item: dict[str, Any]) -> Pod:
+    """An excerpt of an API object as STATE carries it."""
+    spec = msgspec.convert({"containers": [], **item.get("spec", {})}, kube.PodSpec)
+    meta, status = item["metadata"], item.get("status", {})
+    conditions = [each for each in status.get("conditions", ()) if each["type"] == "DisruptionTarget"]
+    return Pod(
+        namespace=meta.get("namespace", "default"),
+        name=meta["name"],
+        uid=meta["name"],
+        version=1,
+        template=PodTemplate(
+            requests=request_of(spec)[0],
+            priority=spec.priority or 0,
+            preemption_policy=spec.preemption_policy,
+            node_selector=spec.node_selector or {},
+            affinity=spec.affinity,
+            tolerations=spec.tolerations or [],
+            host_ports=host_ports(spec.containers, spec.init_containers or ()),
+            labels=meta.get("labels", {}),
+        ),
+        node=spec.node_name,
+        deleting="deletionTimestamp" in meta,
+        started=status.get("startTime", ""),
+        disruption=next((each["reason"] for each in conditions if each["status"] == "True"), ""),
+        nominated=status.get("nominatedNodeName", ""),
+    )
+
+
+def node_of(item: dict[str, Any]) -> Node:
+    return Node(
+        name=item["metadata"]["name"],
+        uid="",
+        version=1,
+        labels=item["metadata"].get("labels", {}),
+        allocatable=parse_amounts(item["status"]["allocatable"], "allocatable")[0],
+        taints=[msgspec.convert(each, Taint) for each in item.get("spec", {}).get("taints", ())],
+    )
+
+
+def budget_of(item: dict[str, Any]) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        namespace=item["metadata"].get("namespace", "default"),
+        name=item["metadata"]["name"],
+        version=1,
+        selector=msgspec.convert(item["spec"]["selector"], LabelSelector),
+        disruptions_allowed=item["status"]["disruptionsAllowed"],
+        disrupted=list(item["status"].get("disruptedPods", {})),
+    )
+
+
+class Filtered(NamedTuple):
+    """What the filters say of a node."""
+
+    reasons: tuple[str, ...] = ()
+    unresolvable: bool = False
+
+    @property
+    def code(self) -> str:
+        if not self.reasons:
+            return "Success"
+        return "UnschedulableAndUnresolvable" if self.unresolvable else "Unschedulable"
+
+
+def filtered(pod: Pod, node: Node, there: Collection[Pod]) -> Filtered:
+    """The filters that depend on the node and on what is on it, in the order of their plugins."""
+    template = pod.template
+    if not Tolerations(template.tolerations).admit(node.taints, unschedulable=node.unschedulable):
+        return Filtered(("taint",), unresolvable=True)
+    if not compile_node_rule(template.node_selector, template.affinity).matches(node.labels, node.name):
+        return Filtered(("node affinity",), unresolvable=True)
+    if UsedPorts(port for each in there for port in each.template.host_ports).conflict(template.host_ports):
+        return Filtered(("ports",))
+    requested: Amounts = {}
+    for each in there:
+        requested = add(requested, each.template.requests)
+    fit = node_fit(template.requests, allocatable=node.allocatable, requested=requested, pod_count=len(there))
+    return Filtered(fit.reasons, fit.unresolvable)
+
+
+@pytest.mark.parametrize("case", cases("kube-scheduler/preemption_victims"))
+def test_victims(case: dict[str, Any]) -> None:
+    of = case["given"]
+    pod, nodes, pods = pod_of(of["pod"]), map(node_of, of["nodes"]), [pod_of(each) for each in of["pods"]]
+    budgets = [budget_of(each) for each in of.get("podDisruptionBudgets", ())]
+    for node in nodes:
+        expect = case["expect"]["nodes"][node.name]
+        there = [each for each in pods if each.node == node.name]
+        before = filtered(pod, node, there)
+        assert (before.code == "Unschedulable") == expect["considered"]
+        if not expect["considered"]:
+            assert before.code == expect["filter"]["code"]
+            continue
+        lower = lower_than(pod.template.priority, there)
+        if not lower:
+            assert expect["code"] == "UnschedulableAndUnresolvable"
+            assert expect["reasons"] == [NO_VICTIMS]
+            continue
+
+        def without(gone: Collection[Pod], node: Node = node, there: Sequence[Pod] = there) -> Filtered:
+            return filtered(pod, node, [each for each in there if each not in gone])
+
+        found = victims_on(node.name, lower, budgets, lambda gone: without(gone).code == "Success")
+        assert (found is not None) == (expect["code"] == "Success")
+        if found is None:
+            assert list(without(lower).reasons) == expect["reasons"]
+        else:
+            assert [each.name for each in found.victims] == expect["victims"]
+            assert found.violations == expect["pdbViolations"]
+
+
+@pytest.mark.parametrize("case", cases("kube-scheduler/preemption_best_candidate"))
+def test_best_candidate(case: dict[str, Any]) -> None:
+    candidates = [
+        Candidate(each["node"], tuple(map(pod_of, each["victims"])), each["pdbViolations"])
+        for each in case["given"]["candidates"]
+    ]
+    best = best_candidate(candidates)
+    assert best is not None
+    assert best.node == case["expect"]["node"]
+
+
+@pytest.mark.parametrize("case", cases("kube-scheduler/preemption_eligibility"))
+def test_eligibility(case: dict[str, Any]) -> None:
+    of = case["given"]
+    pod = pod_of(of["pod"])
+    nodes = {each["metadata"]["name"] for each in of["nodes"]}
+    there = [each for each in map(pod_of, of["pods"]) if each.node == pod.nominated and pod.nominated in nodes]
+    unresolvable = of.get("nominatedNodeStatus") == "UnschedulableAndUnresolvable"
+    why_not = why_not_eligible(pod, there, is_nominated_unresolvable=unresolvable)
+    assert (why_not == "") is case["expect"]["eligible"]
+    assert why_not == case["expect"]["message"]
+
+
+@pytest.mark.parametrize(("count", "tried"), [(0, 0), (7, 7), (100, 100), (999, 100), (1_009, 100), (5_000, 500)])
+def test_a_tenth_of_the_nodes_is_tried_and_at_least_a_hundred(count: int, tried: int) -> None:
+    assert nodes_to_try(count) == tried
+
+
+def test_a_pod_that_its_budget_has_counted_already_is_not_counted_again() -> None:
+    budget = PodDisruptionBudget(
+        namespace="default", name="b", version=1, selector=LabelSelector(match_labels={"app": "x"}), disrupted=["one"]
+    )
+    pods = [simple("one", 1, labels={"app": "x"}), simple("two", 1, labels={"app": "x"})]
+    assert split_by_budget(pods, [budget]) == ([pods[1]], [pods[0]])
+
+
+def test_a_budget_of_another_namespace_protects_nobody() -> None:
+    budget = PodDisruptionBudget(
+        namespace="other", name="b", version=1, selector=LabelSelector(match_labels={"app": "x"})
+    )
+    assert split_by_budget([simple("one", 1, labels={"app": "x"})], [budget])[0] == []
+
+
+def test_who_has_not_started_counts_as_started_last() -> None:
+    early, late, never = simple("c", 1, "2025-01-01T00:00:00Z"), simple("b", 1, "2025-01-01T00:00:01Z"), simple("a", 1)
+    assert lower_than(2, [never, late, early]) == [early, late, never]
+    assert best_candidate([Candidate("n1", (late,)), Candidate("n2", (never,))]) == Candidate("n2", (never,))
+
+
+def test_nobody_to_choose_among() -> None:
+    assert best_candidate([]) is None
+
+
+def test_explanation_counts_reasons_as_a_refusal_does() -> None:
+    assert explanation(5, {NOT_HELPFUL: 1, NO_VICTIMS: 4, "unused": 0}) == (
+        "preemption: 0/5 nodes are available: 1 Preemption is not helpful for scheduling, "
+        "4 No preemption victims found for incoming pod."
+    )
+    assert explanation(12, {NOT_HELPFUL: 2, "Insufficient cpu": 10}).endswith(
+        "10 Insufficient cpu, 2 Preemption is not helpful for scheduling."
+    )
+
+
+def simple(name: str, priority: int, started: str = "", cpu: int = 0, labels: dict[str, str] | None = None) -> Pod:
+    template = PodTemplate(requests={names.CPU: cpu}, priority=priority, labels=labels or {})
+    return Pod(namespace="default", name=name, uid=name, version=1, template=template, started=started)
+
+
+holders = st.lists(
+    st.tuples(
+        st.integers(-2, 3),
+        st.sampled_from(["", "2025-01-01T00:00:00Z", "2025-01-01T00:00:01Z"]),
+        st.integers(0, 4),
+        st.sampled_from(["", "x", "y"]),
+    ),
+    max_size=7,
+).map(
+    lambda rows: [
+        simple(f"p{at}", priority, started, cpu, {"app": app} if app else {})
+        for at, (priority, started, cpu, app) in enumerate(rows)
+    ]
+)
+budgets_of_apps = st.tuples(st.integers(0, 2), st.integers(0, 2)).map(
+    lambda allowed: [
+        PodDisruptionBudget(
+            namespace="default",
+            name=app,
+            version=1,
+            selector=LabelSelector(match_labels={"app": app}),
+            disruptions_allowed=count,
+        )
+        for app, count in zip("xy", allowed, strict=True)
+    ]
+)
+
+
+@given(holders, budgets_of_apps, st.integers(0, 12), st.integers(0, 3))
+def test_no_victim_could_have_stayed(
+    pods: list[Pod], budgets: list[PodDisruptionBudget], capacity: int, priority: int
+) -> None:
+    def fits(gone: Collection[Pod]) -> bool:
+        return sum(each.template.requests[names.CPU] for each in pods if each not in gone) <= capacity
+
+    lower = lower_than(priority, pods)
+    found = victims_on("n", lower, budgets, fits)
+    assert (found is None) == (not fits(lower))
+    if found is None:
+        return
+    assert fits(found.victims)
+    assert all(each.template.priority < priority for each in found.victims)
+    assert list(found.victims) == sorted(found.victims, key=importance)
+    protected, _ = split_by_budget(lower, budgets)
+    assert found.violations == sum(each in protected for each in found.victims)
+    # One more that stays never fits: the filter here grows with who is there.
+    for each in found.victims:
+        assert not fits([other for other in found.victims if other != each])
