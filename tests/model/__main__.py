@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.model.cases import CASES, Case
+from tests.model.evictions.cases import CASES as EVICTIONS
 from tests.model.search import Result
 
 SECONDS = 60.0
@@ -27,7 +28,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each case in which all rules hold")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")
     given = parser.parse_args()
-    cases = [case for case in CASES if not given.words or any(word in case.name for word in given.words)]
+    cases = [case for case in (*CASES, *EVICTIONS) if not given.words or any(word in case.name for word in given.words)]
     if not cases:
         parser.error("no case has such a name")
     surprises = 0
