@@ -10,7 +10,18 @@ from berth.cli.lines import _LINES, devices_text, event_line, reason_line
 from berth.contracts import event, names
 from berth.contracts.base import Problem, Reason
 from berth.contracts.codec import encode
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import DeviceGrant, Victim
+
+EVICTION = {
+    "namespace": "c",
+    "name": "d",
+    "uid": "v",
+    "node": "n",
+    "plan": "p",
+    "beneficiary": "a/b",
+    "beneficiary_uid": "u",
+    "reason": "PreemptionByScheduler",
+}
 
 
 def gpu(minor: int, percent: int) -> DeviceGrant:
@@ -55,6 +66,28 @@ def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> No
         (
             event.PlacementEnded(namespace="a", name="b", uid="u", node="n", plan="p", reason="deleted"),
             ("ended", "a/b", "n", "deleted"),
+        ),
+        (
+            event.PlacementNominated(
+                plan="p",
+                namespace="a",
+                name="b",
+                uid="u",
+                node="n",
+                reason="r",
+                victims=[Victim(namespace="c", name="d", uid="v", version=1, node="n")],
+            ),
+            ("nominated", "a/b", "n", "c/d"),
+        ),
+        (event.EvictionMarked(**EVICTION), ("marked", "c/d", "n", "for a/b")),
+        (event.EvictionSent(**EVICTION), ("evicted", "c/d", "n", "for a/b")),
+        (event.EvictionRefused(**EVICTION, message="a budget"), ("not evicted", "c/d", "for a/b", "a budget")),
+        (event.EvictionSpared(**EVICTION, message="it is gone"), ("spared", "c/d", "for a/b", "it is gone")),
+        (
+            event.NominationWithdrawn(
+                plan="p", namespace="a", name="b", uid="u", node="n", attempt=1, reason="c/d does not end"
+            ),
+            ("given up", "a/b", "n", "c/d does not end"),
         ),
         (event.EpochRaised(epoch=3, reason="the ledger was lost"), ("epoch", "3", "the ledger was lost")),
         (event.QuotaChanged(tree="", group="ml", message="over its runtime"), ("quota", "ml", "over its runtime")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.contracts.base import Integer, Message, Problem, Reason
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import DeviceGrant, Victim
 
 
 class PlacementDecided(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
@@ -73,6 +73,85 @@ class PlacementUnschedulable(Message, frozen=True, kw_only=True, tag="placement.
     gang: str = ""
 
 
+class PlacementNominated(Message, frozen=True, kw_only=True, tag="placement.nominated.v1"):
+    """A plan was committed in which a pod, or a Reservation, waits for a node that `victims` have to leave first."""
+
+    plan: str
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    reason: str
+    victims: list[Victim] = []
+
+
+class EvictionMarked(Message, frozen=True, kw_only=True, tag="eviction.marked.v1"):
+    """A pod on `node` was marked: it is to leave for `beneficiary` (`namespace/name`), for this reason."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    plan: str
+    beneficiary: str
+    beneficiary_uid: str
+    reason: str
+
+
+class EvictionSent(Message, frozen=True, kw_only=True, tag="eviction.sent.v1"):
+    """A marked pod was deleted, or evicted; it ends within its grace period."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    plan: str
+    beneficiary: str
+    beneficiary_uid: str
+    reason: str
+
+
+class EvictionRefused(Message, frozen=True, kw_only=True, tag="eviction.refused.v1"):
+    """The API server refuses to mark or to evict a pod, `message` says why: a policy, or a disruption budget."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    plan: str
+    beneficiary: str
+    beneficiary_uid: str
+    reason: str
+    message: str = ""
+
+
+class EvictionSpared(Message, frozen=True, kw_only=True, tag="eviction.spared.v1"):
+    """A mark was taken back: the pod stays, `message` says why."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    plan: str
+    beneficiary: str
+    beneficiary_uid: str
+    reason: str
+    message: str = ""
+
+
+class NominationWithdrawn(Message, frozen=True, kw_only=True, tag="nomination.withdrawn.v1"):
+    """A nomination was given up; the pod waits again, with `attempt` raised to this. A Reservation likewise."""
+
+    plan: str
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    attempt: Integer
+    reason: str
+    victims: list[Victim] = []
+
+
 class EpochRaised(Message, frozen=True, kw_only=True, tag="epoch.raised.v1"):
     """The ledger had lost something, or nothing was there yet: a new epoch began."""
 
@@ -137,6 +216,12 @@ Event = (
     | PlacementEnded
     | PlacementFailed
     | PlacementUnschedulable
+    | PlacementNominated
+    | EvictionMarked
+    | EvictionSent
+    | EvictionRefused
+    | EvictionSpared
+    | NominationWithdrawn
     | EpochRaised
     | QuotaChanged
     | ReservationChanged

@@ -45,6 +45,17 @@ class Step(Part, frozen=True, kw_only=True):
     volume_uid: str = ""
 
 
+class Victim(Part, frozen=True, kw_only=True):
+    """An object that has to leave `node` for a nomination. `version` is its resource version as the solver saw it."""
+
+    kind: str = "pod"
+    namespace: str
+    name: str
+    uid: str
+    version: Integer
+    node: str
+
+
 class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     """A claim: this pod (by uid and attempt) goes to this node and holds this capacity until it is gone.
 
@@ -53,8 +64,9 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     `basis` the version through which the solver's view of its kind was complete, `other_basis` that of the other of the
     two kinds, pods and Reservations (0: not said). `annotations` go into the object in the same call that binds it.
     `node_uid` is the uid of the node that was chosen (empty: not said): a node that registers anew under the name is
-    another one. `before` are the steps that come before the bind, in order. `quota` is `tree/group` of the charged
-    group, `reservation` the name of the one it draws on. `host_ports` are written `address/protocol/port`, with
+    another one. `before` are the steps that come before the bind, in order. `nominates`: it waits, nothing is bound
+    under it, and `victims` are who has to leave for its whole plan (docs/evictions.md). `quota` is `tree/group` of the
+    charged group, `reservation` the name of the one it draws on. `host_ports` are written `address/protocol/port`, with
     `0.0.0.0` for every address. `seen_ms` and `decided_ms` are unix times in milliseconds, for latency only; `trace` is
     the W3C traceparent of the pod's way, empty if unsampled.
     """
@@ -83,6 +95,8 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     trace: str = ""
     node_uid: str = ""
     before: list[Step] = []
+    nominates: bool = False
+    victims: list[Victim] = []
 
 
 class AccountStamp(Message, frozen=True, kw_only=True, tag="accountstamp.set.v1"):

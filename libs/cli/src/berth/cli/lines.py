@@ -87,6 +87,24 @@ def _refused(message: event.PlacementUnschedulable) -> str:
     return f"{'refused':<12}{message.namespace}/{message.name}  {message.message}"
 
 
+def _nominated(message: event.PlacementNominated) -> str:
+    victims = ", ".join(f"{each.namespace}/{each.name}" for each in message.victims)
+    return f"{'nominated':<12}{message.namespace}/{message.name}  {message.node}  once {victims} left"
+
+
+def _eviction(
+    message: event.EvictionMarked | event.EvictionSent | event.EvictionRefused | event.EvictionSpared,
+) -> str:
+    what = _EVICTIONS[type(message)]
+    why = getattr(message, "message", "")
+    line = f"{what:<12}{message.namespace}/{message.name}  {message.node}  for {message.beneficiary}"
+    return f"{line}  {why}" if why else line
+
+
+def _given_up(message: event.NominationWithdrawn) -> str:
+    return f"{'given up':<12}{message.namespace}/{message.name}  {message.node}  {message.reason}"
+
+
 def _epoch(message: event.EpochRaised) -> str:
     return f"{'epoch':<12}{message.epoch}  {message.reason}"
 
@@ -118,12 +136,22 @@ def _difference(message: event.AuditReported) -> str:
     return f"{'difference':<12}{message.promise} {message.title}  {message.evidence or message.subject}"
 
 
+_EVICTIONS: dict[type, str] = {
+    event.EvictionMarked: "marked",
+    event.EvictionSent: "evicted",
+    event.EvictionRefused: "not evicted",
+    event.EvictionSpared: "spared",
+}
+
 _LINES: dict[type, Any] = {
     event.PlacementDecided: _decided,
     event.PlacementBound: _bound,
     event.PlacementEnded: _ended,
     event.PlacementFailed: _failed,
     event.PlacementUnschedulable: _refused,
+    event.PlacementNominated: _nominated,
+    **dict.fromkeys(_EVICTIONS, _eviction),
+    event.NominationWithdrawn: _given_up,
     event.EpochRaised: _epoch,
     event.QuotaChanged: _quota,
     event.ReservationChanged: _reservation,
