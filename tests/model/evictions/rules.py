@@ -16,8 +16,8 @@ SENTENCES = {
     "rewritten or deleted, expecting its sequence), and only when its other victims have left or are leaving. "
     "A pod takes its own nominated capacity first, then what nobody is nominated to",
     "E3": "Before the first mark the beneficiary is patched, guarded, with its nomination. A nomination that STATE "
-    "alone shows holds capacity all the same, until its pod is bound, gone, decided or past the attempt, or "
-    "could not have it",
+    "alone shows holds capacity all the same, until its pod is bound, gone or decided, has let the plan go, "
+    "or could not have it",
     "E4": "Each victim is patched with the mark, guarded by uid and version. When all are marked the writer looks: "
     "at its Lease, at the epoch and the nomination at the leader, at the beneficiary at the API server, "
     "whether the capacity is still fit. Then each deletion names the uid and the version that carries the "

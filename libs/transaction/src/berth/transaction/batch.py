@@ -40,7 +40,8 @@ def plan_batch(
         plan: the plan entry to write last.
         decisions: one per pod, each name at most once.
         revisions: account -> newest QUOTA or RESERVATION revision that was used on it; 0 or absent for nodes.
-        tidy: names whose settled decisions are deleted along, none of them decided in this batch.
+        tidy: names whose keys are deleted along, none of them decided in this batch: settled decisions, and
+            nominations that give way (E2).
     """
     epoch = view.epoch.epoch
     writes: list[Write] = []

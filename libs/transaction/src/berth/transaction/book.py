@@ -13,18 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from berth.contracts.ledger import Decision, PlanStatus
+from berth.contracts.ledger import Decision, PlanStatus, Victim
 from berth.contracts.state import Pod, Reservation
-from berth.transaction import claims
+from berth.transaction import claims, nominations
 from berth.transaction.claims import Claim, Name
 from berth.transaction.completeness import Completeness
 from berth.transaction.ledger_view import LedgerView
+from berth.transaction.nominations import Nomination, Nominations
 from berth.transaction.owners import Owners
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 OnChange = Callable[[Claim, bool], None]
 """Called with a claim and whether it was added (True) or taken away (False)."""
+
+
+OnNomination = Callable[[Nomination, bool], None]
+"""Called with a nomination and whether it stands from now on (True) or no longer (False)."""
 
 
 def _nobody(pod: Pod) -> str:
@@ -41,11 +46,16 @@ def _ignore(claim: Claim, added: bool) -> None:
     pass
 
 
+def _ignore_nomination(nomination: Nomination, added: bool) -> None:
+    pass
+
+
 class Book:
     """Objects as seen, decisions as read, and the claims that follow from both.
 
     `device_names` are the resources given out by minor; `remember` keeps unsettled decisions that left the ledger;
     `payer` names the quota group (`tree/group`, or empty) of a bound pod that does not say itself which one pays.
+    Nominations are kept apart from claims: their victims hold the same capacity until they have left.
     """
 
     def __init__(
@@ -53,6 +63,7 @@ class Book:
         device_names: frozenset[str] = frozenset(),
         *,
         on_change: OnChange = _ignore,
+        on_nomination: OnNomination = _ignore_nomination,
         remember: bool = False,
         payer: Callable[[Pod], str] = _nobody,
     ) -> None:
@@ -62,6 +73,8 @@ class Book:
         self.complete = {"pods": Completeness(), "reservations": Completeness()}
         self._device_names = device_names
         self._on_change = on_change
+        self._on_nomination = on_nomination
+        self.nominations = Nominations()
         self._payer = payer
         self._remember = remember
         self._remembered: dict[Name, dict[tuple[str, int], Decision]] = {}
@@ -163,13 +176,15 @@ class Book:
         return self.through(name) >= decision.pod_version
 
     def is_settled(self, decision: Decision) -> bool:
-        """Rule Settled: gone, or its attempt is past, or its plan was aborted."""
+        """Rule Settled: gone, or past its attempt, or its plan was aborted; of a nomination also: its pod is bound."""
         return self._settles(decision, self.seen((decision.namespace, decision.name)))
 
     def _settles(self, decision: Decision, seen: Pod | Reservation | None) -> bool:
         """`is_settled` for a caller that has looked its name up already."""
         if seen is not None and seen.uid == decision.uid:
             if seen.attempt > decision.attempt or seen.phase in FINISHED_PHASES:
+                return True
+            if decision.nominates and seen.node:
                 return True
         elif self.through((decision.namespace, decision.name)) >= decision.pod_version:
             return True
@@ -181,9 +196,17 @@ class Book:
         return seen is not None and seen.uid == decision.uid and bool(seen.node)
 
     def open_decision(self, name: Name) -> Decision | None:
-        """The unsettled decision under this name, whichever uid it is for (rule R3)."""
+        """The unsettled decision, or nomination, under this name, whichever uid it is for (rules R3, E1)."""
         held = self.ledger.decisions.get(name)
         return held.decision if held and not self._settles(held.decision, self.seen(name)) else None
+
+    def remaining_victims(self, nomination: Nomination) -> list[Victim]:
+        """Its victims that have not left (E1)."""
+        return nominations.remaining(nomination, self.pods, self.complete["pods"].version, FINISHED_PHASES)
+
+    def staying_victims(self, nomination: Nomination) -> list[Victim]:
+        """Its victims that have neither left nor are leaving."""
+        return nominations.staying(self.remaining_victims(nomination), self.pods)
 
     # --- output ------------------------------------------------------------------------------------------------------
 
@@ -206,7 +229,10 @@ class Book:
         self._refresh(name)
 
     def _refresh(self, name: Name) -> None:
-        new = self._work_out(name)
+        seen = self.seen(name)
+        standing = self._standing(name, seen)
+        self._nominate(name, self._nomination(seen, standing))
+        new = self._work_out(name, seen, [each for each in standing if not each.nominates])
         old = self._claims.get(name, ())
         if new == old:
             return
@@ -223,8 +249,8 @@ class Book:
         else:
             self._claims.pop(name, None)
 
-    def _work_out(self, name: Name) -> tuple[Claim, ...]:
-        seen = self.seen(name)
+    def _standing(self, name: Name, seen: Pod | Reservation | None) -> list[Decision]:
+        """The decisions and nominations of a name that are not settled."""
         standing: list[Decision] = []
         waiting = False
         for decision in self._decisions(name):
@@ -233,16 +259,42 @@ class Book:
                 continue
             waiting = waiting or seen is None or seen.uid != decision.uid
             standing.append(decision)
+        if waiting:
+            self._waiting.add(name)
+        else:
+            self._waiting.discard(name)
+        return standing
+
+    def _nomination(self, seen: Pod | Reservation | None, standing: list[Decision]) -> Nomination | None:
+        """That of LEDGER; or the one that the object itself carries, if LEDGER has nothing for it (E3)."""
+        for decision in standing:
+            if decision.nominates:
+                return nominations.of_ledger(decision, seen)
+        note = nominations.note_of(seen)
+        if seen is None or note is None or seen.phase in FINISHED_PHASES:
+            return None
+        if any(decision.uid == seen.uid for decision in standing):
+            return None
+        payer = self._payer(seen) if isinstance(seen, Pod) else ""
+        return Nomination(claims.of_note(seen, note, payer), seen.template.priority)
+
+    def _nominate(self, name: Name, nomination: Nomination | None) -> None:
+        old = self.nominations.of(name)
+        if nomination == old:
+            return
+        self.nominations.set(name, nomination)
+        if old is not None:
+            self._on_nomination(old, False)
+        if nomination is not None:
+            self._on_nomination(nomination, True)
+
+    def _work_out(self, name: Name, seen: Pod | Reservation | None, standing: list[Decision]) -> tuple[Claim, ...]:
         result: list[Claim] = []
         if seen is not None and seen.node and seen.phase not in FINISHED_PHASES:
             result.append(self._of_seen(name, seen, standing))
         for decision in standing:
             if all(decision.uid != other.uid for other in result):
                 result.append(claims.of_decision(decision))
-        if waiting:
-            self._waiting.add(name)
-        else:
-            self._waiting.discard(name)
         return tuple(result)
 
     def _of_seen(self, name: Name, seen: Pod | Reservation, standing: list[Decision]) -> Claim:
@@ -276,7 +328,8 @@ class Book:
     def _keep(self, decisions: Iterable[Decision]) -> None:
         if self._remember:
             for decision in decisions:
-                if self.ledger.plan_status(decision.plan) is PlanStatus.COMMITTED:
+                # A nomination that is lost is remembered by Kubernetes (E3), and clashes with nobody (R11).
+                if not decision.nominates and self.ledger.plan_status(decision.plan) is PlanStatus.COMMITTED:
                     name = (decision.namespace, decision.name)
                     self._remembered.setdefault(name, {})[decision.uid, decision.attempt] = decision
 

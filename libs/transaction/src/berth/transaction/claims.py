@@ -14,6 +14,8 @@ from berth.contracts import names
 from berth.contracts.ledger import Decision, DeviceGrant
 from berth.contracts.state import Amounts, Pod, Reservation
 from berth.rules.allocation_notes import counted_devices, noted_devices, noted_reservation
+from berth.rules.eviction_notes import Nominated
+from berth.rules.ports import write_port
 
 Name = tuple[str, str]
 """Namespace and name; a Reservation has the empty namespace."""
@@ -122,7 +124,7 @@ def of_pod(
         node=pod.node,
         amounts=pod.template.requests,
         devices=devices,
-        ports=tuple(f"{p.host_ip or '0.0.0.0'}/{p.protocol}/{p.port}" for p in pod.template.host_ports),  # noqa: S104
+        ports=tuple(map(write_port, pod.template.host_ports)),
         quota=notes.get(names.ANNOTATION_QUOTA, "") if decision is None else decision.quota,
         non_preemptible=pod.template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
         reservation=reservation,
@@ -130,6 +132,24 @@ def of_pod(
         attempt=pod.attempt,
         is_bound=True,
         unreadable=wants_devices and not devices,
+    )
+
+
+def of_note(seen: Pod | Reservation, note: Nominated, quota: str = "") -> Claim:
+    """What an object takes where its own note says that it is nominated: what it asks for, and no more."""
+    template = seen.template
+    return Claim(
+        name=(seen.namespace, seen.name) if isinstance(seen, Pod) else ("", seen.name),
+        uid=seen.uid,
+        node=note.node,
+        amounts=template.requests,
+        devices=counted_devices(tuple(note.devices), template.requests),
+        ports=tuple(map(write_port, template.host_ports)),
+        quota=quota,
+        non_preemptible=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
+        plan=note.plan,
+        attempt=seen.attempt,
+        is_reservation=isinstance(seen, Reservation),
     )
 
 
