@@ -26,7 +26,7 @@ from berth.rules.preemption import (
     explanation,
     importance,
     lower_than,
-    nodes_to_try,
+    candidates_wanted,
     split_by_budget,
     victims_on,
     why_not_eligible,
@@ -170,7 +170,7 @@ def test_eligibility(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("count", "tried"), [(0, 0), (7, 7), (100, 100), (999, 100), (1_009, 100), (5_000, 500)])
 def test_a_tenth_of_the_nodes_is_tried_and_at_least_a_hundred(count: int, tried: int) -> None:
-    assert nodes_to_try(count) == tried
+    assert candidates_wanted(count) == tried
 
 
 def test_a_pod_that_its_budget_has_counted_already_is_not_counted_again() -> None:

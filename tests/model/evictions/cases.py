@@ -132,7 +132,7 @@ LACKING = [
     lacking("letting go of victims of others", "plan_let_go", replace(STAYS, delete=1, deletable=(1,)), fair_every=40),
     lacking("the second patch of a Reservation", "other_kind", RESERVED),
     lacking("half a gang", "whole", replace(GANG, delete=1, deletable=(0,))),
-    lacking("unfit places", "works", replace(TWO, breaks=1)),
+    lacking("unfit places", "works", replace(TWO, breaks=1, once=False)),
     lacking("budgets", "budgets", BUDGET),
     lacking("half a victim gang", "gang_whole", TEAM),
     lacking("the account of a victim gang", "gang_stamp", LATE_TEAM),

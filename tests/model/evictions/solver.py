@@ -237,9 +237,9 @@ class Solver:
         writes += [(STAMP, each, None) for each in sorted(accounts)]
         bad = state.bad or ("" if state.lost else overlap(know, state, now, made, displaced, victims))
         gone = {claim.plan for claim in displaced}
-        if not nominates:
-            whose = {(claim.name, claim.uid) for claim in made}
-            gone |= {of for name, uid, _, of in state.promised if (name, uid) in whose}
+        # Who is decided, or nominated elsewhere, gives up what its former victims left.
+        kept = {(claim.name, claim.uid): claim.place if nominates else 0 for claim in made}
+        gone |= {of for name, uid, at, of in state.promised if kept.get((name, uid), at) != at}
         concerned = {name for name, _ in places} | {each for each, _ in victims or ()}
         basis = max([self.through, *(know.version_of(state, me, each) for each in concerned)])
         after = state.append(Batch(plan, known.epoch, tuple(writes)))._replace(

@@ -52,7 +52,7 @@ def why_not_eligible(pod: Pod, on_nominated: Iterable[Pod] = (), *, is_nominated
     return STILL_LEAVING if is_waiting else ""
 
 
-def nodes_to_try(count: int) -> int:
+def candidates_wanted(count: int) -> int:
     """On how many of the nodes that eviction may help with victims are looked for."""
     return min(count, max(count * _TRIED_SHARE // 100, _TRIED_MIN))
 

@@ -1,0 +1,219 @@
+"""Priority preemption: pods of strictly lower priority leave for a pod that fits nowhere (E10).
+
+Nodes, victims and the best node are chosen as kube-scheduler's DefaultPreemption does (`berth.rules.preemption`).
+Whether the pod fits once some have left is what every constraint says under that hypothesis. Beside its victims, lower
+pods' nominations to the node may give way (E2).
+
+Expects that the columns are charged with every nomination that holds, that of the pod itself included.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from berth.contracts.state import Pod, PodDisruptionBudget
+from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.plan import Candidate
+from berth.placement_solver.core.registry import Asked, Registry
+from berth.placement_solver.core.seams import Hypothesis, Rejection, RowArray, Target
+from berth.rules import preemption
+from berth.transaction.book import Book
+from berth.transaction.claims import Claim
+from berth.transaction.nominations import Nomination
+
+
+class Displacement(NamedTuple):
+    """Where the pod could go once `victims` (most important first) have left and `displaced` nominations gave way.
+
+    `target` is the node under that hypothesis; `violations` counts the victims that a disruption budget protects.
+    """
+
+    target: Target
+    victims: tuple[Pod, ...]
+    displaced: tuple[Nomination, ...] = ()
+    violations: int = 0
+
+
+class Nobody(NamedTuple):
+    """Nobody is made to leave; `message` says why, as kube-scheduler words it."""
+
+    message: str
+
+
+class PriorityPreemption:
+    """`propose` for candidates that no node takes.
+
+    `budgets` gives the disruption budgets there are; `stays` says of a pod that it is nobody's victim, whatever its
+    priority.
+    """
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        registry: Registry,
+        book: Book,
+        budgets: Callable[[], Iterable[PodDisruptionBudget]],
+        stays: Callable[[Pod], bool],
+    ) -> None:
+        self._nodes = nodes
+        self._registry = registry
+        self._book = book
+        self._budgets = budgets
+        self._stays = stays
+
+    def propose(self, candidate: Candidate, offset: int = 0) -> Displacement | Nobody:
+        """The best node with its victims; nodes are tried from the `offset`-th on that eviction may help with."""
+        pod = candidate.object
+        if not isinstance(pod, Pod):
+            return Nobody("")
+        asked = self._registry.in_order((*candidate.cls.asked, *candidate.asked))
+        rows = helpful_rows(asked, self._nodes)
+        why_not = self._why_not(pod, rows)
+        if why_not:
+            return Nobody(why_not)
+        budgets = list(self._budgets())
+        wanted = preemption.candidates_wanted(rows.size)
+        found: dict[str, Displacement] = {}
+        reasons: Counter[str] = Counter()
+        is_gentle = False
+        for row in np.roll(rows, -offset % rows.size if rows.size else 0).tolist():
+            trial = _Trial(self, pod, asked, row)
+            proposal = trial.victims(budgets)
+            if isinstance(proposal, Displacement):
+                found[self._nodes.names[row]] = proposal
+                is_gentle = is_gentle or not proposal.violations
+                if len(found) >= wanted and is_gentle:
+                    break
+            else:
+                reasons.update(proposal.reasons)
+        best = preemption.best_candidate(
+            preemption.Candidate(node, each.victims, each.violations) for node, each in found.items()
+        )
+        if best is not None:
+            return found[best.node]
+        alive = int(np.count_nonzero(self._nodes.alive))
+        reasons[preemption.NOT_HELPFUL] += alive - rows.size
+        return Nobody(preemption.explanation(alive, reasons))
+
+    def _why_not(self, pod: Pod, helpful: RowArray) -> str:
+        row = self._nodes.rows.get(pod.nominated, -1)
+        there = (self._book.pods.get(claim.name) for claim in self._book.claims_on(pod.nominated))
+        return preemption.why_not_eligible(
+            pod,
+            (other for other in there if other is not None and other.node == pod.nominated),
+            is_nominated_unresolvable=row not in helpful,
+        )
+
+
+class _Trial:
+    """One pod on one node."""
+
+    def __init__(self, owner: PriorityPreemption, pod: Pod, asked: Sequence[Asked], row: int) -> None:
+        self._pod = pod
+        self._asked = asked
+        self._row = row
+        self._book = owner._book
+        self._node = owner._nodes.names[row]
+        self._own: list[Claim] = []
+        self._held: list[Claim] = []
+        self._lower: list[Nomination] = []
+        for each in self._book.nominations.on(self._node):
+            if each.name == (pod.namespace, pod.name):
+                self._own.append(each.claim)
+            elif each.priority < pod.template.priority:
+                self._lower.append(each)
+            else:
+                self._held.append(each.claim)
+        self._claims: dict[str, Claim] = {}
+        holders: list[Pod] = []
+        for claim in self._book.claims_on(self._node):
+            holder = self._book.pods.get(claim.name)
+            # Who draws on a reservation stays: its capacity is the reservation's.
+            if holder is None or not claim.is_bound or claim.reservation or owner._stays(holder):
+                continue
+            holders.append(holder)
+            self._claims[holder.uid] = claim
+        self._potential = preemption.lower_than(pod.template.priority, holders)
+
+    def victims(self, budgets: Sequence[PodDisruptionBudget]) -> Displacement | Rejection:
+        """Who has to leave; or why it does not help that all lower ones do."""
+        yielding = [each for each in self._lower if self._gives_way(each, self._potential)]
+        if not self._potential and not yielding:
+            return Rejection((preemption.NO_VICTIMS,), resolvable=False)
+        found = self._choose(yielding, budgets)
+        if isinstance(found, Displacement):
+            leaving = [each for each in found.displaced if not self._gives_way(each, found.victims)]
+            if not leaving:
+                return found
+            found = self._choose([each for each in yielding if each not in leaving], budgets)
+            if isinstance(found, Displacement) and any(not self._gives_way(n, found.victims) for n in found.displaced):
+                return Rejection((preemption.NO_VICTIMS,), resolvable=False)
+        return found
+
+    def _gives_way(self, nomination: Nomination, victims: Iterable[Pod]) -> bool:
+        """Whether all its other victims have left or are leaving (E2)."""
+        mine = {victim.uid for victim in victims}
+        return all(victim.uid in mine for victim in self._book.staying_victims(nomination))
+
+    def _choose(
+        self, yielding: Sequence[Nomination], budgets: Sequence[PodDisruptionBudget]
+    ) -> Displacement | Rejection:
+        given = [each.claim for each in yielding]
+
+        def fits(gone: Collection[Pod]) -> bool:
+            return self._rejection(gone, given) is None
+
+        chosen = preemption.victims_on(self._node, self._potential, budgets, fits)
+        if chosen is None:
+            return self._rejection(self._potential, given) or Rejection((preemption.NOT_HELPFUL,))
+        # Of the nominations, too, those that can stay do, the more important first.
+        for each in sorted(yielding, key=lambda nomination: (-nomination.priority, nomination.name)):
+            rest = [claim for claim in given if claim is not each.claim]
+            if self._rejection(chosen.victims, rest) is None:
+                given = rest
+        displaced = tuple(each for each in yielding if any(each.claim is claim for claim in given))
+        if not chosen.victims and not displaced:
+            # It fits as it is: nothing has to be made free for it.
+            return Rejection((preemption.NOT_HELPFUL,))
+        hypothesis = self._hypothesis(chosen.victims, given)
+        return Displacement(Target(self._row, hypothesis), chosen.victims, displaced, chosen.violations)
+
+    def _hypothesis(self, gone: Iterable[Pod], given: Sequence[Claim]) -> Hypothesis:
+        return Hypothesis(gone=(*(self._claims[each.uid] for each in gone), *given, *self._own))
+
+    def _rejection(self, gone: Iterable[Pod], given: Sequence[Claim]) -> Rejection | None:
+        """With the nominations of equal and higher pods, and without them: both have to let the pod in."""
+        hypothesis = self._hypothesis(gone, given)
+        found = _first_rejection(self._asked, Target(self._row, hypothesis))
+        if found is None and self._held:
+            without = hypothesis._replace(gone=(*hypothesis.gone, *self._held))
+            found = _first_rejection(self._asked, Target(self._row, without))
+        return found
+
+
+def helpful_rows(asked: Iterable[Asked], nodes: Nodes) -> RowArray:
+    """The nodes whose first rejecting constraint says that it may help when others leave."""
+    rows = np.flatnonzero(nodes.alive[: len(nodes)])
+    helpful: list[RowArray] = []
+    for constraint, query in asked:
+        rejected = np.zeros(rows.shape, np.bool_)
+        hopeless = np.zeros(rows.shape, np.bool_)
+        for each in constraint.rejections(query, rows):
+            rejected |= each.rows
+            if not each.resolvable:
+                hopeless |= each.rows
+        helpful.append(rows[rejected & ~hopeless])
+        rows = rows[~rejected]
+    return np.sort(np.concatenate(helpful)) if helpful else rows[:0]
+
+
+def _first_rejection(asked: Iterable[Asked], target: Target) -> Rejection | None:
+    for constraint, query in asked:
+        rejection = constraint.filter(query, target)
+        if rejection is not None:
+            return rejection
+    return None
