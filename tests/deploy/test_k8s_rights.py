@@ -47,7 +47,7 @@ def test_the_watcher_reads_what_state_shows_and_nothing_else() -> None:
 
 def test_the_writer_has_the_rights_for_what_it_calls() -> None:
     wanted = {
-        key(resources.PODS): {"get", "list", "patch"},
+        key(resources.PODS): {"get", "list", "patch", "delete"},
         key(resources.PODS, "binding"): {"create"},
         key(resources.PODS, "eviction"): {"create"},
         key(resources.PODS, "status"): {"patch"},
@@ -72,7 +72,7 @@ def test_the_writer_calls_nothing_else() -> None:
     used = {getattr(resources, name) for name in set(re.findall(r"resources\.([A-Z_]+)\b", text))}
     granted = {(group, resource.partition("/")[0]) for group, resource in rules_of("cluster-writer")}
     assert {key(resource) for resource in used} | {key(resources.LEASES)} == granted
-    assert set(re.findall(r"_api\.(\w+)\(", text)) == {"bind", "create", "evict", "get", "patch"}
+    assert set(re.findall(r"_api\.(\w+)\(", text)) == {"bind", "create", "delete", "evict", "get", "patch"}
 
 
 def test_the_auditor_lists_what_it_compares_and_nothing_else() -> None:

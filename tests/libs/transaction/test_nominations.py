@@ -12,7 +12,7 @@ from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Epoch, Plan, PlanStatus, Victim
 from berth.contracts.state import Pod, PodTemplate, Reservation
-from berth.rules.eviction_notes import Nominated, let_go_note, nomination_note
+from berth.rules.eviction_notes import Mark, Nominated, let_go_note, mark_note, nomination_note
 from berth.testing.builders import pod
 from berth.testing.feed import LedgerLog
 from berth.transaction.book import FINISHED_PHASES, Book
@@ -380,3 +380,33 @@ def test_what_left_the_ledger_is_no_loss_that_a_writer_remembers(world: World) -
     book.reset_ledger()
     assert book.nominations.of(WAITS) is None
     assert book.claims_of(WAITS) == ()
+
+
+# --- marks ------------------------------------------------------------------------------------------------------------
+
+
+def marked(name: str, uid: str, node: str = "n0") -> Pod:
+    made = pod(name).set(uid=f"u-{name}", node=node)
+    for key, value in mark_note(Mark("p1", "default/waits", uid)).items():
+        made.annotation(key, value)
+    return made.build(1)
+
+
+def test_marks_are_found_by_pod_and_by_beneficiary() -> None:
+    book = Book()
+    for name in ("a", "b"):
+        book.see_pod(("default", name), marked(name, "u1"))
+    book.see_pod(("default", "c"), marked("c", "u2"))
+    assert [name for name, _ in book.marks.leaving_for("u1")] == [("default", "a"), ("default", "b")]
+    book.see_pod(("default", "a"), pod("a").set(uid="u-a", node="n0").build(2))
+    book.see_pod(("default", "b"), None)
+    assert list(book.marks.leaving_for("u1")) == []
+    assert list(book.marks) == [("default", "c")]
+    book.reset_state()
+    assert list(book.marks) == []
+
+
+def test_a_pod_that_is_not_bound_leaves_for_nobody() -> None:
+    book = Book()
+    book.see_pod(("default", "a"), marked("a", "u1", node=""))
+    assert book.marks.of(("default", "a")) is None

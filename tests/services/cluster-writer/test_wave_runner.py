@@ -33,6 +33,13 @@ async def test_the_newest_plan_of_a_wave_is_named_before_anything_begins(bench):
     assert bench.binds.began == ["a", "b", "c"], "once"
 
 
+async def test_a_nomination_is_carried_out_and_never_bound(bench):
+    bench.plan("p1", "a", nominates=True)
+    bench.plan("p2", "b")
+    await bench.turn()
+    assert (bench.named, bench.evictions.began, bench.binds.began) == ("p2", ["a"], ["b"])
+
+
 @pytest.mark.parametrize("status", [PlanStatus.OPEN, PlanStatus.ABORTED])
 async def test_only_committed_plans_begin(bench, status):
     bench.plan("p1", "a", status=status)

@@ -82,9 +82,18 @@ class WaveBench:
         api.store.create(Path("", "v1", "namespaces"), {"metadata": {"name": "berth-system"}})
         self.lease = KubeLease(api, "berth-system", "cluster-writer", "me", clock=SystemClock(), rng=random.Random(1))
         self.leader, self.binds, self.epochs = Leader(), FakeBinds(), FakeEpochs(self)
+        self.evictions = FakeBinds()
         self.cluster = ClusterView(lambda *args: None)
         self.raised: list[int] = []
-        parts: tuple[Any, ...] = (self.cluster, self.leader, self.lease, self.binds, self.epochs, SystemClock())
+        parts: tuple[Any, ...] = (
+            self.cluster,
+            self.leader,
+            self.lease,
+            self.binds,
+            self.evictions,
+            self.epochs,
+            SystemClock(),
+        )
         self.wave_runner = WaveRunner(*parts, on_raised=lambda epoch, reason: self.raised.append(epoch))
         self.unread: list[tuple[str, Stored]] = []
 
@@ -110,6 +119,7 @@ class WaveBench:
         gang: int = 0,
         alone: Sequence[str] = (),
         status: PlanStatus = PlanStatus.COMMITTED,
+        nominates: bool = False,
     ) -> None:
         """`alone`: pods of the plan that are no members of its gang."""
         assert self.lease.record is not None
@@ -121,7 +131,9 @@ class WaveBench:
             self.cluster.read_state(subjects.pod_key("default", name), encode(pod), deleted=False, gap=False)
             ref = GangRef(name="g", size=gang) if gang and name not in alone else None
             self.write(
-                subjects.decision_key(epoch, "default", name), make_decision(pod, plan, "n", gang=ref), read=False
+                subjects.decision_key(epoch, "default", name),
+                make_decision(pod, plan, "n", gang=ref, nominates=nominates),
+                read=False,
             )
         self.write(subjects.plan_key(epoch, plan), Plan(id=plan, status=status), read=False)
         marker = state.Synced(kind="pods", version=self.api.store.version, complete=True)

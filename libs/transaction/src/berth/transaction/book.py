@@ -19,6 +19,7 @@ from berth.transaction import claims, nominations
 from berth.transaction.claims import Claim, Name
 from berth.transaction.completeness import Completeness
 from berth.transaction.ledger_view import LedgerView
+from berth.transaction.marks import Marks
 from berth.transaction.nominations import Nomination, Nominations
 from berth.transaction.owners import Owners
 
@@ -75,6 +76,7 @@ class Book:
         self._on_change = on_change
         self._on_nomination = on_nomination
         self.nominations = Nominations()
+        self.marks = Marks()
         self._payer = payer
         self._remember = remember
         self._remembered: dict[Name, dict[tuple[str, int], Decision]] = {}
@@ -93,6 +95,7 @@ class Book:
         self.pods.clear()
         self.reservations.clear()
         self._owners.clear()
+        self.marks.clear()
         for tracker in self.complete.values():
             tracker.reset()
         for name in sorted(names):
@@ -109,6 +112,7 @@ class Book:
     def see_pod(self, name: Name, pod: Pod | None) -> None:
         """A pod was written or, with None, deleted."""
         self._owners.see_pod(name, pod)
+        self.marks.see(name, pod)
         if pod is None:
             self.pods.pop(name, None)
         else:

@@ -22,6 +22,10 @@ EVENTS = counter("berth_writer_kubernetes_events_total", "Kubernetes Events by f
 BROKEN_MESSAGES = counter(
     "berth_writer_broken_messages_total", "Messages that could not be read, by bucket.", ["bucket"]
 )
+EVICTIONS = counter(
+    "berth_writer_evictions_total", "Victims by what was done: marked, sent, refused, spared.", ["what"]
+)
+NOMINATIONS_GIVEN_UP = counter("berth_writer_nominations_given_up_total", "Nominations that were given up.")
 OPEN_BINDS = gauge("berth_writer_open_binds", "Decisions being carried out.")
 ACTIVE = gauge("berth_writer_active", "1 while this instance holds the Lease.")
 EPOCH = gauge("berth_writer_epoch", "Epoch that this instance acts in.")

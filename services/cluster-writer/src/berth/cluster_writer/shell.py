@@ -11,6 +11,8 @@ from berth.cluster_writer.commands import Commands
 from berth.cluster_writer.endings import Endings
 from berth.cluster_writer.epochs import Epochs
 from berth.cluster_writer.event_publisher import EventPublisher
+from berth.cluster_writer.eviction_executor import EvictionExecutor
+from berth.cluster_writer.eviction_publisher import EvictionPublisher
 from berth.cluster_writer.outbox import BUSY_ABOVE, Outbox
 from berth.cluster_writer.settings import Settings
 from berth.cluster_writer.views import LedgerSink, StateSink
@@ -62,20 +64,23 @@ async def main(ctx: Context[Settings]) -> None:
         on_landed=event_publisher.landed,
     )
     open_binds.append(bind_executor)
+    evictions = EvictionExecutor(cluster, api, bus.ledger(), lease, ctx.clock, EvictionPublisher(bus.events(), outbox))
     wave_runner = WaveRunner(
-        cluster, bus.ledger(), lease, bind_executor, epochs, ctx.clock, on_raised=event_publisher.raised
+        cluster, bus.ledger(), lease, bind_executor, evictions, epochs, ctx.clock, on_raised=event_publisher.raised
     )
     ctx.health.add(
         "views", lambda: (wave_runner.state_ready.is_set() and wave_runner.ledger_ready.is_set(), "read to the end")
     )
     ctx.spawn(
-        bus.follow(buckets.STATE, StateSink(cluster, bind_executor, wave_runner, ctx.log)).run(), name="follow STATE"
+        bus.follow(buckets.STATE, StateSink(cluster, bind_executor, evictions, wave_runner, ctx.log)).run(),
+        name="follow STATE",
     )
     ledger = bus.follow(buckets.LEDGER, LedgerSink(cluster, wave_runner, ctx.log), keys=subjects.COUNTED)
     ctx.spawn(ledger.run(), name="follow LEDGER")
     callers = [
         ctx.spawn(lease.run(), name="lease"),
         ctx.spawn(bind_executor.run(), name="binds"),
+        ctx.spawn(evictions.run(lambda: wave_runner.is_acting), name="evictions"),
         ctx.spawn(outbox.run(), name="events"),
         ctx.spawn(_commands(ctx, bus, lease, Commands(cluster, api, outbox, ctx.clock)), name="commands"),
     ]

@@ -42,11 +42,22 @@ class Waves(Protocol):
         """LEDGER has to be compared with the Lease."""
 
 
+class Evictions(Protocol):
+    """What judges nominations on the view."""
+
+    def moved(self) -> None:
+        """Something has changed."""
+
+    def at_end(self) -> None:
+        """STATE was read to its end."""
+
+
 class StateSink:
     """STATE into the view."""
 
-    def __init__(self, cluster: ClusterView, binds: Binds, wave_runner: Waves, log: Any) -> None:
-        self._cluster, self._binds, self._wave_runner, self._log = cluster, binds, wave_runner, log
+    def __init__(self, cluster: ClusterView, binds: Binds, evictions: Evictions, wave_runner: Waves, log: Any) -> None:
+        self._cluster, self._binds, self._evictions = cluster, binds, evictions
+        self._wave_runner, self._log = wave_runner, log
 
     def reset(self) -> None:
         """STATE starts over."""
@@ -62,6 +73,7 @@ class StateSink:
             return
         if name is not None:
             self._binds.moved(name)
+            self._evictions.moved()
         if self._binds.has_parked() and entry.sequence % PARKED_EVERY == 0:
             self._binds.moved(None)
 
@@ -69,6 +81,7 @@ class StateSink:
         """The end was reached."""
         self._cluster.end_of_state()
         self._binds.at_end()
+        self._evictions.at_end()
         self._wave_runner.state_ready.set()
         self._wave_runner.wake.set()
 

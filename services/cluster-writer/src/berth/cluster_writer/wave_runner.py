@@ -21,6 +21,7 @@ from berth.cluster_writer.core.epoch_rate import BURST, epoch_delay_s
 from berth.cluster_writer.core.gangs import Start, check_plan
 from berth.cluster_writer.core.waves import loss, plans_to_forget, to_begin, to_record, unreadable
 from berth.cluster_writer.epochs import Epochs, LostLeaseError
+from berth.cluster_writer.eviction_executor import EvictionExecutor
 from berth.cluster_writer.old_epochs import OldEpochs
 from berth.contracts import subjects
 from berth.contracts.codec import decode
@@ -49,6 +50,7 @@ class WaveRunner:
         ledger: LedgerPort,
         lease: KubeLease,
         binds: BindExecutor,
+        evictions: EvictionExecutor,
         epochs: Epochs,
         clock: Clock,
         *,
@@ -58,6 +60,7 @@ class WaveRunner:
         self._ledger = ledger
         self._lease = lease
         self._binds = binds
+        self._evictions = evictions
         self._epochs = epochs
         self._old_epochs = OldEpochs(ledger)
         self._clock = clock
@@ -160,7 +163,8 @@ class WaveRunner:
             for name in sorted(view.members.get(plan, ())):
                 held = view.decisions.get(name)
                 if held is not None and held.decision.plan == plan and name not in broken:
-                    self._binds.begin(held.decision)
+                    # What waits for others to leave is bound under no nomination, but under a decision of its own (E1).
+                    (self._evictions if held.decision.nominates else self._binds).begin(held.decision)
         return True
 
     def _begin_gangs(self, plans: Sequence[str], broken: set[Name]) -> list[str]:

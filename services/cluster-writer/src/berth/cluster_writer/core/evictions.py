@@ -1,0 +1,211 @@
+"""What is to be done about a nomination: the writer's part of docs/evictions.md, as a function of its book.
+
+In this order: the beneficiary carries its nomination (E3), every victim carries the mark (E4), then all of them are
+deleted, after a look that the caller takes. Whoever cannot have what it was nominated to lets the plan go (E7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from berth.cluster_writer.core.basis import is_late
+from berth.contracts.ledger import Decision, PlanStatus
+from berth.contracts.state import Pod, Reservation
+from berth.rules.eviction_notes import Mark, noted_nomination, plans_let_go
+from berth.rules.preemption import BY_SCHEDULER
+from berth.rules.times import unix_of
+from berth.transaction.book import FINISHED_PHASES, Book
+
+PATIENCE_S: Final = 60.0
+"""How long after its grace period a victim may still be there."""
+
+
+class Stage(Enum):
+    """What follows for the nominations of one plan."""
+
+    OVER = "over"
+    """No beneficiary waits under it any more."""
+    WAIT = "wait"
+    """For the view, for victims that are leaving, or for marks of another plan to be taken back."""
+    NOTE = "note"
+    """Patch `beneficiaries` with their nomination."""
+    MARK = "mark"
+    """Patch `victims` with the mark."""
+    EVICT = "evict"
+    """Look, then delete `victims`, all of which carry the mark."""
+    GIVE_UP = "give-up"
+    """Let the plan go: patch `beneficiaries`."""
+
+
+class EvictionStep(NamedTuple):
+    """A stage, whom it is about as the view shows them, and why. `is_doubtful`: a late view would say the same."""
+
+    stage: Stage
+    beneficiaries: tuple[Decision, ...] = ()
+    victims: tuple[Pod, ...] = ()
+    reason: str = ""
+    is_doubtful: bool = False
+
+
+WAIT: Final = EvictionStep(Stage.WAIT)
+
+
+class LetGo(NamedTuple):
+    """A beneficiary whose victim never ends, and the plan that it has to let go."""
+
+    pod: Pod
+    plan: str
+    reason: str
+
+
+def next_step(
+    members: Sequence[Decision],
+    book: Book,
+    why_unfit: Callable[[Decision, Pod | Reservation], str],
+    now_s: float,
+    protected: Mapping[str, str],
+) -> EvictionStep:
+    """What follows for a plan, given its nominations in LEDGER.
+
+    `why_unfit` says why a beneficiary may not go to its node any more; `protected` by uid of a victim why it may not
+    be evicted; `now_s` is unix time.
+    """
+    plan = members[0].plan
+    if book.ledger.plan_status(plan) is not PlanStatus.COMMITTED:
+        return EvictionStep(Stage.OVER)
+    if any(is_late(book, each) for each in members):
+        return WAIT
+    current = tuple(each for each in members if is_current(book, each))
+    if not current:
+        is_over = all(book.is_settled(each) or book.is_bound(each) for each in members)
+        return EvictionStep(Stage.OVER) if is_over else WAIT
+    first = members[0]
+    through = book.complete["pods"].version
+    if any(through < victim.version for victim in first.victims):
+        return WAIT
+    size = first.gang.size if first.gang is not None else 1
+    if not len(current) == len(members) == size:
+        return EvictionStep(Stage.GIVE_UP, current, reason=f"{len(current)} of {size} members are there")
+    victims = _victims(first, book)
+    waits = tuple(victim for victim in victims if not victim.deleting)
+    for victim in victims:
+        why = _never_leaves(victim, now_s) or protected.get(victim.uid, "")
+        if why:
+            return EvictionStep(Stage.GIVE_UP, current, reason=why)
+    for each in current:
+        seen = book.seen((each.namespace, each.name))
+        why = why_unfit(each, seen) if seen is not None else ""
+        if why:
+            return EvictionStep(Stage.GIVE_UP, current, reason=why, is_doubtful=True)
+        if seen is not None and any(victim.template.priority >= seen.template.priority for victim in waits):
+            return EvictionStep(Stage.GIVE_UP, current, reason="a victim is not of lower priority any more")
+    if not waits:
+        return WAIT
+    bare = tuple(each for each in current if not is_noted(book, each))
+    if bare:
+        return EvictionStep(Stage.NOTE, bare)
+    return _mark_or_evict(first, waits, book)
+
+
+def _mark_or_evict(first: Decision, waits: tuple[Pod, ...], book: Book) -> EvictionStep:
+    mark = mark_of(first)
+    marks = {victim.uid: book.marks.of((victim.namespace, victim.name)) for victim in waits}
+    unmarked = tuple(victim for victim in waits if marks[victim.uid] is None)
+    if unmarked:
+        return EvictionStep(Stage.MARK, (first,), unmarked)
+    if any(each != mark for each in marks.values()):
+        return WAIT
+    return EvictionStep(Stage.EVICT, (first,), waits)
+
+
+def mark_of(decision: Decision) -> Mark:
+    """The mark of a nomination's victims."""
+    return Mark(decision.plan, f"{decision.namespace}/{decision.name}", decision.uid, BY_SCHEDULER)
+
+
+def is_current(book: Book, decision: Decision) -> bool:
+    """Its beneficiary waits, and this attempt is its own."""
+    seen = book.seen((decision.namespace, decision.name))
+    return (
+        seen is not None
+        and (seen.uid, seen.attempt) == (decision.uid, decision.attempt)
+        and not seen.node
+        and not seen.deleting
+        and seen.phase not in FINISHED_PHASES
+    )
+
+
+def is_noted(book: Book, decision: Decision) -> bool:
+    """Its beneficiary carries it (E3), a pod in its status as well."""
+    seen = book.seen((decision.namespace, decision.name))
+    if seen is None:
+        return False
+    note = noted_nomination(seen.template.annotations if isinstance(seen, Pod) else seen.annotations)
+    is_in_status = not isinstance(seen, Pod) or seen.nominated == decision.node
+    return note is not None and (note.plan, note.node) == (decision.plan, decision.node) and is_in_status
+
+
+def to_spare(book: Book) -> Iterator[tuple[Pod, Mark, str]]:
+    """Marked pods that stay, with the reason: no nomination that stands in LEDGER names them (E5)."""
+    listed: set[tuple[str, str]] = set()
+    for nomination in book.nominations:
+        decision = nomination.decision
+        if decision is not None and not book.is_bound(decision):
+            listed.update((decision.plan, victim.uid) for victim in decision.victims)
+    for name, mark in sorted(book.marks.items()):
+        pod = book.pods.get(name)
+        if pod is not None and not pod.deleting and (mark.plan, pod.uid) not in listed:
+            yield pod, mark, f"{mark.beneficiary} is not nominated by plan {mark.plan} any more"
+
+
+def to_let_go(book: Book, now_s: float) -> Iterator[LetGo]:
+    """Beneficiaries of marked pods that never end, also where LEDGER has forgotten the nomination (E7)."""
+    for name, mark in sorted(book.marks.items()):
+        victim = book.pods.get(name)
+        reason = _never_leaves(victim, now_s) if victim is not None else ""
+        if not reason:
+            continue
+        namespace, _, waiting = mark.beneficiary.rpartition("/")
+        pod = book.pods.get((namespace, waiting))
+        if pod is None or pod.uid != mark.uid or pod.node or pod.phase in FINISHED_PHASES:
+            continue
+        decision = book.open_decision((namespace, waiting))
+        is_decided = decision is not None and not decision.nominates and decision.attempt == pod.attempt
+        if not is_decided and mark.plan not in plans_let_go(pod.template.annotations):
+            yield LetGo(pod, mark.plan, reason)
+
+
+def in_flight(book: Book) -> dict[str, int]:
+    """How many marked pods are leaving, by node."""
+    found: dict[str, int] = {}
+    for name in book.marks:
+        pod = book.pods.get(name)
+        if pod is not None and pod.deleting:
+            found[pod.node] = found.get(pod.node, 0) + 1
+    return found
+
+
+def _victims(decision: Decision, book: Book) -> tuple[Pod, ...]:
+    """Those that have not ended, as the view shows them."""
+    found: list[Pod] = []
+    for victim in decision.victims:
+        seen = book.pods.get((victim.namespace, victim.name))
+        if seen is not None and seen.uid == victim.uid and seen.phase not in FINISHED_PHASES:
+            found.append(seen)
+    return tuple(found)
+
+
+def _never_leaves(victim: Pod, now_s: float) -> str:
+    """Whoever began its deletion: it is past its grace period by more than patience allows."""
+    ends_at = unix_of(victim.deletes_at) if victim.deleting else None
+    if ends_at is None or now_s < ends_at + PATIENCE_S:
+        return ""
+    return f"{victim.namespace}/{victim.name} does not end"
+
+
+def members_of(plan: str, book: Book) -> list[Decision]:
+    """The nominations that LEDGER holds of a plan, by name."""
+    held = (book.ledger.decisions[name].decision for name in sorted(book.ledger.members.get(plan, ())))
+    return [decision for decision in held if decision.nominates]

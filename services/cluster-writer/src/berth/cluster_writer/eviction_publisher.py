@@ -1,0 +1,79 @@
+"""What the writer publishes of evictions: events, and the Kubernetes Event that a victim's owner sees."""
+
+from __future__ import annotations
+
+from berth.bus.port import PublisherPort
+from berth.cluster_writer.outbox import Note, Outbox
+from berth.contracts import event, subjects
+from berth.contracts.codec import encode
+from berth.contracts.ledger import Decision
+from berth.contracts.state import Pod, Reservation
+from berth.kube.bodies import ObjectRef
+from berth.rules.eviction_notes import Mark
+
+
+class EvictionPublisher:
+    """See `EvictionEvents`. Never blocks; what does not fit is counted."""
+
+    def __init__(self, events: PublisherPort, outbox: Outbox) -> None:
+        self._events = events
+        self._outbox = outbox
+        self.dropped = 0
+
+    def marked(self, victim: Pod, mark: Mark) -> None:
+        """A victim carries its mark."""
+        subject = subjects.event_subject("eviction", "marked", victim.namespace, victim.name)
+        self._offer(subject, event.EvictionMarked(**_about(victim, mark)), f"marked-{victim.uid}-{mark.plan}")
+
+    def sent(self, victim: Pod, mark: Mark) -> None:
+        """A victim was deleted."""
+        subject = subjects.event_subject("eviction", "sent", victim.namespace, victim.name)
+        self._offer(subject, event.EvictionSent(**_about(victim, mark)), f"sent-{victim.uid}-{mark.plan}")
+        about = ObjectRef("v1", "Pod", victim.namespace, victim.name, victim.uid)
+        self._outbox.put(Note(about, "Preempted", f"Preempted by pod {mark.uid} on node {victim.node}"))
+
+    def refused(self, victim: Pod, mark: Mark, message: str) -> None:
+        """A victim may not be marked or deleted."""
+        subject = subjects.event_subject("eviction", "refused", victim.namespace, victim.name)
+        refused = event.EvictionRefused(**_about(victim, mark), message=message)
+        self._offer(subject, refused, f"refused-{victim.uid}-{mark.plan}")
+
+    def spared(self, victim: Pod, mark: Mark, message: str) -> None:
+        """A mark was taken back."""
+        subject = subjects.event_subject("eviction", "spared", victim.namespace, victim.name)
+        spared = event.EvictionSpared(**_about(victim, mark), message=message)
+        self._offer(subject, spared, f"spared-{victim.uid}-{mark.plan}")
+
+    def given_up(self, pod: Pod | Reservation, plan: str, decision: Decision | None, reason: str) -> None:
+        """A beneficiary let its plan go."""
+        namespace = pod.namespace if isinstance(pod, Pod) else ""
+        subject = subjects.event_subject("nomination", "withdrawn", namespace, pod.name)
+        withdrawn = event.NominationWithdrawn(
+            plan=plan,
+            namespace=namespace,
+            name=pod.name,
+            uid=pod.uid,
+            node=decision.node if decision is not None else "",
+            attempt=pod.attempt + 1,
+            reason=reason,
+            victims=decision.victims if decision is not None else [],
+        )
+        self._offer(subject, withdrawn, f"withdrawn-{pod.uid}-{plan}")
+
+    def _offer(self, subject: str, message: event.Event, marker: str) -> None:
+        kind = str(type(message).__struct_config__.tag)
+        if not self._events.offer(subject, encode(message), id=marker, type=kind):
+            self.dropped += 1
+
+
+def _about(victim: Pod, mark: Mark) -> dict[str, str]:
+    return {
+        "namespace": victim.namespace,
+        "name": victim.name,
+        "uid": victim.uid,
+        "node": victim.node,
+        "plan": mark.plan,
+        "beneficiary": mark.beneficiary,
+        "beneficiary_uid": mark.uid,
+        "reason": mark.reason,
+    }

@@ -1,0 +1,244 @@
+"""Nominations carried out: noted, marked, looked at, deleted; spared, given up, taken over where the marks stand."""
+
+from __future__ import annotations
+
+import pytest
+from tests.services.worlds.writer.eviction_bench import NOW, EvictingApi, EvictionBench
+
+from berth.contracts import names, subjects
+from berth.contracts.ledger import Epoch, Plan, PlanStatus
+from berth.kube.answer import Answer, answer_of
+from berth.rules.eviction_notes import Mark, mark_note, noted_mark, noted_nomination, plans_let_go
+from berth.simcluster import SimCluster, SimSettings
+from berth.simcluster.store import Path
+
+
+@pytest.fixture
+def bench() -> EvictionBench:
+    """A pod waits for two of lower priority."""
+    made = EvictionBench(EvictingApi(SimCluster(SimSettings(kubelet=None)).store))
+    made.pod("low", 0, "n")
+    made.pod("lower", 1, "n")
+    made.pod("waits", 9)
+    return made
+
+
+async def test_noted_marked_looked_at_and_deleted_in_this_order(bench):
+    decision = bench.nominate("waits", "low", "lower")
+    await bench.turn()
+    note = noted_nomination({names.ANNOTATION_NOMINATED: bench.note("waits", names.ANNOTATION_NOMINATED)})
+    assert note is not None
+    assert (note.plan, note.node) == ("p", "n")
+    assert bench.api.raw("waits")["status"]["nominatedNodeName"] == "n"
+    assert bench.events.told == []
+    await bench.turn()
+    assert bench.events.told == ["marked low", "marked lower"]
+    assert not bench.is_leaving("low")
+    mark = noted_mark({names.ANNOTATION_EVICTED_FOR: bench.note("low", names.ANNOTATION_EVICTED_FOR)})
+    assert mark == Mark("p", "default/waits", decision.uid, "PreemptionByScheduler")
+    await bench.turn()
+    assert bench.events.told[2:] == ["sent low", "sent lower"]
+    assert bench.is_leaving("low")
+    assert bench.is_leaving("lower")
+    condition = bench.api.raw("low")["status"]["conditions"][-1]
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "DisruptionTarget",
+        "True",
+        "PreemptionByScheduler",
+    )
+    assert bench.api.sent.index("patch status waits") < bench.api.sent.index("patch low")
+    assert bench.api.sent.index("patch lower") < bench.api.sent.index("delete low")
+    sent = list(bench.api.sent)
+    await bench.turn(3)
+    assert bench.api.sent == sent, "nothing is left to do but wait"
+
+
+async def test_nothing_is_sent_on_a_view_older_than_the_solvers(bench):
+    bench.cluster.reset_state()
+    bench.nominate("waits", "low")
+    await bench.executor.turn()
+    assert bench.api.sent == []
+
+
+@pytest.mark.parametrize("what", ["epoch", "plan", "decision", "lease", "gone", "attempt", "bound", "note"])
+async def test_after_the_marks_whatever_has_changed_stops_the_deletions(bench, what):
+    """The view shows none of it yet."""
+    decision = bench.nominate("waits", "low")
+    await bench.turn(2)
+    assert bench.events.told == ["marked low"]
+    waits = Path("", "v1", "pods", "default", "waits")
+    match what:
+        case "epoch":
+            bench.write(subjects.EPOCH_KEY, Epoch(epoch=2), read_too=False)
+        case "plan":
+            bench.write(subjects.plan_key(1, "p"), Plan(id="p", status=PlanStatus.ABORTED), read_too=False)
+        case "decision":
+            bench.write(subjects.decision_key(1, "default", "waits"), None, read_too=False)
+        case "lease":
+            bench.lease.held = False
+        case "gone":
+            bench.api.store.delete(waits, grace="0")
+        case "attempt":
+            bench.api.store.patch(waits, {"metadata": {"annotations": {names.ANNOTATION_ATTEMPT: "1"}}})
+        case "bound":
+            target = {"kind": "Node", "name": "n"}
+            meta = {"name": "waits", "uid": decision.uid}
+            assert bench.api.store.bind("default", "waits", {"metadata": meta, "target": target}).status == 201
+        case "note":
+            bench.api.store.patch(waits, {"metadata": {"annotations": {names.ANNOTATION_NOMINATED: None}}})
+    await bench.executor.turn()
+    assert not bench.is_leaving("low")
+    assert "delete low" not in bench.api.sent
+
+
+async def test_a_victim_that_changes_after_the_look_is_not_deleted(bench):
+    bench.nominate("waits", "low")
+    await bench.turn(2)
+    bench.api.on("patch status", lambda name, body: bench.api.touch("low"))
+    await bench.executor.turn()
+    assert not bench.is_leaving("low")
+    await bench.turn()
+    assert bench.is_leaving("low"), "it is judged again once STATE shows the change"
+
+
+async def test_a_deletion_names_uid_and_the_version_that_carries_the_mark(bench):
+    seen = []
+    bench.nominate("waits", "low")
+    await bench.turn(2)
+    bench.api.on("delete", lambda name, guard: seen.append((guard, bench.api.raw("low")["metadata"])))
+    await bench.turn()
+    ((guard, meta),) = seen
+    assert guard == {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+
+
+async def test_a_mark_whose_nomination_is_gone_is_taken_back(bench):
+    bench.nominate("waits", "low")
+    await bench.turn(2)
+    bench.api.store.delete(Path("", "v1", "pods", "default", "waits"), grace="0")
+    await bench.turn(2)
+    assert bench.events.told == ["marked low", "spared low"]
+    assert bench.note("low", names.ANNOTATION_EVICTED_FOR) == ""
+    assert not bench.is_leaving("low")
+    assert len(bench.executor) == 0
+
+
+async def test_a_mark_that_somebody_forged_is_taken_back(bench):
+    note = mark_note(Mark("x", "default/waits", bench.api.seen("waits").uid, ""))
+    bench.api.store.patch(Path("", "v1", "pods", "default", "low"), {"metadata": {"annotations": note}})
+    await bench.turn()
+    assert bench.note("low", names.ANNOTATION_EVICTED_FOR) == ""
+
+
+async def test_while_the_ledger_is_read_again_no_mark_is_taken_back(bench):
+    bench.nominate("waits", "low")
+    await bench.turn(2)
+    bench.cluster.book.reset_ledger()
+    await bench.turn()
+    assert bench.events.told == ["marked low"]
+
+
+async def test_who_takes_over_goes_on_where_the_marks_stand(bench):
+    decision = bench.nominate("waits", "low", "lower")
+    await bench.turn()
+    bench.api.on("patch", lambda name, body: None, lambda name, body: Answer(0, reason="Timeout"))
+    await bench.executor.turn()
+    bench.executor = bench.another()
+    bench.executor.begin(decision)
+    bench.show()
+    await bench.turn(2)
+    assert bench.is_leaving("low")
+    assert bench.is_leaving("lower")
+    assert bench.events.told.count("marked low") == 1
+
+
+async def test_a_victim_that_a_policy_protects_ends_the_nomination(bench):
+    bench.nominate("waits", "low", "lower")
+    await bench.turn()
+    refusal = b'{"kind":"Status","code":403,"reason":"Forbidden","message":"a policy says no"}'
+    bench.api.on("patch", lambda name, body: answer_of(403, refusal, "", None))
+    await bench.turn(2)
+    assert "refused low" in bench.events.told
+    assert "given up waits: default/low is protected: a policy says no" in bench.events.told
+    assert bench.attempt("waits") == "1"
+    assert plans_let_go({names.ANNOTATION_LET_GO: bench.note("waits", names.ANNOTATION_LET_GO)}) == ("p",)
+    assert bench.note("waits", names.ANNOTATION_NOMINATED) == ""
+    assert not bench.api.raw("waits")["status"].get("nominatedNodeName")
+    await bench.turn(2)
+    assert "spared lower" in bench.events.told
+    assert not bench.is_leaving("low")
+    assert not bench.is_leaving("lower")
+
+
+async def test_a_victim_that_never_ends_ends_the_nomination_after_its_grace_period_and_patience(bench):
+    bench.nominate("waits", "low")
+    await bench.turn(3)
+    assert bench.is_leaving("low")
+    ends_at = bench.cluster.book.pods["default", "low"].deletes_at
+    assert ends_at
+    await bench.turn(2)
+    assert bench.attempt("waits") == ""
+    bench.now_s = NOW + 10_000_000_000
+    await bench.turn()
+    assert "given up waits: default/low does not end" in bench.events.told
+    assert bench.attempt("waits") == "1"
+
+
+async def test_it_is_given_up_too_where_the_ledger_has_forgotten_it(bench):
+    bench.nominate("waits", "low")
+    await bench.turn(3)
+    bench.write(subjects.EPOCH_KEY, Epoch(epoch=2))
+    bench.lease.record.epoch, bench.lease.record.plan = 2, ""
+    bench.now_s = NOW + 10_000_000_000
+    await bench.turn(2)
+    assert [each for each in bench.events.told if each.startswith("given up")] == [
+        "given up waits: default/low does not end"
+    ]
+
+
+async def test_a_cordoned_node_ends_the_nomination_once_the_view_is_certain(bench):
+    bench.nominate("waits", "low")
+    await bench.turn()
+    cordoned = bench.api.store.patch(Path("", "v1", "nodes", "", "n"), {"spec": {"unschedulable": True}})
+    assert cordoned.status == 200
+    node = bench.cluster.nodes["n"]
+    bench.cluster.nodes["n"] = type(node)(name="n", uid=node.uid, version=node.version, unschedulable=True)
+    await bench.turn()
+    assert "given up waits: node n is cordoned" in bench.events.told
+
+
+async def test_a_gang_begins_whole_or_not_at_all(bench):
+    bench.nominate("waits", "low", size=2)
+    await bench.turn(2)
+    assert "given up waits: 1 of 2 members are there" in bench.events.told
+    assert not any(each.startswith("marked") for each in bench.events.told)
+
+
+async def test_a_victim_that_is_no_lower_is_no_victim(bench):
+    bench.pod("equal", 9, "n")
+    bench.nominate("waits", "equal")
+    await bench.turn()
+    assert bench.events.told == ["given up waits: a victim is not of lower priority any more"]
+
+
+async def test_victims_leave_in_bounded_numbers(bench, monkeypatch):
+    monkeypatch.setattr("berth.cluster_writer.eviction_executor.ON_NODE_MAX", 1)
+    bench.pod("second", 9)
+    bench.nominate("waits", "low")
+    bench.nominate("second", "lower", plan="q")
+    await bench.turn(4)
+    assert [each for each in bench.events.told if each.startswith("sent")] == ["sent low"]
+    bench.api.store.delete(Path("", "v1", "pods", "default", "low"), grace="0")
+    await bench.turn(2)
+    assert [each for each in bench.events.told if each.startswith("sent")] == ["sent low", "sent lower"]
+
+
+async def test_a_plan_whose_beneficiary_is_bound_is_over(bench):
+    bench.nominate("waits", "low")
+    await bench.turn()
+    seen = bench.api.seen("waits")
+    target = {"kind": "Node", "name": "n"}
+    bound = {"metadata": {"name": "waits", "uid": seen.uid}, "target": target}
+    assert bench.api.store.bind("default", "waits", bound).status == 201
+    await bench.turn()
+    assert len(bench.executor) == 0
+    assert bench.events.told == []
