@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from tests.libs.invariants.worlds import check_of, decision, ledger, on_gpu, pod, reservation
+from tests.libs.invariants.worlds import check_of, decision, ledger, node, on_gpu, pod, reservation
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
@@ -16,6 +18,14 @@ def test_a_decision_that_nobody_carried_out() -> None:
     assert check_of(pods=[pod("a")], ledger=ledger(decision("a"))) == ["I4"]
     assert check_of(pods=[pod("a")], ledger=ledger(decision("a"), status=None)) == ["I4"]
     assert check_of(pods=[pod("a")], ledger=ledger(decision("a")), is_quiet=False) == []
+
+
+def test_a_nomination_that_nobody_carried_out_takes_nothing_and_has_to_end() -> None:
+    def taking(**more: Any) -> dict[str, tuple[int, bytes]]:
+        return ledger(decision("a", allocation=Allocation(amounts={names.CPU: 10**9}), **more))
+
+    assert check_of(pods=[pod("a")], nodes=[node("n1")], ledger=taking(nominates=True)) == ["I4"]
+    assert "I1b" in check_of(pods=[pod("a")], nodes=[node("n1")], ledger=taking())
 
 
 def test_decisions_that_came_to_their_end() -> None:

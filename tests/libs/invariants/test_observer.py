@@ -70,3 +70,16 @@ def test_violations_are_told_once_and_are_bounded() -> None:
         story.observer.verdicts.add("I5", f"subject {number}", "x")
     assert len(story.observer.violations) == 1000
     assert story.observer.verdicts.count > 1000
+
+
+def test_a_nomination_takes_nothing_and_may_become_a_decision() -> None:
+    """Its victims are still there; what it becomes is judged like any decision."""
+    story = stage()
+    story.place("a", minors={0: 100})
+    story.bind("a")
+    story.place("b", minors={0: 100}, nominates=True)
+    assert story.observer.violations == []
+    story.delete("pods", "a")
+    story.place("b", minors={0: 100})
+    story.bind("b")
+    assert story.observer.violations == []

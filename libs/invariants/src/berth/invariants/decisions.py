@@ -19,7 +19,8 @@ def still_open(facts: Facts) -> Iterator[Finding]:
         if facts.is_current(held.decision):
             name, node = "/".join(key), held.decision.node
             status = world.ledger.plan_status(held.decision.plan) or "without an entry"
-            yield Finding(name, f"{name}: decided for {node}, not bound (plan {status})")
+            what = "nominated to" if held.decision.nominates else "decided for"
+            yield Finding(name, f"{name}: {what} {node}, not bound (plan {status})")
     for reservation in world.reservations:
         held_one = world.ledger.decisions.get(("", reservation.metadata.name))
         if held_one and held_one.decision.uid == reservation.metadata.uid and _is_open(reservation, held_one.decision):

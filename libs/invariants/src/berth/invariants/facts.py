@@ -179,7 +179,8 @@ class Facts:
     def _decided(self) -> Iterator[Holder]:
         for key, held in self.world.ledger.decisions.items():
             decision = held.decision
-            if self.is_current(decision):
+            # A nomination takes nothing yet: its victims are still there.
+            if self.is_current(decision) and not decision.nominates:
                 yield Holder(
                     text=f"{'/'.join(key)} (decided)",
                     uid=decision.uid,

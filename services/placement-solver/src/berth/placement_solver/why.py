@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
+from berth.contracts.ledger import Decision
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.why_others import OTHERS, drawing_on
 from berth.transaction.book import FINISHED_PHASES
+from berth.transaction.claims import Name
+
+VICTIMS_SHOWN: Final = 8
 
 
 def answer(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
@@ -53,6 +59,8 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     if decision is not None:
         facts.update(node=decision.node, plan=decision.plan, quota=decision.quota, reservation=decision.reservation)
         facts.update(devices=list(decision.allocation.devices), gang=decision.gang.name if decision.gang else "")
+        if decision.nominates:
+            return _with(base, "waiting", _nominated(cluster, name, decision), **facts)
         return _with(base, "decided", f"decided for {decision.node}, waiting for the bind", **facts)
     if waiting is None:
         return _with(
@@ -63,6 +71,17 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         outcome = "waiting" if waiting.held or waiting.tries == 0 else "refused"
         return _with(base, outcome, waiting.message, **facts)
     return _with(base, "waiting", "in the queue", **facts)
+
+
+def _nominated(cluster: ClusterView, name: Name, decision: Decision) -> str:
+    """Who has still to leave the node that the object is nominated to."""
+    nomination = cluster.book.nominations.of(name)
+    remaining = cluster.book.remaining_victims(nomination) if nomination is not None else []
+    if not remaining:
+        return f"nominated to {decision.node}, which its victims have left"
+    listed = ", ".join(f"{victim.namespace}/{victim.name}" for victim in remaining[:VICTIMS_SHOWN])
+    more = f" and {len(remaining) - VICTIMS_SHOWN} more" if len(remaining) > VICTIMS_SHOWN else ""
+    return f"nominated to {decision.node}, waiting for {listed}{more} to leave it"
 
 
 def _with(base: WhyAnswer, outcome: str, message: str, **facts: object) -> WhyAnswer:

@@ -9,11 +9,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.services.worlds.solver.nominating import nominate
 
-from berth.contracts import kube, names, subjects
-from berth.contracts.codec import encode
+from berth.contracts import kube, names
 from berth.contracts.kube import LabelSelector, ReservationOwner, Taint
-from berth.contracts.ledger import Allocation, Decision, Plan, PlanStatus, Victim
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod, PodDisruptionBudget, Reservation
 from berth.placement_solver.core.displacers.priority import Displacement, Nobody, PriorityPreemption, helpful_rows
@@ -256,30 +255,6 @@ def test_whoever_holds_the_devices_leaves_and_others_stay(run: Any) -> None:
 # --- nominations ------------------------------------------------------------------------------------------------------
 
 
-def nominate(run: Any, name: str, node: str, cpu: int, leaving: Iterable[Pod] = ()) -> None:
-    waits = run.cluster.book.pods["default", name]
-    decision = Decision(
-        plan=f"plan-{name}",
-        namespace="default",
-        name=name,
-        uid=waits.uid,
-        attempt=0,
-        node=node,
-        pod_version=waits.version,
-        basis=run.version,
-        allocation=Allocation(amounts={names.CPU: cpu * 1000}),
-        nominates=True,
-        victims=[
-            Victim(namespace=each.namespace, name=each.name, uid=each.uid, version=each.version, node=node)
-            for each in leaving
-        ],
-    )
-    run.ledger.append(subjects.decision_key(1, "default", name), encode(decision))
-    committed = Plan(id=decision.plan, status=PlanStatus.COMMITTED)
-    run.ledger.append(subjects.plan_key(1, decision.plan), encode(committed))
-    run.deliver()
-
-
 def test_what_an_equal_pod_is_nominated_to_is_not_taken(run: Any) -> None:
     run.node("n0", cpu=4000)
     low = run.pod(sized("low", 4, 0).on("n0"))
@@ -334,3 +309,15 @@ def test_its_own_nomination_is_no_obstacle(run: Any) -> None:
     nominate(run, "waits", "n0", 4, [low])
     found = displacer(run).propose(candidate)
     assert victims(found) == ["low"]
+
+
+def test_it_could_have_a_node_that_all_lower_ones_leave_and_no_other(run: Any) -> None:
+    run.node("n0", cpu=4000)
+    run.node("n1", cpu=4000)
+    run.pods([sized("low", 4, 0).on("n0"), sized("top", 1, 20).on("n1")])
+    run.pod(sized("waits", 4, 9))
+    candidate = candidate_of(run, "waits")
+    found = displacer(run)
+    assert found.could_have(candidate, "n0")
+    assert not found.could_have(candidate, "n1")
+    assert not found.could_have(candidate, "nowhere")

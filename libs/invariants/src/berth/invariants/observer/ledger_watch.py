@@ -139,7 +139,7 @@ class LedgerWatch:
             if self.log is not None:
                 self.log.append(LogEntry(sequence, key, value, deleted))
             self._apply(key, value, deleted, sequence)
-        self.held = dict(self.view.decisions)
+        self.held = {name: held for name, held in self.view.decisions.items() if not held.decision.nominates}
 
     def _apply(self, key: str, value: bytes, deleted: bool, sequence: int) -> Change | None:
         self._verdicts.judged("I0")
@@ -152,6 +152,8 @@ class LedgerWatch:
     def _decision_changed(self, name: tuple[str, str]) -> None:
         before = self.held.get(name)
         now = self.view.decisions.get(name)
+        if now is not None and now.decision.nominates:
+            now = None  # nothing is bound under it, and its victims are still there: it takes nothing from anybody yet
         if before is not None and (now is None or not _says_the_same(before.decision, now.decision)):
             self._judge_end(name, before.decision, now.decision if now else None)
         if now is None:

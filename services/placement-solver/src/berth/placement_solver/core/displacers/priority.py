@@ -99,6 +99,15 @@ class PriorityPreemption:
         reasons[preemption.NOT_HELPFUL] += alive - rows.size
         return Nobody(preemption.explanation(alive, reasons))
 
+    def could_have(self, candidate: Candidate, node: str) -> bool:
+        """Whether the pod could have this node once all leave whom it may make leave: else what Kubernetes remembers of
+        its nomination holds nothing (E3)."""
+        pod, row = candidate.object, self._nodes.rows.get(node)
+        if not isinstance(pod, Pod) or row is None or not self._nodes.alive[row]:
+            return False
+        asked = self._registry.in_order((*candidate.cls.asked, *candidate.asked))
+        return _Trial(self, pod, asked, row).could_fit()
+
     def _why_not(self, pod: Pod, helpful: RowArray) -> str:
         row = self._nodes.rows.get(pod.nominated, -1)
         there = (self._book.pods.get(claim.name) for claim in self._book.claims_on(pod.nominated))
@@ -153,6 +162,10 @@ class _Trial:
             if isinstance(found, Displacement) and any(not self._gives_way(n, found.victims) for n in found.displaced):
                 return Rejection((preemption.NO_VICTIMS,), resolvable=False)
         return found
+
+    def could_fit(self) -> bool:
+        """Whether it fits when every lower pod, and every lower nomination, is gone."""
+        return self._rejection(self._potential, [each.claim for each in self._lower]) is None
 
     def _gives_way(self, nomination: Nomination, victims: Iterable[Pod]) -> bool:
         """Whether all its other victims have left or are leaving (E2)."""
