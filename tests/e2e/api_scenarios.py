@@ -54,7 +54,49 @@ VOLUME = {
 }
 NOMINATED, POLICY = "status.nominatedNodeName", "spec.persistentVolumeReclaimPolicy"
 
+GUARD = {"uid": "$uid", "resourceVersion": "$version"}
+TARGET = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "m"}
+
 SCENARIOS: dict[str, list[Step]] = {
+    "a preemption": [
+        post(PODS, pod("waits")),
+        patch(f"{PODS}/waits", {"metadata": {**GUARD, "annotations": {"nominated": "1"}}}, kind=STRATEGIC),
+        patch(
+            f"{PODS}/waits/status",
+            {"metadata": GUARD, "status": {"nominatedNodeName": "n1"}},
+            NOMINATED,
+            kind=STRATEGIC,
+        ),
+        post(PODS, pod("low", {"nodeName": "n1", "terminationGracePeriodSeconds": 30})),
+        patch(f"{PODS}/low", {"metadata": {**GUARD, "annotations": {"mark": "1"}}}),
+        patch(f"{PODS}/low/status", RUNNING, "status.conditions"),
+        patch(
+            f"{PODS}/low/status",
+            {"metadata": GUARD, "status": {"conditions": [TARGET]}},
+            "status.conditions",
+            kind=STRATEGIC,
+        ),
+        patch(f"{PODS}/low", {"metadata": {"uid": NOBODY, "annotations": {"mark": None}}}, kind=STRATEGIC),
+        patch(f"{PODS}/low", {"metadata": {"resourceVersion": "1", "annotations": {"mark": None}}}, kind=STRATEGIC),
+        delete(f"{PODS}/low", options(preconditions={"uid": NOBODY})),
+        get(f"{PODS}/low", "status.conditions"),
+        delete(f"{PODS}/low", options(preconditions={"uid": "$uid", "resourceVersion": "1"})),
+        get(f"{PODS}/low"),
+        delete(f"{PODS}/low", options(preconditions=GUARD), GRACE, "status.conditions"),
+        get(f"{PODS}/waits", NOMINATED),
+        patch(
+            f"{PODS}/waits",
+            {"metadata": {**GUARD, "annotations": {"nominated": None, "let-go": "[]"}}},
+            NOMINATED,
+            kind=STRATEGIC,
+        ),
+        patch(
+            f"{PODS}/waits/status",
+            {"metadata": GUARD, "status": {"nominatedNodeName": None}},
+            NOMINATED,
+            kind=STRATEGIC,
+        ),
+    ],
     "binding": [
         post(f"{PODS}/p/binding", binding("p")),
         post(PODS, pod("p", annotations={"a": "1", "b": "1"})),
