@@ -10,7 +10,7 @@ Expects that the columns are charged with every nomination that holds, that of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -75,6 +75,8 @@ class PriorityPreemption:
         why_not = self._why_not(pod, rows)
         if why_not:
             return Nobody(why_not)
+        if not self._has_lower(pod):
+            return self._nobody(rows, {preemption.NO_VICTIMS: rows.size})
         budgets = list(self._budgets())
         wanted = preemption.candidates_wanted(rows.size)
         found: dict[str, Displacement] = {}
@@ -95,9 +97,7 @@ class PriorityPreemption:
         )
         if best is not None:
             return found[best.node]
-        alive = int(np.count_nonzero(self._nodes.alive))
-        reasons[preemption.NOT_HELPFUL] += alive - rows.size
-        return Nobody(preemption.explanation(alive, reasons))
+        return self._nobody(rows, reasons)
 
     def could_have(self, candidate: Candidate, node: str) -> bool:
         """Whether the pod could have this node once all leave whom it may make leave: else what Kubernetes remembers of
@@ -107,6 +107,18 @@ class PriorityPreemption:
             return False
         asked = self._registry.in_order((*candidate.cls.asked, *candidate.asked))
         return _Trial(self, pod, asked, row).could_fit()
+
+    def _has_lower(self, pod: Pod) -> bool:
+        """Whether anybody is of lower priority: whoever is of the lowest is refused without a look at each node."""
+        priority = pod.template.priority
+        return any(each.node and each.template.priority < priority for each in self._book.pods.values()) or any(
+            each.priority < priority for each in self._book.nominations
+        )
+
+    def _nobody(self, helpful: RowArray, reasons: Mapping[str, int]) -> Nobody:
+        alive = int(np.count_nonzero(self._nodes.alive))
+        not_helped = reasons.get(preemption.NOT_HELPFUL, 0) + alive - helpful.size
+        return Nobody(preemption.explanation(alive, {**reasons, preemption.NOT_HELPFUL: not_helped}))
 
     def _why_not(self, pod: Pod, helpful: RowArray) -> str:
         row = self._nodes.rows.get(pod.nominated, -1)
