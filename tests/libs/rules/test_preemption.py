@@ -173,6 +173,11 @@ def test_a_tenth_of_the_nodes_is_tried_and_at_least_a_hundred(count: int, tried:
     assert candidates_wanted(count) == tried
 
 
+def test_a_profile_says_how_many_are_enough() -> None:
+    assert candidates_wanted(1_000, 50, 1) == 500
+    assert candidates_wanted(1_000, 0, 3) == 3
+
+
 def test_a_pod_that_its_budget_has_counted_already_is_not_counted_again() -> None:
     budget = PodDisruptionBudget(
         namespace="default", name="b", version=1, selector=LabelSelector(match_labels={"app": "x"}), disrupted=["one"]

@@ -21,8 +21,6 @@ NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 POLICY_FORBIDS: Final = "not eligible due to preemptionPolicy=Never."
 STILL_LEAVING: Final = "not eligible due to a terminating pod on the nominated node."
 
-_TRIED_SHARE: Final = 10
-_TRIED_MIN: Final = 100
 _PRIORITY_OFFSET: Final = 2**31
 _LAST: Final = "\uffff"
 """Behind every time."""
@@ -52,9 +50,9 @@ def why_not_eligible(pod: Pod, on_nominated: Iterable[Pod] = (), *, is_nominated
     return STILL_LEAVING if is_waiting else ""
 
 
-def candidates_wanted(count: int) -> int:
-    """On how many of the nodes that eviction may help with victims are looked for."""
-    return min(count, max(count * _TRIED_SHARE // 100, _TRIED_MIN))
+def candidates_wanted(count: int, percentage: int = 10, at_least: int = 100) -> int:
+    """How many nodes with victims are enough, of so many that eviction may help with."""
+    return min(count, max(count * percentage // 100, at_least))
 
 
 def importance(pod: Pod) -> tuple[int, str, str, str]:

@@ -43,7 +43,7 @@ def displacer(
     cluster = run.cluster
     for each in cluster.book.nominations:
         cluster.capacity.apply(each.claim, 1)
-    return PriorityPreemption(cluster.nodes, cluster.registry, cluster.book, lambda: budgets, stays)
+    return PriorityPreemption(cluster.nodes, cluster.book, lambda: budgets, stays)
 
 
 def proposal(run: Any, waits: PodBuilder, **given: Any) -> Displacement | Nobody:
@@ -110,7 +110,7 @@ def test_victims_of_the_reference(case: dict[str, Any], solving: type[Any]) -> N
         run.pods(shown(each).on(name) for each in of["pods"] if each["spec"]["nodeName"] == name)
         run.pod(shown(of["pod"]))
         candidate = candidate_of(run, "incoming")
-        asked = run.cluster.registry.in_order((*candidate.cls.asked, *candidate.asked))
+        asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
         assert (helpful_rows(asked, run.cluster.nodes).size == 1) == expect["considered"]
         if not expect["considered"]:
             continue
@@ -185,6 +185,29 @@ def test_it_is_the_best_of_all_nodes_by_the_rules(
     for each in candidates.values():
         better = preemption.best_candidate([chosen, each])
         assert better is chosen
+
+
+# --- profiles ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_profile_without_the_plugin_makes_nobody_leave(run: Any) -> None:
+    assert run.configure(plugins={"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}})
+    run.node("n0", cpu=4000)
+    run.pod(sized("low", 4, 0).on("n0"))
+    assert proposal(run, sized("waits", 4, 9)) == Nobody("")
+
+
+def test_a_profile_says_how_many_candidates_are_enough(run: Any) -> None:
+    """Of so few the first is taken, although the other would cost less."""
+    few = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1}
+    args = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "DefaultPreemptionArgs", **few}
+    assert run.configure(pluginConfig=[{"name": "DefaultPreemption", "args": args}])
+    for node, priority in (("n0", 5), ("n1", 0)):
+        run.node(node, cpu=4000)
+        run.pod(sized(f"on-{node}", 4, priority).on(node))
+    assert victims(proposal(run, sized("waits", 4, 9))) == ["on-n0"]
+    run.delete_pod("waits")
+    assert victims(proposal(run, sized("waits", 4, 9), offset=1)) == ["on-n1"]
 
 
 # --- who stays --------------------------------------------------------------------------------------------------------

@@ -11,19 +11,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from berth.contracts.state import Pod, PodDisruptionBudget
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Candidate
-from berth.placement_solver.core.registry import Asked, Registry
+from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.seams import Hypothesis, Rejection, RowArray, Target
 from berth.rules import preemption
+from berth.rules.scheduler_config import PreemptionArgs
+from berth.rules.scheduler_config.plugins import POST_FILTER
 from berth.transaction.book import Book
 from berth.transaction.claims import Claim
 from berth.transaction.nominations import Nomination
+
+NAME: Final = "DefaultPreemption"
+"""kube-scheduler's plugin, by which profiles call it."""
 
 
 class Displacement(NamedTuple):
@@ -45,7 +50,7 @@ class Nobody(NamedTuple):
 
 
 class PriorityPreemption:
-    """`propose` for candidates that no node takes.
+    """`propose` for candidates that no node takes, if their profile has the plugin.
 
     `budgets` gives the disruption budgets there are; `stays` says of a pod that it is nobody's victim, whatever its
     priority.
@@ -54,23 +59,22 @@ class PriorityPreemption:
     def __init__(
         self,
         nodes: Nodes,
-        registry: Registry,
         book: Book,
         budgets: Callable[[], Iterable[PodDisruptionBudget]],
         stays: Callable[[Pod], bool],
     ) -> None:
         self._nodes = nodes
-        self._registry = registry
         self._book = book
         self._budgets = budgets
         self._stays = stays
 
     def propose(self, candidate: Candidate, offset: int = 0) -> Displacement | Nobody:
         """The best node with its victims; nodes are tried from the `offset`-th on that eviction may help with."""
-        pod = candidate.object
-        if not isinstance(pod, Pod):
+        pod, profile = candidate.object, candidate.cls.rules.profile
+        if not isinstance(pod, Pod) or NAME not in profile.points[POST_FILTER]:
             return Nobody("")
-        asked = self._registry.in_order((*candidate.cls.asked, *candidate.asked))
+        args = profile.args_of(NAME, PreemptionArgs)
+        asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
         rows = helpful_rows(asked, self._nodes)
         why_not = self._why_not(pod, rows)
         if why_not:
@@ -78,7 +82,9 @@ class PriorityPreemption:
         if not self._has_lower(pod):
             return self._nobody(rows, {preemption.NO_VICTIMS: rows.size})
         budgets = list(self._budgets())
-        wanted = preemption.candidates_wanted(rows.size)
+        wanted = preemption.candidates_wanted(
+            rows.size, args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
+        )
         found: dict[str, Displacement] = {}
         reasons: Counter[str] = Counter()
         is_gentle = False
@@ -105,7 +111,7 @@ class PriorityPreemption:
         pod, row = candidate.object, self._nodes.rows.get(node)
         if not isinstance(pod, Pod) or row is None or not self._nodes.alive[row]:
             return False
-        asked = self._registry.in_order((*candidate.cls.asked, *candidate.asked))
+        asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
         return _Trial(self, pod, asked, row).could_fit()
 
     def _has_lower(self, pod: Pod) -> bool:
