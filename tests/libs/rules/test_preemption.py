@@ -15,8 +15,10 @@ from berth.contracts.kube import LabelSelector, Taint
 from berth.contracts.state import Node, Pod, PodDisruptionBudget, PodTemplate
 from berth.resources.amounts import Amounts, add, parse_amounts
 from berth.resources.pod_request import request_of
+from berth.rules.inter_pod_affinity import AffinityCounts
 from berth.rules.node_affinity import compile_node_rule
 from berth.rules.node_fit import node_fit
+from berth.rules.pod_terms import Peer, Placed, PodTerms, compile_pod_terms
 from berth.rules.ports import UsedPorts, host_ports
 from berth.rules.preemption import (
     NO_VICTIMS,
@@ -111,7 +113,21 @@ def filtered(pod: Pod, node: Node, there: Collection[Pod]) -> Filtered:
     for each in there:
         requested = add(requested, each.template.requests)
     fit = node_fit(template.requests, allocatable=node.allocatable, requested=requested, pod_count=len(there))
-    return Filtered(fit.reasons, fit.unresolvable)
+    if not fit.fits:
+        return Filtered(fit.reasons, fit.unresolvable)
+    counts = AffinityCounts(peer_of(pod), terms_of(pod), {})
+    for each in there:
+        counts.add(Placed(peer_of(each), node.name, terms_of(each)), node)
+    unfit = counts.unfit(node)
+    return Filtered((unfit.reason,), not unfit.resolvable) if unfit is not None else Filtered()
+
+
+def peer_of(pod: Pod) -> Peer:
+    return Peer(pod.namespace, pod.template.labels)
+
+
+def terms_of(pod: Pod) -> PodTerms:
+    return compile_pod_terms(pod.template.affinity, pod.namespace, pod.template.labels)
 
 
 @pytest.mark.parametrize("case", cases("kube-scheduler/preemption_victims"))
