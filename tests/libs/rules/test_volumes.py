@@ -35,7 +35,12 @@ def claim(name: str, **fields: Any) -> PersistentVolumeClaim:
 
 
 def volume(name: str, node: str = "", **fields: Any) -> PersistentVolume:
-    fields = {"storage_class": "local", "access_modes": ["ReadWriteOnce"], "capacity": GI, "phase": "Available"} | fields
+    fields = {
+        "storage_class": "local",
+        "access_modes": ["ReadWriteOnce"],
+        "capacity": GI,
+        "phase": "Available",
+    } | fields
     return PersistentVolume(name=name, uid=f"uid-{name}", version=1, node_affinity=only(node), **fields)
 
 

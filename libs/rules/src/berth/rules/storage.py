@@ -85,6 +85,7 @@ class StorageObjects:
         self._capacities_of: dict[str, dict[ClaimName, CSIStorageCapacity]] = {}
         self._attachments: dict[str, VolumeAttachment] = {}
         self._attached: dict[str, dict[str, VolumeAttachment]] = {}
+        self._attachments_of: dict[str, dict[str, VolumeAttachment]] = {}
 
     def clear(self) -> None:
         """Nothing is known any more."""
@@ -123,6 +124,7 @@ class StorageObjects:
         """An attachment as it is now; None: it is deleted."""
         before = _put(self._attachments, name, attachment)
         _index(self._attached, name, attachment, lambda each: each.node, before)
+        _index(self._attachments_of, name, attachment, lambda each: each.volume, before)
 
     # --- what is asked -----------------------------------------------------------------------------------------------
 
@@ -161,6 +163,10 @@ class StorageObjects:
     def attachments_on(self, node: str) -> Collection[VolumeAttachment]:
         """The attachments to a node."""
         return self._attached.get(node, {}).values()
+
+    def attachments_of(self, volume: str) -> Collection[VolumeAttachment]:
+        """The attachments of a volume."""
+        return self._attachments_of.get(volume, {}).values()
 
 
 def claims_used(pod: Mounter) -> Iterator[ClaimUse]:

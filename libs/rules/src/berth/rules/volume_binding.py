@@ -123,14 +123,26 @@ def waits_for_node(claim: PersistentVolumeClaim, storage: Storage) -> bool:
     return storage_class is not None and storage_class.binding_mode == WAIT_FOR_CONSUMER
 
 
+Smallest = Callable[[PersistentVolumeClaim, set[str]], PersistentVolume | None]
+"""The volume that a claim gets, of those that are not in the set."""
+
+
 def choose(
-    claims: PodClaims, node: str, labels: Labels, storage: Storage, promises: Promises = NOTHING_PROMISED
+    claims: PodClaims,
+    node: str,
+    labels: Labels,
+    storage: Storage,
+    promises: Promises = NOTHING_PROMISED,
+    *,
+    smallest: Smallest | None = None,
 ) -> Choices:
     """What is done for the claims of a pod on this node.
 
     As kube-scheduler does it: claims that a node was selected for are provisioned there, the others take the smallest
-    volume that fits, the smallest claim first, and are provisioned where there is none.
+    volume that fits, the smallest claim first, and are provisioned where there is none. `smallest` finds what
+    `smallest_fit` does, for whoever has an index.
     """
+    find = smallest or (lambda claim, taken: smallest_fit(claim, labels, storage, taken, promises))
     reasons: list[str] = []
     gone = False
     for claim in claims.bound:
@@ -141,7 +153,7 @@ def choose(
         if not is_reached(volume, labels):
             reasons.append(REASON_NODE)
             break
-    choices, reason = _choose_waiting(claims.waiting, node, labels, storage, promises)
+    choices, reason = _choose_waiting(claims.waiting, node, labels, storage, promises, find)
     if reason:
         reasons.append(reason)
     if gone:
@@ -150,7 +162,12 @@ def choose(
 
 
 def _choose_waiting(
-    waiting: Iterable[PersistentVolumeClaim], node: str, labels: Labels, storage: Storage, promises: Promises
+    waiting: Iterable[PersistentVolumeClaim],
+    node: str,
+    labels: Labels,
+    storage: Storage,
+    promises: Promises,
+    find: Smallest,
 ) -> tuple[tuple[Choice, ...], str]:
     to_match: list[PersistentVolumeClaim] = []
     to_provision: list[PersistentVolumeClaim] = []
@@ -162,7 +179,7 @@ def _choose_waiting(
     choices: list[Choice] = []
     chosen: set[str] = set()
     for claim in sorted(to_match, key=lambda claim: claim.requested):
-        volume = smallest_fit(claim, labels, storage, chosen, promises)
+        volume = find(claim, chosen)
         if volume is None:
             to_provision.append(claim)
         else:
@@ -192,37 +209,48 @@ def smallest_fit(
 
     None: there is none; also where the one that is kept for it is not reached from there.
     """
-    selects = _selection(claim)
+    kept: list[PersistentVolume] = []
     best: PersistentVolume | None = None
     for volume in storage.volumes_of_class(claim.storage_class or ""):
-        if volume.name in excluded or not _may_have(volume, claim):
+        if volume.name in excluded:
             continue
         keeper = kept_for(volume, claim, promises)
-        if keeper is None:
+        if keeper and is_large_enough(volume, claim):
+            kept.append(volume)
+        if keeper is None or keeper or not suits(volume, claim) or not is_reached(volume, labels):
             continue
-        if keeper:
-            return volume if is_reached(volume, labels) else None
-        if volume.phase != _AVAILABLE or not selects(volume.labels) or not is_reached(volume, labels):
-            continue
-        if not set(claim.access_modes) <= set(volume.access_modes):
-            continue
-        if best is None or (volume.capacity, volume.name) < (best.capacity, best.name):
+        if best is None or size_order(volume) < size_order(best):
             best = volume
+    if kept:
+        first = min(kept, key=lambda volume: volume.name)
+        return first if is_reached(first, labels) else None
     return best
 
 
-def fits(claim: PersistentVolumeClaim, volume: PersistentVolume, labels: Labels) -> bool:
-    """Whether this volume may be bound to this claim for a pod on a node with these labels."""
-    if not _may_have(volume, claim) or not is_reached(volume, labels):
-        return False
-    if volume.claim:
-        return is_bound_to(volume, claim)
+def size_order(volume: PersistentVolume) -> tuple[int, str]:
+    """By what the volumes that fit are ordered: the first is chosen."""
+    return (volume.capacity, volume.name)
+
+
+def suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume that is kept for nobody may be bound to the claim, wherever its pod is."""
     return (
         volume.phase == _AVAILABLE
+        and not volume.claim
         and volume.storage_class == (claim.storage_class or "")
-        and _selection(claim)(volume.labels)
+        and is_large_enough(volume, claim)
         and set(claim.access_modes) <= set(volume.access_modes)
+        and (claim.selector is None or compile_selector(claim.selector).matches(volume.labels))
     )
+
+
+def fits(volume: PersistentVolume, claim: PersistentVolumeClaim, labels: Labels) -> bool:
+    """Whether this volume may be bound to this claim for a pod on a node with these labels."""
+    if volume.claim:
+        can_have = is_bound_to(volume, claim) and is_large_enough(volume, claim)
+    else:
+        can_have = suits(volume, claim)
+    return can_have and is_reached(volume, labels)
 
 
 def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim, promises: Promises) -> bool | None:
@@ -235,21 +263,13 @@ def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim, promises: P
     return True if kept == ((claim.namespace, claim.name), claim.uid) else None
 
 
-def _may_have(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """What holds even of a volume that is kept for the claim."""
+def is_large_enough(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """What holds even of a volume that is kept for the claim: size and mode fit, and it is not being deleted."""
     return (
         volume.capacity >= claim.requested
         and (volume.volume_mode or _FILESYSTEM) == (claim.volume_mode or _FILESYSTEM)
         and not volume.deleting
     )
-
-
-def _selection(claim: PersistentVolumeClaim) -> Callable[[Labels], bool]:
-    return compile_selector(claim.selector).matches if claim.selector is not None else _any_labels
-
-
-def _any_labels(_labels: Labels) -> bool:
-    return True
 
 
 def is_reached(volume: PersistentVolume, labels: Labels) -> bool:
@@ -270,11 +290,14 @@ def reach_test(affinity: NodeSelector) -> Callable[[Labels], bool]:
 def not_provisioned(claim: PersistentVolumeClaim, labels: Labels, storage: Storage) -> str:
     """Why no volume can be provisioned for the claim on a node with these labels; empty when one can."""
     storage_class = storage.storage_class(claim.storage_class) if claim.storage_class else None
-    if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
-        return REASON_NO_VOLUME
-    if not allows(storage_class, labels):
+    if storage_class is None or not provisions(storage_class) or not allows(storage_class, labels):
         return REASON_NO_VOLUME
     return "" if has_space(claim, storage_class, labels, storage) else REASON_SPACE
+
+
+def provisions(storage_class: StorageClass) -> bool:
+    """Whether the class makes volumes at all."""
+    return storage_class.provisioner not in ("", NO_PROVISIONER)
 
 
 def allows(storage_class: StorageClass, labels: Labels) -> bool:
@@ -289,15 +312,21 @@ def allows(storage_class: StorageClass, labels: Labels) -> bool:
 
 def has_space(claim: PersistentVolumeClaim, storage_class: StorageClass, labels: Labels, storage: Storage) -> bool:
     """Whether one volume as large as asked for can be made there, as far as the driver says how much can be."""
-    driver = storage.csi_driver(storage_class.provisioner)
-    if claim.requested <= 0 or driver is None or not driver.storage_capacity:
+    if not counts_space(claim, storage_class, storage):
         return True
     return any(
-        _is_enough(capacity, claim.requested) and compile_selector(capacity.topology).matches(labels)
+        is_enough(capacity, claim.requested) and compile_selector(capacity.topology).matches(labels)
         for capacity in storage.capacities_of(storage_class.name)
     )
 
 
-def _is_enough(capacity: CSIStorageCapacity, size: int) -> bool:
+def counts_space(claim: PersistentVolumeClaim, storage_class: StorageClass, storage: Storage) -> bool:
+    """Whether the driver says how much it can provision where, and the claim says how much it wants."""
+    driver = storage.csi_driver(storage_class.provisioner)
+    return claim.requested > 0 and driver is not None and driver.storage_capacity
+
+
+def is_enough(capacity: CSIStorageCapacity, size: int) -> bool:
+    """Whether one volume of this size can be made there."""
     limit = capacity.volume_max if capacity.volume_max is not None else capacity.capacity
     return limit is not None and limit >= size

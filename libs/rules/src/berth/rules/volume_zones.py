@@ -20,12 +20,12 @@ REASON: Final = "node(s) had no available volume zone"
 OTHER_ZONE: Final = StorageRejection((REASON,))
 
 _SEPARATOR: Final = "__"
-_SUCCESSORS: Final = {
+SUCCESSORS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 """The label that came after an old one: a node may have it in its place."""
-ZONE_LABELS: Final = (*_SUCCESSORS, *_SUCCESSORS.values())
+ZONE_LABELS: Final = (*SUCCESSORS, *SUCCESSORS.values())
 
 
 class ZoneTerm(NamedTuple):
@@ -77,7 +77,7 @@ def is_in_zone(terms: Iterable[ZoneTerm], labels: Mapping[str, str]) -> bool:
 
 
 def _value(key: str, labels: Mapping[str, str]) -> str | None:
-    return labels[key] if key in labels else labels.get(_SUCCESSORS.get(key, key))
+    return labels[key] if key in labels else labels.get(SUCCESSORS.get(key, key))
 
 
 def _unbound(class_name: str, storage: Storage) -> StorageRejection | None:
