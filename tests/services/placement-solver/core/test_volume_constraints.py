@@ -251,7 +251,7 @@ def some_volume(random: Random, name: str) -> PersistentVolume:
     if host:
         values = [host, pick(random, *HOSTS)][: random.randint(1, 2)]
         expression = Requirement(key="host", operator="In", values=values)
-        if random.random() < 0.2:
+        if random.random() < 0.4:
             expression = Requirement(key=ZONE, operator=pick(random, "Exists", "DoesNotExist"))
         affinity = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=[expression])])
     owner = pick(random, "", "", "", "ns/c0", "ns/c1", "ns/other")
@@ -273,7 +273,7 @@ def some_volume(random: Random, name: str) -> PersistentVolume:
         node_affinity=affinity,
         driver=pick(random, "csi", "csi", "kubernetes.io/aws-ebs", ""),
         handle=f"h-{name}",
-        deleting=random.random() < 0.05,
+        deleting=random.random() < 0.02,
     )
 
 
@@ -291,9 +291,9 @@ def some_claim(random: Random, name: str) -> PersistentVolumeClaim:
         access_modes=[pick(random, "ReadWriteOnce", "ReadWriteOnce", "ReadOnlyMany", "ReadWriteOncePod")],
         requested=random.randint(0, 3),
         selector=selector,
-        phase=pick(random, "Pending", "Pending", "Pending", "Lost"),
+        phase=pick(random, "Pending", "Pending", "Pending", "Pending", "Pending", "Lost"),
         selected_node=pick(random, "", "", "", "n1"),
-        deleting=random.random() < 0.05,
+        deleting=random.random() < 0.02,
         owner_uid=pick(random, "", "uid-new"),
     )
 
@@ -393,11 +393,17 @@ def test_masks_filters_and_reasons_are_the_rules(random: Random) -> None:
         world.node(host)
     world.see(LOCAL)
     world.see(StorageClass(name="at-once", version=1, provisioner="csi", binding_mode="Immediate"))
+    world.see(MADE)
+    for at, host in enumerate(HOSTS):
+        limits = [CSINodeDriver(name="csi", count=1)]
+        world.see(CSINode(name=host, version=1, drivers=limits))
+        world.see(some_volume(random, f"v{at}"))
+        world.see(some_claim(random, f"c{at}"))
     claims: list[Claim] = []
-    for _ in range(12):
+    for _ in range(8):
         change(random, world, claims)
-    for _ in range(6):
-        for _ in range(3):
+    for _ in range(10):
+        for _ in range(2):
             change(random, world, claims)
         uses = [some_use(random) for _ in range(random.randint(1, 3))]
         world.check(Pod(namespace="ns", name="new", uid="uid-new", version=1, template=PodTemplate(volumes=uses)))
