@@ -271,7 +271,8 @@ def some_volume(random: Random, name: str) -> PersistentVolume:
         volume_mode=pick(random, "", "Filesystem", "Filesystem", "Block"),
         phase=pick(random, "Available", "Available", "Available", "Bound"),
         node_affinity=affinity,
-        driver=pick(random, "csi", "csi", "kubernetes.io/aws-ebs", ""),
+        driver=pick(random, "csi", "csi", "ebs.csi.aws.com", ""),
+        plugin=pick(random, "", "kubernetes.io/aws-ebs", "kubernetes.io/rbd"),
         handle=f"h-{name}",
         deleting=random.random() < 0.02,
     )

@@ -131,33 +131,21 @@ def _of_claim(claim: PersistentVolumeClaim, storage: Storage) -> Iterable[Attach
     """
     volume = storage.volume(claim.volume) if claim.volume else None
     if volume is not None:
-        if volume.driver and volume.handle:
-            yield _attachable(volume.driver, volume.handle)
+        if volume.driver and volume.handle and volume.plugin in ("", *CSI_OF_PLUGIN):
+            yield Attachable(volume.driver, volume.handle, volume.plugin)
         return
     storage_class = storage.storage_class(claim.storage_class) if claim.storage_class else None
     if storage_class is not None and storage_class.provisioner:
+        provisioner = storage_class.provisioner
+        plugin = provisioner if provisioner in CSI_OF_PLUGIN else ""
         # No handle of a driver begins like this: the volume to come is another one than all that are there.
-        yield _attachable(storage_class.provisioner, f"\0{claim.namespace}/{claim.name}")
-
-
-def _attachable(driver: str, handle: str) -> Attachable:
-    if driver in CSI_OF_PLUGIN:
-        return Attachable(CSI_OF_PLUGIN[driver], handle, driver)
-    return Attachable(driver, handle)
+        yield Attachable(CSI_OF_PLUGIN.get(provisioner, provisioner), f"\0{claim.namespace}/{claim.name}", plugin)
 
 
 def _inline(pod: Mounter) -> Iterable[Attachable]:
     for volume in pod.volumes:
         plugin = _PLUGIN_OF_SOURCE.get(volume.source)
         if plugin is not None and volume.disk:
-            yield Attachable(CSI_OF_PLUGIN[plugin], _handle(volume), plugin)
-
-
-def _handle(volume: VolumeUse) -> str:
-    """The handle by which the CSI driver knows an inline disk."""
-    disk = volume.disk[0]
-    if volume.source == "awsElasticBlockStore":
-        return disk.rpartition("/")[2]
-    if volume.source == "gcePersistentDisk":
-        return f"projects/UNSPECIFIED/zones/UNSPECIFIED/disks/{disk}"
-    return disk
+            # A volume of EBS may be written with its zone before it: aws://zone/vol-1.
+            handle = volume.disk[0].rpartition("/")[2] if plugin == "kubernetes.io/aws-ebs" else volume.disk[0]
+            yield Attachable(CSI_OF_PLUGIN[plugin], handle, plugin)
