@@ -315,8 +315,9 @@ class PersistentVolumeClaim(Message, frozen=True, kw_only=True, tag="persistentv
 
 
 class PersistentVolume(Message, frozen=True, kw_only=True, tag="persistentvolume.seen.v1"):
-    """A PersistentVolume. `driver` and `handle` say what it is; an in-tree source has its `plugin` beside the CSI driver
-    that it was moved to.
+    """A PersistentVolume.
+
+    `driver` and `handle` say what it is; an in-tree source has its `plugin` beside the CSI driver that came after it.
 
     `claim` is `namespace/name` of the claim that it is bound to or kept for, with `claim_uid` once that is known.
     `capacity` in bytes; `node_affinity` None: every node reaches it.

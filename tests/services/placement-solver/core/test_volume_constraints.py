@@ -9,7 +9,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.contracts.base import Problem
 from berth.contracts.codec import encode
 from berth.contracts.kube import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
 from berth.contracts.ledger import Step
@@ -35,7 +34,7 @@ from berth.placement_solver.core.constraints.volume_restrictions import VolumeRe
 from berth.placement_solver.core.constraints.volume_zone import VolumeZone
 from berth.placement_solver.core.node_labels import NodeLabels
 from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.core.seams import Hypothesis, Rejection, Spec, Target
+from berth.placement_solver.core.seams import Hypothesis, Rejection, Spec, Target, Unusable
 from berth.placement_solver.core.tallies.volumes import VolumesTally
 from berth.placement_solver.core.volumes import KINDS, NOT_READ, Volumes
 from berth.rules import volume_binding, volume_conflicts, volume_limits, volume_zones
@@ -211,11 +210,12 @@ class World:
             if query is None:
                 assert set(expected) == {()}, constraint.name
                 continue
-            assert not isinstance(query, Problem)
+            assert not isinstance(query, Unusable)
             filtered = [constraint.filter(query, Target(row)) for row in rows.tolist()]
             assert [each.reasons if each else () for each in filtered] == expected, constraint.name
             mask = constraint.mask(query, ALL).tolist()
             assert mask == constraint.mask(query, rows).tolist()
+            assert mask == [constraint.admits(query, row) for row in rows.tolist()]
             fits = [reasons == () for reasons in expected]
             if constraint.exact:
                 assert mask == fits, constraint.name
@@ -484,5 +484,5 @@ def test_a_reservation_binds_no_volume() -> None:
     world.see(waiting("c", storage_class="made"))
     template = PodTemplate(volumes=[VolumeUse(source="persistentVolumeClaim", claim="c")])
     found = world.binding.prefilter(Spec(("", "r"), "ns", "uid-r", template))
-    assert isinstance(found, Problem)
-    assert found.message == "a Reservation binds no volumes: claim c is not bound"
+    assert isinstance(found, Unusable)
+    assert found.problems[0].message == "a Reservation binds no volumes: claim c is not bound"

@@ -47,9 +47,11 @@ from berth.placement_solver.core.reserved import Reservations
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
+from berth.placement_solver.core.volumes import Volumes
 from berth.rules.queueing import NO_LABELS
 from berth.rules.queueing.events import NODE
 from berth.rules.scheduler_config import Profile
+from berth.rules.storage import StorageObjects
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
 from berth.transaction.completeness import Completeness
@@ -78,7 +80,8 @@ class ClusterView:
         self.payers = Payers(self.quotas)
         self.capacity = Capacity(self.nodes, self.quotas)
         self.reservations = Reservations()
-        self.facts = facts_of(self.nodes, self._pod)
+        self.volumes = Volumes()
+        self.facts = facts_of(self.nodes, self.volumes, self._pod)
         self.capacity.tallies = self.facts.tallies
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""
@@ -111,6 +114,7 @@ class ClusterView:
         self._config_complete = Completeness()
         self._trackers = {
             **self.book.complete,
+            **self.volumes.complete,
             "elasticquotas": self.awaited.elastic_quotas.complete,
             **({self._config_key: self._config_complete} if config_map else {}),
         }
@@ -139,15 +143,19 @@ class ClusterView:
         self.namespaces.clear()
         self.facts.peers.reset()
         self.awaited.reset_state()
+        self.volumes.reset()
         self.changed_gangs.clear()
         self._config_data = None
         self._config_complete.reset()
 
     def end_of_state(self) -> None:
         """The end of STATE was reached."""
+        was_complete = self.volumes.is_complete
         for tracker in self._trackers.values():
             tracker.end()
         self._look_for_config_map()
+        if self.volumes.is_complete and not was_complete:
+            self.capacity_came_back = True  # pods with claims have waited for it
         self._settle()
         if self._state_began_anew:  # a Device that was shown before may be gone
             self._state_began_anew = False
@@ -177,6 +185,8 @@ class ClusterView:
             self._read_elastic_quota(rest, value, deleted)
         elif kind == "configmap":
             self._read_config_map(key, value, deleted)
+        elif self.volumes.read(kind, rest, value, deleted=deleted):
+            self.capacity_came_back = True
         elif kind == "synced" and not deleted:
             marker = decode(value, Synced)
             if marker.kind in self._trackers:
@@ -257,6 +267,16 @@ class ClusterView:
             self.queue.wake_classes(self.now, self.happenings.concern)
         self.capacity_came_back = self.quota_changed = False
         self.happenings.clear()
+
+    @property
+    def storage(self) -> StorageObjects:
+        """Claims, volumes and what CSI drivers report."""
+        return self.volumes.objects
+
+    @property
+    def storage_is_complete(self) -> bool:
+        """Whether all of that was read to its end."""
+        return self.volumes.is_complete
 
     def _stamped(self, account: str) -> int | None:
         stamp = self.book.ledger.stamps.get(account)

@@ -5,7 +5,7 @@ Kept up volume by volume: a pick costs as much for ten thousand local volumes as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -14,24 +14,29 @@ import numpy as np
 from berth.contracts.state import PersistentVolume, PersistentVolumeClaim
 from berth.placement_solver.core.node_labels import NodeLabels
 from berth.placement_solver.core.seams import Mask
-from berth.rules.storage import StorageObjects
+from berth.placement_solver.core.tallies.volumes import VolumesTally
+from berth.placement_solver.core.volumes import StorageChange, Volumes
 from berth.rules.volume_binding import size_order, suits
 
 SHAPES_MAX: Final = 256
 
 
 class FreeVolumes:
-    """Volumes that are kept for nobody. `is_kept(name)`: a decision that is not visible yet keeps it."""
+    """Volumes that are kept for nobody, neither by their own word nor by a decision that is not visible yet."""
 
-    def __init__(self, storage: StorageObjects, labels: NodeLabels, is_kept: Callable[[str], bool]) -> None:
-        self._storage = storage
+    def __init__(self, volumes: Volumes, labels: NodeLabels, used: VolumesTally) -> None:
+        self._storage = volumes.objects
         self._labels = labels
-        self._is_kept = is_kept
+        self._is_kept = used.is_kept
         self._shapes: dict[bytes, _Shape] = {}
+        volumes.watch(self._storage_changed)
+        used.on_kept = self.changed
 
-    def clear(self) -> None:
-        """Everything may have changed."""
-        self._shapes.clear()
+    def _storage_changed(self, change: StorageChange | None) -> None:
+        if change is None:
+            self._shapes.clear()
+        elif isinstance(each := change.before or change.after, PersistentVolume):
+            self.changed(each.name)
 
     def changed(self, name: str) -> None:
         """A volume is another one now, or is kept for somebody, or is so no longer."""

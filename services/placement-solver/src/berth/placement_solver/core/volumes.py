@@ -62,7 +62,9 @@ class StorageChange(NamedTuple):
 
 
 class Volumes:
-    """STATE's objects of storage. `version` rises with every change of one.
+    """STATE's objects of storage.
+
+    `version` rises with every change of one, `provisioning_version` with those that say what can be provisioned where.
 
     `complete` holds through which version each kind is complete, by its name in markers.
     """
@@ -71,6 +73,7 @@ class Volumes:
         self.objects = StorageObjects()
         self.complete = {kind.plural: Completeness() for kind in KINDS.values()}
         self.version = 0
+        self.provisioning_version = 0
         self._seen: dict[tuple[str, Any], msgspec.Struct] = {}
         self._watchers: list[Callable[[StorageChange | None], None]] = []
 
@@ -113,5 +116,8 @@ class Volumes:
 
     def _changed(self, change: StorageChange | None) -> None:
         self.version += 1
+        changed = None if change is None else change.before or change.after
+        if changed is None or isinstance(changed, StorageClass | CSIDriver | CSIStorageCapacity):
+            self.provisioning_version += 1
         for watcher in self._watchers:
             watcher(change)

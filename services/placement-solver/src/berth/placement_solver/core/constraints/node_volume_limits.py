@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from berth.placement_solver.core.nodes import Nodes
@@ -28,9 +26,9 @@ Wanted = frozenset[Attachable]
 class NodeVolumeLimits:
     """The constraint over all nodes whose drivers limit volumes."""
 
-    name: Final = "NodeVolumeLimits"
-    depends: Final = Depends.VOLUMES
-    exact: Final = True
+    name = "NodeVolumeLimits"
+    depends = Depends.VOLUMES
+    exact = True
 
     def __init__(self, nodes: Nodes, volumes: Volumes, tally: VolumesTally) -> None:
         self._nodes = nodes
@@ -66,6 +64,10 @@ class NodeVolumeLimits:
             if not mask[row]:
                 mask[row] = self.filter(query, Target(row)) is None
         return mask[rows]
+
+    def admits(self, query: Wanted, row: int) -> bool:
+        """See `Constraint`."""
+        return self.filter(query, Target(row)) is None
 
     def filter(self, query: Wanted, target: Target) -> Rejection | None:
         """The volumes that count on the node, under the hypothesis."""

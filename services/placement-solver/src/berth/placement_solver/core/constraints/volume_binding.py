@@ -25,10 +25,11 @@ from berth.placement_solver.core.seams import (
     Rows,
     Spec,
     Target,
+    Unusable,
 )
 from berth.placement_solver.core.tallies.volumes import BIND, PROVISION, VolumesTally
 from berth.placement_solver.core.volume_fits import FreeVolumes
-from berth.placement_solver.core.volumes import NOT_READ, StorageChange, Volumes
+from berth.placement_solver.core.volumes import NOT_READ, Volumes
 from berth.rules import volume_binding as rule
 from berth.rules.storage import Mounter, StorageRejection, is_bound_to, uses_claims
 from berth.rules.volume_binding import Choice, Choices, PodClaims
@@ -54,34 +55,23 @@ class VolumeBinding:
     """The constraint over all volumes and claims. Its mask is a relaxation for pods with several waiting claims: which
     of them gets which volume is worked out on one node."""
 
-    name: Final = "VolumeBinding"
-    depends: Final = Depends.VOLUMES
-    exact: Final = False
+    name = "VolumeBinding"
+    depends = Depends.VOLUMES
+    exact = False
 
-    def __init__(self, nodes: Nodes, labels: NodeLabels, volumes: Volumes, tally: VolumesTally) -> None:
+    def __init__(
+        self, nodes: Nodes, labels: NodeLabels, volumes: Volumes, tally: VolumesTally, free: FreeVolumes
+    ) -> None:
         self._nodes = nodes
         self._labels = labels
         self._volumes = volumes
         self._storage = volumes.objects
         self._tally = tally
-        self._free = FreeVolumes(volumes.objects, labels, tally.is_kept)
+        self._free = free
         self._provisioning: dict[tuple[str, int], tuple[Mask, Mask]] = {}
-        self._provisioning_of = -1
-        volumes.watch(self._storage_changed)
-        tally.on_kept = self._free.changed
+        self._provisioning_of = (-1, -1)
 
-    def _storage_changed(self, change: StorageChange | None) -> None:
-        if change is None:
-            self._free.clear()
-            self._provisioning.clear()
-            return
-        each = change.before or change.after
-        if isinstance(each, PersistentVolume):
-            self._free.changed(each.name)
-        elif not isinstance(each, PersistentVolumeClaim):
-            self._provisioning.clear()
-
-    def prefilter(self, spec: Spec) -> PodClaims | Rejection | Problem | None:
+    def prefilter(self, spec: Spec) -> PodClaims | Rejection | Unusable | None:
         """None for a pod without claims."""
         volumes = spec.template.volumes
         if not uses_claims(volumes):
@@ -93,7 +83,7 @@ class VolumeBinding:
             return Rejection(*claims)
         if not spec.name[0] and claims.waiting:
             message = f"a Reservation binds no volumes: claim {claims.waiting[0].name} is not bound"
-            return Problem(field="spec.template.spec.volumes", message=message)
+            return Unusable((Problem(field="spec.template.spec.volumes", message=message),))
         return claims
 
     # --- all nodes at once -------------------------------------------------------------------------------------------
@@ -162,8 +152,9 @@ class VolumeBinding:
 
     def _provisioned(self, claim: PersistentVolumeClaim) -> tuple[Mask, Mask]:
         """Where the class of the claim provisions, and where there is space for it."""
-        if self._provisioning_of != self._labels.version:
-            self._provisioning_of = self._labels.version
+        version = (self._labels.version, self._volumes.provisioning_version)
+        if self._provisioning_of != version:
+            self._provisioning_of = version
             self._provisioning.clear()
         key = (claim.storage_class or "", claim.requested)
         found = self._provisioning.get(key)
@@ -199,6 +190,10 @@ class VolumeBinding:
         return allowed
 
     # --- one node ----------------------------------------------------------------------------------------------------
+
+    def admits(self, query: PodClaims, row: int) -> bool:
+        """See `Constraint`."""
+        return bool(self._verdicts(query).passing()[row])
 
     def filter(self, query: PodClaims, target: Target) -> Rejection | None:
         """Exactly, which volume each claim gets included."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from berth.contracts import subjects
+from berth.contracts.ledger import Step
 from berth.contracts.state import VolumeUse
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import Depends, Mask, Rejected, Rejection, RowArray, Rows, Spec, Target
@@ -34,9 +35,9 @@ class Wanted(NamedTuple):
 class VolumeRestrictions:
     """The constraint over all pods that have a node."""
 
-    name: Final = "VolumeRestrictions"
-    depends: Final = Depends.VOLUMES
-    exact: Final = True
+    name = "VolumeRestrictions"
+    depends = Depends.VOLUMES
+    exact = True
 
     def __init__(self, nodes: Nodes, volumes: Volumes, tally: VolumesTally) -> None:
         self._nodes = nodes
@@ -64,6 +65,10 @@ class VolumeRestrictions:
         mask &= ~self._taken(query)
         return mask[rows]
 
+    def admits(self, query: Wanted, row: int) -> bool:
+        """See `Constraint`."""
+        return self.filter(query, Target(row)) is None
+
     def filter(self, query: Wanted, target: Target) -> Rejection | None:
         """Disks first, as kube-scheduler does."""
         node, hypothesis = self._nodes.names[target.row], target.hypothesis
@@ -80,6 +85,10 @@ class VolumeRestrictions:
         if any(map(self._tally.is_used, query.claims)) and not taken.all():
             found.append(Rejected(CLAIM_IN_USE.reasons[0], ~taken))
         return found
+
+    def reserve(self, query: Wanted, target: Target) -> tuple[Step, ...]:
+        """Nothing has to happen first."""
+        return ()
 
     def accounts(self, query: Wanted, claim: Claim) -> tuple[str, ...]:
         """One for each claim that nobody else may use."""

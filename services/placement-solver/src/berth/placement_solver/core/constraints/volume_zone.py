@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from berth.placement_solver.core.node_labels import NodeLabels
@@ -18,9 +16,9 @@ Terms = tuple[ZoneTerm, ...]
 class VolumeZone:
     """The constraint over the labels of nodes."""
 
-    name: Final = "VolumeZone"
-    depends: Final = Depends.VOLUMES
-    exact: Final = True
+    name = "VolumeZone"
+    depends = Depends.VOLUMES
+    exact = True
 
     def __init__(self, labels: NodeLabels, volumes: Volumes) -> None:
         self._labels = labels
@@ -49,6 +47,10 @@ class VolumeZone:
                 answers |= self._labels.with_values(successor, term.values) & ~self._labels.having(term.key)
             fits &= answers
         return (~placed | fits)[rows]
+
+    def admits(self, query: Terms, row: int) -> bool:
+        """See `Constraint`."""
+        return is_in_zone(query, self._labels.of(row))
 
     def filter(self, query: Terms, target: Target) -> Rejection | None:
         """No hypothesis moves a volume."""

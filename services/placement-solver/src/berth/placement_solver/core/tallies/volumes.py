@@ -18,7 +18,6 @@ from berth.contracts.state import (
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
-    Reservation,
     StorageClass,
     VolumeAttachment,
     VolumeUse,
@@ -52,7 +51,9 @@ class Held(NamedTuple):
 class VolumesTally:
     """Charged with every claim. `objects(name)` is the pod of a name as the book shows it."""
 
-    def __init__(self, nodes: Nodes, volumes: Volumes, objects: Callable[[Name], Pod | Reservation | None]) -> None:
+    counts_kept = True
+
+    def __init__(self, nodes: Nodes, volumes: Volumes, objects: Callable[[Name], Pod | None]) -> None:
         self._nodes = nodes
         self._volumes = volumes
         self._objects = objects
@@ -95,7 +96,7 @@ class VolumesTally:
         elif seen.template.volumes:
             self._charge(holder, claim, seen)
 
-    def see(self, name: Name, pod: Pod | Reservation | None) -> None:
+    def see(self, name: Name, pod: Pod | None) -> None:
         """An object is shown: claims that were charged before it was known are charged with what it uses."""
         unseen = self._unseen.get(name)
         if pod is None or not unseen:
@@ -107,7 +108,7 @@ class VolumesTally:
         if not unseen:
             del self._unseen[name]
 
-    def _charge(self, holder: Holder, claim: Claim, seen: Pod | Reservation) -> None:
+    def _charge(self, holder: Holder, claim: Claim, seen: Pod) -> None:
         pod = Mounter(claim.name[0], claim.name[1], claim.uid, seen.template.volumes)
         kept: dict[str, tuple[ClaimName, str]] = {}
         selected: dict[ClaimName, str] = {}
