@@ -220,7 +220,9 @@ async def test_a_request_whose_answer_was_lost_is_not_sent_twice_with_effect(ben
 
 async def test_a_step_that_the_server_forbids_gives_the_decision_up(bench: VolumeBench) -> None:
     claim, volume = bench.claim("c"), bench.volume("v")
-    refused = answer_of(400, b'{"message": "no such field"}', "", None)
+    refused = answer_of(
+        400, b'{"kind": "Status", "apiVersion": "v1", "code": 400, "message": "no such field"}', "", None
+    )
     bench.api.on("patch", lambda name, body: refused)
     bench.begin(before=[bind(claim, volume)])
     await bench.over()
