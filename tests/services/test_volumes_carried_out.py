@@ -281,8 +281,8 @@ async def test_claims_that_cannot_be_served_hold_nobody_up(begin: Callable[..., 
     queue = whole.cluster.queue.waiting
     reasons = {name: [reason.message for reason in queue["default", name].reasons] for name in "abc"}
     assert reasons["a"] == ["node(s) didn't find available persistent volumes to bind"]
-    assert 'storageclass.storage.k8s.io "missing" not found' in reasons["b"]
-    assert 'persistentvolumeclaim "no-claim" not found' in reasons["c"]
+    assert reasons["b"] == ["pod has unbound immediate PersistentVolumeClaims"]
+    assert reasons["c"] == ['persistentvolumeclaim "no-claim" not found']
     whole.local_volume("disk", "n2")
     await whole.until(lambda: whole.node_of("a") == "n2", "the volume has come")
 

@@ -106,11 +106,11 @@ class Registry:
         of_pod: tuple[Constraint[Any], ...] = (
             NodeName(nodes),
             VolumeRestrictions(nodes, volumes, used),
-            NodeVolumeLimits(nodes, volumes, used),
             VolumeBinding(nodes, labels, volumes, used, facts.free_volumes),
             VolumeZone(labels, volumes),
             PodTopologySpread(spreads),
             InterPodAffinity(facts.affine_pods),
+            NodeVolumeLimits(nodes, volumes, used),  # the others reject before nodes are looked at
         )
         order = (
             "NodeUnschedulable",

@@ -38,7 +38,7 @@ class NodeVolumeLimits:
     def prefilter(self, spec: Spec) -> Wanted | Rejection | None:
         """None for a pod whose volumes take no places, and for a Reservation, which mounts nothing."""
         volumes = spec.template.volumes
-        if not spec.name[0] or not concerns(volumes):
+        if not volumes or not spec.name[0] or not concerns(volumes):
             return None
         if uses_claims(volumes) and not self._volumes.is_complete:
             return Rejection((NOT_READ,), resolvable=False)

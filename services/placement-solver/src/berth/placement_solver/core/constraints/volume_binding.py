@@ -74,7 +74,7 @@ class VolumeBinding:
     def prefilter(self, spec: Spec) -> PodClaims | Rejection | Unusable | None:
         """None for a pod without claims."""
         volumes = spec.template.volumes
-        if not uses_claims(volumes):
+        if not volumes or not uses_claims(volumes):
             return None
         if not self._volumes.is_complete:
             return Rejection((NOT_READ,), resolvable=False)

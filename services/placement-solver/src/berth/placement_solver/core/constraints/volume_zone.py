@@ -27,7 +27,7 @@ class VolumeZone:
     def prefilter(self, spec: Spec) -> Terms | Rejection | None:
         """None where no bound volume says where it is."""
         volumes = spec.template.volumes
-        if not any(volume.source == CLAIM_SOURCE for volume in volumes):
+        if not volumes or not any(volume.source == CLAIM_SOURCE for volume in volumes):
             return None
         if not self._volumes.is_complete:
             return Rejection((NOT_READ,), resolvable=False)
