@@ -29,7 +29,7 @@ from berth.contracts.state import (
 )
 from berth.contracts.subjects import named_key, namespaced_key
 from berth.placement_solver.core.constraints.node_volume_limits import NodeVolumeLimits
-from berth.placement_solver.core.constraints.volume_binding import VolumeBinding
+from berth.placement_solver.core.constraints.volume_binding import VolumeBinding, Wanted
 from berth.placement_solver.core.constraints.volume_restrictions import VolumeRestrictions
 from berth.placement_solver.core.constraints.volume_zone import VolumeZone
 from berth.placement_solver.core.node_labels import NodeLabels
@@ -372,7 +372,7 @@ def place(random: Random, world: World, claims: list[Claim]) -> None:
     pod = Pod(namespace="ns", name=name, uid=f"uid-{name}", version=1, template=PodTemplate(volumes=uses))
     steps: tuple[Step, ...] = ()
     query = world.binding.prefilter(Spec(("ns", name), "ns", pod.uid, pod.template))
-    if isinstance(query, volume_binding.PodClaims):
+    if isinstance(query, Wanted):
         found = world.binding.reserve(query, Target(row))
         if isinstance(found, Rejection):
             return
@@ -486,3 +486,24 @@ def test_a_reservation_binds_no_volume() -> None:
     found = world.binding.prefilter(Spec(("", "r"), "ns", "uid-r", template))
     assert isinstance(found, Unusable)
     assert found.problems[0].message == "a Reservation binds no volumes: claim c is not bound"
+
+
+def test_claims_that_have_changed_since_they_were_compiled_are_read_again() -> None:
+    world = World()
+    world.complete()
+    for host in HOSTS:
+        world.node(host)
+    world.see(LOCAL)
+    world.see(free_volume("v", "n1"))
+    world.see(waiting("c"))
+    pod = world.pod("p", [VolumeUse(source="persistentVolumeClaim", claim="c")])
+    query = world.binding.prefilter(Spec(("ns", pod.name), "ns", pod.uid, pod.template))
+    assert isinstance(query, Wanted)
+    assert world.binding.filter(query, Target(1)) is None
+    world.see(waiting("c", volume="v", is_bound=True))
+    assert world.binding.reserve(query, Target(1)) == ()
+    world.see(waiting("c", deleting=True))
+    reason = 'persistentvolumeclaim "c" is being deleted'
+    assert world.binding.filter(query, Target(1)) == Rejection((reason,), resolvable=False)
+    assert not world.binding.mask(query, ALL).any()
+    assert [each.reason for each in world.binding.rejections(query, np.arange(4))] == [reason]

@@ -38,6 +38,14 @@ from berth.transaction.claims import Claim
 CACHED_MAX: Final = 256
 
 
+class Wanted(NamedTuple):
+    """The claims of a pod, as they were at a version of what is known of storage."""
+
+    pod: Mounter
+    claims: PodClaims
+    version: int
+
+
 class Verdicts(NamedTuple):
     """The nodes that each reason rules out, for all rows, in kube-scheduler's order of reasons."""
 
@@ -71,31 +79,45 @@ class VolumeBinding:
         self._provisioning: dict[tuple[str, int], tuple[Mask, Mask]] = {}
         self._provisioning_of = (-1, -1)
 
-    def prefilter(self, spec: Spec) -> PodClaims | Rejection | Unusable | None:
+    def prefilter(self, spec: Spec) -> Wanted | Rejection | Unusable | None:
         """None for a pod without claims."""
         volumes = spec.template.volumes
         if not volumes or not uses_claims(volumes):
             return None
         if not self._volumes.is_complete:
             return Rejection((NOT_READ,), resolvable=False)
-        claims = rule.claims_of(Mounter(spec.namespace, spec.name[1], spec.uid, volumes), self._storage)
+        pod = Mounter(spec.namespace, spec.name[1], spec.uid, volumes)
+        claims = rule.claims_of(pod, self._storage)
         if isinstance(claims, StorageRejection):
             return Rejection(*claims)
         if not spec.name[0] and claims.waiting:
             message = f"a Reservation binds no volumes: claim {claims.waiting[0].name} is not bound"
             return Unusable((Problem(field="spec.template.spec.volumes", message=message),))
-        return claims
+        return Wanted(pod, claims, self._volumes.version)
+
+    def _claims(self, query: Wanted) -> PodClaims | StorageRejection:
+        """The claims as they are now: the optimiser may have thought while they changed."""
+        if query.version == self._volumes.version:
+            return query.claims
+        return rule.claims_of(query.pod, self._storage)
 
     # --- all nodes at once -------------------------------------------------------------------------------------------
 
-    def mask(self, query: PodClaims, rows: Rows) -> Mask:
+    def mask(self, query: Wanted, rows: Rows) -> Mask:
         """The nodes that reach the bound volumes, and where each waiting claim by itself can have one."""
-        return self._verdicts(query).passing()[rows]
+        claims = self._claims(query)
+        if isinstance(claims, StorageRejection):
+            return np.zeros(len(self._nodes), np.bool_)[rows]
+        return self._verdicts(claims).passing()[rows]
 
-    def rejections(self, query: PodClaims, rows: RowArray) -> list[Rejected]:
+    def rejections(self, query: Wanted, rows: RowArray) -> list[Rejected]:
         """Each reason with the nodes that it rules out."""
-        verdicts = Verdicts(*(np.array(mask[rows]) for mask in self._verdicts(query)))
-        if len(query.waiting) > 1:
+        claims = self._claims(query)
+        if isinstance(claims, StorageRejection):
+            every = np.ones(len(rows), np.bool_)
+            return [Rejected(reason, every, claims.resolvable) for reason in claims.reasons]
+        verdicts = Verdicts(*(np.array(mask[rows]) for mask in self._verdicts(claims)))
+        if len(claims.waiting) > 1:
             self._work_out(query, rows, verdicts)
         reasons = (rule.REASON_NODE, rule.REASON_NO_VOLUME, rule.REASON_SPACE, rule.REASON_GONE)
         return [
@@ -104,22 +126,22 @@ class VolumeBinding:
             if ruled_out.any()
         ]
 
-    def _work_out(self, query: PodClaims, rows: RowArray, verdicts: Verdicts) -> None:
+    def _work_out(self, query: Wanted, rows: RowArray, verdicts: Verdicts) -> None:
         """Several waiting claims: what rules a node out follows from which of them was looked at first."""
         for at, row in enumerate(rows.tolist()):
             reasons = self._choose(query, Target(row)).reasons
             verdicts.without_volume[at] = rule.REASON_NO_VOLUME in reasons
             verdicts.without_space[at] = rule.REASON_SPACE in reasons
 
-    def _verdicts(self, query: PodClaims) -> Verdicts:
+    def _verdicts(self, claims: PodClaims) -> Verdicts:
         verdicts = Verdicts(*(np.zeros(len(self._nodes), np.bool_) for _ in range(4)))
-        for claim in query.bound:
+        for claim in claims.bound:
             volume = self._storage.volume(claim.volume)
             if volume is None:
                 verdicts.gone[~verdicts.unreached] = True
                 break
             verdicts.unreached[~verdicts.gone & ~self._reach(volume)] = True
-        for claim in query.waiting:
+        for claim in claims.waiting:
             self._rule_out(claim, verdicts)
         return verdicts
 
@@ -191,32 +213,35 @@ class VolumeBinding:
 
     # --- one node ----------------------------------------------------------------------------------------------------
 
-    def admits(self, query: PodClaims, row: int) -> bool:
+    def admits(self, query: Wanted, row: int) -> bool:
         """See `Constraint`."""
-        return bool(self._verdicts(query).passing()[row])
+        return bool(self.mask(query, slice(row, row + 1))[0])
 
-    def filter(self, query: PodClaims, target: Target) -> Rejection | None:
+    def filter(self, query: Wanted, target: Target) -> Rejection | None:
         """Exactly, which volume each claim gets included."""
         reasons = self._choose(query, target).reasons
         return Rejection(reasons, resolvable=False) if reasons else None
 
-    def reserve(self, query: PodClaims, target: Target) -> tuple[Step, ...] | Rejection:
+    def reserve(self, query: Wanted, target: Target) -> tuple[Step, ...] | Rejection:
         """The steps that bind or provision the volumes of the waiting claims."""
         found = self._choose(query, target)
         return Rejection(found.reasons, resolvable=False) if found.reasons else tuple(map(_step, found.choices))
 
-    def accounts(self, query: PodClaims, claim: Claim) -> tuple[str, ...]:
+    def accounts(self, query: Wanted, claim: Claim) -> tuple[str, ...]:
         """Those of the claims that wait and of the volumes that are kept for them."""
-        claims = [subjects.claim_account(each.namespace, each.name) for each in query.waiting]
-        return (*claims, *(subjects.volume_account(step.volume) for step in claim.before if step.volume))
+        waiting = [subjects.claim_account(each.namespace, each.name) for each in query.claims.waiting]
+        return (*waiting, *(subjects.volume_account(step.volume) for step in claim.before if step.volume))
 
-    def _choose(self, query: PodClaims, target: Target) -> Choices:
+    def _choose(self, query: Wanted, target: Target) -> Choices:
+        claims = self._claims(query)
+        if isinstance(claims, StorageRejection):
+            return Choices((), claims.reasons)
         node, labels = self._nodes.names[target.row], self._labels.of(target.row)
         if target.hypothesis != NOTHING:
             promises = self._tally.promises(target.hypothesis)
-            return rule.choose(query, node, labels, self._storage, promises)
+            return rule.choose(claims, node, labels, self._storage, promises)
         return rule.choose(
-            query,
+            claims,
             node,
             labels,
             self._storage,
