@@ -9,6 +9,7 @@ import pytest
 from berth.contracts import subjects
 from berth.contracts.kube import NodeSelector, NodeSelectorTerm, Requirement
 from berth.contracts.ledger import Step
+from berth.contracts.question import WhyQuestion
 from berth.contracts.state import (
     CSIDriver,
     CSINode,
@@ -20,6 +21,7 @@ from berth.contracts.state import (
     VolumeUse,
 )
 from berth.placement_solver.core.volumes import KINDS, NOT_READ
+from berth.placement_solver.why import answer as why
 from berth.testing.builders import PodBuilder, pod
 
 HOST = "kubernetes.io/hostname"
@@ -139,6 +141,20 @@ def test_a_volume_is_made_where_the_pod_goes(cluster: Cluster) -> None:
     assert decision.before == [Step(action="provision-volume", claim="c", claim_uid="uid-c")]
     cluster.pod("beside", "c")
     assert cluster.run.nodes_of(cluster.run.round()) == {"beside": decision.node}, "one claim, one node"
+
+
+def test_people_learn_what_the_bind_waits_for(cluster: Cluster) -> None:
+    cluster.volume("v", "n1")
+    cluster.claim("c")
+    cluster.claim("d", storage_class="made")
+    cluster.pod("web", "c", "d")
+    cluster.run.round()
+    question = WhyQuestion(namespace="default", name="web")
+    waits = "decided for n1, waiting for the bind; "
+    made = "claim d is to be bound to the volume that is provisioned for it"
+    assert why(cluster.run.cluster, question).message == f"{waits}claim c is to be bound to volume v; {made}"
+    cluster.claim("c", volume="v", is_bound=True)
+    assert why(cluster.run.cluster, question).message == waits + made
 
 
 def test_drivers_take_only_so_many_volumes(cluster: Cluster) -> None:

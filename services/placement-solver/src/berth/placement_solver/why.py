@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
+from berth.contracts.ledger import Decision
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.why_others import OTHERS, drawing_on
+from berth.rules.volume_binding import is_bound
 from berth.transaction.book import FINISHED_PHASES
 
 
@@ -53,7 +57,8 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     if decision is not None:
         facts.update(node=decision.node, plan=decision.plan, quota=decision.quota, reservation=decision.reservation)
         facts.update(devices=list(decision.allocation.devices), gang=decision.gang.name if decision.gang else "")
-        return _with(base, "decided", f"decided for {decision.node}, waiting for the bind", **facts)
+        waits = "; ".join([f"decided for {decision.node}, waiting for the bind", *_steps_left(cluster, decision)])
+        return _with(base, "decided", waits, **facts)
     if waiting is None:
         return _with(
             base, "waiting", "this solver is about to look at it" if mine else "another solver decides it", **facts
@@ -63,6 +68,15 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         outcome = "waiting" if waiting.held or waiting.tries == 0 else "refused"
         return _with(base, outcome, waiting.message, **facts)
     return _with(base, "waiting", "in the queue", **facts)
+
+
+def _steps_left(cluster: ClusterView, decision: Decision) -> Iterator[str]:
+    """What has to happen before the bind, and has not yet."""
+    for step in decision.before:
+        claim = cluster.storage.claim((decision.namespace, step.claim))
+        if claim is None or not is_bound(claim):
+            volume = f"volume {step.volume}" if step.volume else "the volume that is provisioned for it"
+            yield f"claim {step.claim} is to be bound to {volume}"
 
 
 def _with(base: WhyAnswer, outcome: str, message: str, **facts: object) -> WhyAnswer:
