@@ -36,6 +36,7 @@ from berth.placement_solver.core.node_labels import NodeLabels
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import Hypothesis, Rejection, Spec, Target, Unusable
 from berth.placement_solver.core.tallies.volumes import VolumesTally
+from berth.placement_solver.core.volume_fits import FreeVolumes
 from berth.placement_solver.core.volumes import KINDS, NOT_READ, Volumes
 from berth.rules import volume_binding, volume_conflicts, volume_limits, volume_zones
 from berth.rules.storage import Mounter, StorageRejection
@@ -85,7 +86,8 @@ class World:
         self.restrictions = VolumeRestrictions(self.nodes, self.volumes, self.tally)
         self.limits = NodeVolumeLimits(self.nodes, self.volumes, self.tally)
         self.zone = VolumeZone(self.labels, self.volumes)
-        self.binding = VolumeBinding(self.nodes, self.labels, self.volumes, self.tally)
+        free = FreeVolumes(self.volumes, self.labels, self.tally)
+        self.binding = VolumeBinding(self.nodes, self.labels, self.volumes, self.tally, free)
 
     @property
     def constraints(self) -> tuple[Any, ...]:
@@ -215,7 +217,7 @@ class World:
             assert [each.reasons if each else () for each in filtered] == expected, constraint.name
             mask = constraint.mask(query, ALL).tolist()
             assert mask == constraint.mask(query, rows).tolist()
-            assert mask == [constraint.admits(query, row) for row in rows.tolist()]
+            assert mask == [constraint.admits(query, row) for row in rows.tolist()], (constraint.name, query)
             fits = [reasons == () for reasons in expected]
             if constraint.exact:
                 assert mask == fits, constraint.name

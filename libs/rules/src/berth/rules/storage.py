@@ -79,6 +79,7 @@ class StorageObjects:
         self.classes: dict[str, StorageClass] = {}
         self.csi_nodes: dict[str, CSINode] = {}
         self.csi_drivers: dict[str, CSIDriver] = {}
+        self._naming: dict[str, dict[ClaimName, PersistentVolumeClaim]] = {}
         self._of_class: dict[str, dict[str, PersistentVolume]] = {}
         self._kept_for: dict[str, dict[str, PersistentVolume]] = {}
         self._capacities: dict[ClaimName, CSIStorageCapacity] = {}
@@ -95,7 +96,8 @@ class StorageObjects:
 
     def see_claim(self, name: ClaimName, claim: PersistentVolumeClaim | None) -> None:
         """A claim as it is now; None: it is deleted."""
-        _put(self.claims, name, claim)
+        before = _put(self.claims, name, claim)
+        _index(self._naming, name, claim, lambda each: each.volume, before)
 
     def see_volume(self, name: str, volume: PersistentVolume | None) -> None:
         """A volume as it is now; None: it is deleted."""
@@ -155,6 +157,10 @@ class StorageObjects:
     def volumes_kept_for(self, claim: ClaimName) -> Collection[PersistentVolume]:
         """The volumes that name this claim as theirs, or a former claim of that name."""
         return self._kept_for.get("/".join(claim), {}).values()
+
+    def claims_naming(self, volume: str) -> Collection[PersistentVolumeClaim]:
+        """The claims that name this volume as theirs."""
+        return self._naming.get(volume, {}).values()
 
     def capacities_of(self, storage_class: str) -> Collection[CSIStorageCapacity]:
         """What is said of how much of a class can be provisioned."""

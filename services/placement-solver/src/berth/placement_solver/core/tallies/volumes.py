@@ -243,10 +243,9 @@ class VolumesTally:
             case PersistentVolumeClaim():
                 return self._nodes_using((each.namespace, each.name))
             case PersistentVolume():
-                # An attachment names the volume by itself: those are few, and their nodes have users as a rule.
-                claim = each.claim.partition("/")
-                attached = self._volumes.objects.attachments_of(each.name)
-                return {*self._nodes_using((claim[0], claim[2])), *(one.node for one in attached)}
+                storage = self._volumes.objects
+                users = (self._nodes_using((one.namespace, one.name)) for one in storage.claims_naming(each.name))
+                return set().union(*users, (one.node for one in storage.attachments_of(each.name)))
             case CSINode():
                 return (each.name,)
             case VolumeAttachment():
