@@ -143,6 +143,14 @@ def test_a_volume_is_made_where_the_pod_goes(cluster: Cluster) -> None:
     assert cluster.run.nodes_of(cluster.run.round()) == {"beside": decision.node}, "one claim, one node"
 
 
+def test_a_claim_that_is_mounted_twice_is_bound_once(cluster: Cluster) -> None:
+    cluster.volume("v", "n1")
+    cluster.claim("c")
+    cluster.pod("web", "c", "c")
+    assert cluster.run.nodes_of(cluster.run.round()) == {"web": "n1"}
+    assert len(cluster.run.cluster.book.ledger.decisions["default", "web"].decision.before) == 1
+
+
 def test_people_learn_what_the_bind_waits_for(cluster: Cluster) -> None:
     cluster.volume("v", "n1")
     cluster.claim("c")

@@ -5,7 +5,8 @@ The laws of VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from berth.contracts.ledger import Step
 from berth.contracts.state import Node, PersistentVolumeClaim, Pod
@@ -19,45 +20,61 @@ BIND = "bind-volume"
 PROVISION = "provision-volume"
 
 
+class Arriving(NamedTuple):
+    """A pod that a plan places. `rules` are the plugins of its profile."""
+
+    claim: Claim
+    pod: Mounter
+    rules: Container[str]
+
+
 def volume_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
     """What is wrong with the volumes of a plan that makes these claims."""
-    arriving = [(claim, pod) for claim in claims if (pod := _mounter(claim, view)) is not None and pod.volumes]
-    if arriving:
-        for claim, pod in arriving:
-            yield from (f"{'/'.join(claim.name)}: {text}" for text in _of_pod(claim, pod, view))
-        yield from _claims_shared(arriving, view)
-        yield from _steps_at_odds(claims, view)
-    elif any(claim.before for claim in claims):
-        yield "a step is named for a pod without volumes"
-    nodes = {claim.node for claim, _ in arriving}
-    for name in sorted(nodes):
-        here = [pod for claim, pod in arriving if claim.node == name]
+    arriving = [each for claim in claims if (each := _arriving(claim, view)) is not None and each.pod.volumes]
+    if not arriving:
+        if any(claim.before for claim in claims):
+            yield "a step is named for a pod without volumes"
+        return
+    for each in arriving:
+        yield from (f"{'/'.join(each.claim.name)}: {text}" for text in _of_pod(each, view))
+    yield from _claims_shared([each for each in arriving if "VolumeRestrictions" in each.rules], view)
+    yield from _steps_at_odds(claims, view)
+    for name in sorted({each.claim.node for each in arriving}):
+        here = [each for each in arriving if each.claim.node == name]
         there = [pod for claim in view.book.claims_on(name) if (pod := _mounter(claim, view)) is not None]
         yield from (f"node {name}: {text}" for text in _on_node(name, here, there, view.storage))
 
 
-def _of_pod(claim: Claim, pod: Mounter, view: View) -> Iterator[str]:
+def _of_pod(each: Arriving, view: View) -> Iterator[str]:
     """The pod by itself: its claims, its steps, and where its volumes are."""
-    if not uses_claims(pod.volumes):
+    claim, pod, rules = each
+    if not uses_claims(pod.volumes) or "VolumeBinding" not in rules:
         if claim.before:
-            yield "a step is named for a pod without claims"
-        return
+            yield "a step is named for a pod whose claims nobody binds"
+        if not uses_claims(pod.volumes):
+            return
     if not view.storage_is_complete:
         yield "the claims and volumes of the cluster are not all known"
         return
     node = _node(claim.node, view)
     if node is None:
         return
-    terms = volume_zones.zone_terms(pod, view.storage)
+    terms = volume_zones.zone_terms(pod, view.storage) if "VolumeZone" in rules else ()
     if isinstance(terms, StorageRejection):
         yield terms.reasons[0]
     elif not volume_zones.is_in_zone(terms, node.labels):
         yield f"a volume is in another zone than node {node.name}"
+    if "VolumeBinding" in rules:
+        yield from _bindings(claim, pod, node, view.storage)
+
+
+def _bindings(claim: Claim, pod: Mounter, node: Node, storage: Storage) -> Iterator[str]:
+    """Every claim that the pod uses, with the steps that are named for it."""
     steps: dict[str, list[Step]] = {}
     for step in claim.before:
         steps.setdefault(step.claim, []).append(step)
-    for used in claims_used(pod):
-        named = view.storage.claim((pod.namespace, used.name))
+    for used in {used.name: used for used in claims_used(pod)}.values():
+        named = storage.claim((pod.namespace, used.name))
         mine = steps.pop(used.name, [])
         if named is None:
             yield f"there is no claim {used.name}"
@@ -66,7 +83,7 @@ def _of_pod(claim: Claim, pod: Mounter, view: View) -> Iterator[str]:
         elif used.is_ephemeral and named.owner_uid != pod.uid:
             yield f"claim {used.name} was made for another pod"
         else:
-            yield from _of_claim(named, mine, node, view.storage)
+            yield from _of_claim(named, mine, node, storage)
     for name in steps:
         yield f"a step is named for claim {name}, which the pod does not use"
 
@@ -103,14 +120,14 @@ def _of_claim(claim: PersistentVolumeClaim, steps: Sequence[Step], node: Node, s
         yield f"volume {volume.name} cannot be bound to claim {claim.name} on node {node.name}"
 
 
-def _claims_shared(arriving: Sequence[tuple[Claim, Mounter]], view: View) -> Iterator[str]:
+def _claims_shared(arriving: Sequence[Arriving], view: View) -> Iterator[str]:
     """A claim of mode ReadWriteOncePod has one user."""
     single: dict[tuple[str, str], list[str]] = {}
-    for claim, pod in arriving:
-        for name in _named(pod):
+    for each in arriving:
+        for name in _named(each.pod):
             found = view.storage.claim(name)
             if found is not None and is_for_one_pod(found):
-                single.setdefault(name, []).append("/".join(claim.name))
+                single.setdefault(name, []).append("/".join(each.claim.name))
     if not single:
         return
     holders = ((claim, _mounter(claim, view)) for claim in view.book.claims())
@@ -141,13 +158,14 @@ def _steps_at_odds(claims: Sequence[Claim], view: View) -> Iterator[str]:
             yield f"claim {step.claim} gets its volume in two ways"
 
 
-def _on_node(name: str, here: Sequence[Mounter], there: Sequence[Mounter], storage: Storage) -> Iterator[str]:
+def _on_node(name: str, here: Sequence[Arriving], there: Sequence[Mounter], storage: Storage) -> Iterator[str]:
     """Disks and places for volumes."""
     mounted = [volume for pod in there for volume in pod.volumes]
-    for pod in here:
-        if any(exclude_each_other(volume, other) for volume in pod.volumes for other in mounted):
-            yield f"a disk is in use there, wanted by {pod.name}"
-        mounted += pod.volumes
+    for each in here:
+        wanted = each.pod.volumes if "VolumeRestrictions" in each.rules else ()
+        if any(exclude_each_other(volume, other) for volume in wanted for other in mounted):
+            yield f"a disk is in use there, wanted by {each.pod.name}"
+        mounted += each.pod.volumes
     csi_node = storage.csi_node(name)
     limits = volume_limits.limits_of(csi_node)
     if not limits:
@@ -155,7 +173,9 @@ def _on_node(name: str, here: Sequence[Mounter], there: Sequence[Mounter], stora
     plugins = volume_limits.migrated(csi_node)
     before = volume_limits.counted(volume_limits.attached_volumes(storage.attachments_on(name), storage), plugins)
     before |= _counted(there, storage, plugins)
-    added = {each: driver for each, driver in _counted(here, storage, plugins).items() if each not in before}
+    counting = [each.pod for each in here if "NodeVolumeLimits" in each.rules]
+    before |= _counted((each.pod for each in here if each.pod not in counting), storage, plugins)
+    added = {each: driver for each, driver in _counted(counting, storage, plugins).items() if each not in before}
     for driver, limit in limits.items():
         more = sum(1 for each in added.values() if each == driver)
         total = more + sum(1 for each in before.values() if each == driver)
@@ -172,6 +192,13 @@ def _counted(pods: Iterable[Mounter], storage: Storage, plugins: frozenset[str])
 
 def _named(pod: Mounter) -> set[tuple[str, str]]:
     return {(pod.namespace, used.name) for used in claims_used(pod) if not used.is_ephemeral}
+
+
+def _arriving(claim: Claim, view: View) -> Arriving | None:
+    seen, pod = view.book.seen(claim.name), _mounter(claim, view)
+    if seen is None or pod is None:
+        return None
+    return Arriving(claim, pod, view.profile_of(seen.template.scheduler).constraints)
 
 
 def _mounter(claim: Claim, view: View) -> Mounter | None:
