@@ -81,10 +81,9 @@ class Cluster:
 
     def retry(self) -> dict[str, str]:
         """Whoever waits is tried again, since something has come; where they go."""
-        assert self.run.cluster.capacity_came_back
-        self.run.cluster.capacity_came_back = False
+        assert self.run.cluster.has_news
         self.run.cluster.now += 60.0
-        self.run.cluster.queue.wake(self.run.cluster.now)
+        self.run.cluster.wake()
         found: dict[str, str] = self.run.nodes_of(self.run.round())
         return found
 
@@ -120,7 +119,7 @@ def test_the_replicas_of_a_stateful_set_get_the_volumes_of_their_nodes(cluster: 
     cluster.claim("data-3")
     cluster.pod("web-3", "data-3")
     assert cluster.refusal(cluster.run.round()) == "node(s) didn't find available persistent volumes to bind"
-    cluster.run.cluster.capacity_came_back = False
+    cluster.run.cluster.wake()
     cluster.volume("v3", "n1")
     assert cluster.retry() == {"web-3": "n1"}
 
@@ -236,7 +235,7 @@ def test_pods_with_claims_wait_until_all_is_read(solving: type[Any]) -> None:
     solution = cluster.run.round()
     assert set(cluster.run.nodes_of(solution)) == {"free"}
     assert cluster.refusal(solution) == NOT_READ
-    cluster.run.cluster.capacity_came_back = False
+    cluster.run.cluster.wake()
     cluster.complete()
     assert cluster.retry() == {"web": "n0"}
 

@@ -52,9 +52,9 @@ class Claim(NamedTuple):
     def takes_as(self, other: Claim) -> bool:
         """The same holder takes the same capacity: only the source differs (a decision, or the bound object).
 
-        A bound object does not repeat the steps of its decision.
+        A bound object does not repeat the steps of its decision; two decisions with other steps take other volumes.
         """
-        same_steps = self.before == other.before or self.is_bound or other.is_bound
+        same_steps = self.before == other.before or self.is_bound != other.is_bound
         return bool(same_steps and _taken(self) == _taken(other))
 
     @property
@@ -78,7 +78,8 @@ TAKES: Final = (
 )
 """The fields of a claim that capacity depends on."""
 SOURCE: Final = ("plan", "attempt", "is_bound")
-"""The fields that say where a claim comes from. Each field is one or the other."""
+"""The fields that say where a claim comes from. Each field is one or the other, but for `before`, which only decisions
+have."""
 _taken: Final = attrgetter(*TAKES)
 
 

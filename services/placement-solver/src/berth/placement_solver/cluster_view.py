@@ -47,7 +47,8 @@ from berth.placement_solver.core.reserved import Reservations
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
-from berth.placement_solver.core.volumes import Volumes
+from berth.placement_solver.core.volumes import KINDS as STORAGE_KINDS
+from berth.placement_solver.core.volumes import StorageChange, Volumes
 from berth.rules.queueing import NO_LABELS
 from berth.rules.queueing.events import NODE
 from berth.rules.scheduler_config import Profile
@@ -99,6 +100,7 @@ class ClusterView:
         self.gangs = Gangs()
         self.queue = Queue()
         self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
+        self.volumes.watch(self._storage_changed)
         self.pod_groups: dict[str, PodGroup] = {}
         self.awaited = AwaitedInputs(self.quotas)
         self.ledger_starts = 0
@@ -185,8 +187,8 @@ class ClusterView:
             self._read_elastic_quota(rest, value, deleted)
         elif kind == "configmap":
             self._read_config_map(key, value, deleted)
-        elif self.volumes.read(kind, rest, value, deleted=deleted):
-            self.capacity_came_back = True
+        elif kind in STORAGE_KINDS:
+            self.volumes.read(kind, rest, value, deleted=deleted)
         elif kind == "synced" and not deleted:
             marker = decode(value, Synced)
             if marker.kind in self._trackers:
@@ -525,6 +527,10 @@ class ClusterView:
         row = self.nodes.rows.get(name)
         if row is not None:
             self.facts.images.see(row, node.images if node is not None and alive else None)
+
+    def _storage_changed(self, change: StorageChange | None) -> None:
+        if change is not None:
+            self.happenings.changed(type(change.before or change.after).__name__, *change)
 
     def _read_device(self, node: str, value: bytes, deleted: bool) -> None:
         """Only how new it is: INVENTORY says what it comes to."""

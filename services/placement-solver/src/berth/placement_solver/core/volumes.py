@@ -94,25 +94,22 @@ class Volumes:
             tracker.reset()
         self._changed(None)
 
-    def read(self, prefix: str, rest: str, value: bytes, *, deleted: bool) -> bool:
-        """Take in one message; whether it is about storage, and has changed what is known. Raises InvalidMessage."""
-        kind = KINDS.get(prefix)
-        if kind is None:
-            return False
+    def read(self, prefix: str, rest: str, value: bytes, *, deleted: bool) -> None:
+        """Take in one message of a kind of `KINDS`. Raises InvalidMessage."""
+        kind = KINDS[prefix]
         name: Any = namespaced(rest) if kind.is_namespaced else subjects.unescape(rest)
         tracker = self.complete[kind.plural]
-        before = self._seen.get((prefix, name))
+        before = self._seen.pop((prefix, name), None)
+        after = None
         if deleted:
             tracker.seen(tombstone_version(value))
-            after = None
-            self._seen.pop((prefix, name), None)
         else:
             after = decode(value, kind.message)
             tracker.seen(after.version)  # type: ignore[attr-defined]
             self._seen[prefix, name] = after
         kind.see(self.objects, name, after)
-        self._changed(StorageChange(before, after))
-        return True
+        if before is not None or after is not None:
+            self._changed(StorageChange(before, after))
 
     def _changed(self, change: StorageChange | None) -> None:
         self.version += 1

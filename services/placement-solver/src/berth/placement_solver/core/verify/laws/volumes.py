@@ -21,7 +21,7 @@ PROVISION = "provision-volume"
 
 
 class Arriving(NamedTuple):
-    """A pod that a plan places. `rules` are the plugins of its profile."""
+    """A pod that a plan places, or the pods of a Reservation. `rules` are the plugins of its profile."""
 
     claim: Claim
     pod: Mounter
@@ -37,10 +37,11 @@ def volume_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
         return
     for each in arriving:
         yield from (f"{'/'.join(each.claim.name)}: {text}" for text in _of_pod(each, view))
-    yield from _claims_shared([each for each in arriving if "VolumeRestrictions" in each.rules], view)
+    pods = [each for each in arriving if each.claim.name[0]]  # a Reservation mounts nothing
+    yield from _claims_shared([each for each in pods if "VolumeRestrictions" in each.rules], view)
     yield from _steps_at_odds(claims, view)
-    for name in sorted({each.claim.node for each in arriving}):
-        here = [each for each in arriving if each.claim.node == name]
+    for name in sorted({each.claim.node for each in pods}):
+        here = [each for each in pods if each.claim.node == name]
         there = [pod for claim in view.book.claims_on(name) if (pod := _mounter(claim, view)) is not None]
         yield from (f"node {name}: {text}" for text in _on_node(name, here, there, view.storage))
 
@@ -64,8 +65,16 @@ def _of_pod(each: Arriving, view: View) -> Iterator[str]:
         yield terms.reasons[0]
     elif not volume_zones.is_in_zone(terms, node.labels):
         yield f"a volume is in another zone than node {node.name}"
-    if "VolumeBinding" in rules:
+    if not claim.name[0] and (name := _waiting(pod, view.storage)):
+        yield f"is a Reservation, which binds no volumes: claim {name} is not bound"
+    elif "VolumeBinding" in rules:
         yield from _bindings(claim, pod, node, view.storage)
+
+
+def _waiting(pod: Mounter, storage: Storage) -> str:
+    """The first claim that is not bound yet, empty when all are."""
+    found = ((used.name, storage.claim((pod.namespace, used.name))) for used in claims_used(pod))
+    return next((name for name, claim in found if claim is None or not volume_binding.is_bound(claim)), "")
 
 
 def _bindings(claim: Claim, pod: Mounter, node: Node, storage: Storage) -> Iterator[str]:
@@ -195,9 +204,10 @@ def _named(pod: Mounter) -> set[tuple[str, str]]:
 
 
 def _arriving(claim: Claim, view: View) -> Arriving | None:
-    seen, pod = view.book.seen(claim.name), _mounter(claim, view)
-    if seen is None or pod is None:
+    seen = view.book.seen(claim.name)
+    if seen is None or seen.uid != claim.uid:
         return None
+    pod = Mounter(seen.namespace, seen.name, seen.uid, seen.template.volumes)
     return Arriving(claim, pod, view.profile_of(seen.template.scheduler).constraints)
 
 
