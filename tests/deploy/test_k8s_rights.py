@@ -54,6 +54,8 @@ def test_the_writer_has_the_rights_for_what_it_calls() -> None:
         key(resources.NODES): {"get", "patch"},
         key(resources.NODES, "status"): {"patch"},
         key(resources.EVENTS): {"create"},
+        key(resources.PERSISTENT_VOLUMES): {"patch"},
+        key(resources.PERSISTENT_VOLUME_CLAIMS): {"patch"},
         key(resources.LEASES): {"create", "get", "patch"},
         key(resources.RESERVATIONS): {"get", "list", "patch"},
         key(resources.RESERVATIONS, "status"): {"patch"},

@@ -12,10 +12,7 @@ from berth.contracts import names
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 
 UNSUPPORTED: dict[str, tuple[dict[str, Any], str]] = {
-    "volume claim": (
-        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
-        "spec.volumes[0].persistentVolumeClaim",
-    ),
+    "resource claims": ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}, "spec.resourceClaims"),
     "cores of its own": ({"labels": {names.LABEL_QOS: "LSR"}}, "metadata.labels[koordinator.sh/qosClass]=LSR"),
     "core binding": (
         {"annotations": {names.ANNOTATION_RESOURCE_SPEC: '{"preferredCPUBindPolicy": "FullPCPUs"}'}},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from berth.contracts import names
-from berth.contracts.ledger import Allocation, Decision, DeviceGrant
+from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Step
 from berth.contracts.state import HostPort, PodTemplate, Reservation
 from berth.rules.allocation_notes import NOTE_LENGTH_MAX
 from berth.testing.builders import gpu_grant, pod
@@ -90,12 +90,13 @@ FILLED = claims.Claim(
     is_reservation=True,
     is_bound=True,
     unreadable=True,
+    before=(Step(action="provision-volume", claim="c"),),
 )
 """No field has its default value."""
 
 
 def test_every_field_of_a_claim_is_what_it_takes_or_where_it_comes_from() -> None:
-    assert sorted((*claims.TAKES, *claims.SOURCE)) == sorted(claims.Claim._fields)
+    assert sorted((*claims.TAKES, *claims.SOURCE, "before")) == sorted(claims.Claim._fields)
 
 
 @pytest.mark.parametrize("field", claims.Claim._fields)
@@ -104,6 +105,12 @@ def test_claims_take_the_same_unless_they_differ_in_what_capacity_depends_on(fie
     assert getattr(FILLED, field) != getattr(empty, field)
     other = FILLED._replace(**{field: getattr(empty, field)})
     assert FILLED.takes_as(other) == other.takes_as(FILLED) == (field in claims.SOURCE)
+
+
+def test_a_bound_object_does_not_repeat_the_steps_of_its_decision() -> None:
+    decided = FILLED._replace(is_bound=False)
+    assert decided.takes_as(FILLED._replace(before=()))
+    assert not decided.takes_as(decided._replace(before=()))
 
 
 def test_devices_that_nobody_recorded_block_the_node() -> None:

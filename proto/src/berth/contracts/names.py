@@ -40,6 +40,8 @@ LABEL_PRIORITY = "koordinator.sh/priority"
 
 ANNOTATION_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 """PersistentVolumeClaim: it is bound, and not only promised a volume."""
+ANNOTATION_BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+"""PersistentVolume: the binding was not written by a user, and may be undone."""
 ANNOTATION_SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """PersistentVolumeClaim: the node that its volume is to be made for."""
 ANNOTATION_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"

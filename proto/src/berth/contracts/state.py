@@ -315,7 +315,9 @@ class PersistentVolumeClaim(Message, frozen=True, kw_only=True, tag="persistentv
 
 
 class PersistentVolume(Message, frozen=True, kw_only=True, tag="persistentvolume.seen.v1"):
-    """A PersistentVolume. `driver` and `handle` say what it is (an in-tree source by the name of its CSI driver).
+    """A PersistentVolume.
+
+    `driver` and `handle` say what it is; an in-tree source has its `plugin` beside the CSI driver that came after it.
 
     `claim` is `namespace/name` of the claim that it is bound to or kept for, with `claim_uid` once that is known.
     `capacity` in bytes; `node_affinity` None: every node reaches it.
@@ -335,6 +337,7 @@ class PersistentVolume(Message, frozen=True, kw_only=True, tag="persistentvolume
     node_affinity: NodeSelector | None = None
     driver: str = ""
     handle: str = ""
+    plugin: str = ""
     deleting: bool = False
     problems: list[Problem] = []
 

@@ -151,6 +151,16 @@ def peers_account(namespace: str = "") -> str:
     return f"peers.{escape(namespace)}"
 
 
+def volume_account(name: str) -> str:
+    """The account of a PersistentVolume, charged by whoever keeps it for a claim."""
+    return f"volume.{escape(name)}"
+
+
+def claim_account(namespace: str, name: str) -> str:
+    """The account of a PersistentVolumeClaim that one decision alone may bind, or one pod alone may use."""
+    return f"claim.{escape(namespace)}.{escape(name)}"
+
+
 # --- subjects of streams and questions -------------------------------------------------------------------------------
 
 

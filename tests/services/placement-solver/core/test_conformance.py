@@ -24,19 +24,34 @@ from berth.contracts import names, subjects
 from berth.contracts.kube import (
     Affinity,
     LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
     PodAffinity,
     PodAffinityTerm,
+    Requirement,
     Taint,
     Toleration,
     TopologySpreadConstraint,
 )
 from berth.contracts.ledger import DeviceGrant
-from berth.contracts.state import Device, HostPort, Reservation
+from berth.contracts.state import (
+    CSINode,
+    CSINodeDriver,
+    Device,
+    HostPort,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Reservation,
+    StorageClass,
+    Synced,
+    VolumeUse,
+)
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.devices import GPU, NoCapacity, allocate, device_grants, slots_of_inventory
 from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.seams import Hypothesis, Rejection, Target
 from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.volumes import KINDS
 from berth.rules.ports import write_port
 from berth.rules.taints import UNSCHEDULABLE_TAINT
 from berth.testing.builders import GI, PodBuilder, gpu_grant, gpu_slots, pod
@@ -113,6 +128,26 @@ WAITING: dict[str, st.SearchStrategy[Change]] = {
         st.sampled_from(["zone", "missing"]),
         st.sampled_from(["x", "y"]),
     ),
+    **{
+        name: st.lists(uses, min_size=1, max_size=2).map(
+            lambda volumes: lambda asking: asking.builder.template(volumes=volumes)
+        )
+        for name, uses in {
+            "VolumeRestrictions": st.sampled_from(
+                [
+                    VolumeUse(source="gcePersistentDisk", disk=["d"]),
+                    VolumeUse(source="iscsi", disk=["q"], read_only=True),
+                    VolumeUse(source="persistentVolumeClaim", claim="one-pod"),
+                ]
+            ),
+            **dict.fromkeys(
+                ("NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
+                st.sampled_from(["here", "kept", "fresh", "zoned", "late"]).map(
+                    lambda claim: VolumeUse(source="persistentVolumeClaim", claim=claim)
+                ),
+            ),
+        }.items()
+    },
 }
 """Changes to who waits, by the name of the constraint that they concern."""
 
@@ -122,8 +157,9 @@ NODES: dict[str, st.SearchStrategy[Any]] = {
     "pods": st.sampled_from([1, 2, 110]),
     "extended": st.sampled_from([{}, {"example.com/thing": 3000}]),
     "labels": st.builds(
-        lambda zone, partitions: {"zone": zone, **partitions},
+        lambda zone, told, partitions: {"zone": zone, **({told: zone} if told else {}), **partitions},
         st.sampled_from(["a", "b"]),
+        st.sampled_from(["", "topology.kubernetes.io/zone"]),
         st.sampled_from([{}, {}, {names.LABEL_GPU_PARTITION_POLICY: "Honor"}]),
     ),
     "taints": st.sampled_from(
@@ -132,6 +168,75 @@ NODES: dict[str, st.SearchStrategy[Any]] = {
     "unschedulable": st.sampled_from([False, False, True]),
 }
 """Fields of nodes."""
+
+
+def _storage(run: Any, limits: list[int | None]) -> None:
+    """Claims of every kind: bound in zone `a`, bound for one pod alone, bound with a label of a zone, waiting for a volume
+    that is there or one that is made, and one that has to be bound first."""
+
+    def see(message: Any) -> None:
+        prefix = str(message.__struct_config__.tag).partition(".")[0]
+        if KINDS[prefix].is_namespaced:
+            run.state(subjects.namespaced_key(prefix, message.namespace, message.name), message)
+        else:
+            run.state(subjects.named_key(prefix, message.name), message)
+
+    def claim(name: str, storage_class: str, volume: str = "", mode: str = "ReadWriteOnce") -> None:
+        see(
+            PersistentVolumeClaim(
+                namespace="default",
+                name=name,
+                uid=f"uid-{name}",
+                version=1,
+                storage_class=storage_class,
+                volume=volume,
+                is_bound=bool(volume),
+                access_modes=[mode],
+                requested=1,
+            )
+        )
+
+    def volume(name: str, zone: str = "", owner: str = "", labels: dict[str, str] | None = None) -> None:
+        terms = [NodeSelectorTerm(match_expressions=[Requirement(key="zone", operator="In", values=[zone])])]
+        see(
+            PersistentVolume(
+                name=name,
+                uid=f"uid-{name}",
+                version=1,
+                labels=labels or {},
+                capacity=1,
+                access_modes=["ReadWriteOnce"],
+                storage_class="local",
+                claim=f"default/{owner}" if owner else "",
+                claim_uid=f"uid-{owner}" if owner else "",
+                phase="Bound" if owner else "Available",
+                node_affinity=NodeSelector(node_selector_terms=terms) if zone else None,
+                driver="csi",
+                handle=name,
+            )
+        )
+
+    for name, provisioner, mode in (
+        ("local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer"),
+        ("made", "csi", "WaitForFirstConsumer"),
+        ("at-once", "csi", "Immediate"),
+    ):
+        see(StorageClass(name=name, version=1, provisioner=provisioner, binding_mode=mode))
+    volume("v-here", "a", "here")
+    volume("v-one-pod", "", "one-pod")
+    volume("v-zoned", "", "zoned", {"topology.kubernetes.io/zone": "a"})
+    volume("v-free", "a")
+    claim("here", "local", "v-here")
+    claim("one-pod", "local", "v-one-pod", "ReadWriteOncePod")
+    claim("zoned", "local", "v-zoned")
+    claim("kept", "local")
+    claim("fresh", "made")
+    claim("late", "at-once")
+    for name, limit in zip(ROWS, limits, strict=True):
+        see(CSINode(name=name, version=1, drivers=[CSINodeDriver(name="csi", count=limit)]))
+    for kind in KINDS.values():
+        run.state(subjects.synced_key(kind.plural), Synced(kind=kind.plural, version=1, complete=True))
+    run.complete()
 
 
 class World(NamedTuple):
@@ -201,6 +306,7 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "") -> World:
         draw(WAITING[draw(st.sampled_from([each for each in names_of_changes if each != "NodeName"]))])(holder)
         devices = [gpu_grant(draw(st.integers(0, 1)), 60)] if draw(st.booleans()) else None
         run.pod(holder.builder.on(draw(st.sampled_from(ROWS)), devices))
+    _storage(run, draw(st.lists(st.sampled_from([None, 0, 1]), min_size=3, max_size=3)))
     if asking.required_node:
         template = asking.builder.build(1).template
         run.reservation(

@@ -36,7 +36,7 @@ class FastClock:
 class BindBench:
     """Binds with a view that the test moves on: `show()` brings it up to date with the API."""
 
-    def __init__(self, api: StoreApi) -> None:
+    def __init__(self, api: StoreApi, **settings: Any) -> None:
         self.api = api
         self.lost: list[str] = []
         self.withdrawn: list[tuple[str, str]] = []
@@ -52,6 +52,7 @@ class BindBench:
             on_loss=self.lost.append,
             on_withdrawn=lambda decision, reason: self.withdrawn.append((decision.name, reason)),
             on_landed=lambda decision: self.landed.append(decision.name),
+            **settings,
         )
         self.sequence = 0
         self.ledger(subjects.EPOCH_KEY, Epoch(epoch=1))

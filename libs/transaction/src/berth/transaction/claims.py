@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from berth.contracts import names
-from berth.contracts.ledger import Decision, DeviceGrant
+from berth.contracts.ledger import Decision, DeviceGrant, Step
 from berth.contracts.state import Amounts, Pod, Reservation
 from berth.rules.allocation_notes import counted_devices, noted_devices, noted_reservation
 from berth.rules.eviction_notes import Nominated
@@ -31,7 +31,8 @@ class Claim(NamedTuple):
     `quota` is `tree/group` or empty, `reservation` the uid of the reservation that the holder draws on, `plan` the plan
     it was placed under (empty: no decision says that Berth has placed it). `unreadable` says that it holds devices of
     which nobody knows the minors, so that no device of that node can be given out safely. `is_bound` distinguishes an
-    object from a decision.
+    object from a decision. `before` are the steps of a decision: what they promise of volumes is promised to nobody
+    else.
     """
 
     name: Name
@@ -48,10 +49,15 @@ class Claim(NamedTuple):
     is_reservation: bool = False
     is_bound: bool = False
     unreadable: bool = False
+    before: tuple[Step, ...] = ()
 
     def takes_as(self, other: Claim) -> bool:
-        """The same holder takes the same capacity: only the source differs (a decision, or the bound object)."""
-        return bool(_taken(self) == _taken(other))
+        """The same holder takes the same capacity: only the source differs (a decision, or the bound object).
+
+        A bound object does not repeat the steps of its decision; two decisions with other steps take other volumes.
+        """
+        same_steps = self.before == other.before or self.is_bound != other.is_bound
+        return bool(same_steps and _taken(self) == _taken(other))
 
     @property
     def is_ours(self) -> bool:
@@ -74,7 +80,8 @@ TAKES: Final = (
 )
 """The fields of a claim that capacity depends on."""
 SOURCE: Final = ("plan", "attempt", "is_bound")
-"""The fields that say where a claim comes from. Each field is one or the other."""
+"""The fields that say where a claim comes from. Each field is one or the other, but for `before`, which only decisions
+have."""
 _taken: Final = attrgetter(*TAKES)
 
 
@@ -93,6 +100,7 @@ def of_decision(decision: Decision) -> Claim:
         plan=decision.plan,
         attempt=decision.attempt,
         is_reservation=decision.kind == "reservation",
+        before=tuple(decision.before),
     )
 
 

@@ -8,15 +8,16 @@ waits until the end of STATE was reached once more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from berth.cluster_writer import metrics
-from berth.cluster_writer.cluster_view import DEVICE_NAMES, ClusterView
+from berth.cluster_writer.cluster_view import DEVICE_NAMES, ClusterView, StorageKey
 from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
-from berth.cluster_writer.core.judge import Judgement, Verdict, judge
+from berth.cluster_writer.core.judge import Judgement, Verdict, Volumes, judge
+from berth.cluster_writer.core.steps import TIMEOUT_S, Request, View
 from berth.contracts import kube, names
 from berth.contracts.ledger import Decision
 from berth.kube import resources
@@ -40,6 +41,8 @@ REPEAT_ALARM_AFTER = 5
 this object's alone, as a namespace that is being terminated or a webhook that is down."""
 REPEAT_PAUSE_MAX_S = 5.0
 """A server that has come to itself again is not kept waiting for long: nobody else sends this request."""
+TIMEOUT_LOOK_S = 5.0
+"""How often it is looked whether somebody has waited for volumes for too long."""
 LOOK_PAUSE_S = 0.02
 LOOK_PAUSE_MAX_S = 5.0
 """A conflict that the view cannot explain yet is no reason for a hot loop."""
@@ -56,6 +59,7 @@ class BindExecutor:
         random: Any,
         *,
         concurrency: int,
+        volume_timeout_s: float = TIMEOUT_S,
         on_loss: Callable[[str], None],
         on_withdrawn: Callable[[Decision, str], None],
         on_landed: Callable[[Decision], None],
@@ -73,6 +77,10 @@ class BindExecutor:
         self._doubted_at: dict[Key, int] = {}
         self._places = asyncio.Semaphore(concurrency)
         self._aside = 0
+        self._volume_timeout_s = volume_timeout_s
+        self._steps: dict[Key, _Steps] = {}
+        self._awaiting: dict[StorageKey, set[Name]] = {}
+        cluster.on_storage = self._storage_moved
         self._on_loss = on_loss
         self._on_withdrawn = on_withdrawn
         self._on_landed = on_landed
@@ -119,9 +127,24 @@ class BindExecutor:
         """Whether anything waits for the view."""
         return bool(self._parked)
 
+    def _storage_moved(self, key: StorageKey) -> None:
+        """A claim or a volume has changed: judge again who waits for it."""
+        for name in self._awaiting.pop(key, ()):
+            self.moved(name)
+
+    async def _time_out(self) -> None:
+        """Judge again who has waited for volumes for too long: nothing else would wake it."""
+        while True:
+            await self._clock.sleep(TIMEOUT_LOOK_S)
+            due = self._clock.monotonic() - self._volume_timeout_s
+            for key, steps in self._steps.items():
+                if steps.since <= due and (decision := self._open.get(key)) is not None:
+                    self.moved((decision.namespace, decision.name))
+
     async def run(self) -> None:
         """Work for ever."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._time_out())
             while True:
                 decision = await self._queue.get()
                 await self._places.acquire()
@@ -131,7 +154,12 @@ class BindExecutor:
         over = await self._step(decision)
         self._places.release()
         if over:
-            for book in (self._open, self._give_up, self._unsure, self._doubted_at):
+            for awaited in self._awaited_by(decision):
+                waiting = self._awaiting.get(awaited, set())
+                waiting.discard((decision.namespace, decision.name))
+                if not waiting:
+                    self._awaiting.pop(awaited, None)
+            for book in (self._open, self._give_up, self._unsure, self._doubted_at, self._steps):
                 book.pop((decision.uid, decision.attempt), None)
         metrics.OPEN_BINDS.set(len(self._open))
 
@@ -153,7 +181,7 @@ class BindExecutor:
         tries = 0
         while True:
             judgement = self._judge(decision)
-            if judgement.verdict is Verdict.BIND and key in self._give_up:
+            if judgement.verdict in (Verdict.BIND, Verdict.STEP) and key in self._give_up:
                 judgement = judgement._replace(verdict=Verdict.WITHDRAW, reason=self._give_up[key])
             if not judgement.is_doubtful:
                 self._doubted_at.pop(key, None)
@@ -166,6 +194,12 @@ class BindExecutor:
             if judgement.verdict is Verdict.LOSS:
                 self._on_loss(f"{decision.namespace}/{decision.name}: {judgement.reason}")
                 return True
+            if judgement.request is not None and judgement.verdict is Verdict.STEP:
+                await self._ask(decision, judgement.request)
+                if key not in self._give_up and self._judge(decision) == judgement:
+                    self._park(decision, 0)  # what has changed the object is on its way
+                    return False
+                continue
             if judgement.verdict is Verdict.WITHDRAW:
                 following = await self._withdraw(decision, judgement)
             else:
@@ -192,7 +226,41 @@ class BindExecutor:
             nodes_known=cluster.nodes_known,
             devices=cluster.devices,
             devices_known=cluster.devices_known,
+            volumes=self._volumes(decision),
         )
+
+    def _volumes(self, decision: Decision) -> Volumes:
+        """What is known of the decision's volumes. Nothing of the steps of one that is to be given up."""
+        cluster, key = self._cluster, (decision.uid, decision.attempt)
+        view = View(cluster.storage, cluster.storage_known)
+        steps = self._steps.get(key)
+        if steps is None and decision.before:
+            steps = self._steps[key] = _Steps(self._clock.monotonic())
+        waited_s = self._clock.monotonic() - steps.since if steps is not None else 0.0
+        asked = steps.asked if steps is not None else {}
+        return Volumes(view, cluster.volume_holders, asked, waited_s, self._volume_timeout_s)
+
+    async def _ask(self, decision: Decision, request: Request) -> None:
+        """Send the request of a step. Nobody else may have written the object since it was judged."""
+        action = decision.before[request.step].action
+
+        async def send() -> Answer:
+            return await self._api.patch(request.resource, request.namespace, request.name, request.body)
+
+        answer = await self._repeated(
+            send,
+            after_bind,
+            decision,
+            is_still_due=lambda: self._judge(decision).verdict in (Verdict.STEP, Verdict.WAIT),
+        )
+        following = after_bind(answer)
+        metrics.STEPS.labels(action, following.value).inc()
+        if following is Next.WITHDRAW:
+            self._give_up[decision.uid, decision.attempt] = f"{action} refused: {answer.status} {answer.message}"
+        meta = _meta_of(answer)
+        steps = self._steps.get((decision.uid, decision.attempt))
+        if meta is not None and steps is not None:
+            steps.asked[request.step] = int(meta.resource_version)
 
     def _is_doubted(self, key: Key) -> bool:
         """Whether the end of STATE is still to be reached since a verdict was doubted first."""
@@ -332,6 +400,25 @@ class BindExecutor:
     def _park(self, decision: Decision, version: int) -> None:
         name = (decision.namespace, decision.name)
         self._parked.setdefault(name, {})[decision.uid, decision.attempt] = (decision, version)
+        for awaited in self._awaited_by(decision):
+            self._awaiting.setdefault(awaited, set()).add(name)
+
+    def _awaited_by(self, decision: Decision) -> Iterator[StorageKey]:
+        """The claims and volumes that the steps of a decision are about."""
+        for step in decision.before:
+            yield (decision.namespace, step.claim)
+            claim = self._cluster.storage.claim((decision.namespace, step.claim))
+            volume = step.volume or (claim.volume if claim is not None else "")
+            if volume:
+                yield ("", volume)
+
+
+class _Steps:
+    """The steps of one decision: since when they are looked at, and what their requests have left behind."""
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.asked: dict[int, int] = {}
 
 
 def _meta_of(answer: Answer) -> kube.Meta | None:

@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from berth.cluster_writer.core.placements import Placements
+from berth.cluster_writer.core.volume_holders import VolumeHolders
 from berth.contracts import names, subjects
 from berth.contracts.codec import decode
 from berth.contracts.ledger import Decision
-from berth.contracts.state import Device, Node, Pod, Reservation, Synced
+from berth.contracts.state import Device, Node, PersistentVolume, PersistentVolumeClaim, Pod, Reservation, Synced
 from berth.rules.gpu_request import FAMILY
+from berth.rules.storage import StorageObjects
 from berth.transaction.book import Book
 from berth.transaction.claims import Name
 
+STORAGE_KINDS = ("persistentvolumeclaim", "persistentvolume")
+STORAGE_MARKERS = ("persistentvolumeclaims", "persistentvolumes")
+StorageKey = tuple[str, str]
+"""Namespace and name of a claim; a volume has the empty namespace."""
 DEVICE_NAMES = frozenset(FAMILY) | {names.RDMA, names.FPGA}
 
 
@@ -36,6 +42,13 @@ class ClusterView:
         self.devices_known = False
         self.begun: set[tuple[str, str]] = set()
         """Plan and gang of every strict gang of which a member was seen bound, even if that member is gone by now."""
+        self.storage = StorageObjects()
+        self.storage_known = False
+        """All claims and volumes were read."""
+        self.volume_holders = VolumeHolders()
+        self.on_storage: Callable[[StorageKey], None] = _ignore
+        """Called with the claim or the volume that has changed."""
+        self._storage_complete = dict.fromkeys(STORAGE_MARKERS, False)
         self._on_bound = on_bound
         self._live = False
 
@@ -44,6 +57,10 @@ class ClusterView:
         self._live = self.nodes_known = self.devices_known = False
         self.nodes.clear()
         self.devices.clear()
+        self.storage.clear()
+        self.volume_holders.clear()
+        self.storage_known = False
+        self._storage_complete = dict.fromkeys(STORAGE_MARKERS, False)
         self.book.reset_state()
         self.placements.reset()
 
@@ -77,12 +94,17 @@ class ClusterView:
                 self.devices.pop(name, None)
             else:
                 self.devices[name] = decode(value, Device)
+        elif kind in STORAGE_KINDS:
+            self._read_storage(kind, rest, value, deleted)
         elif kind == "synced" and not deleted:
             marker = decode(value, Synced)
             if marker.kind == "nodes":
                 self.nodes_known = marker.complete
             elif marker.kind == "devices":
                 self.devices_known = marker.complete
+            elif marker.kind in self._storage_complete:
+                self._storage_complete[marker.kind] = marker.complete
+                self.storage_known = all(self._storage_complete.values())
             if marker.kind in self.book.complete:
                 self.book.complete[marker.kind].marked(marker.version, marker.complete)
                 self.book.settle_waiting()
@@ -90,7 +112,9 @@ class ClusterView:
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> str:
         """Take in one message of LEDGER; the plan whose entry it is, empty when it is none. Raises InvalidMessage."""
-        self.book.read_ledger(key, value, deleted, sequence)
+        for name in self.book.read_ledger(key, value, deleted, sequence):
+            held = self.book.ledger.decisions.get(name)
+            self.volume_holders.see_decision(name, None if held is None else held.decision)
         _, _, rest = key.partition(".")
         family, _, plan = rest.partition(".")
         return subjects.unescape(plan) if family == "plan" and not deleted else ""
@@ -103,12 +127,14 @@ class ClusterView:
             version = _version(value)
             tracker.seen(version)
             self.book.see_pod(name, None)
+            self.volume_holders.see_pod(name, None)
             self.placements.gone(name, version)
             return name
         pod = decode(value, Pod)
         before = self.book.pods.get(name)
         tracker.seen(pod.version)
         self.book.see_pod(name, pod)
+        self.volume_holders.see_pod(name, pod)
         self._tell(before, pod, name)
         self.placements.seen(name, pod)
         return name
@@ -127,6 +153,17 @@ class ClusterView:
         self._tell(before, reservation, name)
         return name
 
+    def _read_storage(self, kind: str, rest: str, value: bytes, deleted: bool) -> None:
+        if kind == "persistentvolumeclaim":
+            namespace, claim_name = subjects.parts(rest)
+            claim = None if deleted else decode(value, PersistentVolumeClaim)
+            self.storage.see_claim((namespace, claim_name), claim)
+            self.on_storage((namespace, claim_name))
+        else:
+            name = subjects.unescape(rest)
+            self.storage.see_volume(name, None if deleted else decode(value, PersistentVolume))
+            self.on_storage(("", name))
+
     def _tell(self, before: Pod | Reservation | None, after: Pod | Reservation, name: Name) -> None:
         if not after.node or not after.plan:
             return
@@ -144,3 +181,7 @@ def _version(value: bytes) -> int:
         return int(value) if value else 0
     except ValueError:
         return 0
+
+
+def _ignore(_key: StorageKey) -> None:
+    pass

@@ -6,6 +6,9 @@ from berth.telemetry.metrics import counter, gauge, histogram
 
 BINDS = counter("berth_writer_binds_total", "Answers to binds by what followed.", ["outcome"])
 BIND_SECONDS = histogram("berth_writer_bind_seconds", "Time of one bind request.")
+STEPS = counter(
+    "berth_writer_steps_total", "Requests that come before a bind, by what followed.", ["action", "outcome"]
+)
 BOUND = counter("berth_writer_bound_total", "Pods seen bound under a plan of ours.")
 LATENCY_SECONDS = histogram("berth_writer_placement_seconds", "From first sight of a pod to seeing it bound.")
 WITHDRAWN = counter("berth_writer_withdrawn_total", "Decisions withdrawn.")

@@ -17,6 +17,10 @@ class Settings(KubeClientSettings, frozen=True, kw_only=True):
     lease_namespace: Annotated[str, Meta(min_length=1, description="namespace of the Lease")] = "berth-system"
     lease_name: Annotated[str, Meta(min_length=1, description="name of the Lease")] = "cluster-writer"
     bind_connections: Annotated[int, Meta(ge=1, le=1024, description="binds under way at once")] = 48
+    volume_timeout_s: Annotated[
+        float,
+        Meta(gt=0, le=86400, description="seconds that a bind waits for the pod's volumes, before it is given up"),
+    ] = 600.0
     events_per_s: Annotated[
         float, Meta(ge=0, le=1000, description="Kubernetes Events a second at most; 0 sends none")
     ] = 50.0

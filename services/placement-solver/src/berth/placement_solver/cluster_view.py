@@ -47,9 +47,12 @@ from berth.placement_solver.core.reserved import Reservations
 from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
+from berth.placement_solver.core.volumes import KINDS as STORAGE_KINDS
+from berth.placement_solver.core.volumes import StorageChange, Volumes
 from berth.rules.queueing import NO_LABELS
 from berth.rules.queueing.events import NODE
 from berth.rules.scheduler_config import Profile
+from berth.rules.storage import StorageObjects
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
 from berth.transaction.completeness import Completeness
@@ -78,7 +81,8 @@ class ClusterView:
         self.payers = Payers(self.quotas)
         self.capacity = Capacity(self.nodes, self.quotas)
         self.reservations = Reservations()
-        self.facts = facts_of(self.nodes, self._pod)
+        self.volumes = Volumes()
+        self.facts = facts_of(self.nodes, self.volumes, self._pod)
         self.capacity.tallies = self.facts.tallies
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""
@@ -96,6 +100,7 @@ class ClusterView:
         self.gangs = Gangs()
         self.queue = Queue()
         self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
+        self.volumes.watch(self._storage_changed)
         self.pod_groups: dict[str, PodGroup] = {}
         self.awaited = AwaitedInputs(self.quotas)
         self.ledger_starts = 0
@@ -111,6 +116,7 @@ class ClusterView:
         self._config_complete = Completeness()
         self._trackers = {
             **self.book.complete,
+            **self.volumes.complete,
             "elasticquotas": self.awaited.elastic_quotas.complete,
             **({self._config_key: self._config_complete} if config_map else {}),
         }
@@ -139,15 +145,19 @@ class ClusterView:
         self.namespaces.clear()
         self.facts.peers.reset()
         self.awaited.reset_state()
+        self.volumes.reset()
         self.changed_gangs.clear()
         self._config_data = None
         self._config_complete.reset()
 
     def end_of_state(self) -> None:
         """The end of STATE was reached."""
+        was_complete = self.volumes.is_complete
         for tracker in self._trackers.values():
             tracker.end()
         self._look_for_config_map()
+        if self.volumes.is_complete and not was_complete:
+            self.capacity_came_back = True  # pods with claims have waited for it
         self._settle()
         if self._state_began_anew:  # a Device that was shown before may be gone
             self._state_began_anew = False
@@ -177,6 +187,8 @@ class ClusterView:
             self._read_elastic_quota(rest, value, deleted)
         elif kind == "configmap":
             self._read_config_map(key, value, deleted)
+        elif kind in STORAGE_KINDS:
+            self.volumes.read(kind, rest, value, deleted=deleted)
         elif kind == "synced" and not deleted:
             marker = decode(value, Synced)
             if marker.kind in self._trackers:
@@ -257,6 +269,16 @@ class ClusterView:
             self.queue.wake_classes(self.now, self.happenings.concern)
         self.capacity_came_back = self.quota_changed = False
         self.happenings.clear()
+
+    @property
+    def storage(self) -> StorageObjects:
+        """Claims, volumes and what CSI drivers report."""
+        return self.volumes.objects
+
+    @property
+    def storage_is_complete(self) -> bool:
+        """Whether all of that was read to its end."""
+        return self.volumes.is_complete
 
     def _stamped(self, account: str) -> int | None:
         stamp = self.book.ledger.stamps.get(account)
@@ -505,6 +527,10 @@ class ClusterView:
         row = self.nodes.rows.get(name)
         if row is not None:
             self.facts.images.see(row, node.images if node is not None and alive else None)
+
+    def _storage_changed(self, change: StorageChange | None) -> None:
+        if change is not None:
+            self.happenings.changed(type(change.before or change.after).__name__, *change)
 
     def _read_device(self, node: str, value: bytes, deleted: bool) -> None:
         """Only how new it is: INVENTORY says what it comes to."""

@@ -50,7 +50,7 @@ class Tidying:
             await self._committer.abort(plan)
 
     def _idle_stamps(self) -> list[str]:
-        """Accounts of our part whose node, reservation or namespace is gone.
+        """Accounts of our part whose node, reservation, namespace, volume or claim is gone.
 
         Those of groups stay: their revision counts (R14).
         """
@@ -66,6 +66,13 @@ class Tidying:
             elif family == "peers":
                 namespace = subjects.unescape(rest)
                 is_there = not namespace or namespace in cluster.namespaces
+            elif family in ("volume", "claim") and not cluster.volumes.is_complete:
+                continue
+            elif family == "volume":
+                is_there = cluster.volumes.objects.volume(subjects.unescape(rest)) is not None
+            elif family == "claim":
+                namespace, name = subjects.parts(rest)
+                is_there = cluster.volumes.objects.claim((namespace, name)) is not None
             else:
                 continue
             if not is_there and cluster.is_mine(account):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -11,6 +12,7 @@ from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.why_others import OTHERS, drawing_on
+from berth.rules.volume_binding import is_bound
 from berth.transaction.book import FINISHED_PHASES
 from berth.transaction.claims import Name
 
@@ -61,7 +63,8 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         facts.update(devices=list(decision.allocation.devices), gang=decision.gang.name if decision.gang else "")
         if decision.nominates:
             return _with(base, "waiting", _nominated(cluster, name, decision), **facts)
-        return _with(base, "decided", f"decided for {decision.node}, waiting for the bind", **facts)
+        waits = "; ".join([f"decided for {decision.node}, waiting for the bind", *_steps_left(cluster, decision)])
+        return _with(base, "decided", waits, **facts)
     if waiting is None:
         return _with(
             base, "waiting", "this solver is about to look at it" if mine else "another solver decides it", **facts
@@ -82,6 +85,15 @@ def _nominated(cluster: ClusterView, name: Name, decision: Decision) -> str:
     listed = ", ".join(f"{victim.namespace}/{victim.name}" for victim in remaining[:VICTIMS_SHOWN])
     more = f" and {len(remaining) - VICTIMS_SHOWN} more" if len(remaining) > VICTIMS_SHOWN else ""
     return f"nominated to {decision.node}, waiting for {listed}{more} to leave it"
+
+
+def _steps_left(cluster: ClusterView, decision: Decision) -> Iterator[str]:
+    """What has to happen before the bind, and has not yet."""
+    for step in decision.before:
+        claim = cluster.storage.claim((decision.namespace, step.claim))
+        if claim is None or not is_bound(claim):
+            volume = f"volume {step.volume}" if step.volume else "the volume that is provisioned for it"
+            yield f"claim {step.claim} is to be bound to {volume}"
 
 
 def _with(base: WhyAnswer, outcome: str, message: str, **facts: object) -> WhyAnswer:

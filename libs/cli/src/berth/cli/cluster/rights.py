@@ -62,6 +62,7 @@ WRITER = (
     *_needs("", "nodes", "get patch"),
     *_needs("", "nodes/status", "patch"),
     *_needs("", "events", "create"),
+    *_needs("", "persistentvolumes persistentvolumeclaims", "patch"),
     *_needs("scheduling.koordinator.sh", "reservations", "get list patch"),
     *_needs("scheduling.koordinator.sh", "reservations/status", "patch"),
     *_needs("scheduling.koordinator.sh", "devices devices/status", "patch"),

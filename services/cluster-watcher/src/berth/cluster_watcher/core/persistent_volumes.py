@@ -13,10 +13,14 @@ from berth.rules.node_affinity import compile_terms
 
 
 class Source(NamedTuple):
-    """What a volume is: a CSI driver and its name for the volume; both empty where no driver is known."""
+    """What a volume is: a CSI driver and its name for the volume; both empty where no driver is known.
+
+    `plugin` is the in-tree plugin that the driver came after, where the source is one of its.
+    """
 
     driver: str = ""
     handle: str = ""
+    plugin: str = ""
 
 
 def persistent_volume_of(item: PersistentVolume, version: int) -> state.PersistentVolume:
@@ -39,6 +43,7 @@ def persistent_volume_of(item: PersistentVolume, version: int) -> state.Persiste
         node_affinity=_affinity(spec.node_affinity, found),
         driver=source.driver,
         handle=source.handle,
+        plugin=source.plugin,
         deleting=meta.deletion_timestamp is not None,
         problems=problems_of(found),
     )
@@ -53,21 +58,23 @@ def source_of(spec: VolumeSpec) -> Source:
     if spec.csi is not None:
         return Source(spec.csi.driver, spec.csi.volume_handle)
     if spec.aws_elastic_block_store is not None:  # vol-1, or aws://eu-1a/vol-1
-        return Source("ebs.csi.aws.com", spec.aws_elastic_block_store.volume_id.rpartition("/")[2])
+        return Source(
+            "ebs.csi.aws.com", spec.aws_elastic_block_store.volume_id.rpartition("/")[2], "kubernetes.io/aws-ebs"
+        )
     if spec.gce_persistent_disk is not None:
-        return Source("pd.csi.storage.gke.io", spec.gce_persistent_disk.pd_name)
+        return Source("pd.csi.storage.gke.io", spec.gce_persistent_disk.pd_name, "kubernetes.io/gce-pd")
     if spec.azure_disk is not None:
-        return Source("disk.csi.azure.com", spec.azure_disk.disk_uri)
+        return Source("disk.csi.azure.com", spec.azure_disk.disk_uri, "kubernetes.io/azure-disk")
     if spec.azure_file is not None:
-        return Source("file.csi.azure.com", spec.azure_file.share_name)
+        return Source("file.csi.azure.com", spec.azure_file.share_name, "kubernetes.io/azure-file")
     if spec.cinder is not None:
-        return Source("cinder.csi.openstack.org", spec.cinder.volume_id)
+        return Source("cinder.csi.openstack.org", spec.cinder.volume_id, "kubernetes.io/cinder")
     if spec.portworx_volume is not None:
-        return Source("pxd.portworx.com", spec.portworx_volume.volume_id)
+        return Source("pxd.portworx.com", spec.portworx_volume.volume_id, "kubernetes.io/portworx-volume")
     if spec.vsphere_volume is not None:
-        return Source("csi.vsphere.vmware.com", spec.vsphere_volume.volume_path)
+        return Source("csi.vsphere.vmware.com", spec.vsphere_volume.volume_path, "kubernetes.io/vsphere-volume")
     if spec.rbd is not None:
-        return Source("rbd.csi.ceph.com", f"{spec.rbd.pool}/{spec.rbd.image}")
+        return Source("rbd.csi.ceph.com", f"{spec.rbd.pool}/{spec.rbd.image}", "kubernetes.io/rbd")
     return Source()
 
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 from berth.cluster_writer.core.basis import is_late
 from berth.cluster_writer.core.fitness import NO_DEVICES, unfit
 from berth.cluster_writer.core.last_check import clash
+from berth.cluster_writer.core.steps import Progress, Request, View, next_step, timed_out
+from berth.cluster_writer.core.volume_holders import VolumeHolders
 from berth.contracts.ledger import Decision, PlanStatus
 from berth.contracts.state import Device, Node
 from berth.transaction.book import FINISHED_PHASES, Book
@@ -26,6 +28,8 @@ class Verdict(Enum):
     """Bound, gone or withdrawn: it is over."""
     WAIT = "wait"
     """The view is not new enough to judge."""
+    STEP = "step"
+    """Send the request of a step that comes before the bind."""
     BIND = "bind"
     """Bind it, guarded by uid and `version` (R5)."""
     WITHDRAW = "withdraw"
@@ -34,17 +38,32 @@ class Verdict(Enum):
     """The ledger has lost something: raise the epoch."""
 
 
+class Volumes(NamedTuple):
+    """What the writer knows of volumes.
+
+    `asked` are the versions that the requests of the decision's steps have left, `waited_s` how long it has waited for
+    its volumes, of at most `timeout_s`.
+    """
+
+    view: View
+    holders: VolumeHolders
+    asked: Mapping[int, int]
+    waited_s: float
+    timeout_s: float
+
+
 class Judgement(NamedTuple):
     """A verdict, why, and the resource version of the object that was judged.
 
     `is_doubtful`: a view that is late in another kind (nodes, the holders of the capacity) would say the same, so the
-    verdict counts only when the end of STATE was reached since the decision was read.
+    verdict counts only when the end of STATE was reached since the decision was read. `request` comes with STEP.
     """
 
     verdict: Verdict
     reason: str = ""
     version: int = 0
     is_doubtful: bool = False
+    request: Request | None = None
 
 
 def judge(
@@ -56,11 +75,12 @@ def judge(
     nodes_known: bool = True,
     devices: Mapping[str, Device] = NO_DEVICES,
     devices_known: bool = False,
+    volumes: Volumes | None = None,
 ) -> Judgement:
     """Judge one decision of a committed plan.
 
     `nodes_known`: all nodes are in `nodes`, a missing one is gone. `devices`: Device objects by node, all of them if
-    `devices_known`.
+    `devices_known`. `volumes`: what is known of the volumes that its steps are about; None: they are not looked at.
     """
     name = (decision.namespace, decision.name)
     if book.ledger.plan_status(decision.plan) is not PlanStatus.COMMITTED:
@@ -85,6 +105,25 @@ def judge(
     if reason:
         return Judgement(Verdict.WITHDRAW, reason, seen.version, is_doubtful=True)
     found = clash(decision, book.claims_on(decision.node), node.allocatable, device_names)
+    if found is None and volumes is not None:
+        found = volumes.holders.clash(decision, book, volumes.view.storage)
     if found is None:
-        return Judgement(Verdict.BIND, "", seen.version)
+        return _before(decision, volumes, node, seen.version)
     return Judgement(Verdict.LOSS if found.is_ours else Verdict.WITHDRAW, found.text, seen.version, is_doubtful=True)
+
+
+def _before(decision: Decision, volumes: Volumes | None, node: Node, version: int) -> Judgement:
+    """Nothing speaks against the bind: are the steps before it done?"""
+    if volumes is None or not decision.before:
+        return Judgement(Verdict.BIND, "", version)
+    outcome = next_step(decision, volumes.view, node, volumes.asked)
+    if outcome.progress is Progress.DONE:
+        return Judgement(Verdict.BIND, "", version)
+    if outcome.progress is Progress.REFUSED:
+        return Judgement(Verdict.WITHDRAW, outcome.reason, version, is_doubtful=True)
+    if volumes.waited_s >= volumes.timeout_s:
+        reason = timed_out(outcome.reason, volumes.timeout_s)
+        return Judgement(Verdict.WITHDRAW, reason, version, is_doubtful=True)
+    if outcome.progress is Progress.WAIT:
+        return Judgement(Verdict.WAIT, outcome.reason)
+    return Judgement(Verdict.STEP, "", version, request=outcome.request)

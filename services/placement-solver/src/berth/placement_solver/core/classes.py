@@ -108,7 +108,6 @@ class _Key(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     affinity: object
     tolerations: object
     ports: object
-    volumes: object
     constraints: object
     notes: dict[str, str]
     qos: str
@@ -150,7 +149,6 @@ class ClassTable:
                     template.affinity and template.affinity.node_affinity,
                     template.tolerations,
                     template.host_ports,
-                    template.volumes,
                     template.constraints,
                     notes,
                     template.labels.get(names.LABEL_QOS, ""),
@@ -217,7 +215,6 @@ class ClassTable:
 def _beyond(template: PodTemplate) -> Iterator[str]:
     """Paths of what the pod asks for and Berth does not do yet."""
     yield from template.constraints
-    yield from (f"spec.volumes[].{volume.source}" for volume in template.volumes)
     for name in UNSUPPORTED_ANNOTATIONS:
         if name in template.annotations:
             yield f"metadata.annotations[{name}]"

@@ -60,6 +60,7 @@ def decisions_of(
                 decided_ms=basis.now_ms,
                 trace=traces.get(claim.uid, ""),
                 node_uid=_node_uid(nodes, claim.node),
+                before=list(claim.before),
             )
         )
     return decisions, revisions

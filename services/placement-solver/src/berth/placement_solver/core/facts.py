@@ -7,12 +7,16 @@ from typing import NamedTuple
 
 from berth.contracts.state import Pod
 from berth.placement_solver.core.images import Images
+from berth.placement_solver.core.node_labels import NodeLabels
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import Tally
 from berth.placement_solver.core.tallies.affine_pods import AffinePods
 from berth.placement_solver.core.tallies.domains import LabelDomains
 from berth.placement_solver.core.tallies.peers import Peers
 from berth.placement_solver.core.tallies.scored import ScoredTally
+from berth.placement_solver.core.tallies.volumes import VolumesTally
+from berth.placement_solver.core.volume_fits import FreeVolumes
+from berth.placement_solver.core.volumes import Volumes
 from berth.transaction.claims import Name
 
 
@@ -25,20 +29,37 @@ class Facts(NamedTuple):
     domains: LabelDomains
     peers: Peers
     affine_pods: AffinePods
+    labels: NodeLabels
+    volumes: Volumes
+    used_volumes: VolumesTally
+    free_volumes: FreeVolumes
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
         """What is charged with each claim."""
-        return (self.scored, self.peers)
+        return (self.scored, self.peers, self.used_volumes)
 
     def see_pod(self, name: Name, pod: Pod | None) -> None:
         """A pod is shown, shown otherwise, or (None) gone: what its claim was charged for may be another thing now."""
         if pod is not None:
             self.scored.see(name, pod)
         self.peers.see(name, pod)
+        self.used_volumes.see(name, pod)
 
 
-def facts_of(nodes: Nodes, objects: Callable[[Name], Pod | None]) -> Facts:
-    """All facts over these nodes; `objects` shows the pod of a name, as it is now."""
+def facts_of(nodes: Nodes, volumes: Volumes, objects: Callable[[Name], Pod | None]) -> Facts:
+    """All facts over these nodes and volumes; `objects` shows the pod of a name, as it is now."""
     domains, peers = LabelDomains(nodes), Peers(nodes)
-    return Facts(nodes, Images(), ScoredTally(nodes, objects), domains, peers, AffinePods(nodes, domains, peers))
+    labels, used_volumes = NodeLabels(nodes), VolumesTally(nodes, volumes, objects)
+    return Facts(
+        nodes,
+        Images(),
+        ScoredTally(nodes, objects),
+        domains,
+        peers,
+        AffinePods(nodes, domains, peers),
+        labels,
+        volumes,
+        used_volumes,
+        FreeVolumes(volumes, labels, used_volumes),
+    )

@@ -20,8 +20,12 @@ from berth.placement_solver.core.constraints.node_name import NodeName
 from berth.placement_solver.core.constraints.node_ports import NodePorts
 from berth.placement_solver.core.constraints.node_resources_fit import NodeResourcesFit
 from berth.placement_solver.core.constraints.node_unschedulable import NodeUnschedulable
+from berth.placement_solver.core.constraints.node_volume_limits import NodeVolumeLimits
 from berth.placement_solver.core.constraints.pod_topology_spread import PodTopologySpread
 from berth.placement_solver.core.constraints.taint_toleration import TaintToleration
+from berth.placement_solver.core.constraints.volume_binding import VolumeBinding
+from berth.placement_solver.core.constraints.volume_restrictions import VolumeRestrictions
+from berth.placement_solver.core.constraints.volume_zone import VolumeZone
 from berth.placement_solver.core.facts import Facts
 from berth.placement_solver.core.scores.balanced_allocation import BalancedAllocationScore
 from berth.placement_solver.core.scores.image_locality import ImageLocalityScore
@@ -93,6 +97,7 @@ class Registry:
             self.fit,
             self.device_share,
         )
+        volumes, used, labels = facts.volumes, facts.used_volumes, facts.labels
         spread = profile.args_of("PodTopologySpread", PodTopologySpreadArgs)
         affinity = profile.args_of("InterPodAffinity", InterPodAffinityArgs)
         is_system = spread.defaulting_type == "System"
@@ -100,8 +105,12 @@ class Registry:
         spreads = Spreads(nodes, facts.domains, facts.peers, defaults)
         of_pod: tuple[Constraint[Any], ...] = (
             NodeName(nodes),
+            VolumeRestrictions(nodes, volumes, used),
+            VolumeBinding(nodes, labels, volumes, used, facts.free_volumes),
+            VolumeZone(labels, volumes),
             PodTopologySpread(spreads),
             InterPodAffinity(facts.affine_pods),
+            NodeVolumeLimits(nodes, volumes, used),  # the others reject before nodes are looked at
         )
         order = (
             "NodeUnschedulable",
@@ -111,6 +120,10 @@ class Registry:
             "GPUPartitions",
             "NodePorts",
             "NodeResourcesFit",
+            "VolumeRestrictions",
+            "NodeVolumeLimits",
+            "VolumeBinding",
+            "VolumeZone",
             "PodTopologySpread",
             "InterPodAffinity",
             "DeviceShare",

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from berth.contracts.base import Problem
+from berth.contracts.ledger import Step
 from berth.contracts.state import PodTemplate
 from berth.resources.amounts import Amounts
 from berth.transaction.claims import Claim, Name
@@ -182,3 +183,11 @@ class Contended(Protocol[Asked]):
 
     def accounts(self, query: Asked, claim: Claim) -> tuple[str, ...]:
         """The accounts that plans share which need, or rule out, the same."""
+
+
+@runtime_checkable
+class Reserver(Protocol[Asked]):
+    """A constraint that chooses something on the node that was picked, which has to happen before the bind."""
+
+    def reserve(self, query: Asked, target: Target) -> tuple[Step, ...] | Rejection:
+        """What has to happen on the API before the pod is bound to this node, in order; a Rejection where it cannot."""

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from berth.contracts.base import Reason
-from berth.contracts.ledger import DeviceGrant, GangRef
+from berth.contracts.ledger import DeviceGrant, GangRef, Step
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.capacity import Capacity, Reserved
 from berth.placement_solver.core.constraints.device_share import grants_of
@@ -38,7 +38,7 @@ from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Known, Reservations, shortage
-from berth.placement_solver.core.seams import Floats, Hypothesis, Target
+from berth.placement_solver.core.seams import Floats, Hypothesis, Rejection, Reserver, Target
 from berth.rules.ports import write_port
 from berth.transaction.claims import Claim
 
@@ -165,10 +165,17 @@ class Solver:
             if isinstance(grants, NoCapacity):
                 return None
             devices = tuple(device_grants(GPU, grants))
-        return self._make_claim(candidate, row, devices, plan)
+        before = _reserved(candidate.asked, Target(row)) if candidate.asked else ()
+        return None if before is None else self._make_claim(candidate, row, devices, plan, before=before)
 
     def _make_claim(
-        self, candidate: Candidate, row: int, devices: tuple[DeviceGrant, ...], plan: str, reservation: str = ""
+        self,
+        candidate: Candidate,
+        row: int,
+        devices: tuple[DeviceGrant, ...],
+        plan: str,
+        reservation: str = "",
+        before: tuple[Step, ...] = (),
     ) -> Claim:
         return Claim(
             name=candidate.name,
@@ -183,6 +190,7 @@ class Solver:
             plan=plan,
             attempt=candidate.object.attempt,
             is_reservation=candidate.is_reservation,
+            before=before,
         )
 
     def _why(self, candidate: Candidate) -> tuple[Reason, ...]:
@@ -233,7 +241,10 @@ class Solver:
             if isinstance(grants, NoCapacity):
                 return Reason(code="reservation", message=f"reservation {name}: {grants.reason}", nodes=1)
             devices = tuple(device_grants(GPU, grants))
-        return self._make_claim(candidate, row, devices, plan, reservation=known.capacity.uid)
+        before = _reserved(candidate.asked, target)
+        if before is None:
+            return Reason(code="reservation", message=f"reservation {name}: its node does not suit the pod", nodes=1)
+        return self._make_claim(candidate, row, devices, plan, known.capacity.uid, before)
 
     # --- gangs -------------------------------------------------------------------------------------------------------
 
@@ -304,6 +315,18 @@ class Solver:
         rows = Counter(self.nodes.row(placement.claim.node) for placement in placed)
         repair = group_repair(cls, self.nodes, rows, needed - len(placed))
         return tuple(msgspec.structs.replace(each, repair=repair if each.repair else "") for each in reasons)
+
+
+def _reserved(asked: Iterable[Asked], target: Target) -> tuple[Step, ...] | None:
+    """What has to happen before the bind, chosen by the constraints that choose something; None where one cannot."""
+    steps: list[Step] = []
+    for constraint, query in asked:
+        if isinstance(constraint, Reserver):
+            found = constraint.reserve(query, target)
+            if isinstance(found, Rejection):
+                return None
+            steps += found
+    return tuple(steps)
 
 
 def _admitted(asked: Iterable[Asked], target: Target) -> bool:

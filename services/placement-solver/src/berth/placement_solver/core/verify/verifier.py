@@ -14,6 +14,7 @@ from berth.placement_solver.core.verify.gangs import gang_problems
 from berth.placement_solver.core.verify.laws.inter_pod_affinity import affinity_problems
 from berth.placement_solver.core.verify.laws.placed_pods import PlacedPods
 from berth.placement_solver.core.verify.laws.pod_topology_spread import spread_problems
+from berth.placement_solver.core.verify.laws.volumes import volume_problems
 from berth.placement_solver.core.verify.node import NodeCheck
 from berth.placement_solver.core.verify.objects import object_problems
 from berth.placement_solver.core.verify.quotas import QuotaTallies
@@ -56,6 +57,7 @@ class Verifier:
         problems += gang_problems(claims, self._cluster)
         problems += spread_problems(claims, self._cluster, self._placed)
         problems += affinity_problems(claims, self._cluster, self._placed)
+        problems += volume_problems(claims, self._cluster)
         return problems[:PROBLEMS_MAX]
 
     def _node_problems(self, node: str, arriving: Sequence[Claim]) -> list[str]:

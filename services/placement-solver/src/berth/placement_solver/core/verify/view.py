@@ -11,6 +11,7 @@ from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Node, PodGroup
 from berth.rules.gang_config import GangConfig
 from berth.rules.scheduler_config import Profile
+from berth.rules.storage import Storage
 from berth.transaction.book import Book
 from berth.transaction.claims import Claim, Name
 
@@ -80,6 +81,10 @@ class View(Protocol):
     def gangs(self) -> GangTable: ...
     @property
     def namespaces(self) -> Mapping[str, Mapping[str, str]]: ...
+    @property
+    def storage(self) -> Storage: ...
+    @property
+    def storage_is_complete(self) -> bool: ...
     @property
     def pod_groups(self) -> Mapping[str, PodGroup]: ...
 
