@@ -121,12 +121,16 @@ class World:
     def charge(self, name: str, node: str, *before: Step) -> Claim:
         claim = Claim(name=("ns", name), uid=f"uid-{name}", node=node, amounts={}, before=before)
         self.charged[claim.name, claim.uid] = claim
-        self.tally.apply(claim, 1)
+        self.apply(claim, 1)
         return claim
+
+    def apply(self, claim: Claim, sign: int) -> None:
+        self.nodes.take(self.nodes.row(claim.node), {}, sign)
+        self.tally.apply(claim, sign)
 
     def release(self, claim: Claim) -> None:
         del self.charged[claim.name, claim.uid]
-        self.tally.apply(claim, -1)
+        self.apply(claim, -1)
 
     def mounter(self, claim: Claim) -> Mounter:
         return Mounter("ns", claim.name[1], claim.uid, self.pods[claim.name].template.volumes)
@@ -202,7 +206,7 @@ class World:
 
     def check(self, pod: Pod) -> None:
         spec = Spec(("ns", pod.name), "ns", pod.uid, pod.template)
-        rows = np.arange(len(self.nodes))
+        rows = np.flatnonzero(self.nodes.alive[: len(self.nodes)])
         for constraint in self.constraints:
             query = constraint.prefilter(spec)
             expected = [self.expected(pod, row).get(constraint.name, ()) for row in rows.tolist()]
@@ -215,7 +219,7 @@ class World:
             assert not isinstance(query, Unusable)
             filtered = [constraint.filter(query, Target(row)) for row in rows.tolist()]
             assert [each.reasons if each else () for each in filtered] == expected, constraint.name
-            mask = constraint.mask(query, ALL).tolist()
+            mask = constraint.mask(query, ALL)[rows].tolist()
             assert mask == constraint.mask(query, rows).tolist()
             assert mask == [constraint.admits(query, row) for row in rows.tolist()], (constraint.name, query)
             fits = [reasons == () for reasons in expected]
@@ -223,7 +227,7 @@ class World:
                 assert mask == fits, constraint.name
             else:
                 assert all(there or not fit for there, fit in zip(mask, fits, strict=True)), constraint.name
-            for claim in list(self.charged.values()):
+            for claim in [each for each in self.charged.values() if self.nodes.alive[self.nodes.rows[each.node]]]:
                 self.check_without(claim, constraint, query)
             told: list[set[str]] = [set() for _ in expected]
             for rejected in constraint.rejections(query, rows):
@@ -235,10 +239,10 @@ class World:
         """A claim that is gone by hypothesis is as good as one that is given back."""
         row = self.nodes.rows[claim.node]
         supposed = constraint.filter(query, Target(row, Hypothesis(gone=(claim,))))
-        self.tally.apply(claim, -1)
+        self.apply(claim, -1)
         assert constraint.filter(query, Target(row)) == supposed, constraint.name
         there = constraint.filter(query, Target(row, Hypothesis(there=(claim._replace(before=()),))))
-        self.tally.apply(claim, 1)
+        self.apply(claim, 1)
         if not claim.before:
             assert constraint.filter(query, Target(row)) == there, constraint.name
 
@@ -316,7 +320,7 @@ def some_use(random: Random) -> VolumeUse:
 
 def change(random: Random, world: World, claims: list[Claim]) -> None:
     """Something happens to nodes, storage or pods."""
-    roll = random.randrange(13)
+    roll = random.randrange(14)
     name = str(random.randrange(5))
     if roll < 2:
         world.see(some_volume(random, f"v{name}"))
@@ -359,7 +363,9 @@ def change(random: Random, world: World, claims: list[Claim]) -> None:
         labels = {ZONE: pick(random, "a", "b")} if random.random() < 0.6 else {}
         if random.random() < 0.3:
             labels[BETA] = pick(random, "a", "b")
-        world.node(pick(random, *HOSTS), **labels)
+        world.node(pick(random, *HOSTS, "m0", "m1"), **labels)
+    elif roll == 10:
+        world.nodes.see_node(pick(random, *HOSTS, "m0", "m1"), None)
     elif claims and random.random() < 0.4:
         world.release(claims.pop(random.randrange(len(claims))))
     else:
@@ -370,7 +376,10 @@ def place(random: Random, world: World, claims: list[Claim]) -> None:
     """A pod gets a node, with whatever steps that takes; seen before it is charged, or after."""
     name = f"p{len(world.pods)}"
     uses = [some_use(random) for _ in range(random.randrange(4))]
-    row = random.randrange(len(world.nodes))
+    alive = np.flatnonzero(world.nodes.alive[: len(world.nodes)]).tolist()
+    if not alive:
+        return
+    row = random.choice(alive)
     pod = Pod(namespace="ns", name=name, uid=f"uid-{name}", version=1, template=PodTemplate(volumes=uses))
     steps: tuple[Step, ...] = ()
     query = world.binding.prefilter(Spec(("ns", name), "ns", pod.uid, pod.template))
@@ -509,3 +518,20 @@ def test_claims_that_have_changed_since_they_were_compiled_are_read_again() -> N
     assert world.binding.filter(query, Target(1)) == Rejection((reason,), resolvable=False)
     assert not world.binding.mask(query, ALL).any()
     assert [each.reason for each in world.binding.rejections(query, np.arange(4))] == [reason]
+
+
+def test_a_node_that_is_given_the_row_of_another_begins_without_its_limits() -> None:
+    world = World()
+    world.complete()
+    world.node("n0")
+    world.see(MADE)
+    world.see(CSINode(name="n0", version=1, drivers=[CSINodeDriver(name="csi", count=0)]))
+    world.see(CSINode(name="n1", version=1, drivers=[CSINodeDriver(name="csi", count=1)]))
+    world.see(waiting("c", storage_class="made"))
+    pod = world.pod("p", [VolumeUse(source="persistentVolumeClaim", claim="c")])
+    spec = Spec(("ns", pod.name), "ns", pod.uid, pod.template)
+    assert world.limits.mask(world.limits.prefilter(spec), ALL).tolist() == [False]
+    world.nodes.see_node("n0", None)
+    world.node("other")
+    assert world.nodes.rows["other"] == 0
+    assert world.limits.mask(world.limits.prefilter(spec), ALL).tolist() == [True]

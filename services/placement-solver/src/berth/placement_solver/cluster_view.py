@@ -48,7 +48,7 @@ from berth.placement_solver.core.shards import foreign_nodes, owner
 from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
 from berth.placement_solver.core.volumes import KINDS as STORAGE_KINDS
-from berth.placement_solver.core.volumes import StorageChange, Volumes
+from berth.placement_solver.core.volumes import StorageChange
 from berth.rules.queueing import NO_LABELS
 from berth.rules.queueing.events import NODE
 from berth.rules.scheduler_config import Profile
@@ -81,8 +81,8 @@ class ClusterView:
         self.payers = Payers(self.quotas)
         self.capacity = Capacity(self.nodes, self.quotas)
         self.reservations = Reservations()
-        self.volumes = Volumes()
-        self.facts = facts_of(self.nodes, self.volumes, self._pod)
+        self.facts = facts_of(self.nodes, self._pod)
+        self.volumes = self.facts.volumes
         self.capacity.tallies = self.facts.tallies
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""

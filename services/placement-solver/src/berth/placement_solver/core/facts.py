@@ -47,8 +47,9 @@ class Facts(NamedTuple):
         self.used_volumes.see(name, pod)
 
 
-def facts_of(nodes: Nodes, volumes: Volumes, objects: Callable[[Name], Pod | None]) -> Facts:
-    """All facts over these nodes and volumes; `objects` shows the pod of a name, as it is now."""
+def facts_of(nodes: Nodes, objects: Callable[[Name], Pod | None]) -> Facts:
+    """All facts over these nodes; `objects` shows the pod of a name, as it is now."""
+    volumes = Volumes()
     domains, peers = LabelDomains(nodes), Peers(nodes)
     labels, used_volumes = NodeLabels(nodes), VolumesTally(nodes, volumes, objects)
     return Facts(

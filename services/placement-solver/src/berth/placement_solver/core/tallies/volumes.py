@@ -219,14 +219,27 @@ class VolumesTally:
             counts.dirty.update(self._on_node, self._volumes.objects.csi_nodes)
             counts.is_stale = False
         counts.widen(len(self._nodes))
+        self._look_at_rows()
         late = set()
         for node in counts.dirty:
             row = self._nodes.rows.get(node)
             if row is None:
-                late.add(node)  # its driver is seen before the node itself
+                if node in self._on_node or node in self._volumes.objects.csi_nodes:
+                    late.add(node)  # its driver is seen before the node itself
                 continue
             counts.write(row, self.volumes_on(node), volume_limits.limits_of(self._volumes.objects.csi_node(node)))
         counts.dirty = late
+
+    def _look_at_rows(self) -> None:
+        """Rows of nodes that are gone are given to others."""
+        counts, log, nodes = self._counts, self._nodes.reshaped, self._nodes
+        changed = log.since(counts.rows_at)
+        counts.rows_at = log.end
+        for row in range(len(nodes)) if changed is None else changed:
+            if nodes.rows.get(nodes.names[row]) == row:
+                counts.dirty.add(nodes.names[row])
+            else:
+                counts.write(row, {}, {})
 
     def _storage_changed(self, change: StorageChange | None) -> None:
         if change is None:
@@ -268,6 +281,7 @@ class _Counts:
     def __init__(self) -> None:
         self.dirty: set[str] = set()
         self.is_stale = False
+        self.rows_at = 0
         self.limits: dict[str, Ints32] = {}
         self.used: dict[str, Ints32] = {}
         self.where: dict[str, set[int]] = {}
