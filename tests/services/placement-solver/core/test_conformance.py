@@ -172,7 +172,7 @@ NODES: dict[str, st.SearchStrategy[Any]] = {
 
 def _storage(run: Any, limits: list[int | None]) -> None:
     """Claims of every kind: bound in zone `a`, bound for one pod alone, bound with a label of a zone, waiting for a
-    volume that is there or one that is made, and one that has to be bound first."""
+    volume volume that is there or one that is made, and one that has to be bound first."""
 
     def see(message: Any) -> None:
         prefix = str(message.__struct_config__.tag).partition(".")[0]
