@@ -69,10 +69,11 @@ class _Idle:
             self.mask = largest & nodes.alive[:size] & (nodes.fleet.whole(slice(0, size)) == most)
             self.count, self.largest_nodes = int(np.count_nonzero(self.mask)), int(np.count_nonzero(largest))
         elif changed:
-            rows = np.array(changed, np.intp)
-            idle = (nodes.gpu_count[rows] == most) & nodes.alive[rows] & (nodes.fleet.whole(rows) == most)
-            self.count += int(idle.sum()) - int(self.mask[rows].sum())
-            self.mask[rows] = idle
+            whole = nodes.fleet.whole()
+            for row in changed:
+                idle = bool(nodes.gpu_count[row] == most and nodes.alive[row] and whole[row] == most)
+                self.count += idle - int(self.mask[row])
+                self.mask[row] = idle
 
 
 class Costs:
@@ -112,7 +113,8 @@ class Costs:
             if changed:
                 self._renew(cls, changed)
         cls.cost_at = log.end
-        self.on_rows(cls)
+        if changed is None or known < count:
+            self.on_rows(cls)
         return cls.cost
 
     def ranked(self, cls: PodClass) -> Lowest:
