@@ -207,6 +207,8 @@ class World:
     def check(self, pod: Pod) -> None:
         spec = Spec(("ns", pod.name), "ns", pod.uid, pod.template)
         rows = np.flatnonzero(self.nodes.alive[: len(self.nodes)])
+        if not rows.size:
+            return
         for constraint in self.constraints:
             query = constraint.prefilter(spec)
             expected = [self.expected(pod, row).get(constraint.name, ()) for row in rows.tolist()]
