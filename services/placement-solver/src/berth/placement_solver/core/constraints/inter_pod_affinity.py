@@ -56,11 +56,11 @@ class _Away(NamedTuple):
         """What a node in such a domain is told."""
         return _UNWANTED if self.owned is None else _REFUSED
 
-    def concerns(self, cls: PeerClass, peers: Peers) -> bool:
-        """Whether pods of the class are among them."""
+    def counted(self, cls: PeerClass, peers: Peers) -> int:
+        """How often a pod of the class is counted: an owner once for each time that it has the term."""
         if self.owned is not None:
-            return any(self.owned is owned for owned, _ in cls.owned)
-        return self.term.matches(cls.peer, peers.labels_of(cls.peer))
+            return sum(weight for owned, weight in cls.owned if owned is self.owned)
+        return int(self.term.matches(cls.peer, peers.labels_of(cls.peer)))
 
 
 class InterPodAffinity:
@@ -175,7 +175,7 @@ class InterPodAffinity:
         for each in self._away(pod):
             domains = self._domains(each.term.key)
             code = domains.codes[row]
-            more = sum(sign for cls, sign in moved if each.concerns(cls, self._peers))
+            more = sum(sign * each.counted(cls, self._peers) for cls, sign in moved)
             if code != NOWHERE and each.counts.by_domain(domains)[code] + more > 0:
                 return each.verdict
         return _FITS
