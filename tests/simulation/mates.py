@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tests.simulation.workload import NAMESPACE, ZONE, ZONES, Change, Create, Delete, Json, Size, Timed
@@ -15,7 +15,11 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 GROUP_LABEL: Final = "mates"
 LEFT: Final = "left"
 """The group of a pod that was relabelled."""
-REQUEST: Final = PodRequest(250, 256)
+REQUESTS: Final = (PodRequest(250, 256), PodRequest(250, 256), PodRequest(3_000, 1_024))
+HELD: Final = "team/held"
+"""A finalizer: the pod is terminating for as long as it is there."""
+Terms = Callable[[str], Json]
+"""What the pods of a group say, by its name."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -23,7 +27,7 @@ def _selector(group: str) -> Json:
     return {"labelSelector": {"matchLabels": {GROUP_LABEL: group}}}
 
 
-def apart(key: str) -> Callable[[str], Json]:
+def apart(key: str) -> Terms:
     """Two of a group are never in one domain of this label."""
     return lambda group: {"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": key, **_selector(group)}]}}}
 
@@ -49,22 +53,54 @@ GUARDED: Final = 0.3
 """Of pods that match the terms of their group and have none themselves."""
 
 
-def draw(rng: random.Random, size: Size, number: int) -> list[Timed]:
-    """One group: its pods come within some seconds or over a while; they end, are deleted, or are relabelled."""
-    group, kind = f"mates-{number}", KINDS[number % len(KINDS)]
-    begin_s, lasts_s = rng.uniform(0.0, size.end_s * 0.8), rng.choice((1.0, 60.0))
+def draw(
+    rng: random.Random, size: Size, number: int, kinds: Sequence[Terms] = KINDS, lasts: Sequence[float] = (1.0, 60.0)
+) -> list[Timed]:
+    """One group: its pods come within some seconds or over a while."""
+    group, kind = f"mates-{number}", kinds[number % len(kinds)]
+    begin_s, lasts_s = rng.uniform(0.0, size.end_s * 0.8), rng.choice(lasts)
     done: list[Timed] = []
     for member in range(rng.choice((3, 5, 8))):
-        name, at_s = f"{group}-{member}", min(size.end_s, begin_s + rng.uniform(0.0, lasts_s))
-        terms = nothing if rng.random() < GUARDED else kind
-        done.append(Timed(at_s, Create(_pod(name, group, terms, rng.choice((0.0, 0.0, 10.0, 40.0))))))
-        fate = rng.random()
-        if fate < 0.35:
-            done.append(Timed(at_s + rng.uniform(0.5, 50.0), Delete("Pod", name, rng.choice((0, 30)))))
-        elif fate < 0.5:
-            done.append(Timed(at_s + rng.uniform(0.01, 30.0), _labelled(name, LEFT)))
-            done.append(Timed(at_s + rng.uniform(30.0, 60.0), _labelled(name, group)))
+        at_s = min(size.end_s, begin_s + rng.uniform(0.0, lasts_s))
+        done += _member(rng, size, at_s, f"{group}-{member}", group, nothing if rng.random() < GUARDED else kind)
     return done
+
+
+def _member(rng: random.Random, size: Size, at_s: float, name: str, group: str, terms: Terms) -> list[Timed]:
+    """A pod that ends, is deleted, some terminating for long, or leaves its group or joins it while it runs."""
+    duration_s = rng.choice((0.0, 0.0, 10.0, 40.0))
+    notes = {DURATION: f"{duration_s:.1f}s"} if duration_s else {}
+    labels = {GROUP_LABEL: group}
+    pod = pod_manifest(name, rng.choice(REQUESTS), namespace=NAMESPACE, labels=labels, annotations=notes)
+    pod["spec"] |= terms(group)
+    done, fate = [Timed(at_s, Create(pod))], rng.random()
+    if fate < 0.35:
+        gone_s = at_s + rng.uniform(0.5, 50.0)
+        done.append(Timed(gone_s, Delete("Pod", name, rng.choice((0, 30)))))
+        if fate < 0.15:
+            pod["metadata"]["finalizers"] = [HELD]
+            freed = Change("Pod", name, {"metadata": {"finalizers": None}})
+            done.append(Timed(min(size.end_s, gone_s) + rng.uniform(2.0, 20.0), freed))
+    elif fate < 0.45:
+        done.append(Timed(at_s + rng.uniform(0.01, 30.0), _labelled(name, LEFT)))
+        done.append(Timed(at_s + rng.uniform(30.0, 60.0), _labelled(name, group)))
+    elif fate < 0.55:
+        pod["metadata"]["labels"] = {GROUP_LABEL: LEFT}
+        done.append(Timed(at_s + rng.uniform(0.01, 30.0), _labelled(name, group)))
+    return done
+
+
+def alone(rng: random.Random, size: Size) -> list[Timed]:
+    """Nothing but such groups, and nodes that change their zones."""
+    groups = [timed for number in range(size.mates) for timed in draw(rng, size, number)]
+    return sorted([*groups, *zones(rng, size)], key=lambda timed: timed.at_s)
+
+
+def at_once(rng: random.Random, size: Size) -> list[Timed]:
+    """Groups that are spread or apart over zones and come all at once, with as little between two pods as a view may
+    be late."""
+    groups = (draw(rng, size, number, (apart(ZONE), spread), (0.2, 1.0)) for number in range(size.mates))
+    return sorted((timed for group in groups for timed in group), key=lambda timed: timed.at_s)
 
 
 def zones(rng: random.Random, size: Size) -> list[Timed]:
@@ -75,13 +111,6 @@ def zones(rng: random.Random, size: Size) -> list[Timed]:
         done.append(Timed(at_s, _in_zone(number, rng.choice((None, *ZONES)))))
         done.append(Timed(at_s + rng.uniform(5.0, 40.0), _in_zone(number, rng.choice(ZONES))))
     return done
-
-
-def _pod(name: str, group: str, terms: Callable[[str], Json], lasts_s: float) -> Json:
-    notes = {DURATION: f"{lasts_s:.1f}s"} if lasts_s else {}
-    pod = pod_manifest(name, REQUEST, namespace=NAMESPACE, labels={GROUP_LABEL: group}, annotations=notes)
-    pod["spec"] |= terms(group)
-    return pod
 
 
 def _labelled(name: str, group: str) -> Change:
