@@ -77,10 +77,10 @@ def _member(rng: random.Random, size: Size, at_s: float, name: str, group: str, 
     if fate < 0.35:
         gone_s = at_s + rng.uniform(0.5, 50.0)
         done.append(Timed(gone_s, Delete("Pod", name, rng.choice((0, 30)))))
-        if fate < 0.15:
+        if fate < 0.22:
             pod["metadata"]["finalizers"] = [HELD]
             freed = Change("Pod", name, {"metadata": {"finalizers": None}})
-            done.append(Timed(min(size.end_s, gone_s) + rng.uniform(2.0, 20.0), freed))
+            done.append(Timed(min(size.end_s, gone_s) + rng.uniform(5.0, 30.0), freed))
     elif fate < 0.45:
         done.append(Timed(at_s + rng.uniform(0.01, 30.0), _labelled(name, LEFT)))
         done.append(Timed(at_s + rng.uniform(30.0, 60.0), _labelled(name, group)))
@@ -96,10 +96,16 @@ def alone(rng: random.Random, size: Size) -> list[Timed]:
     return sorted([*groups, *zones(rng, size)], key=lambda timed: timed.at_s)
 
 
+def leaving(rng: random.Random, size: Size) -> list[Timed]:
+    """Groups that are spread over zones and come and go over a while."""
+    groups = (draw(rng, size, number, (spread,), (20.0, 60.0)) for number in range(size.mates))
+    return sorted((timed for group in groups for timed in group), key=lambda timed: timed.at_s)
+
+
 def at_once(rng: random.Random, size: Size) -> list[Timed]:
     """Groups that are spread or apart over zones and come all at once, with as little between two pods as a view may
     be late."""
-    groups = (draw(rng, size, number, (apart(ZONE), spread), (0.2, 1.0)) for number in range(size.mates))
+    groups = (draw(rng, size, number, (apart(ZONE), spread), (0.02, 1.0)) for number in range(size.mates))
     return sorted((timed for group in groups for timed in group), key=lambda timed: timed.at_s)
 
 

@@ -150,7 +150,9 @@ PLANTED: Final[dict[str, Bug]] = {
         "what a plan has placed itself counts for none of its other pods", peers.trials_uncounted, run_profiles.MATES
     ),
     "peers terminating": Bug(
-        "pods that are terminating count for the spread of others", peers.terminating_counted, run_profiles.MATES
+        "pods that are terminating count for the spread of others",
+        peers.terminating_counted,
+        run_profiles.MATES_LEAVING,
     ),
     "peers guarded": Bug(
         "the anti-affinity of pods that are there keeps nobody away", peers.guards_ignored, run_profiles.MATES

@@ -193,6 +193,7 @@ WEAR: Final = replace(SHORT, actions=users.wear)
 WEAR_AND_LOSS: Final = replace(SHORT, actions=users.worn_out, faults=every(14.0, trouble.inventory_lost, start_s=18.0))
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, trouble.paused(WRITER, 2.0, 6.0)))
 MATES: Final = replace(SHORT, size=Size(nodes=6, mates=24), actions=mates.alone)
+MATES_LEAVING: Final = replace(MATES, size=Size(nodes=6, mates=30), actions=mates.leaving)
 MATES_OF_TWO: Final = replace(
     MATES,
     size=Size(nodes=6, mates=40),
