@@ -79,7 +79,9 @@ class Story:
 
     def delete(self, kind: str, name: str) -> None:
         self.version += 1
-        self.observer.api(kind, self.objects[kind].pop(name), deleted=True)
+        data = self.objects[kind].pop(name)
+        last = {**data, "metadata": {**data["metadata"], "resourceVersion": str(self.version)}}
+        self.observer.api(kind, last, deleted=True)
 
     # --- objects -----------------------------------------------------------------------------------------------------
 

@@ -116,9 +116,11 @@ class AffinityLaw:
     def _knew(self, decision: Decision, look: Look, clash: _Clash) -> bool:
         """Whether the other one must have been counted. A plan shares the account of the term with all whose pods own
         it, or match it as far as their solver knew that there is such a term."""
+        if clash.is_owner:
+            return self._peers.knew_owner(decision, clash.spot)
         other = clash.spot.decision
-        owns_too = clash.is_owner or any(_is_same(clash.term, term) for term in clash.spot.look.terms.anti_affinity)
-        meets = other is not None and (owns_too or look.version <= other.basis)
+        owns_too = any(_is_same(clash.term, term) for term in clash.spot.look.terms.anti_affinity)
+        meets = owns_too or (other is not None and look.version <= other.basis)
         return self._peers.knew(decision, clash.spot, meets=meets)
 
     def _has_company(self, look: Look, place: Place, others: Iterable[tuple[Spot, Place]]) -> bool:

@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Look:
-    """A pod with its own terms and hard constraints, from this version on."""
+    """A pod with its own terms and hard constraints, from this version on; the terms have been so from the first."""
 
     peer: Peer
     terms: PodTerms
@@ -50,6 +50,8 @@ class Look:
     incoming: Incoming
     version: int
     since_s: float
+    first_version: int
+    first_s: float
 
 
 @dataclass(slots=True, eq=False)
@@ -103,6 +105,8 @@ class Peers:
         if known is not None and known.peer.labels == labels and known.peer.deleting == is_deleting:
             return
         self.looks[uid] = look = _read(data, labels, is_deleting, self.sight.now_s)
+        if known is not None:
+            look.first_version, look.first_s = known.first_version, known.first_s
         spot = self.spots.get(uid)
         if spot is not None:
             self._end(uid, look.version)
@@ -200,6 +204,12 @@ class Peers:
         account."""
         return self.knew_look(decision, spot.look) and self._knew_place(decision, spot, meets=meets)
 
+    def knew_owner(self, decision: Decision, spot: Spot) -> bool:
+        """Whether it must have counted this pod as one that owns a term, whose account both plans stamp."""
+        look = spot.look
+        knew_terms = self._knew(decision, look.first_version, look.first_s)
+        return knew_terms and self._knew_place(decision, spot, meets=True)
+
     def knew_look(self, decision: Decision, look: Look) -> bool:
         """Whether the solver must have seen the pod like this."""
         return self._knew(decision, look.version, look.since_s)
@@ -272,6 +282,8 @@ def _read(data: Mapping[str, Any], labels: Labels, is_deleting: bool, now_s: flo
         incoming=incoming_of(template, namespace),
         version=version_of(data),
         since_s=now_s,
+        first_version=version_of(data),
+        first_s=now_s,
     )
 
 
