@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.libs.invariants.story import Json, Story
 
-from berth.contracts import names, subjects
+from berth.contracts import subjects
 
 ZONE = "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -38,14 +38,8 @@ def in_zone(story: Story, node: str, zone: str | None) -> None:
     story.change("nodes", node, {"metadata": {"labels": {ZONE: zone}}})
 
 
-def pod(story: Story, name: str, spec: Json | None = None, app: str = "web") -> None:
-    containers = [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]
-    body: Json = {
-        "metadata": {"annotations": {}, "labels": {"app": app}},
-        "spec": {"schedulerName": names.SCHEDULER_NAME, "containers": containers, **(spec or {})},
-        "status": {"phase": "Pending"},
-    }
-    story.put("pods", name, body, "default")
+def pod(story: Story, name: str, terms: Json | None = None, app: str = "web") -> None:
+    story.pod(name, terms=terms or {}, app=app)
 
 
 def place(story: Story, name: str, node: str, **fields: Any) -> None:

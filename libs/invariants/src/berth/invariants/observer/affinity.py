@@ -114,13 +114,12 @@ class AffinityLaw:
         return peers.why_not(decision, clashes[0].spot) if clashes else Excuse.UNSEEN
 
     def _knew(self, decision: Decision, look: Look, clash: _Clash) -> bool:
-        """Whether the other one must have been counted. A plan shares the account of the term with all whose pods own
-        it, or match it as far as their solver knew that there is such a term."""
+        """Whether the other one must have been counted. A plan shares the account of a term with all whose pods own one
+        there, or match it, as far as their solver knew that there is such a term."""
         if clash.is_owner:
             return self._peers.knew_owner(decision, clash.spot)
         other = clash.spot.decision
-        owns_too = any(_is_same(clash.term, term) for term in clash.spot.look.terms.anti_affinity)
-        meets = owns_too or (other is not None and look.version <= other.basis)
+        meets = clash.spot.look.meets(look) or (other is not None and look.version <= other.basis)
         return self._peers.knew(decision, clash.spot, meets=meets)
 
     def _has_company(self, look: Look, place: Place, others: Iterable[tuple[Spot, Place]]) -> bool:
@@ -133,7 +132,7 @@ class AffinityLaw:
         """Whether there is no company for it, neither with all who may have been counted, nor as the first of all."""
         peers, place = self._peers, self._peers.places[decision.node]
         others = list(peers.others(decision.uid))
-        known = [(spot, there) for spot, there in others if peers.knew(decision, spot, meets=False)]
+        known = [(spot, there) for spot, there in others if peers.knew(decision, spot, meets=spot.look.meets(look))]
         maybe = [*others, *peers.maybe_there(decision)]
         return not self._has_company(look, place, known) and not self._has_company(look, place, maybe)
 
@@ -150,10 +149,6 @@ class AffinityLaw:
 def _are_together(term: PodTerm, one: Place, other: Place) -> bool:
     value = one.labels.get(term.key)
     return value is not None and value == other.labels.get(term.key)
-
-
-def _is_same(one: PodTerm, other: PodTerm) -> bool:
-    return (one.key, one.identity) == (other.key, other.identity)
 
 
 def _keys(terms: PodTerms, clashes: Iterable[_Clash]) -> set[str]:

@@ -16,6 +16,7 @@ import msgspec
 from berth.contracts import kube
 from berth.contracts.ledger import Decision
 from berth.contracts.state import PodTemplate
+from berth.contracts.subjects import peers_account
 from berth.invariants.counts import Excuse
 from berth.invariants.observer.calm import NEVER
 from berth.invariants.observer.doubt import Doubt
@@ -52,6 +53,12 @@ class Look:
     since_s: float
     first_version: int
     first_s: float
+    accounts: frozenset[str]
+    """Those that each plan with this pod has to stamp for its terms and constraints."""
+
+    def meets(self, other: Look) -> bool:
+        """Whether plans with either pod have to share an account."""
+        return not self.accounts.isdisjoint(other.accounts)
 
 
 @dataclass(slots=True, eq=False)
@@ -275,16 +282,24 @@ def _read(data: Mapping[str, Any], labels: Labels, is_deleting: bool, now_s: flo
         affinity=affinity,
         tolerations=msgspec.convert(spec.get("tolerations") or [], list[kube.Toleration]),
     )
+    terms = compile_pod_terms(affinity, namespace, labels)
+    accounts = {_account_of(term) for term in (*terms.affinity, *terms.anti_affinity)}
     return Look(
         peer=Peer(namespace, labels, is_deleting),
-        terms=compile_pod_terms(affinity, namespace, labels),
+        terms=terms,
         hard=hard,
         incoming=incoming_of(template, namespace),
         version=version_of(data),
         since_s=now_s,
         first_version=version_of(data),
         first_s=now_s,
+        accounts=frozenset(accounts | ({peers_account(namespace)} if hard else set())),
     )
+
+
+def _account_of(term: PodTerm) -> str:
+    is_wide = term.selects_namespace is not None or len(term.namespaces) != 1
+    return peers_account("" if is_wide else next(iter(term.namespaces)))
 
 
 def _differing(before: Place | None, now: Place | None) -> set[str]:

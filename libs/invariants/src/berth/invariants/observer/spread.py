@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from berth.contracts.ledger import Decision
-from berth.contracts.subjects import peers_account
 from berth.invariants.counts import Excuse
 from berth.invariants.observer.peers import TAINTS, Look, Peers, Place, Spot
 from berth.invariants.observer.verdicts import Verdicts
-from berth.rules.pod_terms import PodTerm
 from berth.rules.topology_spread import SpreadConstraint, SpreadCounts
 
 PROMISE: Final = "I17"
@@ -70,7 +68,7 @@ class SpreadLaw:
         if moved_s is not None:
             return peers.sight.excuse(moved_s)
         there = {spot.uid for spot, _ in others}
-        known = [each for each in others if peers.knew(decision, each[0], meets=_meets(each[0], look))]
+        known = [each for each in others if peers.knew(decision, each[0], meets=each[0].look.meets(look))]
         maybe = [each for each in others if each not in known]
         maybe += [
             each
@@ -97,19 +95,6 @@ def _unfit(
 
 def _counts(constraint: SpreadConstraint, look: Look, spot: Spot) -> bool:
     return constraint.counted(spot.look.peer, look.peer.namespace)
-
-
-def _meets(spot: Spot, look: Look) -> bool:
-    """Whether the plan of the other one has to share the account of the namespace."""
-    namespace = look.peer.namespace
-    terms = (*spot.look.terms.affinity, *spot.look.terms.anti_affinity)
-    return bool(spot.look.hard) or any(account_of(term) == peers_account(namespace) for term in terms)
-
-
-def account_of(term: PodTerm) -> str:
-    """The account that a plan stamps for this term."""
-    is_wide = term.selects_namespace is not None or len(term.namespaces) != 1
-    return peers_account("" if is_wide else next(iter(term.namespaces)))
 
 
 def _keys(look: Look) -> set[str] | None:
