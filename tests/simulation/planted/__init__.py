@@ -162,6 +162,6 @@ PLANTED: Final[dict[str, Bug]] = {
         "pods count by the labels that they were placed with", peers.relabelled_unseen, run_profiles.MATES
     ),
     "peers account": Bug(
-        "plans whose pods must be apart or spread share no account", peers.no_account, run_profiles.MATES_OF_TWO
+        "plans whose pods must be apart or spread share no account", peers.no_account, run_profiles.MATES_OF_FOUR
     ),
 }

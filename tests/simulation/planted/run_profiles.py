@@ -194,12 +194,12 @@ WEAR_AND_LOSS: Final = replace(SHORT, actions=users.worn_out, faults=every(14.0,
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, trouble.paused(WRITER, 2.0, 6.0)))
 MATES: Final = replace(SHORT, size=Size(nodes=6, mates=24), actions=mates.alone)
 MATES_LEAVING: Final = replace(MATES, size=Size(nodes=6, mates=30), actions=mates.leaving)
-MATES_OF_TWO: Final = replace(
+MATES_OF_FOUR: Final = replace(
     MATES,
     size=Size(nodes=6, mates=40),
     actions=mates.at_once,
-    replicas=two_solvers,
-    faults=every(4.0, late(f"{SOLVER}:berth_ledger", 1.5)),
+    replicas=four_solvers,
+    faults=every(4.0, late(f"{SOLVER}:berth_ledger", 1.0)),
 )
 GROUPS_MADE_ANEW: Final = replace(
     SHORT,
