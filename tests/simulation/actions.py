@@ -1,7 +1,8 @@
 """What users do in one run, drawn from its seed: a list of timed actions, plain data.
 
 Singles, shared GPUs, Reservations with their users, pods that end, are deleted, or are made again under the same name,
-pods that somebody else puts on nodes; gangs (`gangs`), and nodes and quota groups that change (`changes`).
+pods that somebody else puts on nodes; gangs (`gangs`), pods that must be apart or together (`mates`), and nodes and
+quota groups that change (`changes`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import random
 from datetime import UTC, datetime
 
-from tests.simulation import changes, gangs
+from tests.simulation import changes, gangs, mates
 from tests.simulation.workload import (
     GROUPS,
     NAMESPACE,
@@ -56,6 +57,9 @@ def actions(rng: random.Random, size: Size) -> list[Timed]:
     done += _strategies(rng, size)
     done += _relabelled(rng, size)
     done += changes.serving(rng, size)
+    for number in range(size.mates):
+        done += mates.draw(rng, size, number)
+    done += mates.zones(rng, size)
     return sorted(done, key=lambda timed: timed.at_s)
 
 

@@ -45,7 +45,7 @@ from berth.telemetry.logs import Level
 from berth.testing.simulation.world import uncollected
 
 TRACE_LINES: Final = 60
-_NAMES: Final = re.compile(r"(?:pod|gang|kept|node)-\d+(?:-(?:user-)?\d+)?")
+_NAMES: Final = re.compile(r"(?:pod|gang|kept|mates|node)-\d+(?:-(?:user-)?\d+)?")
 
 
 class Outcome(msgspec.Struct, kw_only=True):

@@ -61,6 +61,12 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "rewritten": (0, "I1c I1d"),
     "ended": (0, "untimely"),
     "fence": (0, "I1 I12 I5"),
+    "peers tried": (0, "I17 I18"),
+    "peers terminating": (0, "I17"),
+    "peers guarded": (0, "I18"),
+    "peers first": (0, "I18"),
+    "peers relabelled": (0, "I17 I18"),
+    "peers account": (0, "I17 I18"),
 }
 """Bug: a seed that finds it, and promises that it breaks (L1: all settles, and no epoch is raised for nothing)."""
 SIGNS = {"R13": "L1 an epoch for nothing"}

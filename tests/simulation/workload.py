@@ -31,6 +31,8 @@ CARDS: Final = "koordinator.sh/gpu-core"
 MIDDLING: Final = 0.4
 CPU_MILLI: Final = 16_000
 MEMORY_MIB: Final = 65_536
+ZONE: Final = "topology.kubernetes.io/zone"
+ZONES: Final = ("zone-a", "zone-b", "zone-c")
 WATCHED_NODE: Final = "node-0"
 """The node that has an agent, in runs with one."""
 
@@ -90,13 +92,15 @@ class Timed(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How much happens. `end_s`: nothing is created after it."""
+    """How much happens. `mates`: groups of pods that must be apart, together or spread. `end_s`: nothing is created
+    after it."""
 
     nodes: int = 8
     singles: int = 90
     gangs: int = 6
     reservations: int = 4
     strangers: int = 8
+    mates: int = 6
     end_s: float = 220.0
 
 
@@ -111,7 +115,8 @@ def cluster(rng: random.Random, size: Size) -> list[Json]:
 
 def node(name: str, gpus: int, number: int = 0) -> list[Json]:
     """A Node and its Device."""
-    plain = node_manifest(name, cpu_milli=CPU_MILLI, memory_mib=MEMORY_MIB, model=MODEL, index=number)
+    zone = ZONES[number % len(ZONES)]
+    plain = node_manifest(name, cpu_milli=CPU_MILLI, memory_mib=MEMORY_MIB, model=MODEL, zone=zone, index=number)
     return [plain, device_manifest(name, MODEL, gpus)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.libs.invariants.stage import gang
-from tests.libs.invariants.story import Story
+from tests.libs.invariants.story import Json, Story
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
@@ -246,6 +246,38 @@ def an_object_that_nobody_can_read(story: Story) -> None:
     story.observer.api("pods", {"metadata": {"name": "x", "uid": "u"}, "spec": {"containers": 3}})
 
 
+ZONE = "topology.kubernetes.io/zone"
+WEB = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
+REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [WEB]}
+
+
+def in_two_zones(story: Story, terms: Json) -> None:
+    """Two pods with these terms wait; the zones of both nodes are known."""
+    for node in ("n1", "n2"):
+        story.change("nodes", node, {"metadata": {"labels": {ZONE: f"zone of {node}"}}})
+    story.wait(11)
+    for name in ("one", "other"):
+        story.pod(name, terms=terms, app="web")
+
+
+def more_in_one_zone(story: Story) -> None:
+    in_two_zones(story, {"topologySpreadConstraints": [{**WEB, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]})
+    story.place("one")
+    story.place("other")
+
+
+def together_though_apart(story: Story) -> None:
+    in_two_zones(story, {"affinity": {"podAntiAffinity": REQUIRED}})
+    story.place("one")
+    story.place("other")
+
+
+def without_its_company(story: Story) -> None:
+    in_two_zones(story, {"affinity": {"podAffinity": REQUIRED}})
+    story.place("one")
+    story.place("other", "n2")
+
+
 FAULTS: list[tuple[str, Callable[[Story], None]]] = [
     ("I0", a_message_that_nobody_can_read),
     ("I0", an_object_that_nobody_can_read),
@@ -274,6 +306,9 @@ FAULTS: list[tuple[str, Callable[[Story], None]]] = [
     ("I5", moved),
     ("I5", successor_of_the_same_name),
     ("I5", uncommitted),
+    ("I17", more_in_one_zone),
+    ("I18", together_though_apart),
+    ("I18", without_its_company),
     ("I6", dropped_while_bound),
     ("I6", dropped_while_open),
     ("I6", replaced_while_open),

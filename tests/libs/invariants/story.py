@@ -79,7 +79,9 @@ class Story:
 
     def delete(self, kind: str, name: str) -> None:
         self.version += 1
-        self.observer.api(kind, self.objects[kind].pop(name), deleted=True)
+        data = self.objects[kind].pop(name)
+        last = {**data, "metadata": {**data["metadata"], "resourceVersion": str(self.version)}}
+        self.observer.api(kind, last, deleted=True)
 
     # --- objects -----------------------------------------------------------------------------------------------------
 
@@ -99,13 +101,23 @@ class Story:
         body = {"metadata": {"labels": labels}, "spec": {"max": {"cpu": most}, "min": {"cpu": least}}}
         self.put("elasticquotas", name, body, "quotas")
 
-    def pod(self, name: str, cpu: str = "1", *, uid: str = "", gang: str = "", minimum: int = 0, **labels: str) -> None:
+    def pod(
+        self,
+        name: str,
+        cpu: str = "1",
+        *,
+        uid: str = "",
+        gang: str = "",
+        minimum: int = 0,
+        terms: Mapping[str, Any] = {},
+        **labels: str,
+    ) -> None:
         notes = {names.ANNOTATION_GANG_NAME: gang, names.ANNOTATION_GANG_MIN: str(minimum)} if gang else {}
         meta: Json = {"annotations": notes, "labels": labels}
         if uid:
             meta["uid"] = uid
         containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
-        spec = {"schedulerName": names.SCHEDULER_NAME, "containers": containers}
+        spec = {"schedulerName": names.SCHEDULER_NAME, "containers": containers, **terms}
         body = {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
         self.put("pods", name, body, "default")
 

@@ -12,6 +12,7 @@ from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
 from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_managers as managers
+from tests.simulation.planted import in_peers as peers
 from tests.simulation.planted import in_solver as solver
 from tests.simulation.planted import in_writer as writer
 from tests.simulation.planted import run_profiles
@@ -145,4 +146,22 @@ PLANTED: Final[dict[str, Bug]] = {
         run_profiles.STATE_REMADE,
     ),
     "fence": Bug("an epoch is raised without raising attempts", writer.no_fence, run_profiles.BINDS_AND_LOSS),
+    "peers tried": Bug(
+        "what a plan has placed itself counts for none of its other pods", peers.trials_uncounted, run_profiles.MATES
+    ),
+    "peers terminating": Bug(
+        "pods that are terminating count for the spread of others",
+        peers.terminating_counted,
+        run_profiles.MATES_LEAVING,
+    ),
+    "peers guarded": Bug(
+        "the anti-affinity of pods that are there keeps nobody away", peers.guards_ignored, run_profiles.MATES
+    ),
+    "peers first": Bug("each pod may be the first of its group", peers.always_first, run_profiles.MATES),
+    "peers relabelled": Bug(
+        "pods count by the labels that they were placed with", peers.relabelled_unseen, run_profiles.MATES
+    ),
+    "peers account": Bug(
+        "plans whose pods must be apart or spread share no account", peers.no_account, run_profiles.MATES_OF_FOUR
+    ),
 }

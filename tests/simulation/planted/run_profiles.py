@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from tests.simulation import mates
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import bookings
 from tests.simulation.planted.injectors import Saboteur
@@ -191,6 +192,15 @@ BOOKINGS: Final = replace(SHORT, size=Size(nodes=2, singles=50, reservations=12)
 WEAR: Final = replace(SHORT, actions=users.wear)
 WEAR_AND_LOSS: Final = replace(SHORT, actions=users.worn_out, faults=every(14.0, trouble.inventory_lost, start_s=18.0))
 SLOW_WRITER: Final = replace(SHORT, faults=every(8.0, trouble.paused(WRITER, 2.0, 6.0)))
+MATES: Final = replace(SHORT, size=Size(nodes=6, mates=24), actions=mates.alone)
+MATES_LEAVING: Final = replace(MATES, size=Size(nodes=6, mates=30), actions=mates.leaving)
+MATES_OF_FOUR: Final = replace(
+    MATES,
+    size=Size(nodes=6, mates=40),
+    actions=mates.at_once,
+    replicas=four_solvers,
+    faults=every(4.0, late(f"{SOLVER}:berth_ledger", 1.0)),
+)
 GROUPS_MADE_ANEW: Final = replace(
     SHORT,
     size=Size(nodes=1, singles=10),

@@ -41,6 +41,8 @@ class Excuse(StrEnum):
     """A PodGroup came to ask for more members than there are on nodes."""
     RECOVERY = "recovery"
     """A gang was half there for longer than the limit, but not in undisturbed time."""
+    RELABELLED = "relabelled"
+    """At the end pods are together that were not when they were decided: one of them, or a node, has other labels."""
     STATE_LOST = "state lost"
     """STATE has lost something: keys are written again, from any version."""
 

@@ -36,5 +36,9 @@ _ALL: Final = (
     Promise(
         "I12", "stale-writes-refused", "What a superseded writer writes is never acted upon, and nothing goes back."
     ),
+    Promise("I17", "spread-kept", "No pod is placed where it breaks a hard spread constraint of its own."),
+    Promise(
+        "I18", "affinity-kept", "No pod is placed beside one that it must be apart from, or away from its company."
+    ),
 )
 PROMISES: Final = {promise.name: promise for promise in _ALL}

@@ -19,6 +19,7 @@ from berth.invariants.checking import INVARIANTS, not_judged
 from berth.invariants.counts import Excuse
 from berth.invariants.facts import Facts
 from berth.invariants.log import LogEntry, folded_otherwise, state_hash
+from berth.invariants.observer.affinity import AffinityLaw
 from berth.invariants.observer.binds import judge_bind, judge_change, judge_reserved
 from berth.invariants.observer.calm import Calm
 from berth.invariants.observer.capacity import Capacity
@@ -30,9 +31,11 @@ from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.holds import of_bound, of_decided
 from berth.invariants.observer.ledger_watch import LedgerWatch
 from berth.invariants.observer.limits import Limits
-from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation
+from berth.invariants.observer.peers import Peers
+from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation, version_of
 from berth.invariants.observer.reserved import Reserved
 from berth.invariants.observer.sight import Reader, Sight
+from berth.invariants.observer.spread import SpreadLaw
 from berth.invariants.observer.state_fence import StateFence
 from berth.invariants.observer.verdicts import Verdicts, Violation
 from berth.invariants.observer.withdrawals import Withdrawals
@@ -92,6 +95,8 @@ class Observer:
         self._objects: dict[str, dict[tuple[str, str], Json]] = {kind: {} for kind in KINDS}
         self._placeholders: dict[tuple[str, str], Watched] = {}
         self._reserved = Reserved(self.verdicts, self.capacity, self.pods)
+        self._peers = Peers(self._sight, self._decided.doubt)
+        self._affinity = AffinityLaw(self._peers, self.verdicts)
         self._fence = StateFence(self.verdicts)
         self._ledger = LedgerWatch(
             self.verdicts,
@@ -102,17 +107,21 @@ class Observer:
             self._fitness,
             self._withdrawals,
             calm,
+            peer_laws=(SpreadLaw(self._peers, self.verdicts).decided, self._affinity.decided),
             seen=self._seen,
             claim=self._claim,
             keep_log=keep_log,
             limit_s=recovery_s,
         )
         self._unreadable = 0
-        limits = Limits(self.verdicts, self.capacity, self._decided, self.gangs, self._fitness, self._withdrawals)
+        self._limits = limits = Limits(
+            self.verdicts, self.capacity, self._decided, self.gangs, self._fitness, self._withdrawals
+        )
         self._readers = {
             "pods": self._see_pod,
             "reservations": self._see_reservation,
-            "nodes": limits.see_node,
+            "nodes": self._see_node,
+            "namespaces": self._peers.see_namespace,
             "devices": limits.see_device,
             "elasticquotas": limits.see_quota,
             "podgroups": self.gangs.see_group,
@@ -236,6 +245,8 @@ class Observer:
                     self.verdicts.excused(invariant.name, Excuse.LEFT_OVER)
                 else:
                     texts[invariant.name].append(f"at the end: {finding.text}")
+        if quiet:
+            texts["I18"] += [f"at the end: {text}" for text in self._affinity.at_rest()]
         self.verdicts.judged("I1c", len(world.holds))
         self.verdicts.judged("I1d", len(world.holds))
         if self.log is not None:
@@ -266,13 +277,14 @@ class Observer:
         if deleted:
             if known is not None:
                 del self.pods[name]
-                self._gone(known)
+                self._gone(known, version_of(data))
             return
+        self._peers.see(data)
         if known is not None and is_same(known, data):
             return
         pod = read_pod(data, self._schedulers, known)
         if known is not None and known.uid != pod.uid:
-            self._gone(known)
+            self._gone(known, version_of(data))
             known = None
         self.pods[name] = pod
         self._changed(known, pod)
@@ -298,14 +310,19 @@ class Observer:
                 self.gangs.withdrawn(pod, plans, self._withdrawals.reason(of_it))
         self._claim(pod.name)
 
-    def _gone(self, pod: Watched) -> None:
+    def _gone(self, pod: Watched, version: int) -> None:
         if pod.gang:
             self.gangs.lapsed(pod, self._decided.by_uid.get(pod.uid, ()))
             self.gangs.gone(pod)
         self.capacity.put(pod.uid, None)
+        self._peers.gone(pod.uid, version)
         self._reserved.changed(pod.uid, pod, None)
         self._forget(pod)
         self._claim(pod.name)
+
+    def _see_node(self, data: Json, deleted: bool) -> None:
+        self._limits.see_node(data, deleted)
+        self._peers.see_node(data, deleted)
 
     def _see_reservation(self, data: Json, deleted: bool) -> None:
         name = ("", data["metadata"]["name"])
@@ -356,10 +373,12 @@ class Observer:
         pod = self.pods.get(name)
         if pod is None:
             return
+        decision = held.decision if held is not None and held.decision.uid == pod.uid else None
+        hold = None
         if pod.node:
-            self.capacity.put(pod.uid, of_bound(pod) if pod.is_live else None)
-        elif held is not None and held.decision.uid == pod.uid and not self._ledger.is_settled(name, held.decision):
-            self.capacity.put(pod.uid, of_decided(held.decision, pod))
-        else:
-            self.capacity.put(pod.uid, None)
+            hold = of_bound(pod) if pod.is_live else None
+        elif decision is not None and not self._ledger.is_settled(name, decision):
+            hold = of_decided(decision, pod)
+        self.capacity.put(pod.uid, hold)
+        self._peers.put(pod, hold, decision)
         self._reserved.changed(pod.uid, pod, held.decision if held is not None else None)

@@ -92,6 +92,11 @@ def name_of(data: Mapping[str, Any]) -> tuple[str, str]:
     return (meta.get("namespace") or "", meta["name"])
 
 
+def version_of(data: Mapping[str, Any]) -> int:
+    """The resource version of an object; 0 where there is none."""
+    return _number(data["metadata"].get("resourceVersion", ""))
+
+
 def is_same(known: Watched, data: Mapping[str, Any]) -> bool:
     """Nothing has changed that matters: what most updates of a pod are."""
     meta = data["metadata"]
@@ -113,7 +118,7 @@ def read_pod(data: Mapping[str, Any], schedulers: frozenset[str], known: Watched
     spec = data.get("spec") or {}
     pod = Watched(name_of(data), meta["uid"], spec.get("nodeName") or "", meta.get("annotations") or NO_TEXTS)
     pod.labels = meta.get("labels") or NO_TEXTS
-    pod.version = _number(meta.get("resourceVersion", ""))
+    pod.version = version_of(data)
     pod.has_ended = (data.get("status") or {}).get("phase") in ENDED
     pod.is_ours = spec.get("schedulerName") in schedulers
     if known is not None and known.uid == pod.uid:
