@@ -116,7 +116,7 @@ class Rounds:
             if waiting.held and not waiting.ready:
                 await self._event_publisher.refused(waiting, (reason,), patient=True)
         if held_back:
-            units = [unit for unit in units if self._is_current(unit)]
+            units = [cluster.renewed(unit) for unit in units if self._is_current(unit)]
             if not self.readiness.may_plan():
                 await self._try_again(units, Outcome("behind", reason="the views have to be read again"))
                 return True
