@@ -71,7 +71,9 @@ async def test_a_soft_spread_holds_up_nobody(whole: Whole, corner: Corner) -> No
     soft = spread(whenUnsatisfiable="ScheduleAnyway")
     pods = [await corner.pod(f"p{i}", labels=WEB, topologySpreadConstraints=soft) for i in range(4)]
     await corner.bound(*pods)
-    only = [await corner.pod(f"q{i}", labels=WEB, topologySpreadConstraints=soft, nodeSelector={ZONE: "a"}) for i in "012"]
+    only = [
+        await corner.pod(f"q{i}", labels=WEB, topologySpreadConstraints=soft, nodeSelector={ZONE: "a"}) for i in "012"
+    ]
     assert await zones_of(whole, await corner.bound(*only)) == {"a": 3}
 
 
@@ -154,7 +156,11 @@ async def test_a_gated_pod_goes_once_its_last_gate_is_gone(whole: Whole, corner:
 
 ODD: dict[str, tuple[dict[str, Any], str]] = {
     "a selector that nobody matches": (
-        {"affinity": required("podAffinity", ZONE, matchExpressions=[{"key": "app", "operator": "In", "values": ["no"]}])},
+        {
+            "affinity": required(
+                "podAffinity", ZONE, matchExpressions=[{"key": "app", "operator": "In", "values": ["no"]}]
+            )
+        },
         "1 node(s) didn't match pod affinity rules",
     ),
     "a selector that contradicts itself": (
