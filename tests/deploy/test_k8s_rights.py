@@ -41,7 +41,7 @@ def test_the_watcher_reads_what_state_shows_and_nothing_else() -> None:
     assert rules_of("cluster-watcher") == wanted
     rules = [rule for role in of_kind("ClusterRole") for rule in role["rules"] if "configmaps" in rule["resources"]]
     assert [rule["resourceNames"] for rule in rules] == [
-        [CONFIG_MAP.partition("/")[2]]
+        [CONFIG_MAP.partition("/")[2], "scheduler-config"]
     ]  # others of the cluster are none of our business
 
 

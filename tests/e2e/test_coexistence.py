@@ -244,7 +244,7 @@ async def test_a_node_that_is_closed_keeps_its_pods_and_gets_no_more(whole: Whol
     await corner.bound(await corner.pod("old", {"cpu": "1"}))
     await whole.patch(f"{NODES}/{node}", {"spec": spec})
     await corner.pod("new", {"cpu": "1"})
-    await corner.refused("new", "unschedulable" if "unschedulable" in spec else "untolerated taint {broken: }")
+    await corner.refused("new", "unschedulable" if "unschedulable" in spec else "untolerated taint(s)")
     assert (await corner.see("old"))["spec"]["nodeName"] == node
     await whole.patch(f"{NODES}/{node}", {"spec": dict.fromkeys(spec)})
     await corner.bound("new")

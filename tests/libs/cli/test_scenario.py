@@ -30,7 +30,7 @@ def test_every_scenario_has_a_gang_that_fits_its_quota_and_distinct_pods(nodes: 
     most = int(plot.quota["spec"]["max"]["koordinator.sh/gpu-core"])
     asked = int(plot.over_quota["spec"]["containers"][0]["resources"]["requests"]["koordinator.sh/gpu-core"])
     assert 100 * len(members) <= most < 100 * len(members) + asked
-    odd = [plot.owner, plot.over_quota, plot.bad_input, plot.unsupported]
+    odd = [*plot.apart, plot.stored, plot.owner, plot.over_quota, plot.bad_input, plot.unsupported]
     pods = [key_of(each) for each in [*plot.batch, *members, *plot.shared, *odd, *plot.late]]
     assert len(set(pods)) == len(pods) == plot.pods
 
@@ -40,5 +40,7 @@ def test_manifests_know_their_collections() -> None:
     assert path_of(plot.cluster[0]) == "/api/v1/nodes"
     assert path_of(plot.owner) == "/api/v1/namespaces/default/pods"
     assert path_of(plot.reservation) == "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
+    assert path_of(plot.storage[0]) == "/apis/storage.k8s.io/v1/storageclasses"
+    assert path_of(plot.storage[1]) == "/api/v1/namespaces/default/persistentvolumeclaims"
     assert path_of(plot.quota) == "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/elasticquotas"
     assert path_of(plot.gang[0]) == "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/default/podgroups"

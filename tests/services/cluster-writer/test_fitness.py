@@ -49,6 +49,23 @@ async def test_a_node_that_became_unfit_is_not_bound_to(desk, what, reason):
 
 
 @pytest.mark.parametrize(
+    ("unasked", "reason"),
+    [
+        (["NodeUnschedulable"], "node n has the taint maintenance:NoSchedule"),
+        (["TaintToleration"], "node n is cordoned"),
+        (["NodeUnschedulable", "TaintToleration"], ""),
+    ],
+)
+async def test_what_the_profile_does_not_ask_is_not_asked_here_either(desk, unasked, reason):
+    change(desk, unschedulable=True, taints=[MAINTENANCE])
+    await begin(desk, unasked=unasked)
+    if reason:
+        assert (desk.node_of(), desk.withdrawn) == ("", [("a", reason)])
+    else:
+        assert (desk.node_of(), desk.withdrawn) == ("n", [])
+
+
+@pytest.mark.parametrize(
     ("listed", "reason"),
     [
         ([replace(GPU, healthy=False)], "gpu minor 0 on n is not healthy"),

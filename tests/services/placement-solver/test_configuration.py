@@ -90,7 +90,17 @@ def test_a_plugin_that_is_off_rules_no_node_out(run: Any) -> None:
     assert run.cluster.capacity_came_back, "who was refused is tried again"
     run.cluster.now += 60
     run.cluster.queue.wake(run.cluster.now)
-    assert run.nodes_of(run.round()) == {"p": "n"}
+    solution = run.round()
+    assert run.nodes_of(solution) == {"p": "n"}
+    (decision,), _ = run.decide(solution)
+    assert decision.unasked == ["NodeUnschedulable", "TaintToleration"], "the last check is told"
+
+
+def test_a_decision_under_the_default_profile_has_every_last_check(run: Any) -> None:
+    run.node("n")
+    run.pod(pod("p").requests(cpu=100))
+    (decision,), _ = run.decide(run.round())
+    assert decision.unasked == []
 
 
 def test_resources_that_the_filter_leaves_to_others(run: Any) -> None:

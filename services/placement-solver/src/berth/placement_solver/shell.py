@@ -151,6 +151,7 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
 
     def facts() -> dict[str, str | int | float]:
         return {
+            "profiles": cluster.configuration.state,  # first: what is wrong with them must not be cut off
             "waiting": len(cluster.queue),
             "nodes": int(np.count_nonzero(cluster.nodes.alive)),
             "epoch": cluster.book.ledger.epoch.epoch,
@@ -158,7 +159,6 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
             "classes": sum(1 for _ in cluster.classes),
             "unreadable": len(cluster.book.ledger.unreadable),
             "ledger_full": int(rounds.back_off.is_full),
-            "profiles": cluster.configuration.state,
             "profiles_of_others": ", ".join(cluster.foreign_profiles),
             "configurations_refused": cluster.configuration.broken,
         }

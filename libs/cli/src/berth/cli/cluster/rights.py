@@ -46,6 +46,7 @@ def _needs(group: str, resources: str, verbs: str, namespace: str = "", name: st
 WATCHER = (
     *_needs("", "pods nodes namespaces persistentvolumeclaims persistentvolumes", "list watch"),
     *_needs("", "configmaps", "list watch", name="slo-controller-config"),
+    *_needs("", "configmaps", "list watch", name="scheduler-config"),
     *_needs("scheduling.k8s.io", "priorityclasses", "list watch"),
     *_needs("policy", "poddisruptionbudgets", "list watch"),
     *_needs("storage.k8s.io", "storageclasses csinodes csidrivers", "list watch"),
@@ -56,7 +57,7 @@ WATCHER = (
     *_needs("topology.node.k8s.io", "noderesourcetopologies", "list watch"),
 )
 WRITER = (
-    *_needs("", "pods", "get list patch"),
+    *_needs("", "pods", "get list patch delete"),
     *_needs("", "pods/binding pods/eviction", "create"),
     *_needs("", "pods/status", "patch"),
     *_needs("", "nodes", "get patch"),

@@ -9,12 +9,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berth.cli.demo.grants import grants_of, shared_minor
-from berth.cli.demo.scenario import QUOTA, Scenario
+from berth.cli.demo.scenario import QUOTA, ZONE, ZONES, Scenario
 from berth.cli.demo.stage import Stage, key_of
 from berth.cli.errors import EXIT_BAD, CliError
+from berth.cli.load.api import path_of
 from berth.contracts import buckets, names, subjects
 from berth.simcluster.store.objects import Json
 
+NODES: Final = "/api/v1/nodes"
 RESERVATIONS: Final = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 SHOWN: Final = 4
 BATCH_WAIT_S: Final = 30.0
@@ -90,6 +92,33 @@ async def reservation(stage: Stage, plot: Scenario) -> bool:
     return bool(node) and fate.node == node and used == name
 
 
+async def apart(stage: Stage, plot: Scenario) -> bool:
+    """One of its kind in each zone; the next one has none left."""
+    names_ = await stage.create(plot.apart)
+    fates = dict(zip(names_, await stage.settled(names_), strict=True))
+    placed = sorted(fate.node for fate in fates.values() if fate.node)
+    zones = {await _zone(stage, node) for node in placed}
+    stage.tell("apart", "web", f"placed {len(placed)}/{len(names_)}", f"one in each of {len(zones)} zones")
+    waiting = [name for name, fate in fates.items() if not fate.node]
+    said = [await _waits(stage, name.partition("/")[2], "InterPodAffinity") for name in waiting]
+    return len(zones) == len(placed) == ZONES and said == [True]
+
+
+async def volume(stage: Stage, plot: Scenario) -> bool:
+    """A pod waits for its claim, and then gets a volume where it goes."""
+    (name,) = await stage.create([plot.stored])
+    (fate,) = await stage.settled([name])
+    waited = await _waits(stage, name.partition("/")[2], "VolumeBinding", "VolumeRestrictions", "NodeVolumeLimits")
+    await stage.create(plot.storage)
+    await stage.until(lambda: bool(fate.node))
+    claim = await stage.object(path_of(plot.storage[-1]) + f"/{plot.storage[-1]['metadata']['name']}")
+    made = claim["spec"].get("volumeName", "")
+    asked = claim["metadata"].get("annotations", {}).get(names.ANNOTATION_SELECTED_NODE, "")
+    facts = f"{fate.node}, where a volume was made for claim {claim['metadata']['name']}"
+    stage.tell("volume", name.partition("/")[2], "placed" if fate.node else "waiting", facts if fate.node else "")
+    return waited and bool(made) and bool(fate.node) and asked == fate.node
+
+
 async def over_quota(stage: Stage, plot: Scenario) -> bool:
     """There is capacity on the nodes, but not in the quota."""
     return await _refused(stage, plot.over_quota, "quota")
@@ -119,6 +148,8 @@ ACTS: Final = (
     Act("a gang is placed whole, by one plan", gang),
     Act("two pods share one GPU", shared),
     Act("a reservation is used by its owner", reservation),
+    Act("pods that keep apart are in different zones, and one too many waits", apart),
+    Act("a pod gets a volume where it goes, once its claim is there", volume),
     Act("a pod over its quota is refused, with a repair", over_quota),
     Act("bad input is refused by its field", bad_input),
     Act("what is not supported is refused by name", unsupported),
@@ -131,6 +162,23 @@ async def prepare(stage: Stage, plot: Scenario) -> None:
     await stage.create([plot.quota])
     if not await stage.published(buckets.QUOTA, subjects.quota_key("", QUOTA)):
         raise CliError(f"quota {QUOTA} is not counted yet: quota-manager or cluster-watcher is behind", EXIT_BAD)
+
+
+async def _zone(stage: Stage, node: str) -> str:
+    found = await stage.object(f"{NODES}/{node}")
+    return str(found["metadata"]["labels"][ZONE])
+
+
+async def _waits(stage: Stage, name: str, *codes: str) -> bool:
+    """Whether the pod waits for one of these constraints; what the solver says of it is reported."""
+    answer = await stage.why(name)
+    reason = next((each for each in answer.reasons if each.code in codes), None) if answer else None
+    if answer is None or reason is None:
+        stage.tell("pod", name, "no reason")
+        return False
+    stage.tell("pod", name, "waits", reason.code)
+    stage.more("because", answer.message)
+    return True
 
 
 async def _refused(stage: Stage, manifest: Json, code: str, field: str = "") -> bool:

@@ -23,6 +23,9 @@ SPARE_GPUS: Final = 2
 PODS_PER_GPU: Final = 1.35
 OWNER: Final = "demo.berth.sh/job"
 NAMESPACE: Final = "default"
+ZONE: Final = "topology.kubernetes.io/zone"
+ZONES: Final = 3
+STORAGE_CLASS: Final = "disks"
 
 
 class Scenario(NamedTuple):
@@ -37,6 +40,9 @@ class Scenario(NamedTuple):
     shared: list[Json]
     reservation: Json
     owner: Json
+    apart: list[Json]
+    storage: list[Json]
+    stored: Json
     over_quota: Json
     bad_input: Json
     unsupported: Json
@@ -45,15 +51,15 @@ class Scenario(NamedTuple):
     @property
     def pods(self) -> int:
         """How many pods there are in all."""
-        manifests = [*self.batch, *self.gang, *self.shared, *self.late]
-        return sum(1 for each in manifests if each["kind"] == "Pod") + 4
+        manifests = [*self.batch, *self.gang, *self.shared, *self.apart, *self.late]
+        return sum(1 for each in manifests if each["kind"] == "Pod") + 5
 
 
 def scenario(nodes: int, seed: int) -> Scenario:
     """The scenario of a size and a seed. Raises ValueError when the size is out of range."""
     if not NODES_MIN <= nodes <= NODES_MAX:
         raise ValueError(f"nodes: must be between {NODES_MIN} and {NODES_MAX}")
-    cluster = generate_cluster(ClusterShape(nodes=nodes), seed=seed)
+    cluster = generate_cluster(ClusterShape(nodes=nodes, zones=ZONES), seed=seed)
     devices = [each for each in cluster if each["kind"] == "Device"]
     gpus = sum(len(each["spec"]["devices"]) for each in devices)
     members = max(2, min(GANG_MAX, gpus // 10))
@@ -72,6 +78,9 @@ def scenario(nodes: int, seed: int) -> Scenario:
         shared=[_share("infer", "LS", "koord-prod", 60), _share("etl", "BE", "koord-batch", 40)],
         reservation=_reservation("nightly"),
         owner=_pod("nightly-run", PodRequest(8_000, 32_768, 1), labels={OWNER: "nightly"}),
+        apart=[_apart(f"web-{number}") for number in range(ZONES + 1)],
+        storage=[_storage_class(), _claim("data")],
+        stored=_stored("db", "data"),
         over_quota=_pod("train-b", PodRequest(16_000, 65_536, 2 * SPARE_GPUS), labels={names.LABEL_QUOTA_NAME: QUOTA}),
         bad_input=_odd("typo", {names.GPU_CORE: "150", names.GPU_MEMORY_RATIO: "150"}),
         unsupported=_odd("rdma", {names.GPU_CORE: "100", names.GPU_MEMORY_RATIO: "100", names.RDMA: "100"}),
@@ -122,6 +131,43 @@ def _reservation(name: str) -> Json:
             "ttl": "24h",
         },
     }
+
+
+def _apart(name: str) -> Json:
+    """A pod that takes no zone in which one of its kind is."""
+    manifest = _pod(name, PodRequest(500, 1_024), labels={"app": "web"})
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
+    manifest["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return manifest
+
+
+def _storage_class() -> Json:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": STORAGE_CLASS},
+        "provisioner": "disks.demo.berth.sh",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+
+
+def _claim(name: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "storageClassName": STORAGE_CLASS,
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "10Gi"}},
+        },
+    }
+
+
+def _stored(name: str, claim: str) -> Json:
+    manifest = _pod(name, PodRequest(500, 1_024))
+    manifest["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    return manifest
 
 
 def _odd(name: str, amounts: dict[str, str]) -> Json:

@@ -1,7 +1,8 @@
 """May the object still go to the node that was decided for it?
 
 A decision can be minutes old when its bind gets through. What the solver went by is looked at once more: that the node
-is the one that was chosen, that no cordon or taint keeps the object off it, and that its devices are there and healthy.
+is the one that was chosen, that no cordon or taint keeps the object off it (unless its profile looks at none), and that
+its devices are there and healthy.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ def unfit(decision: Decision, template: PodTemplate, node: Node, device: Device 
         return f"node {node.name} was deleted and has registered anew"
     if node.unschedulable or node.taints:
         tolerations = Tolerations(template.tolerations)
-        if node.unschedulable and not tolerations.tolerate(UNSCHEDULABLE_TAINT):
+        asks_cordon, asks_taints = (name not in decision.unasked for name in ("NodeUnschedulable", "TaintToleration"))
+        if asks_cordon and node.unschedulable and not tolerations.tolerate(UNSCHEDULABLE_TAINT):
             return f"node {node.name} is cordoned"
-        taint = tolerations.first_untolerated(node.taints)
+        taint = tolerations.first_untolerated(node.taints) if asks_taints else None
         if taint is not None:
             return f"node {node.name} has the taint {taint.key}:{taint.effect}"
     return _broken(decision, device) if devices_known else ""

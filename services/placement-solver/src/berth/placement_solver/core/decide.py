@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,9 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Contended
+
+ASKED_AT_THE_BIND: Final = ("NodeUnschedulable", "TaintToleration")
+"""Constraints that cluster-writer asks once more before it binds."""
 
 
 class Basis(NamedTuple):
@@ -61,6 +64,7 @@ def decisions_of(
                 trace=traces.get(claim.uid, ""),
                 node_uid=_node_uid(nodes, claim.node),
                 before=list(claim.before),
+                unasked=[name for name in ASKED_AT_THE_BIND if name not in candidate.cls.rules.profile.constraints],
             )
         )
     return decisions, revisions
