@@ -23,6 +23,7 @@ from berth.placement_solver import committing
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
 from berth.placement_solver.core.awaited_quotas import ElasticQuotas
+from berth.placement_solver.core.constraints.node_unschedulable import NodeUnschedulable
 from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quotas import Quotas, limits_anything
@@ -257,7 +258,16 @@ def terminating_holds_nothing() -> Planted:
         seen = self.seen(name)
         return () if seen is not None and getattr(seen, "deleting", False) else real(self, name)
 
-    return patch.object(Book, "_work_out", work_out)
+    read_pod = ClusterView._read_pod
+
+    def read(self: ClusterView, rest: str, value: bytes, deleted: bool, trace: str | None) -> None:
+        read_pod(self, rest, value, deleted, trace)
+        self.capacity_came_back |= not deleted and decode(value, Pod).deleting
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(Book, "_work_out", work_out))
+    stack.enter_context(patch.object(ClusterView, "_read_pod", read))
+    return stack
 
 
 def cordons_unread() -> Planted:
@@ -267,7 +277,10 @@ def cordons_unread() -> Planted:
     def admit(self: Tolerations, taints: Sequence[Any], *, unschedulable: bool) -> bool:
         return real(self, taints, unschedulable=False)
 
-    return patch.object(Tolerations, "admit", admit)
+    stack = ExitStack()
+    stack.enter_context(patch.object(Tolerations, "admit", admit))
+    stack.enter_context(patch.object(NodeUnschedulable, "prefilter", lambda self, spec: None))
+    return stack
 
 
 def never_retried() -> Planted:
