@@ -47,7 +47,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "timer": (0, "I6"),
     "standby": (1, "I1 I5"),
     "follower read": (2, "I1 I12 L1"),
-    "terminating": (0, "I1"),
+    "terminating": (0, "I1 L1"),
     "staged gang": (2, "I3 I5"),
     "health": (0, "I1e"),
     "old inventory": (0, "I1e"),
