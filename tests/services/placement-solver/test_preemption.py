@@ -211,17 +211,30 @@ async def test_equal_and_lower_pods_do_not_take_what_was_freed(run: Any, bench: 
 
 
 async def test_a_higher_pod_takes_it_by_displacing_the_nomination(run: Any, bench: SolverBench) -> None:
-    """E2: both in one batch, once the victims have left."""
+    """E2: both in one batch; the victims are its own from then on."""
     run.pod(low())
     run.pod(sized("high", 4, 9))
     await bench.until_idle()
     run.pod(noted(sized("high", 4, 9), run).template(gates=["wait"]))
     run.pod(sized("top", 4, 20))
     await bench.until_idle()
-    assert is_nominated(run, "high"), "its victims have not begun to leave"
-    assert "top" not in bench.placed()
+    assert bench.placed() == {"top": "n0"}, "high has given way in the same batch"
+    assert is_nominated(run, "top")
+    assert [each.name for each in held(run, "top").victims] == ["low"]
     run.delete_pod("low")
     bench.clock.time += 20
+    await bench.until_idle()
+    assert bench.placed() == {"top": "n0"}
+    assert not is_nominated(run, "top")
+
+
+async def test_a_higher_pod_takes_at_once_what_others_have_left_already(run: Any, bench: SolverBench) -> None:
+    run.pod(low())
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    run.pod(noted(sized("high", 4, 9), run).template(gates=["wait"]))
+    run.delete_pod("low")
+    run.pod(sized("top", 4, 20))
     await bench.until_idle()
     assert bench.placed() == {"top": "n0"}
     assert not is_nominated(run, "top")

@@ -69,9 +69,9 @@ class Preempting:
         found = cluster.displacer.propose(candidate, self._random.randrange(OFFSET_MAX))
         nomination = cluster.capacity.nominated.of(candidate.name)
         if isinstance(found, Nobody):
-            if nomination is not None and nomination.decision is None:
-                if not cluster.displacer.could_have(candidate, nomination.claim.node):
-                    cluster.forget_nomination(candidate.name)
+            is_shown_alone = nomination is not None and nomination.decision is None
+            if is_shown_alone and not cluster.displacer.could_have(candidate, nomination.claim.node):
+                cluster.forget_nomination(candidate.name)
             return found
         placement = cluster.solver.place_under(candidate, found.target, plan)
         if placement is None:
