@@ -16,6 +16,7 @@ from tests.simulation.workload import (
     GROUPS,
     NAMESPACE,
     OWNER_LABEL,
+    PRIORITIES,
     QUOTA_LABEL,
     Change,
     Create,
@@ -60,7 +61,22 @@ def actions(rng: random.Random, size: Size) -> list[Timed]:
     for number in range(size.mates):
         done += mates.draw(rng, size, number)
     done += mates.zones(rng, size)
+    if size.ranked:
+        _rank(rng, done, size.ranked)
     return sorted(done, key=lambda timed: timed.at_s)
+
+
+def _rank(rng: random.Random, done: list[Timed], share: float) -> None:
+    """Some single pods are of another priority than all others."""
+    classes = {name: rng.choice(sorted(PRIORITIES)) for name in _singles(done) if rng.random() < share}
+    for _, action in done:
+        if isinstance(action, Create) and action.manifest["metadata"]["name"] in classes:
+            action.manifest["spec"]["priorityClassName"] = classes[action.manifest["metadata"]["name"]]
+
+
+def _singles(done: list[Timed]) -> list[str]:
+    made = [timed.action.manifest for timed in done if isinstance(timed.action, Create)]
+    return sorted({each["metadata"]["name"] for each in made if each["metadata"]["name"].startswith("pod-")})
 
 
 def _request(rng: random.Random) -> PodRequest:

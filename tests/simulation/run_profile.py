@@ -59,4 +59,8 @@ class RunProfile:
                 each.stop()
 
 
-ORDINARY = RunProfile(environ={"cluster-watcher": {"BERTH_LIST_PAGE": "20"}}, departures=fault_plan.departures)
+ORDINARY = RunProfile(
+    size=workload.Size(ranked=0.3),
+    environ={"cluster-watcher": {"BERTH_LIST_PAGE": "20"}},
+    departures=fault_plan.departures,
+)

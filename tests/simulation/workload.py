@@ -33,6 +33,8 @@ CPU_MILLI: Final = 16_000
 MEMORY_MIB: Final = 65_536
 ZONE: Final = "topology.kubernetes.io/zone"
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
+PRIORITIES: Final = {"low": -10, "high": 1_000, "higher": 2_000}
+"""Priority classes; a pod without one has the priority 0."""
 WATCHED_NODE: Final = "node-0"
 """The node that has an agent, in runs with one."""
 
@@ -92,8 +94,8 @@ class Timed(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How much happens. `mates`: groups of pods that must be apart, together or spread. `end_s`: nothing is created
-    after it."""
+    """How much happens. `mates`: groups of pods that must be apart, together or spread. `ranked`: the share of single
+    pods that are of another priority than all others. `end_s`: nothing is created after it."""
 
     nodes: int = 8
     singles: int = 90
@@ -101,16 +103,28 @@ class Size(NamedTuple):
     reservations: int = 4
     strangers: int = 8
     mates: int = 6
+    ranked: float = 0.0
     end_s: float = 220.0
 
 
 def cluster(rng: random.Random, size: Size) -> list[Json]:
     """What is there at the beginning: namespace, quota groups, nodes and their devices."""
     made: list[Json] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
+    made += [priority_class(name, value) for name, value in PRIORITIES.items() if size.ranked]
     made += _quotas(rng, size)
     for number in range(size.nodes):
         made += node(f"node-{number}", rng.choice((2, 4, 8)), number)
     return made
+
+
+def priority_class(name: str, value: int) -> Json:
+    """A PriorityClass."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }
 
 
 def node(name: str, gpus: int, number: int = 0) -> list[Json]:

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from tests.services.worlds.writer.bind_bench import BindBench
 from tests.services.worlds.writer.decisions import make_decision
+from tests.services.worlds.writer.solvers import Solvers
 from tests.services.worlds.writer.store_api import StoreApi
 from tests.services.worlds.writer.world import World
 
+from berth.contracts import buckets
 from berth.contracts.ledger import Decision
 from berth.simcluster import SimCluster, SimSettings, serve
 from berth.testing.nats_server import NatsServer
@@ -28,6 +30,15 @@ async def world(nats_server: NatsServer, sim: SimCluster) -> AsyncIterator[World
     await world.begin()
     yield world
     await world.end()
+
+
+@pytest.fixture
+async def solvers(world: World) -> AsyncIterator[Solvers]:
+    solvers = Solvers(world)
+    world.spawn(world.bus.follow(buckets.LEDGER, solvers.ledger).run())
+    yield solvers
+    for instance in list(solvers.running):
+        await solvers.stop(instance)
 
 
 @pytest.fixture

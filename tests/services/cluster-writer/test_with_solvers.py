@@ -2,61 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections import Counter
 
-import pytest
-
 from berth.bus import jetstream
-from berth.contracts import buckets, names, subjects
-from berth.contracts.codec import decode
-from berth.contracts.ledger import Decision
-from berth.placement_solver.settings import Settings
-from berth.placement_solver.shell import main
-from berth.runtime import Context
-from berth.testing.views import View, eventually
-
-
-class Solvers:
-    def __init__(self, world):
-        self.world = world
-        self.running = {}
-        self.ledger = View()
-
-    async def start(self, instance):
-        bus = await self.world.connect("placement-solver")
-        settings = Settings(optimiser_budget_s=0.0)
-        context = Context(
-            service="placement-solver", settings=settings, bus=bus, instance=instance, random=random.Random(instance)
-        )
-        self.running[instance] = (context, asyncio.create_task(main(context)))
-
-    async def stop(self, instance):
-        context, task = self.running.pop(instance)
-        assert await context.supervisor.stop(task, 5.0) == []
-        await asyncio.gather(task, return_exceptions=True)
-        assert context.supervisor.failure is None
-
-    async def crash(self, instance):
-        context, task = self.running.pop(instance)
-        await context.bus.close()
-        await context.supervisor.stop(task, 2.0)
-        await asyncio.gather(task, return_exceptions=True)
-
-    def decisions(self, epoch):
-        prefix = f"{subjects.epoch_prefix(epoch)}decision."
-        found = [e for e in self.ledger.entries if e.key.startswith(prefix) and not e.deleted]
-        return [decode(entry.value, Decision) for entry in found]
-
-
-@pytest.fixture
-async def solvers(world):
-    solvers = Solvers(world)
-    world.spawn(world.bus.follow(buckets.LEDGER, solvers.ledger).run())
-    yield solvers
-    for instance in list(solvers.running):
-        await solvers.stop(instance)
+from berth.contracts import names
+from berth.testing.views import eventually
 
 
 def gang(world, name, size, cpu="1"):

@@ -101,7 +101,7 @@ CHANNELS = (
     Channel(event.PlacementBound, buckets.EVENTS, f"{_EVT}.placement.bound.<namespace>.<pod>", _WRITER),
     Channel(event.PlacementEnded, buckets.EVENTS, f"{_EVT}.placement.ended.<namespace>.<pod>", _WRITER),
     Channel(event.PlacementFailed, buckets.EVENTS, f"{_EVT}.placement.failed.<namespace>.<pod>", _WRITER),
-    Channel(event.PlacementNominated, buckets.EVENTS, f"{_EVT}.placement.nominated.<namespace>.<pod>", NOBODY),
+    Channel(event.PlacementNominated, buckets.EVENTS, f"{_EVT}.placement.nominated.<namespace>.<pod>", _SOLVER),
     Channel(event.EvictionMarked, buckets.EVENTS, f"{_EVT}.eviction.marked.<namespace>.<pod>", _WRITER),
     Channel(event.EvictionSent, buckets.EVENTS, f"{_EVT}.eviction.sent.<namespace>.<pod>", _WRITER),
     Channel(event.EvictionRefused, buckets.EVENTS, f"{_EVT}.eviction.refused.<namespace>.<pod>", _WRITER),

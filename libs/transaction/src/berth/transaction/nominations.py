@@ -96,6 +96,9 @@ class Nominations:
         """Those to a node."""
         return self._on.get(node, {}).values()
 
+    def __len__(self) -> int:
+        return len(self._by_name)
+
     def __iter__(self) -> Iterator[Nomination]:
         return iter(self._by_name.values())
 

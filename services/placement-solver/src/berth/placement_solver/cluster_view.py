@@ -24,6 +24,7 @@ from berth.contracts.state import (
     Namespace,
     Node,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     Reservation,
     Synced,
@@ -32,6 +33,9 @@ from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ROWS_BYTES_MAX, ClassTable
+from berth.placement_solver.core.displacers.beneficiaries import Beneficiaries
+from berth.placement_solver.core.displacers.priority import PriorityPreemption
+from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gang, Gangs, Readiness, pods_of
 from berth.placement_solver.core.happenings import Happenings
@@ -56,6 +60,7 @@ from berth.rules.storage import StorageObjects
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
 from berth.transaction.completeness import Completeness
+from berth.transaction.nominations import Nomination
 
 
 class ClusterView:
@@ -94,7 +99,14 @@ class ClusterView:
         self._config_data: dict[str, str] | None = None
         self.profiles = Profiles(self.facts)
         self.solver = Solver(self.capacity, self.reservations, policy or Policy())
-        self.book = Book(DEVICE_NAMES, on_change=self._on_claim, payer=self.payers.named)
+        self.book = Book(
+            DEVICE_NAMES, on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.named
+        )
+        self.budgets: dict[Name, PodDisruptionBudget] = {}
+        self.beneficiaries = Beneficiaries()
+        self.displacer = PriorityPreemption(
+            self.nodes, self.book, self.capacity.nominated, self.budgets.values, self._stays
+        )
         self.classes = ClassTable(self.profiles, class_rows_bytes_max)
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
         self.gangs = Gangs()
@@ -143,6 +155,7 @@ class ClusterView:
         self.gangs.reset()
         self.pod_groups.clear()
         self.namespaces.clear()
+        self.budgets.clear()
         self.facts.peers.reset()
         self.awaited.reset_state()
         self.volumes.reset()
@@ -185,6 +198,8 @@ class ClusterView:
             self._read_pod_group(rest, value, deleted)
         elif kind == "elasticquota":
             self._read_elastic_quota(rest, value, deleted)
+        elif kind == "poddisruptionbudget":
+            self._read_budget(rest, value, deleted)
         elif kind == "configmap":
             self._read_config_map(key, value, deleted)
         elif kind in STORAGE_KINDS:
@@ -371,11 +386,15 @@ class ClusterView:
         self.changed_gangs.update(self.pod_groups)
 
     def is_pending(self, obj: Pod | Reservation) -> bool:
-        """It waits for a node and may have one: unbound, not ended, not going away, no gates, no open decision (R3)."""
+        """It waits for a node and may have one: unbound, not ended, not going away, no gates, no open decision (R3),
+        and nobody whose leaving for it has still to begin (E1)."""
         if obj.node or obj.deleting or obj.phase in FINISHED_PHASES or obj.template.gates or not self.is_ours(obj):
             return False
-        name = (obj.namespace, obj.name) if isinstance(obj, Pod) else ("", obj.name)
-        return self.book.open_decision(name) is None
+        return self.turn(obj) is not Turn.NOT_YET
+
+    def turn(self, obj: Pod | Reservation) -> Turn:
+        """What may be planned for an object that waits."""
+        return turn_of(self.book, (obj.namespace, obj.name) if isinstance(obj, Pod) else ("", obj.name), obj)
 
     def _judge(self, name: Name) -> None:
         """Put a name into the queue or take it out, as the book now has it."""
@@ -392,7 +411,8 @@ class ClusterView:
             pod = seen if isinstance(seen, Pod) and self.is_ours(seen) else None
             former = self.gangs.gang_of(name)
             before = self.gangs.group_of(former.id) if former is not None else ""
-            gang_id = self.gangs.see_pod(name, pod, decided=pod is not None and decision is not None)
+            is_decided = pod is not None and decision is not None and not decision.nominates
+            gang_id = self.gangs.see_pod(name, pod, decided=is_decided)
             if former is not None and self.gangs.group_of(former.id) != before:
                 self._regroup(former, name)
         group = self.gangs.group_of(gang_id) if gang_id else ""
@@ -427,7 +447,10 @@ class ClusterView:
                 return
 
     def _settle(self) -> None:
-        for name in sorted(self.book.settle_waiting()):
+        names = self.book.settle_waiting()
+        # Whether a victim that is not shown has left depends on how complete the view is.
+        names.update(each.name for each in self.book.nominations if each.victims)
+        for name in sorted(names):
             self._judge(name)
 
     def _look_at_unread(self, *, is_news: bool = False) -> None:
@@ -454,6 +477,22 @@ class ClusterView:
             pod = self._pod_of(claim)
             (self.happenings.came if added else self.happenings.left)(pod)
 
+    def _on_nomination(self, nomination: Nomination, stands: bool) -> None:
+        self.capacity.nominated.on_change(nomination, stands)
+        self.beneficiaries.on_change(nomination, stands)
+        if not stands and len(self.queue):
+            self.happenings.left(self._pod_of(nomination.claim))
+
+    def forget_nomination(self, name: Name) -> None:
+        """What STATE alone shows of a nomination holds nothing: its pod could not have it (E3)."""
+        self.capacity.nominated.forget(name)
+        self.capacity_came_back = True
+
+    def _stays(self, pod: Pod) -> bool:
+        """It is nobody's victim: a strict gang would not be whole without it (E9)."""
+        gang = self.gangs.gang_of((pod.namespace, pod.name))
+        return gang is not None and (gang.config is None or gang.config.mode == "Strict")
+
     def _pod_of(self, claim: Claim) -> Pod | None:
         """The pod whose claim it is or was, on the node of the claim; None: it is not known."""
         pod = self.book.pods.get(claim.name)
@@ -475,10 +514,13 @@ class ClusterView:
             tracker.seen(pod.version)
             if trace and not pod.node:
                 self._traces[name] = trace
+        beneficiaries = self.beneficiaries.of(name, self.book)
         self.book.see_pod(name, pod)
         self.happenings.relabelled(self._leaving, pod)
         self._leaving = None
         self._see_pod(name)
+        for each in sorted(beneficiaries | self.beneficiaries.of(name, self.book)):
+            self._judge_beneficiary(each)
         self._traces.pop(name, None)
 
     def _read_reservation(self, name: str, value: bytes, deleted: bool, trace: str | None) -> None:
@@ -502,6 +544,19 @@ class ClusterView:
         """The pod of a name has been read into the book."""
         self.facts.see_pod(name, self._pod(name))
         self._judge(name)
+
+    def _judge_beneficiary(self, name: Name) -> None:
+        """One of those who leave for it has moved: what may be planned for it may be another thing now."""
+        self._judge(name)
+        waiting = self.queue.waiting.get(name)
+        if waiting is not None and not waiting.ready:
+            self.queue.rest_until(waiting, self.now)
+
+    def _read_budget(self, rest: str, value: bytes, deleted: bool) -> None:
+        if deleted:
+            self.budgets.pop(namespaced(rest), None)
+        else:
+            self.budgets[namespaced(rest)] = decode(value, PodDisruptionBudget)
 
     def _read_namespace(self, name: str, value: bytes, deleted: bool) -> None:
         labels = None if deleted else decode(value, Namespace).labels

@@ -17,6 +17,7 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.queue import Waiting
+from berth.rules.preemption import BY_SCHEDULER
 from berth.telemetry import emit_span, recording
 
 REPORT_AGAIN_S = 10.0
@@ -51,6 +52,21 @@ class EventPublisher:
         subject = subjects.event_subject("placement", "decided", plan)
         await self._events.publish(subject, encode(message), id=f"decided-{plan}", type="placement.decided.v1")
 
+    async def nominated(self, decision: Decision) -> None:
+        """A plan was committed in which a pod waits for others to leave."""
+        message = event.PlacementNominated(
+            plan=decision.plan,
+            namespace=decision.namespace,
+            name=decision.name,
+            uid=decision.uid,
+            node=decision.node,
+            reason=BY_SCHEDULER,
+            victims=decision.victims,
+        )
+        subject = subjects.event_subject("placement", "nominated", decision.namespace, decision.name)
+        marker = f"nominated-{decision.plan}-{decision.uid}"
+        await self._events.publish(subject, encode(message), id=marker, type="placement.nominated.v1")
+
     @staticmethod
     def traced(decisions: Sequence[Decision], now_ms: int) -> None:
         """Record the part of each pod's trace that is the solver's: from seeing it to its committed decision."""
@@ -66,11 +82,20 @@ class EventPublisher:
                 emit_span("placement decided", decision.trace, begin_ns, end_ns, attributes)
 
     async def refused(
-        self, waiting: Waiting, reasons: Sequence[Reason], gang: str = "", *, patient: bool = False
+        self,
+        waiting: Waiting,
+        reasons: Sequence[Reason],
+        gang: str = "",
+        *,
+        preemption: str = "",
+        patient: bool = False,
     ) -> None:
-        """Write the refusal where people look: the pod's condition and an event; only when the message changed."""
+        """Write the refusal where people look: the pod's condition and an event; only when the message changed.
+
+        `preemption` says why nobody leaves for the pod.
+        """
         nodes = int(np.count_nonzero(self.cluster.nodes.alive))
-        waiting.message = explain.message(reasons, nodes)
+        waiting.message = explain.message(reasons, nodes, preemption)
         now = self.cluster.now
         if waiting.message == waiting.shown:
             return

@@ -13,12 +13,13 @@ from contextlib import suppress
 
 from berth.bus.port import Clock, LedgerPort, PublisherPort
 from berth.contracts.base import Reason
-from berth.contracts.state import Reservation
+from berth.contracts.state import Pod, Reservation
 from berth.placement_solver import metrics
 from berth.placement_solver.back_off import BEHIND_PAUSE_S, BackOff
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.committing import Committer, Outcome
-from berth.placement_solver.core.decide import Basis, decisions_of
+from berth.placement_solver.core.decide import Basis, decisions_of, nominating
+from berth.placement_solver.core.displacers.priority import Nobody
 from berth.placement_solver.core.joint.contention import is_contended, worth
 from berth.placement_solver.core.joint.expand import joint_solution
 from berth.placement_solver.core.plan import Placement, Refusal, Solution, Unit
@@ -27,6 +28,7 @@ from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.event_publisher import EventPublisher
 from berth.placement_solver.optimiser import Answer, JointSolver
+from berth.placement_solver.preempting import PROPOSALS_MAX, Free, Preempting
 from berth.placement_solver.readiness import FOLLOW_TIMEOUT_S, Readiness
 from berth.placement_solver.thinking import Question, Thinking
 from berth.placement_solver.tidying import Tidying
@@ -62,6 +64,7 @@ class Rounds:
         batch_messages_max: int = MESSAGES_MAX,
         optimiser: JointSolver | None = None,
         optimiser_budget_s: float = 0.0,
+        preempts: bool = False,
     ) -> None:
         self.cluster = cluster
         self.changed = asyncio.Event()
@@ -72,6 +75,7 @@ class Rounds:
         self._random = random
         self._batch_max = batch_pods_max
         self._thinking = Thinking(cluster, optimiser, optimiser_budget_s, self.changed.set) if optimiser else None
+        self._preempting = Preempting(cluster, verifier, random) if preempts else None
         self._committer = Committer(ledger, cluster.book.ledger, clock, cluster.me, messages_max=batch_messages_max)
         self._event_publisher = EventPublisher(cluster, events, commands, report_after_s=report_after_s)
         self._tidying = Tidying(cluster, self._committer, clock)
@@ -145,8 +149,53 @@ class Rounds:
                 return
             self._look_again(solution.placements)
             await self._announce(plan, solution, started)
+        proposals = 0
         for refusal in solution.refusals:
-            await self._refuse(refusal)
+            if self._preempting is None or not self._preempting.concerns(refusal):
+                await self._refuse(refusal)
+            elif proposals < PROPOSALS_MAX:
+                proposals += 1
+                await self._preempt(self._preempting, refusal)
+            elif (waiting := self._refused(refusal)) is not None:
+                self.cluster.queue.make_ready(waiting)
+
+    # --- preemption --------------------------------------------------------------------------------------------------
+
+    async def _preempt(self, preempting: Preempting, refusal: Refusal) -> None:
+        """Make others leave for a refused pod, under a plan of its own; or refuse it, and say why nobody leaves."""
+        waiting = self._refused(refusal)
+        if waiting is None:
+            return
+        cluster = self.cluster
+        if not self.readiness.may_plan():
+            cluster.queue.make_ready(waiting)
+            return
+        started = self._clock.monotonic()
+        plan, trial = self._new_plan()
+        found = preempting.propose(refusal, plan)
+        if isinstance(found, Free):
+            cluster.queue.make_ready(waiting)
+            return
+        if isinstance(found, Nobody):
+            await self._refuse(refusal._replace(preemption=found.message))
+            return
+        displacement, solution = found.displacement, Solution((found.placement,), ())
+        displaced = [each.name for each in displacement.displaced if each.decision is not None]
+        outcome = await self._commit(plan, solution, trial, displacement.victims, displaced)
+        if outcome.status != "committed":
+            await self._try_again([Unit("", (refusal.candidate,))], outcome)
+            return
+        self._look_again(solution.placements)
+        if displacement.victims:
+            metrics.NOMINATED.inc()
+            await self._event_publisher.refused(waiting, refusal.reasons)
+        else:
+            await self._announce(plan, solution, started)
+
+    def _refused(self, refusal: Refusal) -> Waiting | None:
+        """What was refused, unless it has changed since the batch was taken: then it is tried again as it is now."""
+        waiting = self.cluster.queue.waiting.get(refusal.candidate.name)
+        return None if waiting is None or waiting.ready else waiting
 
     # --- the optimiser -----------------------------------------------------------------------------------------------
 
@@ -215,7 +264,15 @@ class Rounds:
                 queue.make_ready(each)
         return False
 
-    async def _commit(self, plan: str, solution: Solution, trial: Trial) -> Outcome:
+    async def _commit(
+        self,
+        plan: str,
+        solution: Solution,
+        trial: Trial,
+        victims: Sequence[Pod] = (),
+        displaced: Sequence[Name] = (),
+    ) -> Outcome:
+        """Commit the decisions of a solution; with `victims` its one pod is nominated. `displaced` give way to it."""
         cluster = self.cluster
         book = cluster.book
         basis = Basis(book.complete["pods"].version, book.complete["reservations"].version, cluster.now_ms)
@@ -225,6 +282,8 @@ class Rounds:
             if (waiting := cluster.queue.waiting.get(placement.candidate.name)) is not None
         }
         decisions, revisions = decisions_of(solution.placements, plan, basis, cluster.nodes, cluster.quotas, traces)
+        if victims:
+            decisions = [nominating(decision, victims) for decision in decisions]
         if not self.readiness.may_plan():
             # The optimiser takes its time, in which an epoch may have begun that this view has not reached (R12).
             trial.undo()
@@ -235,13 +294,16 @@ class Rounds:
         # What was tried stays charged while the batch is on its way; the follower's word replaces it.
         cluster.capacity.assume(trial.claims)
         started, ledger_starts = self._clock.monotonic(), cluster.ledger_starts
-        outcome = await self._committer.commit(plan, decisions, revisions)
+        outcome = await self._committer.commit(plan, decisions, revisions, displaced)
         metrics.COMMIT_SECONDS.observe(self._clock.monotonic() - started)
         metrics.PLANS.labels(outcome.status).inc()
         if cluster.ledger_starts == ledger_starts:  # else it is a sequence of what LEDGER has lost
             self.readiness.require(outcome.sequence)
         if outcome.status == "committed":
-            self._event_publisher.traced(decisions, int(self._clock.now() * 1000))
+            if victims:
+                await self._event_publisher.nominated(decisions[0])
+            else:
+                self._event_publisher.traced(decisions, int(self._clock.now() * 1000))
             await self._follow_to(outcome.sequence)
         if cluster.capacity.forget_assumed() and outcome.status == "committed":
             # Who was refused for the sake of a pod that is gone, or of a plan that the view does not show.
@@ -301,16 +363,16 @@ class Rounds:
         await self._event_publisher.planned(plan, solution.placements, took_ms)
 
     async def _refuse(self, refusal: Refusal) -> None:
-        waiting = self.cluster.queue.waiting.get(refusal.candidate.name)
-        if waiting is None or waiting.ready:
-            return  # what has changed since the batch was taken is tried again as it is now
+        waiting = self._refused(refusal)
+        if waiting is None:
+            return
         metrics.REFUSED.labels(refusal.reasons[0].code.split(" ")[0] if refusal.reasons else "none").inc()
         if self._may_lag(waiting, refusal.reasons):
             self.cluster.queue.hold(waiting, refusal.reasons, self.cluster.now)
             self.cluster.queue.rest_until(waiting, waiting.since + QUOTA_LAG_S)
             return
         self.cluster.queue.refuse(waiting, refusal.reasons, self.cluster.now)
-        await self._event_publisher.refused(waiting, refusal.reasons, gang=refusal.gang)
+        await self._event_publisher.refused(waiting, refusal.reasons, gang=refusal.gang, preemption=refusal.preemption)
 
     def _may_lag(self, waiting: Waiting, reasons: Sequence[Reason]) -> bool:
         """A runtime follows demand: what quota alone keeps from a new pod may be given once its demand is counted."""

@@ -35,6 +35,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     optimiser_budget_s: Annotated[
         float, Meta(ge=0, le=60, description="time for the optimiser on a contended batch; 0 switches it off")
     ] = 2.0
+    preemption: Annotated[
+        bool, Meta(description="whether pods of lower priority are made to leave for one that no node takes")
+    ] = True
     report_after_s: Annotated[
         float, Meta(ge=0, le=600, description="how long a gang may gather before its pods are reported as waiting")
     ] = 2.0

@@ -61,6 +61,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         batch_messages_max=settings.batch_messages_max,
         optimiser=optimiser,
         optimiser_budget_s=settings.optimiser_budget_s,
+        preempts=settings.preemption,
     )
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
     if file is not None:

@@ -39,11 +39,8 @@ def candidate_of(run: Any, name: str) -> Candidate:
 def displacer(
     run: Any, budgets: Iterable[PodDisruptionBudget] = (), stays: Callable[[Pod], bool] = lambda pod: False
 ) -> PriorityPreemption:
-    """Everything that stands is charged, as the displacer expects."""
     cluster = run.cluster
-    for each in cluster.book.nominations:
-        cluster.capacity.apply(each.claim, 1)
-    return PriorityPreemption(cluster.nodes, cluster.book, lambda: budgets, stays)
+    return PriorityPreemption(cluster.nodes, cluster.book, cluster.capacity.nominated, lambda: budgets, stays)
 
 
 def proposal(run: Any, waits: PodBuilder, **given: Any) -> Displacement | Nobody:
@@ -225,7 +222,7 @@ def test_a_pod_that_may_not_preempt_is_told_so(run: Any) -> None:
     run.node("n0", cpu=4000)
     run.pod(sized("low", 4, 0).on("n0"))
     found = proposal(run, sized("waits", 2, 9).template(preemption_policy="Never", priority=9))
-    assert found == Nobody(preemption.POLICY_FORBIDS)
+    assert found == Nobody(f"preemption: {preemption.POLICY_FORBIDS}")
 
 
 def test_it_waits_for_whom_its_node_is_being_left_by(run: Any) -> None:
@@ -233,7 +230,7 @@ def test_it_waits_for_whom_its_node_is_being_left_by(run: Any) -> None:
     leaving = sized("low", 2, 0).on("n0").set(deleting=True, disruption=preemption.BY_SCHEDULER)
     run.pods([leaving, sized("other", 2, 0).on("n0")])
     found = proposal(run, sized("waits", 4, 9).set(nominated="n0"))
-    assert found == Nobody(preemption.STILL_LEAVING)
+    assert found == Nobody(f"preemption: {preemption.STILL_LEAVING}")
 
 
 def test_whom_the_caller_keeps_is_nobodys_victim(run: Any) -> None:

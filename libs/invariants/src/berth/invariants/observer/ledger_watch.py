@@ -14,6 +14,7 @@ from berth.invariants.log import LogEntry
 from berth.invariants.observer.calm import NEVER, Calm
 from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.decided import Decided
+from berth.invariants.observer.evictions import Evictions
 from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.pods import Watched
@@ -45,6 +46,7 @@ class LedgerWatch:
         reserved: Reserved,
         fitness: Fitness,
         withdrawals: Withdrawals,
+        evictions: Evictions,
         calm: Calm,
         *,
         peer_laws: Iterable[Callable[[Decision], None]],
@@ -64,6 +66,7 @@ class LedgerWatch:
         self._reserved = reserved
         self._fitness = fitness
         self._withdrawals = withdrawals
+        self._evictions = evictions
         self._calm = calm
         self._peer_laws = tuple(peer_laws)
         self._limit_s = limit_s
@@ -156,6 +159,7 @@ class LedgerWatch:
         before = self.held.get(name)
         now = self.view.decisions.get(name)
         if now is not None and now.decision.nominates:
+            self._evictions.nominated(now.decision)
             now = None  # nothing is bound under it, and its victims are still there: it takes nothing from anybody yet
         if before is not None and (now is None or not _says_the_same(before.decision, now.decision)):
             self._judge_end(name, before.decision, now.decision if now else None)
@@ -178,6 +182,8 @@ class LedgerWatch:
             self._capacity.doubt.over(before.decision.uid)
             self._forget_absent(before.decision.uid, name)
         self._claim(name)
+        if now is not None:
+            self._evictions.decided(now.decision, self.view)
 
     def _judge_payer(self, name: tuple[str, str], decision: Decision) -> None:
         """Nobody is charged: only for a pod that names no quota group which has been there for a while.

@@ -26,6 +26,7 @@ from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.departures import Departures
 from berth.invariants.observer.doubt import Doubt
+from berth.invariants.observer.evictions import Evictions
 from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.holds import of_bound, of_decided
@@ -98,6 +99,9 @@ class Observer:
         self._peers = Peers(self._sight, self._decided.doubt)
         self._affinity = AffinityLaw(self._peers, self.verdicts)
         self._fence = StateFence(self.verdicts)
+        self._evictions = Evictions(
+            self.verdicts, calm, self.capacity, self._objects["pods"], self._objects["nodes"], lag_s
+        )
         self._ledger = LedgerWatch(
             self.verdicts,
             self._decided,
@@ -106,6 +110,7 @@ class Observer:
             self._reserved,
             self._fitness,
             self._withdrawals,
+            self._evictions,
             calm,
             peer_laws=(SpreadLaw(self._peers, self.verdicts).decided, self._affinity.decided),
             seen=self._seen,
@@ -207,6 +212,8 @@ class Observer:
         try:
             read: Json = msgspec.json.decode(data) if isinstance(data, bytes) else data
             reader(read, deleted)
+            if kind == "pods":
+                self._evictions.see(read, deleted)
             self._keep(kind, read, deleted)
         except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError) as error:
             self._unreadable += 1
@@ -249,6 +256,8 @@ class Observer:
             texts["I18"] += [f"at the end: {text}" for text in self._affinity.at_rest()]
         self.verdicts.judged("I1c", len(world.holds))
         self.verdicts.judged("I1d", len(world.holds))
+        if quiet:
+            texts["I11c"] += self._evictions.finish(self.view)
         if self.log is not None:
             self.verdicts.judged("I7")
             texts["I7"] += [finding.text for finding in folded_otherwise(self.log, self.view)]

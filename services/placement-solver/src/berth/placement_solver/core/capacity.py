@@ -1,4 +1,4 @@
-"""Capacity: every claim that holds, charged to node columns, device minors, quotas and reservations.
+"""Capacity: every claim and nomination that holds, charged to node columns, device minors, quotas and reservations.
 
 A reservation holds its amounts on its node; a pod placed into it draws from them, so what the node has to keep for
 the reservation is only the remainder. That remainder is charged like a claim, and worked out anew whenever the
@@ -13,6 +13,7 @@ from typing import Final
 
 from berth.contracts.ledger import DeviceGrant
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Tally
 from berth.rules.ports import read_port
@@ -48,6 +49,7 @@ class Capacity:
         self._users_without: dict[str, dict[tuple[Name, str], Claim]] = {}
         self._assumed: dict[tuple[Name, str], Claim] = {}
         self._held: dict[tuple[Name, str], Claim] = {}
+        self.nominated = Nominated(lambda claim, sign: self.apply(claim, sign, is_kept=True))
         self.released = 0
 
     def on_change(self, claim: Claim, added: bool) -> None:
@@ -76,6 +78,7 @@ class Capacity:
         for claim in forgotten:
             self.apply(claim, -1)
         self._assumed.clear()
+        self.nominated.restore_all()
         return bool(forgotten)
 
     def hold(self, claims: Iterable[Claim]) -> None:
@@ -93,7 +96,7 @@ class Capacity:
         return released
 
     def apply(self, claim: Claim, sign: int, *, is_kept: bool = False) -> None:
-        """Charge (1) or give back (-1) a claim; `is_kept`: one of `hold`."""
+        """Charge (1) or give back (-1) a claim; `is_kept`: one of `hold`, or nominated."""
         for tally in self.tallies:
             if not is_kept or tally.counts_kept:
                 tally.apply(claim, sign)

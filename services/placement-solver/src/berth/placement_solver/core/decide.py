@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berth.contracts import names, subjects
-from berth.contracts.ledger import Allocation, Decision
+from berth.contracts.ledger import Allocation, Decision, Victim
+from berth.contracts.state import Pod
 from berth.placement_solver.core.devices import allocated_annotation
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
@@ -68,6 +69,19 @@ def decisions_of(
             )
         )
     return decisions, revisions
+
+
+def nominating(decision: Decision, victims: Iterable[Pod]) -> Decision:
+    """The decision as a nomination: it waits until these have left its node. Nothing is bound under it."""
+    return msgspec.structs.replace(
+        decision,
+        nominates=True,
+        annotations={},
+        victims=[
+            Victim(namespace=each.namespace, name=each.name, uid=each.uid, version=each.version, node=decision.node)
+            for each in victims
+        ],
+    )
 
 
 def _node_uid(nodes: Nodes, name: str) -> str:

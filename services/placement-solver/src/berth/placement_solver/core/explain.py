@@ -92,8 +92,11 @@ def _suitable(candidate: Candidate, nodes: Nodes) -> RowArray:
     return np.flatnonzero(mask)
 
 
-def message(reasons: Sequence[Reason], nodes: int) -> str:
-    """The text of the pod's condition: kube-scheduler's where the reasons are its own, then the repair."""
+def message(reasons: Sequence[Reason], nodes: int, preemption: str = "") -> str:
+    """The text of the pod's condition: kube-scheduler's where the reasons are its own, then the repair.
+
+    `preemption` says why nobody leaves for the pod, with its own full stop.
+    """
     plain = [reason for reason in reasons if not reason.nodes]
     own = [reason.message for reason in plain if reason.code in OWN]
     all_at_once = next((reason.message for reason in plain if reason.code not in OWN), "")
@@ -101,7 +104,7 @@ def message(reasons: Sequence[Reason], nodes: int) -> str:
     text = "; ".join(own)
     if counted or all_at_once:
         text += "; " if text else ""
-        text += unschedulable_message(nodes, counted, pre_filter=all_at_once)
+        text += unschedulable_message(nodes, counted, pre_filter=all_at_once, post_filter=preemption)
     return event_note(with_repair(text, _told_repair(reasons)))
 
 

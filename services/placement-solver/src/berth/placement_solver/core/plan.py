@@ -72,11 +72,12 @@ class Placement(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A candidate that goes nowhere now, and why."""
+    """A candidate that goes nowhere now, and why. `preemption` says why nobody leaves for it."""
 
     candidate: Candidate
     reasons: tuple[Reason, ...]
     gang: str = ""
+    preemption: str = ""
 
 
 class Solution(NamedTuple):

@@ -38,29 +38,40 @@ from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Known, Reservations, shortage
-from berth.placement_solver.core.seams import Floats, Hypothesis, Rejection, Reserver, Target
+from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Rejection, Reserver, Target
 from berth.rules.ports import write_port
-from berth.transaction.claims import Claim
+from berth.transaction.claims import Claim, Name
+from berth.transaction.nominations import Nomination
 
 _PACK = scoring_of(GPU, MOST_ALLOCATED)
 
 
 class Trial:
-    """Placements applied to the capacity; `undo` takes them back."""
+    """Placements applied to the capacity, and nominations released for them; `undo` takes both back."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self.claims: list[Claim] = []
+        self._released: list[tuple[int, Nomination]] = []
 
     def add(self, claim: Claim) -> None:
         """Apply a claim."""
         self._capacity.apply(claim, 1)
         self.claims.append(claim)
 
+    def release(self, name: Name) -> Nomination | None:
+        """Give back what a pod itself is nominated to, for the claim that is added next."""
+        nomination = self._capacity.nominated.release(name)
+        if nomination is not None:
+            self._released.append((len(self.claims), nomination))
+        return nomination
+
     def undo(self, back_to: int = 0) -> None:
-        """Take back every claim after the first `back_to`, newest first."""
+        """Take back every claim after the first `back_to`, newest first, and what was released for them."""
         while len(self.claims) > back_to:
             self._capacity.apply(self.claims.pop(), -1)
+        while self._released and self._released[-1][0] >= back_to:
+            self._capacity.nominated.restore(self._released.pop()[1])
 
 
 class Solver:
@@ -96,6 +107,21 @@ class Solver:
             return tuple(candidate.cls.refusals)
         if candidate.refusals:
             return candidate.refusals
+        if not self.capacity.nominated:
+            return self._place(candidate, trial, plan)
+        before = len(trial.claims)
+        nomination = trial.release(candidate.name)
+        with self.capacity.nominated.without_lower(candidate.object.template.priority):
+            # What others have left for the pod comes first.
+            row = self.nodes.rows.get(nomination.claim.node) if nomination is not None else None
+            found = (row is not None and self.place_on(candidate, row, trial, plan)) or self._place(
+                candidate, trial, plan
+            )
+        if not isinstance(found, Placement):
+            trial.undo(before)
+        return found
+
+    def _place(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
         if candidate.quota is not None:
             reason = self.capacity.quotas.refusal(
                 candidate.quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
@@ -117,18 +143,37 @@ class Solver:
         """Place a candidate on one given node, if it fits there exactly."""
         if candidate.cls.refusals or candidate.refusals or not np.isfinite(self.costs.of(candidate.cls)[row]):
             return None
-        if not _admitted(candidate.asked, Target(row)):
+        if not _admitted(candidate.asked, Target(row)) or not self._admitted_beside_nominated(candidate, row):
             return None
         quota = candidate.quota
         if quota is not None and self.capacity.quotas.refusal(
             quota, candidate.cls.requests, non_preemptible=candidate.non_preemptible
         ):
             return None
-        claim = self._claim(candidate, row, plan)
+        claim = self._claim(candidate, Target(row), plan)
         if claim is None:
             return None
         trial.add(claim)
         return Placement(candidate, claim)
+
+    def place_under(self, candidate: Candidate, target: Target, plan: str) -> Placement | None:
+        """The placement on a node that takes the candidate under a hypothesis; nothing is charged."""
+        claim = self._claim(candidate, target, plan)
+        return Placement(candidate, claim) if claim is not None else None
+
+    def _admitted_beside_nominated(self, candidate: Candidate, row: int) -> bool:
+        """Whether it may be beside the pods of equal or higher priority that are nominated to the node, too."""
+        if not candidate.asked or not self.capacity.nominated:
+            return True
+        priority = candidate.object.template.priority
+        there = tuple(
+            each.claim
+            for each in self.capacity.nominated.on(self.nodes.names[row])
+            if each.priority >= priority and each.name != candidate.name
+        )
+        # The rest of what a nomination takes is charged.
+        of_peers = (each for each in candidate.asked if Depends.PEERS in each[0].depends)
+        return not there or _admitted(of_peers, Target(row, Hypothesis(there=there)))
 
     def _place_plain(self, candidate: Candidate, trial: Trial, plan: str) -> Placement | tuple[Reason, ...]:
         if not len(self.nodes):
@@ -137,7 +182,7 @@ class Solver:
         scores = self.picker.asked(candidate)
         claim = None
         if not candidate.asked and not scores and np.isfinite(ranked.values[row := ranked.first()]):
-            claim = self._claim(candidate, row, plan)
+            claim = self._claim(candidate, Target(row), plan)
         claim = claim or self._claim_among(candidate, scores, ranked.values.copy(), plan)
         if claim is None:
             return self._why(candidate)
@@ -150,23 +195,24 @@ class Solver:
             cost[~constraint.mask(query, slice(0, cost.size))] = np.inf
         inexact = tuple(each for each in candidate.asked if not each[0].exact)
         while (row := self.picker.next(candidate.cls, scores, cost)) is not None:
-            claim = self._claim(candidate, row, plan) if _admitted(inexact, Target(row)) else None
+            is_admitted = _admitted(inexact, Target(row)) and self._admitted_beside_nominated(candidate, row)
+            claim = self._claim(candidate, Target(row), plan) if is_admitted else None
             if claim is not None:
                 return claim
             cost[row] = np.inf
         return None
 
-    def _claim(self, candidate: Candidate, row: int, plan: str) -> Claim | None:
+    def _claim(self, candidate: Candidate, target: Target, plan: str) -> Claim | None:
         """The claim on this node, devices chosen; None when its devices do not fit after all."""
         cls = candidate.cls
         devices: tuple[DeviceGrant, ...] = ()
         if cls.want is not None:
-            grants = _choose(cls.rules.device_share.slots(Target(row)), cls.want)
+            grants = _choose(cls.rules.device_share.slots(target), cls.want)
             if isinstance(grants, NoCapacity):
                 return None
             devices = tuple(device_grants(GPU, grants))
-        before = _reserved(candidate.asked, Target(row)) if candidate.asked else ()
-        return None if before is None else self._make_claim(candidate, row, devices, plan, before=before)
+        before = _reserved(candidate.asked, target) if candidate.asked else ()
+        return None if before is None else self._make_claim(candidate, target.row, devices, plan, before=before)
 
     def _make_claim(
         self,

@@ -4,7 +4,8 @@ Nodes, victims and the best node are chosen as kube-scheduler's DefaultPreemptio
 Whether the pod fits once some have left is what every constraint says under that hypothesis. Beside its victims, lower
 pods' nominations to the node may give way (E2).
 
-Expects that the columns are charged with every nomination that holds, that of the pod itself included.
+The columns are charged with every nomination that holds, that of the pod itself included; what is counted of other pods
+is not (`core.nominated`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import numpy as np
 
 from berth.contracts.state import Pod, PodDisruptionBudget
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.registry import Asked
-from berth.placement_solver.core.seams import Hypothesis, Rejection, RowArray, Target
+from berth.placement_solver.core.seams import Depends, Hypothesis, Rejection, RowArray, Target
 from berth.rules import preemption
 from berth.rules.scheduler_config import PreemptionArgs
 from berth.rules.scheduler_config.plugins import POST_FILTER
@@ -60,11 +62,13 @@ class PriorityPreemption:
         self,
         nodes: Nodes,
         book: Book,
+        nominated: Nominated,
         budgets: Callable[[], Iterable[PodDisruptionBudget]],
         stays: Callable[[Pod], bool],
     ) -> None:
         self._nodes = nodes
         self._book = book
+        self._nominated = nominated
         self._budgets = budgets
         self._stays = stays
 
@@ -78,7 +82,7 @@ class PriorityPreemption:
         rows = helpful_rows(asked, self._nodes)
         why_not = self._why_not(pod, rows)
         if why_not:
-            return Nobody(why_not)
+            return Nobody(f"preemption: {why_not}")
         if not self._has_lower(pod):
             return self._nobody(rows, {preemption.NO_VICTIMS: rows.size})
         budgets = list(self._budgets())
@@ -148,7 +152,7 @@ class _Trial:
         self._own: list[Claim] = []
         self._held: list[Claim] = []
         self._lower: list[Nomination] = []
-        for each in self._book.nominations.on(self._node):
+        for each in owner._nominated.on(self._node):
             if each.name == (pod.namespace, pod.name):
                 self._own.append(each.claim)
             elif each.priority < pod.template.priority:
@@ -218,12 +222,22 @@ class _Trial:
 
     def _rejection(self, gone: Iterable[Pod], given: Sequence[Claim]) -> Rejection | None:
         """With the nominations of equal and higher pods, and without them: both have to let the pod in."""
-        hypothesis = self._hypothesis(gone, given)
-        found = _first_rejection(self._asked, Target(self._row, hypothesis))
+        charged = self._hypothesis(gone, given)
+        counted = Hypothesis(gone=tuple(self._claims[each.uid] for each in gone), there=tuple(self._held))
+        found = self._first_rejection(charged, counted)
         if found is None and self._held:
-            without = hypothesis._replace(gone=(*hypothesis.gone, *self._held))
-            found = _first_rejection(self._asked, Target(self._row, without))
+            without = charged._replace(gone=(*charged.gone, *self._held))
+            found = self._first_rejection(without, counted._replace(there=()))
         return found
+
+    def _first_rejection(self, charged: Hypothesis, counted: Hypothesis) -> Rejection | None:
+        """Nominations are charged, but not counted among the pods of the cluster."""
+        for constraint, query in self._asked:
+            hypothesis = counted if Depends.PEERS in constraint.depends else charged
+            rejection = constraint.filter(query, Target(self._row, hypothesis))
+            if rejection is not None:
+                return rejection
+        return None
 
 
 def helpful_rows(asked: Iterable[Asked], nodes: Nodes) -> RowArray:
@@ -240,11 +254,3 @@ def helpful_rows(asked: Iterable[Asked], nodes: Nodes) -> RowArray:
         helpful.append(rows[rejected & ~hopeless])
         rows = rows[~rejected]
     return np.sort(np.concatenate(helpful)) if helpful else rows[:0]
-
-
-def _first_rejection(asked: Iterable[Asked], target: Target) -> Rejection | None:
-    for constraint, query in asked:
-        rejection = constraint.filter(query, target)
-        if rejection is not None:
-            return rejection
-    return None

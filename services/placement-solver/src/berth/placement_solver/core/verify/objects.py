@@ -35,8 +35,6 @@ def object_problems(claim: Claim, view: View) -> Iterator[str]:
         yield f"the claim is for attempt {claim.attempt}, the object is at {obj.attempt}"
     if not claim.plan:
         yield "the claim names no plan"
-    if view.book.open_decision(claim.name) is not None:
-        yield "a decision under this name is still open"
     if {k: v for k, v in claim.amounts.items() if v} != {k: v for k, v in obj.template.requests.items() if v}:
         yield "the claim's amounts are not those of the request"
     if sorted(claim.ports) != sorted(

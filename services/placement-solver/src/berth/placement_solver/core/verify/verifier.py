@@ -7,22 +7,30 @@ slip in them shows here and nowhere else. The cost grows with the holders of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 
 from berth.contracts import names
+from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.gangs import gang_problems
 from berth.placement_solver.core.verify.laws.inter_pod_affinity import affinity_problems
 from berth.placement_solver.core.verify.laws.placed_pods import PlacedPods
 from berth.placement_solver.core.verify.laws.pod_topology_spread import spread_problems
 from berth.placement_solver.core.verify.laws.volumes import volume_problems
 from berth.placement_solver.core.verify.node import NodeCheck
+from berth.placement_solver.core.verify.nominations import (
+    displaced_problems,
+    nominated_beside,
+    turn_problems,
+    victim_problems,
+)
 from berth.placement_solver.core.verify.objects import object_problems
 from berth.placement_solver.core.verify.quotas import QuotaTallies
 from berth.placement_solver.core.verify.reservations import draw_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.node_fit import is_extended_resource
 from berth.rules.scheduler_config import FitArgs
-from berth.transaction.claims import Claim
+from berth.transaction.claims import Claim, Name
+from berth.transaction.nominations import Nomination
 
 PROBLEMS_MAX = 64
 FIT = "NodeResourcesFit"
@@ -42,7 +50,37 @@ class Verifier:
 
     def check(self, claims: Sequence[Claim]) -> list[str]:
         """What is wrong with a plan that makes these claims, none of which the book holds yet; empty when nothing."""
+        return self._check(claims)
+
+    def check_nomination(self, claim: Claim, victims: Sequence[Pod], displaced: Collection[Nomination]) -> list[str]:
+        """What is wrong with nominating a pod to what it takes once `victims` have left and `displaced` gave way.
+
+        Without victims it takes it at once. Quota that victims use is not free before they have left.
+        """
+        problems = [*victim_problems(claim, victims, self._cluster)]
+        problems += displaced_problems(claim, displaced, victims, self._cluster)
+        if problems:
+            return [f"{_name(claim)}: {text}" for text in problems]
+        uids = {victim.uid for victim in victims}
+        gone = [each for each in self._cluster.book.claims_on(claim.node) if each.uid in uids]
+        for each in gone:
+            self._placed.count(each, added=False)
+        try:
+            return self._check([claim], gone, {each.name for each in displaced}, nominates=bool(victims))
+        finally:
+            for each in gone:
+                self._placed.count(each, added=True)
+
+    def _check(
+        self,
+        claims: Sequence[Claim],
+        gone: Sequence[Claim] = (),
+        displaced: Collection[Name] = (),
+        *,
+        nominates: bool = False,
+    ) -> list[str]:
         problems: list[str] = []
+        nominated = nominated_beside(claims, displaced, self._cluster)
         seen: set[str] = set()
         by_node: dict[str, list[Claim]] = {}
         for claim in claims:
@@ -50,23 +88,38 @@ class Verifier:
                 problems.append(f"{_name(claim)}: its uid {claim.uid} is placed twice by the plan")
             seen.add(claim.uid)
             problems += [f"{_name(claim)}: {text}" for text in object_problems(claim, self._cluster)]
+            texts = turn_problems(claim, self._cluster, nominates=nominates)
+            problems += [f"{_name(claim)}: {text}" for text in texts]
             by_node.setdefault(claim.node, []).append(claim)
         for node, arriving in by_node.items():
-            problems += [f"node {node}: {text}" for text in self._node_problems(node, arriving)]
-        problems += self._quotas.problems(claims, self._cluster)
+            problems += [f"node {node}: {text}" for text in self._node_problems(node, arriving, gone, nominated)]
+        problems += self._quota_problems(claims, nominated)
         problems += gang_problems(claims, self._cluster)
         problems += spread_problems(claims, self._cluster, self._placed)
         problems += affinity_problems(claims, self._cluster, self._placed)
         problems += volume_problems(claims, self._cluster)
         return problems[:PROBLEMS_MAX]
 
-    def _node_problems(self, node: str, arriving: Sequence[Claim]) -> list[str]:
+    def _quota_problems(self, claims: Sequence[Claim], nominated: Sequence[Claim]) -> list[str]:
+        """A nomination is charged to its group from its commit on."""
+        for each in nominated:
+            self._quotas.count(each, 1)
+        try:
+            return list(self._quotas.problems(claims, self._cluster))
+        finally:
+            for each in nominated:
+                self._quotas.count(each, -1)
+
+    def _node_problems(
+        self, node: str, arriving: Sequence[Claim], gone: Sequence[Claim], nominated: Sequence[Claim]
+    ) -> list[str]:
         nodes = self._cluster.nodes
         row = nodes.rows.get(node)
         state = nodes.states[row] if row is not None else None
         if row is None or state is None:
             return ["is not known"]
-        held = list(self._cluster.book.claims_on(node))
+        held = [each for each in self._cluster.book.claims_on(node) if each not in gone]
+        held += [each for each in nominated if each.node == node]
         check = NodeCheck(state, nodes.inventories[row], held, arriving, self._left_out)
         problems = check.problems()
         for claim in arriving:

@@ -1,0 +1,179 @@
+"""Who is made to leave, for whom, and who gets what they leave (I11, docs/evictions.md).
+
+An eviction is Berth's when the victim carries the mark and the condition that cluster-writer writes before it deletes.
+It looks at the beneficiary before that; a deletion that is on its way while the beneficiary goes is nobody's fault, so
+one that has just gone still counts, in undisturbed time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from berth.contracts import names
+from berth.contracts.ledger import Decision
+from berth.invariants.facts import BY_MINOR, amounts_of
+from berth.invariants.observer.calm import Calm
+from berth.invariants.observer.capacity import Capacity
+from berth.invariants.observer.verdicts import Verdicts
+from berth.rules.eviction_notes import Mark, noted_mark
+from berth.rules.preemption import BY_SCHEDULER
+from berth.transaction.ledger_view import LedgerView
+
+Json = Mapping[str, Any]
+Name = tuple[str, str]
+
+
+class Evictions:
+    """Nominations of LEDGER, and what becomes of victims and beneficiaries. `pods` and `nodes` are the objects as they
+    are, by name."""
+
+    def __init__(
+        self,
+        verdicts: Verdicts,
+        calm: Calm,
+        capacity: Capacity,
+        pods: Mapping[Name, Json],
+        nodes: Mapping[Name, Json],
+        lag_s: float,
+    ) -> None:
+        self._verdicts = verdicts
+        self._calm = calm
+        self._capacity = capacity
+        self._pods = pods
+        self._nodes = nodes
+        self._lag_s = lag_s
+        self._named: dict[tuple[str, str], dict[str, Decision]] = {}
+        """By plan and uid of the beneficiary: the nomination under the uid of each victim."""
+        self._attempts: dict[str, int] = {}
+        self._priorities: dict[str, int] = {}
+        self._over_s: dict[tuple[str, int], float] = {}
+        """When a beneficiary's attempt was over: bound, withdrawn, or gone."""
+
+    def nominated(self, decision: Decision) -> None:
+        """LEDGER has a nomination."""
+        victims = self._named.setdefault((decision.plan, decision.uid), {})
+        victims.update((victim.uid, decision) for victim in decision.victims)
+        pod = self._pods.get((decision.namespace, decision.name))
+        if pod is not None and pod["metadata"].get("uid") == decision.uid:
+            self._priorities[decision.uid] = _priority(pod)
+        self._attempts[decision.uid] = decision.attempt
+
+    def see(self, pod: Json, deleted: bool) -> None:
+        """A pod is written, or deleted; `pods` still shows it as it was."""
+        meta = pod["metadata"]
+        if meta.get("uid") in self._attempts:
+            self._see_beneficiary(pod, deleted)
+        notes = meta.get("annotations")
+        if not notes or names.ANNOTATION_EVICTED_FOR not in notes:
+            return
+        before = self._pods.get((meta.get("namespace") or "", meta["name"]))
+        was_leaving = before is not None and _uid(before) == _uid(pod) and _is_leaving(before)
+        mark = noted_mark(notes)
+        if mark is not None and (deleted or _is_leaving(pod)) and not was_leaving and _is_evicted(pod):
+            self._judge(pod, mark)
+
+    def decided(self, decision: Decision, view: LedgerView) -> None:
+        """A pod is decided: it takes nothing that others have left for a pod of equal or higher priority."""
+        pod = self._pods.get((decision.namespace, decision.name))
+        node = self._nodes.get(("", decision.node))
+        if pod is None or node is None or decision.kind != "pod" or decision.reservation_uid:
+            return
+        heirs = [
+            each
+            for held in view.decisions.values()
+            if (each := held.decision).nominates and each.node == decision.node and each.uid != decision.uid
+            if self._waits(each) and self._priorities.get(each.uid, 0) >= _priority(pod) and self._have_left(each)
+        ]
+        if not heirs:
+            return
+        self._verdicts.judged("I11d")
+        offered = amounts_of((node.get("status") or {}).get("allocatable"))
+        holds = self._capacity.on_node.get(decision.node, {})
+        for name, amount in decision.allocation.amounts.items():
+            if amount <= 0 or name in BY_MINOR:
+                continue
+            kept = sum(each.allocation.amounts.get(name, 0) for each in heirs)
+            others = sum(hold.amounts.get(name, 0) for hold in holds.values() if hold.uid != decision.uid)
+            # What was short before is somebody else's doing.
+            if others + kept <= offered.get(name, 0) < others + kept + amount:
+                who = f"{decision.namespace}/{decision.name}"
+                text = f"takes {name} of {decision.node} that others left for {heirs[0].namespace}/{heirs[0].name}"
+                self._verdicts.add("I11d", f"{who}, plan {decision.plan}", f"{who}: {text}")
+
+    def finish(self, view: LedgerView) -> list[str]:
+        """Once all is quiet: nominations that still stand, and marks on pods that stay."""
+        self._verdicts.judged("I11c", len(self._named))
+        found = []
+        for held in view.decisions.values():
+            each = held.decision
+            if each.nominates and self._waits(each):
+                found.append(f"{each.namespace}/{each.name}: is still nominated to {each.node}, plan {each.plan}")
+        for name, pod in self._pods.items():
+            mark = noted_mark(pod["metadata"].get("annotations") or {})
+            if mark is not None and not _is_leaving(pod):
+                found.append(f"{'/'.join(name)}: is still marked for {mark.beneficiary}, plan {mark.plan}")
+        return found
+
+    def _judge(self, victim: Json, mark: Mark) -> None:
+        meta = victim["metadata"]
+        who = f"{meta.get('namespace', '')}/{meta['name']}"
+        subject = f"{who}, uid {_uid(victim)}"
+        self._verdicts.judged("I11")
+        decision = self._named.get((mark.plan, mark.uid), {}).get(_uid(victim))
+        if decision is None:
+            text = f"is evicted for {mark.beneficiary} under plan {mark.plan}, which does not name it"
+            self._verdicts.add("I11", subject, f"{who}: {text}")
+            return
+        over_s = self._over_s.get((decision.uid, decision.attempt))
+        if over_s is not None and self._calm.since(over_s) > self._lag_s:
+            text = f"is evicted for {mark.beneficiary} under plan {mark.plan}, which does not wait any more"
+            self._verdicts.add("I11", subject, f"{who}: {text}")
+        self._verdicts.judged("I11b")
+        mine, theirs = _priority(victim), self._priorities.get(decision.uid)
+        if theirs is not None and mine >= theirs:
+            text = f"is evicted at priority {mine} for {mark.beneficiary} of priority {theirs}"
+            self._verdicts.add("I11b", subject, f"{who}: {text}")
+
+    def _see_beneficiary(self, pod: Json, deleted: bool) -> None:
+        uid = _uid(pod)
+        self._priorities[uid] = _priority(pod)
+        attempt = self._attempts[uid]
+        is_over = deleted or _is_leaving(pod) or (pod.get("spec") or {}).get("nodeName") or _attempt(pod) > attempt
+        if is_over:
+            self._over_s.setdefault((uid, attempt), self._verdicts.now_s)
+
+    def _waits(self, nomination: Decision) -> bool:
+        pod = self._pods.get((nomination.namespace, nomination.name))
+        if pod is None or _uid(pod) != nomination.uid or _attempt(pod) != nomination.attempt:
+            return False
+        return not _is_leaving(pod) and not (pod.get("spec") or {}).get("nodeName")
+
+    def _have_left(self, nomination: Decision) -> bool:
+        for victim in nomination.victims:
+            pod = self._pods.get((victim.namespace, victim.name))
+            if pod is not None and _uid(pod) == victim.uid:
+                return False
+        return True
+
+
+def _uid(pod: Json) -> str:
+    return str(pod["metadata"].get("uid", ""))
+
+
+def _is_leaving(pod: Json) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _priority(pod: Json) -> int:
+    return int((pod.get("spec") or {}).get("priority") or 0)
+
+
+def _attempt(pod: Json) -> int:
+    text = (pod["metadata"].get("annotations") or {}).get(names.ANNOTATION_ATTEMPT, "0")
+    return int(text) if text.isdecimal() and len(text) < 16 else 0
+
+
+def _is_evicted(pod: Json) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "DisruptionTarget" and each.get("reason") == BY_SCHEDULER for each in conditions)

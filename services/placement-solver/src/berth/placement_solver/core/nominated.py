@@ -1,0 +1,82 @@
+"""Capacity that pods are nominated to: charged like a claim, against everybody but the pod itself (E2).
+
+Who places a pod releases the pod's own nomination first, and for as long as it looks, those of lower pods that STATE
+alone shows: nothing in LEDGER has to be displaced for them. What other pods mean to a nominated one is not charged:
+nobody is to be placed beside a pod that may never come. It is asked of each node as a hypothesis (`there`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from berth.transaction.claims import Claim, Name
+from berth.transaction.nominations import Nomination, Nominations
+
+
+class Nominated:
+    """The nominations that hold capacity; `apply(claim, sign)` charges (1) and gives back (-1)."""
+
+    def __init__(self, apply: Callable[[Claim, int], None]) -> None:
+        self._apply = apply
+        self._holding = Nominations()
+        self._released: dict[Name, Nomination] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._holding)
+
+    def on_change(self, nomination: Nomination, stands: bool) -> None:
+        """The book's word: a nomination stands from now on, or no longer."""
+        if stands:
+            self._holding.set(nomination.name, nomination)
+            self._apply(nomination.claim, 1)
+            return
+        if self._released.pop(nomination.name, None) is not None:
+            return
+        if self._holding.set(nomination.name, None) is not None:
+            self._apply(nomination.claim, -1)
+
+    def of(self, name: Name) -> Nomination | None:
+        """What a pod is nominated to, if it holds that."""
+        return self._holding.of(name)
+
+    def on(self, node: str) -> list[Nomination]:
+        """Those that hold capacity of a node."""
+        return list(self._holding.on(node))
+
+    def forget(self, name: Name) -> None:
+        """A nomination that STATE alone shows, which its pod could not have: it holds nothing (E3)."""
+        nomination = self._holding.set(name, None)
+        if nomination is not None:
+            self._apply(nomination.claim, -1)
+
+    def release(self, name: Name) -> Nomination | None:
+        """Give back what a pod itself is nominated to, until `restore`, or until the book says that it has ended."""
+        nomination = self._holding.set(name, None)
+        if nomination is not None:
+            self._released[name] = nomination
+            self._apply(nomination.claim, -1)
+        return nomination
+
+    def restore(self, nomination: Nomination) -> None:
+        """Charge again what was released."""
+        if self._released.pop(nomination.name, None) is not None:
+            self._holding.set(nomination.name, nomination)
+            self._apply(nomination.claim, 1)
+
+    def restore_all(self) -> None:
+        """Charge again what was released for plans that have not come true."""
+        for nomination in list(self._released.values()):
+            self.restore(nomination)
+
+    @contextmanager
+    def without_lower(self, priority: int) -> Iterator[None]:
+        """Without the nominations of lower pods that STATE alone shows."""
+        lower = [each for each in self._holding if each.decision is None and each.priority < priority]
+        for each in lower:
+            self._apply(each.claim, -1)
+        try:
+            yield
+        finally:
+            for each in lower:
+                self._apply(each.claim, 1)

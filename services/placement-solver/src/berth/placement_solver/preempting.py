@@ -1,0 +1,88 @@
+"""Who may be made to leave for a pod that no node takes: proposed by the displacer, agreed to by the verifier.
+
+Single pods only: members of gangs and Reservations wait for capacity that is free.
+"""
+
+from __future__ import annotations
+
+import random as randomness
+from typing import Final, NamedTuple
+
+from berth.contracts.state import Pod
+from berth.placement_solver import metrics
+from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core.displacers.priority import Displacement, Nobody
+from berth.placement_solver.core.displacers.turns import Turn
+from berth.placement_solver.core.explain import OWN
+from berth.placement_solver.core.plan import Placement, Refusal, Unit
+from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.verify import Verifier
+from berth.telemetry import get_logger
+
+log = get_logger(__name__)
+
+PROPOSALS_MAX: Final = 8
+"""In one round: each looks at many nodes, and each that is committed changes what the next one sees."""
+OFFSET_MAX: Final = 1 << 30
+
+
+class Proposal(NamedTuple):
+    """What a pod would take, and the way to it. Without victims it may be decided at once."""
+
+    placement: Placement
+    displacement: Displacement
+
+
+class Free(NamedTuple):
+    """A node takes the pod as things are by now."""
+
+
+class Preempting:
+    """Proposals on the view as it is."""
+
+    def __init__(self, cluster: ClusterView, verifier: Verifier, random: randomness.Random) -> None:
+        self._cluster = cluster
+        self._verifier = verifier
+        self._random = random
+
+    def concerns(self, refusal: Refusal) -> bool:
+        """Whether others might leave for this pod: nothing else than the nodes keeps it from them."""
+        candidate = refusal.candidate
+        if not isinstance(candidate.object, Pod) or candidate.refusals or candidate.cls.refusals or not refusal.reasons:
+            return False
+        if any(reason.code in OWN for reason in refusal.reasons):
+            return False
+        cluster = self._cluster
+        return cluster.gangs.gang_of(candidate.name) is None and cluster.turn(candidate.object) is Turn.ANYHOW
+
+    def propose(self, refusal: Refusal, plan: str) -> Proposal | Nobody | Free:
+        """A verified proposal for a refused pod."""
+        cluster = self._cluster
+        unit = cluster.renewed(Unit("", (refusal.candidate,)))
+        candidate = unit.candidates[0]
+        if candidate.refusals:
+            return Nobody("")
+        trial = Trial(cluster.capacity)
+        if isinstance(cluster.solver.place(candidate, trial, plan), Placement):
+            trial.undo()
+            return Free()
+        found = cluster.displacer.propose(candidate, self._random.randrange(OFFSET_MAX))
+        nomination = cluster.capacity.nominated.of(candidate.name)
+        if isinstance(found, Nobody):
+            is_shown_alone = nomination is not None and nomination.decision is None
+            if is_shown_alone and not cluster.displacer.could_have(candidate, nomination.claim.node):
+                cluster.forget_nomination(candidate.name)
+            return found
+        placement = cluster.solver.place_under(candidate, found.target, plan)
+        if placement is None:
+            return Nobody("")
+        problems = self._verifier.check_nomination(placement.claim, found.victims, found.displaced)
+        if problems:
+            metrics.REJECTED_PLANS.inc()
+            log.error(
+                "the verifier rejected a nomination: it is not committed; please report this",
+                plan=plan,
+                problems=problems[:8],
+            )
+            return Nobody("")
+        return Proposal(placement, found)

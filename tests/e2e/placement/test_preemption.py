@@ -1,0 +1,89 @@
+"""Who leaves for a pod of higher priority, and what people see of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.e2e.capacity import check_capacity
+from tests.e2e.corner import Corner
+from tests.e2e.objects import PODS
+from tests.e2e.waiting import until
+from tests.e2e.whole import Whole
+
+from berth.contracts import names
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
+
+Json = dict[str, Any]
+
+
+async def priority(corner: Corner, name: str, value: int, policy: str = "") -> str:
+    """A PriorityClass; its real name."""
+    full = f"{corner.namespace}-{name}"
+    manifest: Json = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": full},
+        "value": value,
+    }
+    if policy:
+        manifest["preemptionPolicy"] = policy
+    await corner.create("/apis/scheduling.k8s.io/v1/priorityclasses", manifest)
+    return full
+
+
+async def leaving(corner: Corner) -> list[Json]:
+    """The pods of the corner that are being deleted."""
+    items = await corner.whole.items(PODS.format(corner.namespace))
+    return [pod for pod in items if pod["metadata"].get("deletionTimestamp")]
+
+
+async def test_a_lower_pod_leaves_and_the_higher_one_gets_its_node(whole: Whole, corner: Corner) -> None:
+    node = await corner.node("n", cpu="2")
+    high = await priority(corner, "high", 1_000)
+    for name in ("low-0", "low-1"):
+        # A finalizer holds whoever is deleted for as long as the test looks.
+        manifest = corner.manifest(name, {"cpu": "1"})
+        manifest["metadata"]["finalizers"] = ["example.com/hold"]
+        await corner.create(PODS.format(corner.namespace), manifest)
+    await corner.bound("low-0", "low-1")
+    await corner.pod("high", {"cpu": "1"}, priorityClassName=high)
+    await until(lambda: leaving(corner), "a victim that is being deleted")
+    (victim,) = await leaving(corner)
+    condition = next(each for each in victim["status"]["conditions"] if each["type"] == "DisruptionTarget")
+    assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+    waits = await corner.see("high")
+    assert waits["status"]["nominatedNodeName"] == node
+    assert names.ANNOTATION_NOMINATED in waits["metadata"]["annotations"]
+    assert "waiting for" in (await whole.why(corner.namespace, "high")).message
+    await corner.refused("high", "Insufficient cpu")
+    name = victim["metadata"]["name"]
+    await corner.delete_pod(name)
+    await whole.patch(f"{PODS.format(corner.namespace)}/{name}", {"metadata": {"finalizers": None}})
+    (bound,) = await corner.bound("high")
+    assert bound["spec"]["nodeName"] == node
+    assert await leaving(corner) == [], "the other one stays"
+    await check_capacity(whole)
+    for each in await whole.items(PODS.format(corner.namespace)):
+        path = f"{PODS.format(corner.namespace)}/{each['metadata']['name']}"
+        await whole.patch(path, {"metadata": {"finalizers": None}})
+
+
+async def test_a_pod_that_may_not_preempt_is_told_so(corner: Corner) -> None:
+    await corner.node("n", cpu="1")
+    patient = await priority(corner, "patient", 1_000, policy="Never")
+    await corner.pod("low", {"cpu": "1"})
+    await corner.bound("low")
+    await corner.pod("high", {"cpu": "1"}, priorityClassName=patient)
+    await corner.refused("high", "preemption: not eligible due to preemptionPolicy=Never.")
+    assert await leaving(corner) == []
+
+
+async def test_equal_pods_stay(corner: Corner) -> None:
+    await corner.node("n", cpu="1")
+    await corner.pod("first", {"cpu": "1"})
+    await corner.bound("first")
+    await corner.pod("second", {"cpu": "1"})
+    await corner.refused("second", "No preemption victims found for incoming pod")
+    assert await leaving(corner) == []

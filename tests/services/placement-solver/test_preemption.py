@@ -1,0 +1,349 @@
+"""Preemption in the rounds: who is nominated, whom that keeps away, and when the pod gets what it was nominated to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.services.worlds.solver.bench import SolverBench
+from tests.services.worlds.solver.nominating import nominate
+
+from berth.contracts import names, subjects
+from berth.contracts.codec import decode, encode
+from berth.contracts.event import PlacementNominated
+from berth.contracts.kube import LabelSelector
+from berth.contracts.ledger import AccountStamp, Decision
+from berth.contracts.state import Pod, PodDisruptionBudget
+from berth.rules.eviction_notes import Mark, Nominated, let_go_note, mark_note, nomination_note
+from berth.testing.builders import PodBuilder, gpu_grant, gpu_slots, pod
+
+
+@pytest.fixture
+def run(solving: type[Any]) -> Any:
+    made = solving()
+    made.node("n0", cpu=4000)
+    return made
+
+
+@pytest.fixture
+def bench(run: Any) -> SolverBench:
+    return SolverBench(run, preempts=True)
+
+
+def sized(name: str, cpu: int, priority: int, **fields: Any) -> PodBuilder:
+    return pod(name).requests(cpu=cpu * 1000).template(priority=priority).set(**fields)
+
+
+def low(**fields: Any) -> PodBuilder:
+    return sized("low", 4, 0, **fields).on("n0")
+
+
+def held(run: Any, name: str) -> Decision:
+    found: Decision = run.cluster.book.ledger.decisions["default", name].decision
+    return found
+
+
+def is_nominated(run: Any, name: str) -> bool:
+    entry = run.cluster.book.ledger.decisions.get(("default", name))
+    return entry is not None and entry.decision.nominates
+
+
+def free_cpu(run: Any, node: str = "n0") -> int:
+    nodes = run.cluster.nodes
+    return int(nodes.free[nodes.column(names.CPU), nodes.rows[node]])
+
+
+def noted(builder: PodBuilder, run: Any) -> PodBuilder:
+    """As cluster-writer patches a beneficiary (E3)."""
+    decision = held(run, builder.build(0).name)
+    for key, value in nomination_note(Nominated(decision.plan, decision.node)).items():
+        builder.annotation(key, value)
+    return builder.set(nominated=decision.node)
+
+
+def marked(builder: PodBuilder, run: Any, name: str) -> PodBuilder:
+    decision = held(run, name)
+    for key, value in mark_note(Mark(decision.plan, f"default/{name}", decision.uid)).items():
+        builder.annotation(key, value)
+    return builder
+
+
+async def test_a_higher_pod_is_nominated_and_placed_when_its_victims_have_left(run: Any, bench: SolverBench) -> None:
+    victim = run.pod(low())
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    decision = held(run, "high")
+    assert decision.nominates
+    assert decision.node == "n0"
+    assert [(each.name, each.uid, each.version) for each in decision.victims] == [("low", victim.uid, victim.version)]
+    assert subjects.node_account("n0") in decision.accounts
+    (told,) = [decode(data, PlacementNominated) for subject, data in bench.events.messages if ".nominated." in subject]
+    assert (told.name, told.node, [each.name for each in told.victims]) == ("high", "n0", ["low"])
+    assert bench.commands.refusals()["high"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+    run.pod(noted(sized("high", 4, 9), run))
+    run.pod(marked(low(), run, "high"))
+    await bench.until_idle()
+    assert is_nominated(run, "high")
+    run.pod(marked(low(deleting=True), run, "high"))
+    await bench.until_idle()
+    assert is_nominated(run, "high"), "nothing is free yet"
+    run.delete_pod("low")
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert not is_nominated(run, "high")
+    assert bench.placed() == {"high": "n0"}
+    assert free_cpu(run) == 0
+    assert not run.cluster.capacity.nominated
+
+
+async def test_without_the_setting_nobody_leaves(run: Any) -> None:
+    bench = SolverBench(run)
+    run.pod(low())
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    assert bench.placed() == {}
+    assert "preemption" not in bench.commands.refusals()["high"]
+
+
+async def test_a_refusal_says_why_nobody_leaves(run: Any, bench: SolverBench) -> None:
+    run.pod(low())
+    run.pod(sized("equal", 4, 0))
+    await bench.until_idle()
+    assert bench.placed() == {}
+    assert bench.commands.refusals()["equal"].startswith(
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
+        "1 No preemption victims found for incoming pod."
+    )
+
+
+async def test_a_pod_that_may_not_preempt_waits(run: Any, bench: SolverBench) -> None:
+    run.pod(low())
+    run.pod(sized("high", 4, 9).template(priority=9, preemption_policy="Never"))
+    await bench.until_idle()
+    assert bench.placed() == {}
+    assert "preemption: not eligible due to preemptionPolicy=Never." in bench.commands.refusals()["high"]
+
+
+async def test_members_of_gangs_and_quota_do_not_make_anybody_leave(run: Any, bench: SolverBench) -> None:
+    run.pod(low())
+    run.pod(sized("high", 4, 9).annotation(names.ANNOTATION_GANG_NAME, "g").annotation(names.ANNOTATION_GANG_MIN, "1"))
+    await bench.until_idle()
+    assert bench.placed() == {}
+
+
+async def test_members_of_strict_gangs_stay(run: Any, bench: SolverBench) -> None:
+    run.pod(low().annotation(names.ANNOTATION_GANG_NAME, "g").annotation(names.ANNOTATION_GANG_MIN, "1"))
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    assert bench.placed() == {}
+
+
+async def test_who_a_budget_protects_stays_if_another_node_will_do(run: Any, bench: SolverBench) -> None:
+    run.node("n1", cpu=4000)
+    run.pod(low().label("app", "db"))
+    run.pod(sized("other", 4, 5).on("n1"))
+    budget = PodDisruptionBudget(
+        namespace="default", name="b", version=1, selector=LabelSelector(match_labels={"app": "db"})
+    )
+    run.state(subjects.namespaced_key("poddisruptionbudget", "default", "b"), budget)
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    assert [each.name for each in held(run, "high").victims] == ["other"]
+
+
+async def test_a_budget_is_no_veto_where_nobody_else_can_leave(run: Any, bench: SolverBench) -> None:
+    run.pod(low().label("app", "db"))
+    budget = PodDisruptionBudget(
+        namespace="default", name="b", version=1, selector=LabelSelector(match_labels={"app": "db"})
+    )
+    run.state(subjects.namespaced_key("poddisruptionbudget", "default", "b"), budget)
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    assert [each.name for each in held(run, "high").victims] == ["low"]
+
+
+async def test_a_budget_that_is_gone_protects_nobody(run: Any, bench: SolverBench) -> None:
+    run.node("n1", cpu=4000)
+    run.pod(low().label("app", "db"))
+    run.pod(sized("other", 4, 5).on("n1"))
+    key = subjects.namespaced_key("poddisruptionbudget", "default", "b")
+    selector = LabelSelector(match_labels={"app": "db"})
+    run.state(key, PodDisruptionBudget(namespace="default", name="b", version=1, selector=selector))
+    run.delete(key)
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    assert [each.name for each in held(run, "high").victims] == ["low"]
+
+
+async def test_devices_of_the_victims_are_what_the_pod_is_nominated_to(run: Any, bench: SolverBench) -> None:
+    run.devices("n0", gpu_slots(2))
+    run.pods(
+        [
+            pod("one").gpus(1).template(priority=3).on("n0", [gpu_grant(0)]),
+            pod("two").gpus(1).template(priority=2).on("n0", [gpu_grant(1)]),
+        ]
+    )
+    run.pod(pod("high").gpus(1).template(priority=9))
+    await bench.until_idle()
+    decision = held(run, "high")
+    assert [each.name for each in decision.victims] == ["two"]
+    assert [each.minor for each in decision.allocation.devices] == [1]
+    run.delete_pod("two")
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert not is_nominated(run, "high")
+    assert [each.minor for each in held(run, "high").allocation.devices] == [1]
+
+
+async def test_equal_and_lower_pods_do_not_take_what_was_freed(run: Any, bench: SolverBench) -> None:
+    """E2. The beneficiary is held back by a gate of its own, so that the others are tried first."""
+    run.pod(low())
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    run.pod(noted(sized("high", 4, 9), run).template(gates=["wait"]))
+    run.delete_pod("low")
+    run.pods([sized("equal", 4, 9), sized("lower", 1, 3)])
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert is_nominated(run, "high")
+    assert set(bench.placed()) == {"high"}
+
+
+async def test_a_higher_pod_takes_it_by_displacing_the_nomination(run: Any, bench: SolverBench) -> None:
+    """E2: both in one batch; the victims are its own from then on."""
+    run.pod(low())
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    run.pod(noted(sized("high", 4, 9), run).template(gates=["wait"]))
+    run.pod(sized("top", 4, 20))
+    await bench.until_idle()
+    assert bench.placed() == {"top": "n0"}, "high has given way in the same batch"
+    assert is_nominated(run, "top")
+    assert [each.name for each in held(run, "top").victims] == ["low"]
+    run.delete_pod("low")
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert bench.placed() == {"top": "n0"}
+    assert not is_nominated(run, "top")
+
+
+async def test_a_higher_pod_takes_at_once_what_others_have_left_already(run: Any, bench: SolverBench) -> None:
+    run.pod(low())
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    run.pod(noted(sized("high", 4, 9), run).template(gates=["wait"]))
+    run.delete_pod("low")
+    run.pod(sized("top", 4, 20))
+    await bench.until_idle()
+    assert bench.placed() == {"top": "n0"}
+    assert not is_nominated(run, "top")
+
+
+async def test_a_nomination_that_state_alone_shows_holds_against_equals_and_not_against_higher_pods(
+    run: Any, bench: SolverBench
+) -> None:
+    """E3, after a loss of LEDGER."""
+    waits = sized("high", 4, 9).set(nominated="n0").template(gates=["wait"], priority=9)
+    for key, value in nomination_note(Nominated("p", "n0")).items():
+        waits.annotation(key, value)
+    run.pod(waits)
+    run.pod(sized("equal", 4, 9))
+    await bench.until_idle()
+    assert bench.placed() == {}
+    run.pod(sized("top", 4, 20))
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert bench.placed() == {"top": "n0"}
+
+
+async def test_what_state_alone_shows_and_the_pod_could_not_have_holds_nothing(run: Any, bench: SolverBench) -> None:
+    run.pod(sized("top", 2, 20).on("n0"))
+    waits = sized("high", 4, 9).set(nominated="n0")
+    for key, value in nomination_note(Nominated("p", "n0")).items():
+        waits.annotation(key, value)
+    run.pod(waits)
+    run.pod(sized("small", 2, 0))
+    await bench.until_idle()
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert bench.placed() == {"small": "n0"}
+
+
+async def test_a_victim_that_does_not_end_frees_its_beneficiary_for_another_node(run: Any, bench: SolverBench) -> None:
+    """E7, as cluster-writer lets go: the attempt is raised, the plan listed."""
+    run.pod(low())
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    plan = held(run, "high").plan
+    run.pod(marked(low(deleting=True), run, "high"))
+    await bench.until_idle()
+    run.node("n1", cpu=4000)
+    run.pod(sized("other", 4, 0).on("n1"))
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert held(run, "high").plan == plan, "one set of victims (E6)"
+    waits = sized("high", 4, 9, attempt=1)
+    for key, value in let_go_note({}, plan).items():
+        waits.annotation(key, value)
+    run.pod(waits)
+    await bench.until_idle()
+    decision = held(run, "high")
+    assert (decision.nominates, decision.attempt) == (True, 1)
+    assert decision.plan != plan
+
+
+async def test_a_beneficiary_that_is_deleted_gives_back_what_it_was_nominated_to(run: Any, bench: SolverBench) -> None:
+    run.pod(low())
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    run.delete_pod("high")
+    run.complete()
+    assert not run.cluster.capacity.nominated
+    run.delete_pod("low")
+    run.pod(sized("later", 4, 0))
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert bench.placed()["later"] == "n0"
+
+
+async def test_it_goes_elsewhere_once_its_victims_leave(run: Any, bench: SolverBench) -> None:
+    """E1: not before, since others are being deleted for it."""
+    run.pod(low())
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    run.node("n1", cpu=4000)
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert is_nominated(run, "high")
+    run.pod(low(deleting=True))
+    await bench.until_idle()
+    assert bench.placed() == {"high": "n1"}
+    assert free_cpu(run) == 0, "low is still there"
+
+
+async def test_two_high_pods_get_victims_of_their_own(run: Any, bench: SolverBench) -> None:
+    run.pods([sized("a", 2, 0).on("n0"), sized("b", 2, 0).on("n0")])
+    run.pods([sized("first", 2, 9), sized("second", 2, 9), sized("third", 2, 9)])
+    await bench.until_idle()
+    chosen = [each.name for name in ("first", "second") for each in held(run, name).victims]
+    assert sorted(set(chosen)) == ["a", "b"]
+    assert "third" not in bench.placed()
+
+
+async def test_a_nomination_that_another_solver_was_faster_with_is_made_anew(run: Any, bench: SolverBench) -> None:
+    run.pods([low(), sized("rival", 4, 9)])
+    victim: Pod = run.cluster.book.pods["default", "low"]
+    run.pod(sized("high", 4, 9))
+
+    def another() -> None:
+        decision = nominate(run, "rival", "n0", 4, [victim])
+        run.ledger.append(
+            subjects.account_key(1, subjects.node_account("n0")), encode(AccountStamp(plan=decision.plan))
+        )
+        run.deliver()
+
+    bench.ledger.before_commit.append(another)
+    await bench.until_idle()
+    assert [name for name in ("rival", "high") if is_nominated(run, name)] == ["rival"]
+    assert bench.placed() == {"rival": "n0"}
