@@ -18,6 +18,7 @@ from berth.placement_solver.core.plan import Placement, Refusal, Unit
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
 from berth.telemetry import get_logger
+from berth.transaction.claims import Name
 
 log = get_logger(__name__)
 
@@ -53,7 +54,19 @@ class Preempting:
         if any(reason.code in OWN for reason in refusal.reasons):
             return False
         cluster = self._cluster
-        return cluster.gangs.gang_of(candidate.name) is None and cluster.turn(candidate.object) is Turn.ANYHOW
+        if cluster.gangs.gang_of(candidate.name) is not None or cluster.turn(candidate.object) is not Turn.ANYHOW:
+            return False
+        return not self._is_waited_for(candidate.name)
+
+    def _is_waited_for(self, name: Name) -> bool:
+        """Its own victims have left, those of another pod that is nominated to the node have not: with them its own
+        capacity becomes free, and nobody else has to leave."""
+        cluster = self._cluster
+        own = cluster.capacity.nominated.of(name)
+        if own is None or own.decision is None:
+            return False
+        others = (each for each in cluster.capacity.nominated.on(own.claim.node) if each.name != name)
+        return any(cluster.book.remaining_victims(each) for each in others)
 
     def propose(self, refusal: Refusal, plan: str) -> Proposal | Nobody | Free:
         """A verified proposal for a refused pod."""
@@ -69,8 +82,8 @@ class Preempting:
         found = cluster.displacer.propose(candidate, self._random.randrange(OFFSET_MAX))
         nomination = cluster.capacity.nominated.of(candidate.name)
         if isinstance(found, Nobody):
-            is_shown_alone = nomination is not None and nomination.decision is None
-            if is_shown_alone and not cluster.displacer.could_have(candidate, nomination.claim.node):
+            note = nomination if nomination is not None and nomination.decision is None else None
+            if note is not None and not cluster.displacer.could_have(candidate, note.claim.node):
                 cluster.forget_nomination(candidate.name)
             return found
         placement = cluster.solver.place_under(candidate, found.target, plan)
