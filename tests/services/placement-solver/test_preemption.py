@@ -14,6 +14,7 @@ from berth.contracts.event import PlacementNominated
 from berth.contracts.kube import LabelSelector
 from berth.contracts.ledger import AccountStamp, Decision
 from berth.contracts.state import Pod, PodDisruptionBudget
+from berth.placement_solver import metrics
 from berth.rules.eviction_notes import Mark, Nominated, let_go_note, mark_note, nomination_note
 from berth.testing.builders import PodBuilder, gpu_grant, gpu_slots, pod
 
@@ -347,3 +348,15 @@ async def test_a_nomination_that_another_solver_was_faster_with_is_made_anew(run
     await bench.until_idle()
     assert [name for name in ("rival", "high") if is_nominated(run, name)] == ["rival"]
     assert bench.placed() == {"rival": "n0"}
+
+
+async def test_a_nomination_uses_up_the_quota_for_those_refused_beside_it(run: Any, bench: SolverBench) -> None:
+    run.node("n1", cpu=4000)
+    run.quota("team", max={names.CPU: 6000})
+    for number in range(2):
+        run.pod(sized(f"low-{number}", 4, 0).on(f"n{number}"))
+        run.pod(sized(f"high-{number}", 4, 9).quota("team"))
+    rejected = metrics.REJECTED_PLANS._value.get()
+    await bench.until_idle()
+    assert [is_nominated(run, f"high-{number}") for number in range(2)] == [True, False]
+    assert metrics.REJECTED_PLANS._value.get() == rejected, "the solver itself knows it"

@@ -76,9 +76,12 @@ class Preempting:
         if candidate.refusals:
             return Nobody("")
         trial = Trial(cluster.capacity)
-        if isinstance(cluster.solver.place(candidate, trial, plan), Placement):
+        now = cluster.solver.place(candidate, trial, plan)
+        if isinstance(now, Placement):
             trial.undo()
             return Free()
+        if any(reason.code in OWN for reason in now):
+            return Nobody("")  # its quota was used up since it was refused
         found = cluster.displacer.propose(candidate, self._random.randrange(OFFSET_MAX))
         nomination = cluster.capacity.nominated.of(candidate.name)
         if isinstance(found, Nobody):
