@@ -53,6 +53,13 @@ def test_a_broken_text_leaves_the_one_before() -> None:
     assert configuration.state == f"{names.SCHEDULER_NAME} (kube-scheduler), other (native)"
 
 
+def test_what_is_wrong_with_a_text_that_is_no_yaml_is_one_line() -> None:
+    configuration = Configuration()
+    assert not configuration.read("profiles: [\n")
+    assert "\n" in configuration.problems[0].message
+    assert "\n" not in configuration.state
+
+
 def test_a_broken_first_text_says_that_nothing_is_planned() -> None:
     configuration = Configuration()
     assert configuration.state == "not read yet"

@@ -80,7 +80,8 @@ class Configuration:
             first = self.problems[0]
             more = f" and {len(self.problems) - 1} more" if len(self.problems) > 1 else ""
             held = "the one before holds" if self.is_known else "nothing is planned"
-            return f"refused, {held}: {first.field}: {first.message}{more}"[:500]
+            message = " ".join(first.message.split())  # a parser of YAML writes several lines
+            return f"refused, {held}: {first.field}: {message}{more}"[:500]
         if not self.is_known:
             return "not read yet"
         profiles = ", ".join(f"{name} ({each.decides})" for name, each in sorted(self.config.profiles.items()))
