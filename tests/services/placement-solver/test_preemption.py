@@ -360,3 +360,14 @@ async def test_a_nomination_uses_up_the_quota_for_those_refused_beside_it(run: A
     await bench.until_idle()
     assert [is_nominated(run, f"high-{number}") for number in range(2)] == [True, False]
     assert metrics.REJECTED_PLANS._value.get() == rejected, "the solver itself knows it"
+
+
+async def test_a_victim_that_ends_by_itself_once_it_is_marked_has_left(run: Any, bench: SolverBench) -> None:
+    run.pod(low())
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    run.pod(noted(sized("high", 4, 9), run))
+    run.pod(marked(low(), run, "high").set(phase="Succeeded"))
+    await bench.until_idle()
+    assert not held(run, "high").nominates
+    assert held(run, "high").node == "n0"

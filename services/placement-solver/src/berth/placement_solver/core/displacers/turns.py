@@ -6,7 +6,7 @@ from enum import Enum
 
 from berth.contracts.state import Pod, Reservation
 from berth.rules.eviction_notes import plans_let_go
-from berth.transaction.book import Book
+from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Name
 
 
@@ -36,6 +36,8 @@ def turn_of(book: Book, name: Name, obj: Pod | Reservation) -> Turn:
     let_go = plans_let_go(obj.template.annotations if isinstance(obj, Pod) else obj.annotations)
     for victim, mark in book.marks.leaving_for(obj.uid):
         pod = book.pods.get(victim)
+        if pod is not None and pod.phase in FINISHED_PHASES:
+            continue  # it has left by itself, and nobody deletes it any more
         if pod is None or not pod.deleting:
             return Turn.NOT_YET
         if mark.plan not in let_go:
