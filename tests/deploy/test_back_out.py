@@ -38,8 +38,8 @@ def server() -> Iterator[KubeServer]:
 def guide_configuration(kubeconfig: Path) -> str:
     """The configuration that the guide shows, for this server."""
     blocks = [textwrap.dedent(block) for block in re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)]
-    (shown,) = [block for block in blocks if "KubeSchedulerConfiguration" in block]
-    assert "/etc/kubernetes/scheduler.conf" in shown
+    (shown,) = [block for block in blocks if "/etc/kubernetes/scheduler.conf" in block]
+    assert "KubeSchedulerConfiguration" in shown
     return shown.replace("/etc/kubernetes/scheduler.conf", str(kubeconfig))
 
 

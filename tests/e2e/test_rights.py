@@ -133,7 +133,6 @@ FORBIDDEN = {
     "the watcher patches a node": ("cluster-watcher", "PATCH", "/api/v1/nodes/n", {"metadata": {}}),
     "the writer reads secrets": ("cluster-writer", "GET", "/api/v1/namespaces/berth-system/secrets", None),
     "the writer creates a pod": ("cluster-writer", "POST", "/api/v1/namespaces/default/pods", POD),
-    "the writer deletes a pod": ("cluster-writer", "DELETE", "/api/v1/namespaces/default/pods/p", None),
     "the writer deletes a node": ("cluster-writer", "DELETE", "/api/v1/nodes/n", None),
     "the writer reads another Lease": (
         "cluster-writer",

@@ -176,7 +176,7 @@ async def test_up_with_too_few_rights_names_them(berth: Any, real_kind: str) -> 
         assert refused.code == 2
         lacking = {line.split()[0]: line.split()[1:] for line in refused.err.splitlines()[1:]}
         assert lacking["pods/binding"] == ["create"]
-        assert lacking["pods"] == ["patch"]
+        assert lacking["pods"] == ["patch", "delete"]
         assert lacking["leases.coordination.k8s.io"] == ["in", "berth-system", "create", "get", "patch"]
         assert "namespaces" not in lacking
         forbidden = berth("up", "--kubeconfig", str(server.kubeconfig("default/nobody")))

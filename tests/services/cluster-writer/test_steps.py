@@ -246,3 +246,22 @@ async def test_a_claim_for_one_pod_that_somebody_uses_already(bench: VolumeBench
     bench.show("a")
     bench.binds.begin(bench.decide(pod))
     assert await bench.given_up() == "claim c may be used by one pod only, and there uses it"
+
+
+async def test_a_volume_that_the_node_does_not_reach_any_more(bench: VolumeBench) -> None:
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["elsewhere"]}]}]
+    claim = bench.claim("c")
+    volume = bench.volume("v", nodeAffinity={"required": {"nodeSelectorTerms": terms}})
+    bench.begin(before=[bind(claim, volume)])
+    assert await bench.given_up() == "persistentvolume v is not reached from node n"
+    assert bench.reference("v") == ""
+
+
+async def test_what_waits_for_its_volume_is_given_up_at_once(bench: VolumeBench) -> None:
+    claim = bench.claim("c")
+    decision = bench.begin(before=[provision(claim)])
+    await eventually(lambda: bench.selected("c") == "n")
+    bench.shown(CLAIMS, "c")
+    await eventually(bench.binds.has_parked)
+    bench.binds.give_up(decision, "its gang is not whole")
+    assert await bench.given_up() == "its gang is not whole"

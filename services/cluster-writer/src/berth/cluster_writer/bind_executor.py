@@ -103,6 +103,7 @@ class BindExecutor:
         """Withdraw a decision without trying it (R9)."""
         self._give_up[decision.uid, decision.attempt] = reason
         self.begin(decision)
+        self.moved((decision.namespace, decision.name))
 
     def moved(self, name: Name | None) -> None:
         """The view has changed for a name, or (None) in how far it is complete: judge what was parked again."""
@@ -226,7 +227,7 @@ class BindExecutor:
             nodes_known=cluster.nodes_known,
             devices=cluster.devices,
             devices_known=cluster.devices_known,
-            volumes=self._volumes(decision),
+            volumes=None if (decision.uid, decision.attempt) in self._give_up else self._volumes(decision),
         )
 
     def _volumes(self, decision: Decision) -> Volumes:

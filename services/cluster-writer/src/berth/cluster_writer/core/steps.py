@@ -71,7 +71,7 @@ def next_step(decision: Decision, view: View, node: Node, asked: Mapping[int, in
     for place, step in enumerate(decision.before):
         outcome = _bound_elsewhere(decision, step, view)
         if outcome is None and step.action == BIND:
-            outcome = _bind(decision, place, step, view, asked.get(place, 0))
+            outcome = _bind(decision, place, step, view, node, asked.get(place, 0))
         elif outcome is None and step.action == PROVISION:
             outcome = _provision(decision, place, step, view, node, asked.get(place, 0))
         elif outcome is None:
@@ -104,13 +104,15 @@ def _missing(reason: str, view: View) -> Outcome:
     return Outcome(Progress.REFUSED if view.is_known else Progress.WAIT, reason)
 
 
-def _bind(decision: Decision, place: int, step: Step, view: View, asked: int) -> Outcome:
+def _bind(decision: Decision, place: int, step: Step, view: View, node: Node, asked: int) -> Outcome:
     claim, volume = _claim(decision, step, view), view.storage.volume(step.volume)
     if claim is None:
         return _missing(f"persistentvolumeclaim {step.claim} is gone", view)
     if claim.volume and claim.volume != step.volume:
         text = f"persistentvolumeclaim {claim.name} is bound to volume {claim.volume}, not to {step.volume}"
         return Outcome(Progress.REFUSED, text)
+    if volume is not None and not is_reached(volume, node.labels):
+        return Outcome(Progress.REFUSED, f"persistentvolume {volume.name} is not reached from node {node.name}")
     if is_bound(claim):
         return Outcome(Progress.DONE)
     if volume is None or volume.uid != step.volume_uid:
@@ -120,6 +122,8 @@ def _bind(decision: Decision, place: int, step: Step, view: View, asked: int) ->
     owner = f"{claim.namespace}/{claim.name}"
     if volume.claim not in ("", owner) or volume.claim_uid not in ("", claim.uid):
         return Outcome(Progress.REFUSED, f"persistentvolume {volume.name} is bound to claim {volume.claim}")
+    if volume.deleting:
+        return Outcome(Progress.REFUSED, f"persistentvolume {volume.name} is being deleted")
     if volume.claim_uid == claim.uid:
         return Outcome(Progress.WAIT, f"persistentvolumeclaim {claim.name} is not bound to {volume.name} yet")
     return Outcome(Progress.REQUEST, "", _keep(volume, claim, place))
