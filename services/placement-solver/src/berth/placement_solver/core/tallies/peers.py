@@ -223,11 +223,6 @@ class Peers:
         charged = self._charged.get((claim.name, claim.uid))
         return charged.cls if charged is not None else self._seen_class(claim)
 
-    def is_looked_for(self, claim: Claim) -> bool:
-        """Whether somebody has asked for pods like the holder of this claim."""
-        cls = self.class_of(claim)
-        return cls is not None and bool(cls.countings)
-
     def matching(self, terms: tuple[PodTerm, ...]) -> RowCounts:
         """How many pods match all the terms, by row."""
         key = tuple(term.identity for term in terms)
