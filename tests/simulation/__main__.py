@@ -1,7 +1,7 @@
 """Run seeds: `make simulate SEEDS=200`.
 
     python -m tests.simulation [--seeds 100] [--jobs N]     the next seeds that this code has not been run with
-    python -m tests.simulation --profile all [--seeds 200]  fresh seeds of each run profile; nothing is counted
+    python -m tests.simulation --profile all [--seeds 200]  fresh seeds of each profile; nothing is counted
     python -m tests.simulation --seed 17 [--verbose]        one seed again, with its faults and the trace of what broke
     python -m tests.simulation --planted NAME [--seeds 100] a planted bug, in its profile; --planted list names them
     python -m tests.simulation --record                     keep in record.json what was counted, for other checkouts
@@ -32,11 +32,10 @@ from tests.simulation import tally as tallies
 from tests.simulation.counted import run_counted
 from tests.simulation.laws import Applied
 from tests.simulation.planted import PLANTED
-from tests.simulation.profiles import SPECIAL, kind_of
+from tests.simulation.profiles import PROFILES, SPECIAL, kind_of
 from tests.simulation.run import Outcome, run_seed, run_task
 
 PROGRESS_EVERY_S = 5.0
-ORDINARY = "ordinary"
 
 
 def arguments() -> argparse.Namespace:
@@ -47,7 +46,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
     parser.add_argument("--planted", default="", help="plant this bug; nothing is counted")
     parser.add_argument(
-        "--profile", default="", help="fresh seeds of this run profile, or of `all`; nothing is counted"
+        "--profile", default="", help="fresh seeds of this profile or situation, or of `all` profiles; nothing is counted"
     )
     parser.add_argument("--keep-going", action="store_true", help="go on after a seed that broke a promise")
     parser.add_argument("--record", action="store_true", help="run nothing; keep the tally beside the code")
@@ -128,14 +127,15 @@ def many(options: argparse.Namespace) -> int:
 
 def of_profiles(options: argparse.Namespace) -> int:
     """So many fresh seeds of each profile that was asked for; the exit status is 1 when one broke a promise."""
-    names = ["", *SPECIAL] if options.profile == "all" else ["" if options.profile == ORDINARY else options.profile]
-    if unknown := [name for name in names if name and name not in SPECIAL]:
-        print(f"no profile is called {unknown[0]!r}: all, {ORDINARY}, {', '.join(SPECIAL)}", file=sys.stderr)
+    known = PROFILES | {name: (name,) for name in SPECIAL}
+    names = list(PROFILES) if options.profile == "all" else [options.profile]
+    if unknown := [name for name in names if name not in known]:
+        print(f"no profile is called {unknown[0]!r}: all, {', '.join(known)}", file=sys.stderr)
         return 2
     code, broken, count, applied = tallies.code_under_test(), 0, 0, Applied()
     first = options.first or tallies.fresh(code)
     for name in names:
-        seeds = list(itertools.islice((s for s in itertools.count(first) if kind_of(s)[0] == name), options.seeds))
+        seeds = list(itertools.islice((s for s in itertools.count(first) if kind_of(s)[0] in known[name]), options.seeds))
         began, bad = time.monotonic(), 0
         for found in outcomes(seeds, "", options.jobs, code):
             count += 1
@@ -146,7 +146,7 @@ def of_profiles(options: argparse.Namespace) -> int:
         broken += bad
         took_s = time.monotonic() - began
         print(
-            f"{name or ORDINARY}: {len(seeds)} seeds from {seeds[0]}, {bad} broke a promise; {took_s:.0f} s", flush=True
+            f"{name}: {len(seeds)} seeds from {seeds[0]}, {bad} broke a promise; {took_s:.0f} s", flush=True
         )
     _tell_applied(applied, count)
     return 1 if broken or applied.never(count) else 0

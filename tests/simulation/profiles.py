@@ -1,7 +1,7 @@
 """What kind of a run a seed is: mostly an ordinary one; every fourth dwells on one kind of situation.
 
-Those are the run profiles in which planted bugs are found. With none planted every promise has to be kept in them, too,
-for as long as in an ordinary run.
+Situations are those in which planted bugs are found. With none planted every promise has to be kept in them, too,
+for as long as in an ordinary run. Situations that are of one kind make up a profile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,18 @@ SPECIAL: Final = {
     for name, each in sorted(vars(run_profiles).items())
     if isinstance(each, RunProfile) and each not in UNHEARD
 }
-"""By name."""
+"""Situations by name."""
+PROFILES: Final[dict[str, tuple[str, ...]]] = {
+    "ordinary": ("",),
+    "loss": ("losses", "losses later", "losses of two", "halves", "halves and loss", "quotas lost", "garbled"),
+    "bus": ("eras", "full", "late ledger", "late state", "leaders move", "led anew", "state remade"),
+    "API": ("api trouble", "binds and loss", "late writer", "lost binds", "slow writer", "turned away"),
+    "gangs": ("barred", "shrunk gangs", "stages", "stages contended", "stages of many", "stages stopped"),
+    "names": ("forgers", "short", "solvers come and go", "strangers", "successors", "successors late"),
+    "shares": ("bookings", "groups made anew", "two groups", "wear", "wear and loss"),
+    "neighbours": ("mates", "mates leaving", "mates of four"),
+}
+"""Which situations each profile draws from, in turn; an ordinary seed has none."""
 
 
 def kind_of(seed: int) -> tuple[str, RunProfile]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.simulation import __main__ as command
 from tests.simulation import tally as tallies
-from tests.simulation.profiles import SPECIAL, kind_of
+from tests.simulation.profiles import PROFILES, SPECIAL, kind_of
 from tests.simulation.run import Outcome
 
 CODE = "0123456789abcdef01234567"
@@ -54,10 +54,15 @@ def test_a_profile_runs_fresh_seeds_that_have_it(name: str, asked: list[list[int
     assert {kind_of(seed)[0] for seed in seeds} == {"" if name == "ordinary" else name}
 
 
-def test_all_are_the_ordinary_one_and_every_other(asked: list[list[int]]) -> None:
-    assert command.of_profiles(options("all", seeds=1)) == 0
-    kinds = [kind_of(seed)[0] for seed in itertools.chain(*asked)]
-    assert sorted(kinds) == sorted(["", *SPECIAL])
+def test_all_are_a_run_of_each_profile(asked: list[list[int]]) -> None:
+    assert command.of_profiles(options("all", seeds=8)) == 0
+    kinds = [[kind_of(seed)[0] for seed in seeds] for seeds in asked]
+    assert [set(each) for each in kinds] == [set(situations) for situations in PROFILES.values()]
+
+
+def test_each_situation_is_of_one_profile_and_each_name_means_one_thing() -> None:
+    assert sorted(itertools.chain(*PROFILES.values())) == sorted(["", *SPECIAL])
+    assert not set(PROFILES) & set(SPECIAL)
 
 
 def test_seeds_of_a_profile_may_begin_anywhere(asked: list[list[int]]) -> None:

@@ -99,7 +99,7 @@ def test_a_law_that_was_never_judged_fails_the_run(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(command, "SPECIAL", {})
+    monkeypatch.setattr(command, "PROFILES", {"ordinary": ("",)})
     options.profile = profile
     run = command.of_profiles if profile else command.many
     assert run(options) == 0
@@ -116,7 +116,7 @@ def test_seeds_of_several_profiles_count_together(
     options: argparse.Namespace, judged: dict[str, Applied], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = next(iter(command.SPECIAL))
-    monkeypatch.setattr(command, "SPECIAL", {name: command.SPECIAL[name]})
+    monkeypatch.setattr(command, "PROFILES", {"ordinary": ("",), "one": (name,)})
     options.profile, options.seeds = "all", ENOUGH // 2
     judged["each"] = all_but("I10")
     assert command.of_profiles(options) == 1
