@@ -46,7 +46,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
     parser.add_argument("--planted", default="", help="plant this bug; nothing is counted")
     parser.add_argument(
-        "--profile", default="", help="fresh seeds of this profile or situation, or of `all` profiles; nothing is counted"
+        "--profile",
+        default="",
+        help="fresh seeds of this profile or situation, or of `all` profiles; nothing is counted",
     )
     parser.add_argument("--keep-going", action="store_true", help="go on after a seed that broke a promise")
     parser.add_argument("--record", action="store_true", help="run nothing; keep the tally beside the code")
@@ -135,7 +137,9 @@ def of_profiles(options: argparse.Namespace) -> int:
     code, broken, count, applied = tallies.code_under_test(), 0, 0, Applied()
     first = options.first or tallies.fresh(code)
     for name in names:
-        seeds = list(itertools.islice((s for s in itertools.count(first) if kind_of(s)[0] in known[name]), options.seeds))
+        seeds = list(
+            itertools.islice((s for s in itertools.count(first) if kind_of(s)[0] in known[name]), options.seeds)
+        )
         began, bad = time.monotonic(), 0
         for found in outcomes(seeds, "", options.jobs, code):
             count += 1
@@ -145,9 +149,7 @@ def of_profiles(options: argparse.Namespace) -> int:
                 _tell_of(found, "")
         broken += bad
         took_s = time.monotonic() - began
-        print(
-            f"{name}: {len(seeds)} seeds from {seeds[0]}, {bad} broke a promise; {took_s:.0f} s", flush=True
-        )
+        print(f"{name}: {len(seeds)} seeds from {seeds[0]}, {bad} broke a promise; {took_s:.0f} s", flush=True)
     _tell_applied(applied, count)
     return 1 if broken or applied.never(count) else 0
 
