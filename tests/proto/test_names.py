@@ -39,6 +39,7 @@ OF_THE_PROTOCOL_ONLY = {
 FIELDS_OF_STATE = {
     *("ANNOTATION_BIND_COMPLETED", "ANNOTATION_SELECTED_NODE"),
     *("ANNOTATION_STORAGE_CLASS", "ANNOTATION_MIGRATED_PLUGINS"),
+    "ANNOTATION_MIRROR",
 }
 """Annotations that the watcher turns into fields of their own instead of carrying them."""
 

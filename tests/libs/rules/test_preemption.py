@@ -32,6 +32,7 @@ from berth.rules.preemption import (
     split_by_budget,
     victims_on,
     why_not_eligible,
+    why_protected,
 )
 from berth.rules.taints import Tolerations
 from berth.testing.vectors import cases
@@ -213,6 +214,39 @@ def test_who_has_not_started_counts_as_started_last() -> None:
     early, late, never = simple("c", 1, "2025-01-01T00:00:00Z"), simple("b", 1, "2025-01-01T00:00:01Z"), simple("a", 1)
     assert lower_than(2, [never, late, early]) == [early, late, never]
     assert best_candidate([Candidate("n1", (late,)), Candidate("n2", (never,))]) == Candidate("n2", (never,))
+
+
+@pytest.mark.parametrize(
+    ("disabled", "preemptible", "priority", "removable"),
+    [
+        (None, None, 1, True),
+        ("true", None, 1, False),
+        (None, "false", 1, False),
+        (None, "true", 1, True),
+        (None, None, 2, False),
+        ("True", "False", 1, True),
+        ("", "", 1, True),
+    ],
+)
+def test_two_labels_protect_by_one_value_each(
+    disabled: str | None, preemptible: str | None, priority: int, removable: bool
+) -> None:
+    """The first five are the reference's examples."""
+    given_labels = {names.LABEL_DISABLE_PREEMPTIBLE: disabled, names.LABEL_QUOTA_PREEMPTIBLE: preemptible}
+    labels = {name: value for name, value in given_labels.items() if value is not None}
+    one = simple("one", priority, labels=labels)
+    assert lower_than(2, [one]) == ([one] if removable else [])
+
+
+def test_why_a_pod_is_protected_names_what_protects_it() -> None:
+    assert why_protected(simple("one", 1)) == ""
+    labelled = simple("one", 1, labels={names.LABEL_QUOTA_PREEMPTIBLE: "false"})
+    assert why_protected(labelled) == "label quota.scheduling.koordinator.sh/preemptible=false"
+    assert why_protected(msgspec.structs.replace(labelled, mirror=True)) == "mirror pod"
+
+
+def test_a_mirror_pod_stays() -> None:
+    assert lower_than(2, [msgspec.structs.replace(simple("one", 1), mirror=True)]) == []
 
 
 def test_nobody_to_choose_among() -> None:

@@ -36,6 +36,13 @@ LABEL_PRIORITY_CLASS = "koordinator.sh/priority-class"
 LABEL_PRIORITY = "koordinator.sh/priority"
 """Pod, Reservation: sub-priority, an integer as text."""
 
+# --- who is made to leave --------------------------------------------------------------------------------------------
+
+LABEL_DISABLE_PREEMPTIBLE = "scheduling.koordinator.sh/disable-preemptible"
+"""Pod: `true` protects it from preemption."""
+ANNOTATION_MIRROR = "kubernetes.io/config.mirror"
+"""Pod: the API server's copy of a pod that a kubelet has from a file, and that goes on running without the copy."""
+
 # --- volumes (Kubernetes) --------------------------------------------------------------------------------------------
 
 ANNOTATION_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -91,7 +98,7 @@ QUOTA_PREFIX = "quota.scheduling.koordinator.sh/"
 LABEL_QUOTA_NAME = QUOTA_PREFIX + "name"
 """Pod, Namespace: the quota group."""
 LABEL_QUOTA_PREEMPTIBLE = QUOTA_PREFIX + "preemptible"
-"""Pod: `false` makes it non-preemptible, so that it may use the minimum only."""
+"""Pod: `false` makes it non-preemptible, so that it may use the minimum only, and is nobody's victim."""
 LABEL_QUOTA_PARENT = QUOTA_PREFIX + "parent"
 """ElasticQuota: the group above."""
 LABEL_QUOTA_IS_PARENT = QUOTA_PREFIX + "is-parent"

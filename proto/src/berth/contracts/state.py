@@ -87,7 +87,8 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     was bound under. `created`, `started` (when kubelet took it up) and `deletes_at` (the deletion timestamp: when the
     grace period ends) are RFC 3339, empty where they are not set. `unschedulable` is the message of a condition
     PodScheduled=False with reason Unschedulable, at most 1,024 characters; `disruption` the reason of a condition
-    DisruptionTarget=True; `nominated` is `status.nominatedNodeName`.
+    DisruptionTarget=True; `nominated` is `status.nominatedNodeName`. `mirror`: it is the copy of a pod that its kubelet
+    has from a file.
     """
 
     namespace: str
@@ -107,6 +108,7 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     deletes_at: str = ""
     disruption: str = ""
     nominated: str = ""
+    mirror: bool = False
     problems: list[Problem] = []
 
 

@@ -373,6 +373,13 @@ def test_status_and_times() -> None:
     assert fields(bad) == ["status.startTime", "metadata.deletionTimestamp", "status.nominatedNodeName"]
 
 
+def test_a_mirror_pod_is_known_by_its_annotation_whatever_that_says() -> None:
+    assert read(pod(annotations={names.ANNOTATION_MIRROR: "4a1f"})).mirror
+    assert read(pod(annotations={names.ANNOTATION_MIRROR: ""})).mirror
+    assert not read(pod(annotations={"kubernetes.io/config.source": "api"})).mirror
+    assert not read(pod()).mirror
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [

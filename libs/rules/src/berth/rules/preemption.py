@@ -8,6 +8,7 @@ that has not started counts as started last.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from berth.contracts.names import LABEL_DISABLE_PREEMPTIBLE, LABEL_QUOTA_PREEMPTIBLE
 from berth.contracts.state import Pod, PodDisruptionBudget
 from berth.rules.selectors import compile_selector
 
@@ -21,6 +22,7 @@ NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 POLICY_FORBIDS: Final = "not eligible due to preemptionPolicy=Never."
 STILL_LEAVING: Final = "not eligible due to a terminating pod on the nominated node."
 
+_PROTECTING: Final = ((LABEL_QUOTA_PREEMPTIBLE, "false"), (LABEL_DISABLE_PREEMPTIBLE, "true"))
 _PRIORITY_OFFSET: Final = 2**31
 _LAST: Final = "\uffff"
 """Behind every time."""
@@ -60,9 +62,26 @@ def importance(pod: Pod) -> tuple[int, str, str, str]:
     return (-pod.template.priority, pod.started or _LAST, pod.namespace, pod.name)
 
 
+def why_protected(pod: Pod) -> str:
+    """Why a pod is nobody's victim, whatever its priority: a label with its value, or that it is a mirror pod; empty:
+    nothing protects it.
+
+    A label protects by one value each (Koordinator's protocol), any other counts as absent. To delete a mirror pod ends
+    nothing: its kubelet goes on running it, and makes the copy anew.
+    """
+    if pod.mirror:
+        return "mirror pod"
+    labels = pod.template.labels
+    for label, value in _PROTECTING:
+        if labels.get(label) == value:
+            return f"label {label}={value}"
+    return ""
+
+
 def lower_than(priority: int, pods: Iterable[Pod]) -> list[Pod]:
-    """Those that might have to leave, most important first: of strictly lower priority."""
-    return sorted((pod for pod in pods if pod.template.priority < priority), key=importance)
+    """Those that might have to leave, most important first: of strictly lower priority, and not protected."""
+    lower = (pod for pod in pods if pod.template.priority < priority and not why_protected(pod))
+    return sorted(lower, key=importance)
 
 
 def split_by_budget(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:

@@ -240,6 +240,29 @@ def test_whom_the_caller_keeps_is_nobodys_victim(run: Any) -> None:
     assert victims(found) == ["single"]
 
 
+@pytest.mark.parametrize(
+    "protected",
+    [
+        lambda made: made.label(names.LABEL_QUOTA_PREEMPTIBLE, "false"),
+        lambda made: made.label(names.LABEL_DISABLE_PREEMPTIBLE, "true"),
+        lambda made: made.set(mirror=True),
+    ],
+    ids=["not preemptible", "preemption disabled", "mirror"],
+)
+def test_a_protected_pod_stays(run: Any, protected: Callable[[PodBuilder], PodBuilder]) -> None:
+    run.node("n0", cpu=4000)
+    run.pods([protected(sized("low", 2, 0)).on("n0"), sized("single", 2, 1).on("n0")])
+    assert victims(proposal(run, sized("waits", 2, 9))) == ["single"]
+
+
+def test_where_all_lower_ones_are_protected_nobody_leaves(run: Any) -> None:
+    run.node("n0", cpu=4000)
+    run.pod(sized("low", 4, 0).label(names.LABEL_QUOTA_PREEMPTIBLE, "false").on("n0"))
+    found = proposal(run, sized("waits", 2, 9))
+    assert isinstance(found, Nobody)
+    assert preemption.NO_VICTIMS in found.message
+
+
 def test_users_of_a_reservation_stay(run: Any) -> None:
     run.node("n0", cpu=4000)
     hold = Reservation(

@@ -9,6 +9,7 @@ from berth.cluster_watcher.core.metadata import attempt_of, carried, identity_of
 from berth.cluster_watcher.core.template import template_of
 from berth.contracts import state
 from berth.contracts.kube import PodStatus
+from berth.contracts.names import ANNOTATION_MIRROR
 from berth.rules.pod_reading import PodItem, parts_of
 
 UNSCHEDULABLE_LENGTH_MAX: Final = 1024
@@ -42,6 +43,7 @@ def pod_of(item: PodItem, version: int) -> state.Pod:
         deletes_at=time_of(meta.deletion_timestamp, "metadata.deletionTimestamp", found),
         disruption=_disruption(status),
         nominated=bounded_name(status.nominated_node_name, "status.nominatedNodeName", found),
+        mirror=ANNOTATION_MIRROR in (meta.annotations or ()),
         problems=problems_of(found) if found else [],
     )
 

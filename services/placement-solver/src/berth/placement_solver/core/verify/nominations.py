@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gang_config import gang_name_of_pod
-from berth.rules.preemption import NEVER
+from berth.rules.preemption import NEVER, why_protected
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
 
@@ -42,6 +42,8 @@ def victim_problems(claim: Claim, victims: Sequence[Pod], view: View) -> Iterato
             yield f"{who} is not on node {claim.node} as it was chosen"
         elif seen.template.priority >= waits.template.priority:
             yield f"{who} is not of lower priority"
+        elif protected := why_protected(seen):
+            yield f"{who} is protected: {protected}"
         elif _is_held_by_gang(seen, view):
             yield f"{who} belongs to a strict gang"
 

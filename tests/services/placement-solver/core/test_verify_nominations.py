@@ -1,0 +1,55 @@
+"""The verifier's word on nominations: whom it lets leave, whatever a solver has chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from berth.contracts import names
+from berth.contracts.state import Pod
+from berth.testing.builders import PodBuilder, pod
+from berth.transaction.claims import Claim
+
+
+@pytest.fixture
+def run(solving: type[Any]) -> Any:
+    made = solving()
+    made.node("n0", cpu=4000)
+    return made
+
+
+def sized(name: str, cpu: int, priority: int) -> PodBuilder:
+    return pod(name).requests(cpu=cpu * 1000).template(priority=priority)
+
+
+def problems(run: Any, waits: Pod, victims: Sequence[Pod]) -> list[str]:
+    claim = Claim(("default", waits.name), waits.uid, "n0", waits.template.requests, plan="p")
+    found: list[str] = run.verifier.check_nomination(claim, victims, [])
+    return found
+
+
+def test_a_lower_pod_may_be_made_to_leave(run: Any) -> None:
+    low = run.pod(sized("low", 4, 0).on("n0"))
+    assert problems(run, run.pod(sized("waits", 4, 9)), [low]) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (sized("low", 4, 0).set(mirror=True), "mirror pod"),
+        (
+            sized("low", 4, 0).label(names.LABEL_QUOTA_PREEMPTIBLE, "false"),
+            "label quota.scheduling.koordinator.sh/preemptible=false",
+        ),
+        (
+            sized("low", 4, 0).label(names.LABEL_DISABLE_PREEMPTIBLE, "true"),
+            "label scheduling.koordinator.sh/disable-preemptible=true",
+        ),
+    ],
+)
+def test_a_protected_pod_may_not(run: Any, made: PodBuilder, why: str) -> None:
+    low = run.pod(made.on("n0"))
+    waits = run.pod(sized("waits", 4, 9))
+    assert problems(run, waits, [low]) == [f"default/waits: victim default/low is protected: {why}"]
