@@ -140,6 +140,39 @@ async def test_members_of_strict_gangs_stay(run: Any, bench: SolverBench) -> Non
     assert bench.placed() == {}
 
 
+FOREIGN_GANGS = {
+    "annotations": lambda made: made.gang("g", 2),
+    "a PodGroup that says nothing": lambda made: made.gang("grouped"),
+    "a label alone": lambda made: made.gang("unknown"),
+    "the older label": lambda made: made.label(names.LABEL_POD_GROUP_OLD_NAME, "unknown"),
+}
+
+
+@pytest.mark.parametrize("says", FOREIGN_GANGS)
+async def test_members_of_strict_gangs_of_another_scheduler_stay(run: Any, bench: SolverBench, says: str) -> None:
+    run.pod_group("grouped", 2)
+    run.pod(FOREIGN_GANGS[says](low().template(scheduler="other")))
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    assert bench.placed() == {}
+    assert "1 No preemption victims found for incoming pod" in bench.commands.refusals()["high"]
+
+
+LOOSE_GANGS = {
+    "annotations": lambda made: made.gang("g", 2, mode="NonStrict"),
+    "a PodGroup": lambda made: made.gang("loose"),
+}
+
+
+@pytest.mark.parametrize("says", LOOSE_GANGS)
+async def test_members_of_other_gangs_of_another_scheduler_leave(run: Any, bench: SolverBench, says: str) -> None:
+    run.pod_group("loose", 2, annotations={names.ANNOTATION_GANG_MODE: "NonStrict"})
+    run.pod(LOOSE_GANGS[says](low().template(scheduler="other")))
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    assert [each.name for each in held(run, "high").victims] == ["low"]
+
+
 async def test_who_a_budget_protects_stays_if_another_node_will_do(run: Any, bench: SolverBench) -> None:
     run.node("n1", cpu=4000)
     run.pod(low().label("app", "db"))

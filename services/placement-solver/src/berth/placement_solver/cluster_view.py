@@ -102,14 +102,14 @@ class ClusterView:
         self.book = Book(
             DEVICE_NAMES, on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.named
         )
+        self.gangs = Gangs()
         self.budgets: dict[Name, PodDisruptionBudget] = {}
         self.beneficiaries = Beneficiaries()
         self.displacer = PriorityPreemption(
-            self.nodes, self.book, self.capacity.nominated, self.budgets.values, self._stays
+            self.nodes, self.book, self.capacity.nominated, self.budgets.values, self.gangs.is_in_strict
         )
         self.classes = ClassTable(self.profiles, class_rows_bytes_max)
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
-        self.gangs = Gangs()
         self.queue = Queue()
         self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
         self.volumes.watch(self._storage_changed)
@@ -487,11 +487,6 @@ class ClusterView:
         """What STATE alone shows of a nomination holds nothing: its pod could not have it (E3)."""
         self.capacity.nominated.forget(name)
         self.capacity_came_back = True
-
-    def _stays(self, pod: Pod) -> bool:
-        """It is nobody's victim: a strict gang would not be whole without it (E9)."""
-        gang = self.gangs.gang_of((pod.namespace, pod.name))
-        return gang is not None and (gang.config is None or gang.config.mode == "Strict")
 
     def _pod_of(self, claim: Claim) -> Pod | None:
         """The pod whose claim it is or was, on the node of the claim; None: it is not known."""
