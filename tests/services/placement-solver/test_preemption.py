@@ -13,10 +13,11 @@ from berth.contracts.codec import decode, encode
 from berth.contracts.event import PlacementNominated
 from berth.contracts.kube import LabelSelector
 from berth.contracts.ledger import AccountStamp, Decision
-from berth.contracts.state import Pod, PodDisruptionBudget
+from berth.contracts.state import Pod, PodDisruptionBudget, Synced
 from berth.placement_solver import metrics
 from berth.rules.eviction_notes import Mark, Nominated, let_go_note, mark_note, nomination_note
 from berth.testing.builders import PodBuilder, gpu_grant, gpu_slots, pod
+from berth.testing.feed import FOLLOWED
 
 
 @pytest.fixture
@@ -208,6 +209,33 @@ async def test_a_budget_that_is_gone_protects_nobody(run: Any, bench: SolverBenc
     run.pod(sized("high", 4, 9))
     await bench.until_idle()
     assert [each.name for each in held(run, "high").victims] == ["low"]
+
+
+@pytest.mark.parametrize("late", ["nodes", "devices", "poddisruptionbudgets", "podgroups"])
+async def test_nobody_is_chosen_before_all_that_speaks_for_others_is_read(
+    run: Any, bench: SolverBench, late: str
+) -> None:
+    """A budget, node or PodGroup that is read later would have said otherwise."""
+    run.cluster.reset_state()
+    for kind in FOLLOWED:
+        if kind != late:
+            run.state(subjects.synced_key(kind), Synced(kind=kind, version=run.version, complete=True))
+    run.cluster.end_of_state()
+    for name in ("n0", "n1"):
+        run.node(name, cpu=4000)
+    run.pods([low().label("app", "db"), sized("other", 4, 5).on("n1"), sized("high", 4, 9)])
+    await bench.until_idle()
+    assert bench.placed() == {}
+    assert f"preemption: {late} have not been read to their end" in bench.commands.refusals()["high"]
+
+    selector = LabelSelector(match_labels={"app": "db"})
+    budget = PodDisruptionBudget(namespace="default", name="b", version=run.version, selector=selector)
+    run.state(subjects.namespaced_key("poddisruptionbudget", "default", "b"), budget)
+    run.state(subjects.synced_key(late), Synced(kind=late, version=run.version, complete=True))
+    run.cluster.end_of_state()
+    bench.clock.time += 20
+    await bench.until_idle()
+    assert [each.name for each in held(run, "high").victims] == ["other"]
 
 
 async def test_devices_of_the_victims_are_what_the_pod_is_nominated_to(run: Any, bench: SolverBench) -> None:

@@ -34,6 +34,7 @@ from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ROWS_BYTES_MAX, ClassTable
 from berth.placement_solver.core.displacers.beneficiaries import Beneficiaries
+from berth.placement_solver.core.displacers.inputs import Inputs
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.placement_solver.core.facts import facts_of
@@ -104,6 +105,7 @@ class ClusterView:
         )
         self.gangs = Gangs()
         self.budgets: dict[Name, PodDisruptionBudget] = {}
+        self.eviction_inputs = Inputs()
         self.beneficiaries = Beneficiaries()
         self.displacer = PriorityPreemption(
             self.nodes, self.book, self.capacity.nominated, self.budgets.values, self.gangs.is_in_strict
@@ -129,6 +131,7 @@ class ClusterView:
         self._trackers = {
             **self.book.complete,
             **self.volumes.complete,
+            **self.eviction_inputs.complete,
             "elasticquotas": self.awaited.elastic_quotas.complete,
             **({self._config_key: self._config_complete} if config_map else {}),
         }
@@ -159,18 +162,21 @@ class ClusterView:
         self.facts.peers.reset()
         self.awaited.reset_state()
         self.volumes.reset()
+        self.eviction_inputs.reset()
         self.changed_gangs.clear()
         self._config_data = None
         self._config_complete.reset()
 
     def end_of_state(self) -> None:
         """The end of STATE was reached."""
-        was_complete = self.volumes.is_complete
+        was_complete, was_unread = self.volumes.is_complete, bool(self.eviction_inputs.unread)
         for tracker in self._trackers.values():
             tracker.end()
         self._look_for_config_map()
         if self.volumes.is_complete and not was_complete:
             self.capacity_came_back = True  # pods with claims have waited for it
+        if was_unread and not self.eviction_inputs.unread:
+            self.capacity_came_back = True  # whom it may help that others leave
         self._settle()
         if self._state_began_anew:  # a Device that was shown before may be gone
             self._state_began_anew = False

@@ -71,6 +71,9 @@ class Preempting:
     def propose(self, refusal: Refusal, plan: str) -> Proposal | Nobody | Free:
         """A verified proposal for a refused pod."""
         cluster = self._cluster
+        unread = cluster.eviction_inputs.unread
+        if unread:
+            return Nobody(f"preemption: {', '.join(unread)} have not been read to their end")
         unit = cluster.renewed(Unit("", (refusal.candidate,)))
         candidate = unit.candidates[0]
         if candidate.refusals:
