@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.contracts import kube, names
-from berth.contracts.kube import LabelSelector, Taint
+from berth.contracts.kube import LabelSelector, Requirement, Taint
 from berth.contracts.state import Node, Pod, PodDisruptionBudget, PodTemplate
 from berth.resources.amounts import Amounts, add, parse_amounts
 from berth.resources.pod_request import request_of
@@ -25,6 +25,8 @@ from berth.rules.preemption import (
     NOT_HELPFUL,
     Candidate,
     best_candidate,
+    budgets_beside,
+    budgets_of,
     candidates_wanted,
     explanation,
     importance,
@@ -210,6 +212,77 @@ def test_a_budget_of_another_namespace_protects_nobody() -> None:
     assert split_by_budget([simple("one", 1, labels={"app": "x"})], [budget])[0] == []
 
 
+@pytest.mark.parametrize("case", cases("quota/pdb_groups"))
+def test_protected_and_others(case: dict[str, Any]) -> None:
+    of = case["given"]
+    pods = [
+        Pod(
+            namespace=each.get("namespace", "ns1"),
+            name=each["name"],
+            uid=each["name"],
+            version=1,
+            template=PodTemplate(labels=each["labels"]),
+        )
+        for each in of["pods"]
+    ]
+    broken = LabelSelector(match_expressions=[Requirement(key="app", operator="Nonsense", values=[])])
+    budgets = [
+        PodDisruptionBudget(
+            namespace=each["namespace"],
+            name=f"b{at}",
+            version=1,
+            selector=broken if each.get("invalidSelector") else LabelSelector(match_labels=each["matchLabels"]),
+            disruptions_allowed=each["disruptionsAllowed"],
+            disrupted=each.get("disruptedPods", []),
+        )
+        for at, each in enumerate(of["pdbs"])
+    ]
+    violating, others = split_by_budget(pods, budgets)
+    assert [each.name for each in violating] == case["expect"]["violating"]
+    assert [each.name for each in others] == case["expect"]["nonViolating"]
+
+
+def budget(name: str = "b", allowed: int = 1, version: int = 1, **fields: Any) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        namespace="default",
+        name=name,
+        version=version,
+        selector=LabelSelector(match_labels={"app": "x"}),
+        disruptions_allowed=allowed,
+        **fields,
+    )
+
+
+def test_who_is_about_to_leave_has_spent_a_disruption() -> None:
+    leaving, staying = (simple(name, 1, labels={"app": "x"}) for name in ("leaving", "staying"))
+    (left,) = budgets_beside([budget(allowed=1)], [leaving])
+    assert (left.disruptions_allowed, left.disrupted) == (0, ["leaving"])
+    assert split_by_budget([staying], [left])[0] == [staying]
+    assert split_by_budget([leaving], [left])[0] == [], "it is not counted twice"
+
+
+def test_who_is_about_to_leave_spends_nothing_of_other_budgets() -> None:
+    leaving = simple("leaving", 1, labels={"app": "x"})
+    elsewhere = PodDisruptionBudget(
+        namespace="other", name="b", version=1, selector=LabelSelector(match_labels={"app": "x"})
+    )
+    everything = PodDisruptionBudget(namespace="default", name="all", version=1, selector=LabelSelector())
+    untouched = [budget(disrupted=["leaving"]), elsewhere, everything]
+    assert budgets_beside(untouched, [leaving]) == untouched
+
+
+def test_a_budget_that_is_newer_than_its_pods_deletion_has_counted_it() -> None:
+    leaving = msgspec.structs.replace(simple("leaving", 1, labels={"app": "x"}), deleting=True, version=5)
+    assert budgets_beside([budget(version=6)], [leaving]) == [budget(version=6)]
+    assert budgets_beside([budget(version=4)], [leaving])[0].disruptions_allowed == 0
+
+
+def test_which_budgets_select_a_pod() -> None:
+    one = simple("one", 1, labels={"app": "x"})
+    assert budgets_of([one], [budget("b"), budget("a")]) == [budget("a"), budget("b")]
+    assert budgets_of([simple("two", 1, labels={"app": "y"}), simple("three", 1)], [budget()]) == []
+
+
 def test_who_has_not_started_counts_as_started_last() -> None:
     early, late, never = simple("c", 1, "2025-01-01T00:00:00Z"), simple("b", 1, "2025-01-01T00:00:01Z"), simple("a", 1)
     assert lower_than(2, [never, late, early]) == [early, late, never]
@@ -294,6 +367,16 @@ budgets_of_apps = st.tuples(st.integers(0, 2), st.integers(0, 2)).map(
         for app, count in zip("xy", allowed, strict=True)
     ]
 )
+
+
+@given(holders, budgets_of_apps, st.integers(0, 7))
+def test_to_be_counted_beforehand_and_to_be_asked_first_comes_to_the_same(
+    pods: list[Pod], budgets: list[PodDisruptionBudget], cut: int
+) -> None:
+    """A standing nomination is charged as if its victims had been asked about first, in one go."""
+    first, then = pods[:cut], pods[cut:]
+    protected, _ = split_by_budget(pods, budgets)
+    assert split_by_budget(then, budgets_beside(budgets, first))[0] == [pod for pod in protected if pod in then]
 
 
 @given(holders, budgets_of_apps, st.integers(0, 12), st.integers(0, 3))

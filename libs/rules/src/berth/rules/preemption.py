@@ -8,9 +8,11 @@ that has not started counts as started last.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from berth.contracts.names import LABEL_DISABLE_PREEMPTIBLE, LABEL_QUOTA_PREEMPTIBLE
 from berth.contracts.state import Pod, PodDisruptionBudget
-from berth.rules.selectors import compile_selector
+from berth.rules.selectors import LabelTest, compile_selector
 
 NEVER: Final = "Never"
 """The preemption policy of a pod for which nobody leaves."""
@@ -90,23 +92,51 @@ def split_by_budget(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget])
     Each pod in turn spends one disruption of every budget that selects it and has not counted it before, be it evicted
     in the end or not; it is protected if one of them had none left. A budget that selects everything selects nothing.
     """
-    counted = [
-        (each.namespace, compile_selector(each.selector).matches, frozenset(each.disrupted), each.disruptions_allowed)
-        for each in budgets
-        if each.selector is not None and (each.selector.match_labels or each.selector.match_expressions)
-    ]
-    left = [allowed for *_, allowed in counted]
+    counted = _counted(budgets)
+    left = [each.budget.disruptions_allowed for each in counted]
     protected: list[Pod] = []
     others: list[Pod] = []
     for pod in pods:
         is_protected = False
-        labels = pod.template.labels
-        for at, (namespace, matches, disrupted, _) in enumerate(counted if labels else ()):
-            if namespace == pod.namespace and pod.name not in disrupted and matches(labels):
+        for at, each in enumerate(counted if pod.template.labels else ()):
+            if each.selects(pod) and pod.name not in each.disrupted:
                 left[at] -= 1
                 is_protected = is_protected or left[at] < 0
         (protected if is_protected else others).append(pod)
     return protected, others
+
+
+def budgets_beside(budgets: Iterable[PodDisruptionBudget], leaving: Iterable[Pod]) -> list[PodDisruptionBudget]:
+    """The budgets once they have counted pods that are about to leave, as the API server counts whom it lets be evicted
+    until they are gone: each spends a disruption of every budget that selects it, and none if it is asked about again.
+
+    A pod whose deletion has begun is no longer healthy, so a budget that was written after that has counted it: where
+    versions of the two kinds cannot be compared, it may be counted twice, or not at all, until it is gone.
+    """
+    gone = list(leaving)
+    found = {(each.namespace, each.name): each for each in budgets}
+    for each in _counted(found.values()) if gone else ():
+        budget = each.budget
+        names = [
+            pod.name
+            for pod in gone
+            if each.selects(pod)
+            and pod.name not in each.disrupted
+            and not (pod.deleting and budget.version > pod.version)
+        ]
+        if names:
+            found[budget.namespace, budget.name] = replace(
+                budget,
+                disruptions_allowed=budget.disruptions_allowed - len(names),
+                disrupted=[*budget.disrupted, *names],
+            )
+    return list(found.values())
+
+
+def budgets_of(pods: Collection[Pod], budgets: Iterable[PodDisruptionBudget]) -> list[PodDisruptionBudget]:
+    """Those that select one of the pods, by namespace and name."""
+    found = [each.budget for each in _counted(budgets) if any(map(each.selects, pods))]
+    return sorted(found, key=lambda budget: (budget.namespace, budget.name))
 
 
 def victims_on(
@@ -156,6 +186,27 @@ def explanation(node_count: int, counts: dict[str, int]) -> str:
     """
     listed = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items() if count))
     return f"preemption: 0/{node_count} nodes are available: {listed}."
+
+
+class _Counted(NamedTuple):
+    """A budget that selects somebody."""
+
+    budget: PodDisruptionBudget
+    matches: LabelTest
+    disrupted: frozenset[str]
+
+    def selects(self, pod: Pod) -> bool:
+        """A pod without labels is selected by none."""
+        labels = pod.template.labels
+        return bool(labels) and pod.namespace == self.budget.namespace and self.matches(labels)
+
+
+def _counted(budgets: Iterable[PodDisruptionBudget]) -> list[_Counted]:
+    return [
+        _Counted(each, compile_selector(each.selector).matches, frozenset(each.disrupted))
+        for each in budgets
+        if each.selector is not None and (each.selector.match_labels or each.selector.match_expressions)
+    ]
 
 
 def _is_cheaper(one: Candidate, other: Candidate) -> bool:

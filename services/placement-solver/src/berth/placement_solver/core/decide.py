@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 
 from berth.contracts import names, subjects
 from berth.contracts.ledger import Allocation, Decision, Victim
-from berth.contracts.state import Pod
+from berth.contracts.state import Pod, PodDisruptionBudget
 from berth.placement_solver.core.devices import allocated_annotation
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Contended
+from berth.rules import preemption
 
 ASKED_AT_THE_BIND: Final = ("NodeUnschedulable", "TaintToleration")
 """Constraints that cluster-writer asks once more before it binds."""
+
+BUDGETS_MAX: Final = 64
+"""How many budgets a nomination stamps: a plan has to fit into one batch, however many select the same pod."""
 
 
 class Basis(NamedTuple):
@@ -71,12 +75,17 @@ def decisions_of(
     return decisions, revisions
 
 
-def nominating(decision: Decision, victims: Iterable[Pod]) -> Decision:
-    """The decision as a nomination: it waits until these have left its node. Nothing is bound under it."""
+def nominating(decision: Decision, victims: Collection[Pod], budgets: Iterable[PodDisruptionBudget]) -> Decision:
+    """The decision as a nomination: it waits until these have left its node. Nothing is bound under it.
+
+    It charges the budgets that select its victims, so that two plans do not spend the same disruption unseen.
+    """
+    selecting = preemption.budgets_of(victims, budgets)[:BUDGETS_MAX]
     return msgspec.structs.replace(
         decision,
         nominates=True,
         annotations={},
+        accounts=[*decision.accounts, *(subjects.budget_account(each.namespace, each.name) for each in selecting)],
         victims=[
             Victim(namespace=each.namespace, name=each.name, uid=each.uid, version=each.version, node=decision.node)
             for each in victims

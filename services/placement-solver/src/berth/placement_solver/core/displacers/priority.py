@@ -11,7 +11,7 @@ is not (`core.nominated`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -85,7 +85,7 @@ class PriorityPreemption:
             return Nobody(f"preemption: {why_not}")
         if not self._has_lower(pod):
             return self._nobody(rows, {preemption.NO_VICTIMS: rows.size})
-        budgets = list(self._budgets())
+        budgets = preemption.budgets_beside(self._budgets(), self._about_to_leave())
         wanted = preemption.candidates_wanted(
             rows.size, args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
         )
@@ -117,6 +117,14 @@ class PriorityPreemption:
             return False
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
         return _Trial(self, pod, asked, row).could_fit()
+
+    def _about_to_leave(self) -> Iterator[Pod]:
+        """The victims of standing nominations, as far as they are there: budgets are spent on them."""
+        for nomination in self._book.nominations:
+            for victim in self._book.remaining_victims(nomination):
+                pod = self._book.pods.get((victim.namespace, victim.name))
+                if pod is not None and pod.uid == victim.uid:
+                    yield pod
 
     def _has_lower(self, pod: Pod) -> bool:
         """Whether anybody is of lower priority: whoever is of the lowest is refused without a look at each node."""
