@@ -35,6 +35,7 @@ from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ROWS_BYTES_MAX, ClassTable
 from berth.placement_solver.core.displacers.beneficiaries import Beneficiaries
 from berth.placement_solver.core.displacers.inputs import Inputs
+from berth.placement_solver.core.displacers.leavers import Leavers
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.placement_solver.core.facts import facts_of
@@ -106,9 +107,15 @@ class ClusterView:
         self.gangs = Gangs()
         self.budgets: dict[Name, PodDisruptionBudget] = {}
         self.eviction_inputs = Inputs()
+        self.leavers = Leavers()
         self.beneficiaries = Beneficiaries()
         self.displacer = PriorityPreemption(
-            self.nodes, self.book, self.capacity.nominated, self.budgets.values, self.gangs.is_in_strict
+            self.nodes,
+            self.book,
+            self.capacity.nominated,
+            self.budgets.values,
+            self.gangs.is_in_strict,
+            self.leavers.have_below,
         )
         self.classes = ClassTable(self.profiles, class_rows_bytes_max)
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
@@ -163,6 +170,7 @@ class ClusterView:
         self.awaited.reset_state()
         self.volumes.reset()
         self.eviction_inputs.reset()
+        self.leavers.forget_pods()
         self.changed_gangs.clear()
         self._config_data = None
         self._config_complete.reset()
@@ -486,6 +494,7 @@ class ClusterView:
     def _on_nomination(self, nomination: Nomination, stands: bool) -> None:
         self.capacity.nominated.on_change(nomination, stands)
         self.beneficiaries.on_change(nomination, stands)
+        self.leavers.on_nomination(nomination, stands)
         if not stands and len(self.queue):
             self.happenings.left(self._pod_of(nomination.claim))
 
@@ -543,7 +552,9 @@ class ClusterView:
 
     def _see_pod(self, name: Name) -> None:
         """The pod of a name has been read into the book."""
-        self.facts.see_pod(name, self._pod(name))
+        pod = self._pod(name)
+        self.facts.see_pod(name, pod)
+        self.leavers.see_pod(name, pod)
         self._judge(name)
 
     def _judge_beneficiary(self, name: Name) -> None:

@@ -40,7 +40,9 @@ def displacer(
     run: Any, budgets: Iterable[PodDisruptionBudget] = (), stays: Callable[[Pod], bool] = lambda pod: False
 ) -> PriorityPreemption:
     cluster = run.cluster
-    return PriorityPreemption(cluster.nodes, cluster.book, cluster.capacity.nominated, lambda: budgets, stays)
+    return PriorityPreemption(
+        cluster.nodes, cluster.book, cluster.capacity.nominated, lambda: budgets, stays, cluster.leavers.have_below
+    )
 
 
 def proposal(run: Any, waits: PodBuilder, **given: Any) -> Displacement | Nobody:

@@ -55,7 +55,7 @@ class PriorityPreemption:
     """`propose` for candidates that no node takes, if their profile has the plugin.
 
     `budgets` gives the disruption budgets there are; `stays` says of a pod that it is nobody's victim, whatever its
-    priority.
+    priority; `have_lower` whether any pod that might leave, or any nomination, is of lower priority than this.
     """
 
     def __init__(
@@ -65,12 +65,14 @@ class PriorityPreemption:
         nominated: Nominated,
         budgets: Callable[[], Iterable[PodDisruptionBudget]],
         stays: Callable[[Pod], bool],
+        have_lower: Callable[[int], bool],
     ) -> None:
         self._nodes = nodes
         self._book = book
         self._nominated = nominated
         self._budgets = budgets
         self._stays = stays
+        self._have_lower = have_lower
 
     def propose(self, candidate: Candidate, offset: int = 0) -> Displacement | Nobody:
         """The best node with its victims; nodes are tried from the `offset`-th on that eviction may help with."""
@@ -83,7 +85,8 @@ class PriorityPreemption:
         why_not = self._why_not(pod, rows)
         if why_not:
             return Nobody(f"preemption: {why_not}")
-        if not self._has_lower(pod):
+        if not self._have_lower(pod.template.priority):
+            # Who is of the lowest priority is refused without a look at each node.
             return self._nobody(rows, {preemption.NO_VICTIMS: rows.size})
         budgets = preemption.budgets_beside(self._budgets(), self._about_to_leave())
         wanted = preemption.candidates_wanted(
@@ -125,13 +128,6 @@ class PriorityPreemption:
                 pod = self._book.pods.get((victim.namespace, victim.name))
                 if pod is not None and pod.uid == victim.uid:
                     yield pod
-
-    def _has_lower(self, pod: Pod) -> bool:
-        """Whether anybody is of lower priority: whoever is of the lowest is refused without a look at each node."""
-        priority = pod.template.priority
-        return any(each.node and each.template.priority < priority for each in self._book.pods.values()) or any(
-            each.priority < priority for each in self._book.nominations
-        )
 
     def _nobody(self, helpful: RowArray, reasons: Mapping[str, int]) -> Nobody:
         alive = int(np.count_nonzero(self._nodes.alive))
