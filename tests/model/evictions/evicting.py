@@ -45,7 +45,7 @@ def steps(know: Knowledge, state: State, w: int, pods: Pods, members: list[Claim
                     noted = state.change(each.name, noted=(each.plan, each.place))
                     yield Step("writer notes the nomination", (w, each.name), noted)
                 return
-    yield from _evict(know, state, w, members, victims, waits, is_whole=is_whole)
+    yield from _evict(know, state, w, pods, members, victims, waits, is_whole=is_whole)
 
 
 def _why_not(
@@ -77,6 +77,7 @@ def _evict(
     know: Knowledge,
     state: State,
     w: int,
+    pods: Pods,
     members: list[Claim],
     victims: dict[int, Pod],
     waits: list[int],
@@ -100,25 +101,37 @@ def _evict(
         return  # refused: tried again later
     if not ready or (rules.look and not _looks(know, state, w, members)):
         return
+    refused = tuple(victims[name].uid for name in ready if name in world.policed)
+    if refused and rules.asked:
+        yield from _give_up(know, state, w, pods, members, "a policy protects a victim", refused)
+        return
     wrong = truth(know, state, members, is_whole=is_whole)
     whose = tuple((each.name, each.uid) for each in members)
     places = tuple((each.name, each.place) for each in members)
-    sent = frozenset(
-        (
-            "delete",
-            name,
-            victims[name].uid if rules.uid else 0,
-            victims[name].version if rules.version else 0,
-            mark,
-            whose,
-            dict(claim.victims)[name],
-            places,
-            wrong,
+    for together in _turns(ready, world.victim_gang):
+        sent = frozenset(
+            (
+                "delete",
+                name,
+                victims[name].uid if rules.uid else 0,
+                victims[name].version if rules.version else 0,
+                mark,
+                whose,
+                dict(claim.victims)[name],
+                places,
+                wrong,
+            )
+            for name in together
         )
-        for name in ready
-    )
-    if not sent <= state.net:
-        yield Step("writer sends deletions", (w, *ready), state._replace(net=state.net | sent))
+        if not sent <= state.net:
+            yield Step("writer sends deletions", (w, *together), state._replace(net=state.net | sent))
+            return
+
+
+def _turns(ready: list[int], gang: tuple[int, ...]) -> list[list[int]]:
+    """Before each deletion the writer looks again; a gang leaves whole, so its members go at once."""
+    whole = [name for name in ready if name in gang]
+    return ([whole] if whole else []) + [[name] for name in ready if name not in gang]
 
 
 def _answered(there: Pod | None, seen: Pod, mark: tuple[int, int]) -> Pod:
@@ -147,8 +160,17 @@ def _looks(know: Knowledge, state: State, w: int, members: list[Claim]) -> bool:
     return bool(wanted)
 
 
-def _give_up(know: Knowledge, state: State, w: int, pods: Pods, current: list[Claim], why: str) -> Iterator[Step]:
-    """By a patch of each beneficiary, guarded by its version: the next attempt, nominated nowhere, the plan let go."""
+def _give_up(
+    know: Knowledge,
+    state: State,
+    w: int,
+    pods: Pods,
+    current: list[Claim],
+    why: str,
+    refused: tuple[int, ...] = (),
+) -> Iterator[Step]:
+    """By a patch of each beneficiary, guarded by its version: the next attempt, nominated nowhere, the plan let go, and
+    whose deletion was refused."""
     for each in current:
         pod = pods[each.name]
         assert pod
@@ -156,10 +178,10 @@ def _give_up(know: Knowledge, state: State, w: int, pods: Pods, current: list[Cl
             if each.name in know.world.apart and know.rules.other_kind and pod.noted:
                 yield Step("writer takes the note back", (w, each.name, why), state.change(each.name, noted=()))
             else:
-                yield Step("writer gives up", (w, each.name, why), let(know, state, each.name, each.plan))
+                yield Step("writer gives up", (w, each.name, why), let(know, state, each.name, each.plan, refused))
 
 
-def let(know: Knowledge, state: State, name: int, plan: int) -> State:
+def let(know: Knowledge, state: State, name: int, plan: int, refused: tuple[int, ...] = ()) -> State:
     """The beneficiary lets the plan go."""
     pod = state.pods[name]
     assert pod
@@ -168,5 +190,6 @@ def let(know: Knowledge, state: State, name: int, plan: int) -> State:
         basis, state = len(state.bases), state._replace(bases=(*state.bases, len(state.log)))
     rest = frozenset(each for each in state.promised if not (each[0] == name and each[3] == plan))
     given_up = (*pod.let_go, plan)
-    after = state.change(name, attempt=pod.attempt + 1, noted=(), let_go=given_up, basis=basis)
+    refused = tuple(sorted({*pod.refused, *refused}))
+    after = state.change(name, attempt=pod.attempt + 1, noted=(), let_go=given_up, basis=basis, refused=refused)
     return after._replace(promised=rest)
