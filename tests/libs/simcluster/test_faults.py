@@ -28,9 +28,7 @@ async def test_a_fault_may_strike_one_kind_of_client(start):
 
 async def test_an_error_may_speak_like_an_admission_policy(start, new_pod):
     text = "ValidatingAdmissionPolicy 'keep' with binding 'keep' denied request: the pod stays"
-    client = await start(
-        faults=(Fault(kind="error", status=422, message=text, verbs=("delete",), name_prefix="kept"),)
-    )
+    client = await start(faults=(Fault(kind="error", status=422, message=text, verbs=("delete",), name_prefix="kept"),))
     for name in ("kept", "other"):
         await client.ok("POST", PODS, new_pod(name))
     for path in ("kept", "kept?dryRun=All"):

@@ -23,6 +23,10 @@ _READ = {
 }
 
 
+_EMPTY = ("elasticquotas", "devices", "podgroups", "poddisruptionbudgets")
+"""Kinds of which there is nothing here."""
+
+
 def state_message(event: Event) -> tuple[str, bytes | None]:
     """The key and the bytes that STATE has for a change; None and a tombstone for a deletion."""
     plural = event.resource.plural
@@ -56,7 +60,7 @@ class Mirror:
 
     def mark(self, *, complete: bool = True) -> None:
         """All kinds are complete through now."""
-        for kind in (*_READ, "elasticquotas"):
+        for kind in (*_READ, *_EMPTY):
             marker = state.Synced(kind=kind, version=self.store.version, complete=complete)
             self.owned.put(subjects.synced_key(kind), encode(marker))
 
