@@ -16,7 +16,16 @@ from berth.contracts.ledger import AccountStamp, Decision
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod, PodDisruptionBudget, Reservation, Synced
 from berth.placement_solver import metrics
-from berth.rules.eviction_notes import Mark, Nominated, let_go_note, mark_note, nomination_note
+from berth.placement_solver.core.queue import FLUSH_S
+from berth.rules.eviction_notes import (
+    REFUSED_FOR_S,
+    Mark,
+    Nominated,
+    let_go_note,
+    mark_note,
+    nomination_note,
+    refusal_note,
+)
 from berth.testing.builders import PodBuilder, gpu_grant, gpu_slots, pod
 from berth.testing.feed import FOLLOWED
 
@@ -599,3 +608,14 @@ async def test_it_keeps_users_of_a_reservation_away_as_well(run: Any, bench: Sol
     bench.clock.time += 20
     await bench.until_idle()
     assert bench.placed() == {"comes": "n0"}
+
+
+async def test_whom_the_api_server_did_not_let_go_is_not_chosen_again_for_a_while(run: Any, bench: SolverBench) -> None:
+    victim = run.pod(low())
+    for key, value in refusal_note({}, [victim.uid], bench.clock.now()).items():
+        run.pod(sized("high", 4, 9).annotation(key, value))
+    await bench.until_idle()
+    assert not is_nominated(run, "high")
+    bench.clock.time += max(REFUSED_FOR_S, FLUSH_S) + 1
+    await bench.until_idle()
+    assert is_nominated(run, "high")

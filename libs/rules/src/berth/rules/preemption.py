@@ -22,6 +22,7 @@ BY_SCHEDULER: Final = "PreemptionByScheduler"
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 POLICY_FORBIDS: Final = "not eligible due to preemptionPolicy=Never."
+NOBODY_MAY_GO: Final = "the API server lets nobody be deleted for it."
 STILL_LEAVING: Final = "not eligible due to a terminating pod on the nominated node."
 
 _PROTECTING: Final = ((LABEL_QUOTA_PREEMPTIBLE, "false"), (LABEL_DISABLE_PREEMPTIBLE, "true"))

@@ -16,9 +16,11 @@ from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Contended
 from berth.rules import preemption
+from berth.rules.scheduler_config import FitArgs, Profile
 
-ASKED_AT_THE_BIND: Final = ("NodeUnschedulable", "TaintToleration")
-"""Constraints that cluster-writer asks once more before it binds."""
+FIT: Final = "NodeResourcesFit"
+ASKED_ONCE_MORE: Final = ("NodeUnschedulable", "TaintToleration", FIT)
+"""Constraints that cluster-writer asks once more: the first two before it binds, all before it evicts."""
 
 BUDGETS_MAX: Final = 64
 """How many budgets a nomination stamps: a plan has to fit into one batch, however many select the same pod."""
@@ -69,10 +71,19 @@ def decisions_of(
                 trace=traces.get(claim.uid, ""),
                 node_uid=_node_uid(nodes, claim.node),
                 before=list(claim.before),
-                unasked=[name for name in ASKED_AT_THE_BIND if name not in candidate.cls.rules.profile.constraints],
+                unasked=_unasked(candidate.cls.rules.profile),
             )
         )
     return decisions, revisions
+
+
+def _unasked(profile: Profile) -> list[str]:
+    """What the profile does not ask for; of the amounts, not for all of them."""
+    found = [name for name in ASKED_ONCE_MORE if name not in profile.constraints]
+    args = profile.args_of(FIT, FitArgs)
+    if FIT not in found and (args.ignored_resources or args.ignored_resource_groups):
+        found.append(FIT)
+    return found
 
 
 def nominating(decision: Decision, victims: Collection[Pod], budgets: Iterable[PodDisruptionBudget]) -> Decision:

@@ -23,6 +23,7 @@ from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.seams import Depends, Hypothesis, Rejection, RowArray, Target
 from berth.rules import preemption
+from berth.rules.eviction_notes import ANYBODY
 from berth.rules.scheduler_config import PreemptionArgs
 from berth.rules.scheduler_config.plugins import POST_FILTER
 from berth.transaction.book import Book
@@ -74,8 +75,13 @@ class PriorityPreemption:
         self._stays = stays
         self._have_lower = have_lower
 
-    def propose(self, candidate: Candidate, offset: int = 0) -> Displacement | Nobody:
-        """The best node with its victims; nodes are tried from the `offset`-th on that eviction may help with."""
+    def propose(
+        self, candidate: Candidate, offset: int = 0, refused: Collection[str] = frozenset()
+    ) -> Displacement | Nobody:
+        """The best node with its victims; nodes are tried from the `offset`-th on that eviction may help with.
+
+        `refused` are the uids of those whom the API server did not let go for it of late (E7).
+        """
         pod, profile = candidate.object, candidate.cls.rules.profile
         if not isinstance(pod, Pod) or NAME not in profile.points[POST_FILTER]:
             return Nobody("")
@@ -83,6 +89,8 @@ class PriorityPreemption:
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
         rows = helpful_rows(asked, self._nodes)
         why_not = self._why_not(pod, rows)
+        if not why_not and ANYBODY in refused:
+            why_not = preemption.NOBODY_MAY_GO
         if why_not:
             return Nobody(f"preemption: {why_not}")
         if not self._have_lower(pod.template.priority):
@@ -96,7 +104,7 @@ class PriorityPreemption:
         reasons: Counter[str] = Counter()
         is_gentle = False
         for row in np.roll(rows, -offset % rows.size if rows.size else 0).tolist():
-            trial = _Trial(self, pod, asked, row)
+            trial = _Trial(self, pod, asked, row, refused)
             proposal = trial.victims(budgets)
             if isinstance(proposal, Displacement):
                 found[self._nodes.names[row]] = proposal
@@ -147,7 +155,14 @@ class PriorityPreemption:
 class _Trial:
     """One pod on one node."""
 
-    def __init__(self, owner: PriorityPreemption, pod: Pod, asked: Sequence[Asked], row: int) -> None:
+    def __init__(
+        self,
+        owner: PriorityPreemption,
+        pod: Pod,
+        asked: Sequence[Asked],
+        row: int,
+        refused: Collection[str] = frozenset(),
+    ) -> None:
         self._pod = pod
         self._asked = asked
         self._row = row
@@ -169,6 +184,8 @@ class _Trial:
             holder = self._book.pods.get(claim.name)
             # Who draws on a reservation stays: its capacity is the reservation's.
             if holder is None or not claim.is_bound or claim.reservation or owner._stays(holder):
+                continue
+            if holder.uid in refused:
                 continue
             holders.append(holder)
             self._claims[holder.uid] = claim
