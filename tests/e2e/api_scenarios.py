@@ -180,6 +180,12 @@ SCENARIOS: dict[str, list[Step]] = {
         ),
         patch(
             f"{PODS}/p/status",
+            {"status": {"conditions": [{"type": "PodScheduled", "status": "True", "reason": None, "message": None}]}},
+            "status.conditions",
+            kind=STRATEGIC,
+        ),
+        patch(
+            f"{PODS}/p/status",
             {"metadata": {"uid": NOBODY}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
             kind=STRATEGIC,
         ),

@@ -34,7 +34,7 @@ def steps(know: Knowledge, state: State, w: int, pods: Pods, members: list[Claim
         is_refused = waits and world.polite and sum(1 for each in waits if each in world.budgeted) > state.pdb
         if (rules.let_go and rules.plan_let_go and ends_never) or is_refused:
             yield from _give_up(know, state.spend("patience"), w, pods, current, STAYS)
-    if why or not waits:
+    if why or not waits or (rules.one_set and _has_other_victims(know, pods, current)):
         return
     if rules.noted:
         for each in current:
@@ -46,6 +46,18 @@ def steps(know: Knowledge, state: State, w: int, pods: Pods, members: list[Claim
                     yield Step("writer notes the nomination", (w, each.name), noted)
                 return
     yield from _evict(know, state, w, pods, members, victims, waits, is_whole=is_whole)
+
+
+def _has_other_victims(know: Knowledge, pods: Pods, current: list[Claim]) -> bool:
+    """Pods are marked for it by a plan that it has not let go: they leave, or are spared, first."""
+    for claim in current:
+        beneficiary = pods[claim.name]
+        assert beneficiary
+        for other in pods:
+            is_marked = other and other.mark and other.mark[1] == know.who(claim.name, claim.uid)
+            if other and is_marked and other.mark[0] not in (claim.plan, *beneficiary.let_go):
+                return True
+    return False
 
 
 def _why_not(
