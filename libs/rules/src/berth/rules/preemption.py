@@ -8,8 +8,6 @@ that has not started counts as started last.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from msgspec.structs import replace
-
 from berth.contracts.names import LABEL_DISABLE_PREEMPTIBLE, LABEL_QUOTA_PREEMPTIBLE
 from berth.contracts.state import Pod, PodDisruptionBudget
 from berth.rules.selectors import LabelTest, compile_selector
@@ -87,63 +85,82 @@ def lower_than(priority: int, pods: Iterable[Pod]) -> list[Pod]:
     return sorted(lower, key=importance)
 
 
-def split_by_budget(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
-    """The pods that a budget protects, and the others; both in the order given.
+class Budget(NamedTuple):
+    """A PodDisruptionBudget that selects somebody, compiled. `version` is its resource version, `allowed` how many
+    disruptions it still allows, `disrupted` names the pods that it has counted already."""
 
-    Each pod in turn spends one disruption of every budget that selects it and has not counted it before, be it evicted
-    in the end or not; it is protected if one of them had none left. A budget that selects everything selects nothing.
+    namespace: str
+    name: str
+    version: int
+    matches: LabelTest
+    allowed: int
+    disrupted: frozenset[str]
+
+
+def compile_budget(budget: PodDisruptionBudget) -> Budget | None:
+    """None for one that protects nobody: without a selector, or with one that selects everything."""
+    selector = budget.selector
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return None
+    return Budget(
+        budget.namespace,
+        budget.name,
+        budget.version,
+        compile_selector(selector).matches,
+        budget.disruptions_allowed,
+        frozenset(budget.disrupted),
+    )
+
+
+class Budgets:
+    """Disruption budgets once they have counted pods that are about to leave.
+
+    They are counted as the API server counts whom it lets be evicted until they are gone: each spends a disruption of
+    every budget that selects it, and none when it is asked about again. A pod whose deletion has begun is no longer
+    healthy, so a budget that was written after that has counted it: where versions of the two kinds cannot be compared,
+    it may be counted twice, or not at all, until it is gone.
     """
-    counted = _counted(budgets)
-    left = [each.budget.disruptions_allowed for each in counted]
-    protected: list[Pod] = []
-    others: list[Pod] = []
-    for pod in pods:
-        is_protected = False
-        for at, each in enumerate(counted if pod.template.labels else ()):
-            if each.selects(pod) and pod.name not in each.disrupted:
-                left[at] -= 1
-                is_protected = is_protected or left[at] < 0
-        (protected if is_protected else others).append(pod)
-    return protected, others
 
+    def __init__(self, budgets: Iterable[Budget] = (), leaving: Iterable[Pod] = ()) -> None:
+        self._in: dict[str, dict[str, Budget]] = {}
+        for each in budgets:
+            self._in.setdefault(each.namespace, {})[each.name] = each
+        for pod in leaving:
+            for each in self.of(pod):
+                if pod.name not in each.disrupted and not (pod.deleting and each.version > pod.version):
+                    self._in[each.namespace][each.name] = each._replace(
+                        allowed=each.allowed - 1, disrupted=each.disrupted | {pod.name}
+                    )
 
-def budgets_beside(budgets: Iterable[PodDisruptionBudget], leaving: Iterable[Pod]) -> list[PodDisruptionBudget]:
-    """The budgets once they have counted pods that are about to leave, as the API server counts whom it lets be evicted
-    until they are gone: each spends a disruption of every budget that selects it, and none if it is asked about again.
+    def of(self, pod: Pod) -> list[Budget]:
+        """Those that select the pod; none does without labels."""
+        labels = pod.template.labels
+        return [each for each in self._in.get(pod.namespace, {}).values() if each.matches(labels)] if labels else []
 
-    A pod whose deletion has begun is no longer healthy, so a budget that was written after that has counted it: where
-    versions of the two kinds cannot be compared, it may be counted twice, or not at all, until it is gone.
-    """
-    gone = list(leaving)
-    found = {(each.namespace, each.name): each for each in budgets}
-    for each in _counted(found.values()) if gone else ():
-        budget = each.budget
-        names = [
-            pod.name
-            for pod in gone
-            if each.selects(pod)
-            and pod.name not in each.disrupted
-            and not (pod.deleting and budget.version > pod.version)
-        ]
-        if names:
-            found[budget.namespace, budget.name] = replace(
-                budget,
-                disruptions_allowed=budget.disruptions_allowed - len(names),
-                disrupted=[*budget.disrupted, *names],
-            )
-    return list(found.values())
+    def split(self, pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
+        """The pods that a budget protects, and the others; both in the order given.
 
-
-def budgets_of(pods: Collection[Pod], budgets: Iterable[PodDisruptionBudget]) -> list[PodDisruptionBudget]:
-    """Those that select one of the pods, by namespace and name."""
-    found = [each.budget for each in _counted(budgets) if any(map(each.selects, pods))]
-    return sorted(found, key=lambda budget: (budget.namespace, budget.name))
+        Each pod in turn spends one disruption of every budget that selects it and has not counted it before, be it
+        evicted in the end or not; it is protected if one of them had none left.
+        """
+        left: dict[tuple[str, str], int] = {}
+        protected: list[Pod] = []
+        others: list[Pod] = []
+        for pod in pods:
+            is_protected = False
+            for each in self.of(pod):
+                if pod.name not in each.disrupted:
+                    key = (each.namespace, each.name)
+                    left[key] = left.get(key, each.allowed) - 1
+                    is_protected = is_protected or left[key] < 0
+            (protected if is_protected else others).append(pod)
+        return protected, others
 
 
 def victims_on(
     node: str,
     lower: Sequence[Pod],
-    budgets: Iterable[PodDisruptionBudget],
+    budgets: Budgets,
     fits: Callable[[Collection[Pod]], bool],
 ) -> Candidate | None:
     """Who of `lower` (as `lower_than` gives them) has to leave the node; None: it does not help that all of them leave.
@@ -155,7 +172,7 @@ def victims_on(
     if not fits(gone.values()):
         return None
     violations = 0
-    protected, others = split_by_budget(lower, budgets)
+    protected, others = budgets.split(lower)
     for group, cost in ((protected, 1), (others, 0)):
         for pod in group:
             key = (pod.namespace, pod.name)
@@ -187,27 +204,6 @@ def explanation(node_count: int, counts: dict[str, int]) -> str:
     """
     listed = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items() if count))
     return f"preemption: 0/{node_count} nodes are available: {listed}."
-
-
-class _Counted(NamedTuple):
-    """A budget that selects somebody."""
-
-    budget: PodDisruptionBudget
-    matches: LabelTest
-    disrupted: frozenset[str]
-
-    def selects(self, pod: Pod) -> bool:
-        """A pod without labels is selected by none."""
-        labels = pod.template.labels
-        return bool(labels) and pod.namespace == self.budget.namespace and self.matches(labels)
-
-
-def _counted(budgets: Iterable[PodDisruptionBudget]) -> list[_Counted]:
-    return [
-        _Counted(each, compile_selector(each.selector).matches, frozenset(each.disrupted))
-        for each in budgets
-        if each.selector is not None and (each.selector.match_labels or each.selector.match_expressions)
-    ]
 
 
 def _is_cheaper(one: Candidate, other: Candidate) -> bool:

@@ -55,6 +55,7 @@ from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
 from berth.placement_solver.core.volumes import KINDS as STORAGE_KINDS
 from berth.placement_solver.core.volumes import StorageChange
+from berth.rules.preemption import Budget, compile_budget
 from berth.rules.queueing import NO_LABELS
 from berth.rules.queueing.events import NODE
 from berth.rules.scheduler_config import Profile
@@ -105,7 +106,8 @@ class ClusterView:
             DEVICE_NAMES, on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.named
         )
         self.gangs = Gangs()
-        self.budgets: dict[Name, PodDisruptionBudget] = {}
+        self.budgets: dict[Name, Budget] = {}
+        """Those that protect somebody."""
         self.eviction_inputs = Inputs()
         self.leavers = Leavers()
         self.beneficiaries = Beneficiaries()
@@ -565,10 +567,11 @@ class ClusterView:
             self.queue.rest_until(waiting, self.now)
 
     def _read_budget(self, rest: str, value: bytes, deleted: bool) -> None:
-        if deleted:
+        budget = None if deleted else compile_budget(decode(value, PodDisruptionBudget))
+        if budget is None:
             self.budgets.pop(namespaced(rest), None)
         else:
-            self.budgets[namespaced(rest)] = decode(value, PodDisruptionBudget)
+            self.budgets[namespaced(rest)] = budget
 
     def _read_namespace(self, name: str, value: bytes, deleted: bool) -> None:
         labels = None if deleted else decode(value, Namespace).labels

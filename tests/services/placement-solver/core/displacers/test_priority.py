@@ -37,12 +37,21 @@ def candidate_of(run: Any, name: str) -> Candidate:
     return found
 
 
+def compiled(budgets: Iterable[PodDisruptionBudget]) -> list[preemption.Budget]:
+    return [found for each in budgets if (found := preemption.compile_budget(each)) is not None]
+
+
 def displacer(
     run: Any, budgets: Iterable[PodDisruptionBudget] = (), stays: Callable[[Pod], bool] = lambda pod: False
 ) -> PriorityPreemption:
     cluster = run.cluster
     return PriorityPreemption(
-        cluster.nodes, cluster.book, cluster.capacity.nominated, lambda: budgets, stays, cluster.leavers.have_below
+        cluster.nodes,
+        cluster.book,
+        cluster.capacity.nominated,
+        lambda: compiled(budgets),
+        stays,
+        cluster.leavers.have_below,
     )
 
 
@@ -169,7 +178,7 @@ def test_it_is_the_best_of_all_nodes_by_the_rules(
 
         fits_somewhere = fits_somewhere or fits(())
         lower = preemption.lower_than(priority, pods)
-        found = preemption.victims_on(node, lower, [budget], fits) if lower else None
+        found = preemption.victims_on(node, lower, preemption.Budgets(compiled([budget])), fits) if lower else None
         if found is not None:
             candidates[node] = found
     if fits_somewhere:

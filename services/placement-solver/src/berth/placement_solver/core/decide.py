@@ -9,13 +9,13 @@ import msgspec
 
 from berth.contracts import names, subjects
 from berth.contracts.ledger import Allocation, Decision, Victim
-from berth.contracts.state import Pod, PodDisruptionBudget
+from berth.contracts.state import Pod
 from berth.placement_solver.core.devices import allocated_annotation
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Contended
-from berth.rules import preemption
+from berth.rules.preemption import Budget, Budgets
 from berth.rules.scheduler_config import FitArgs, Profile
 
 FIT: Final = "NodeResourcesFit"
@@ -86,17 +86,18 @@ def _unasked(profile: Profile) -> list[str]:
     return found
 
 
-def nominating(decision: Decision, victims: Collection[Pod], budgets: Iterable[PodDisruptionBudget]) -> Decision:
+def nominating(decision: Decision, victims: Collection[Pod], budgets: Iterable[Budget]) -> Decision:
     """The decision as a nomination: it waits until these have left its node. Nothing is bound under it.
 
     It charges the budgets that select its victims, so that two plans do not spend the same disruption unseen.
     """
-    selecting = preemption.budgets_of(victims, budgets)[:BUDGETS_MAX]
+    all_budgets = Budgets(budgets)
+    selecting = {subjects.budget_account(each.namespace, each.name) for pod in victims for each in all_budgets.of(pod)}
     return msgspec.structs.replace(
         decision,
         nominates=True,
         annotations={},
-        accounts=[*decision.accounts, *(subjects.budget_account(each.namespace, each.name) for each in selecting)],
+        accounts=[*decision.accounts, *sorted(selecting)[:BUDGETS_MAX]],
         victims=[
             Victim(namespace=each.namespace, name=each.name, uid=each.uid, version=each.version, node=decision.node)
             for each in victims

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from berth.contracts.state import Pod, PodDisruptionBudget
+from berth.contracts.state import Pod
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.plan import Candidate
@@ -64,7 +64,7 @@ class PriorityPreemption:
         nodes: Nodes,
         book: Book,
         nominated: Nominated,
-        budgets: Callable[[], Iterable[PodDisruptionBudget]],
+        budgets: Callable[[], Iterable[preemption.Budget]],
         stays: Callable[[Pod], bool],
         have_lower: Callable[[int], bool],
     ) -> None:
@@ -96,7 +96,7 @@ class PriorityPreemption:
         if not self._have_lower(pod.template.priority):
             # Who is of the lowest priority is refused without a look at each node.
             return self._nobody(rows, {preemption.NO_VICTIMS: rows.size})
-        budgets = preemption.budgets_beside(self._budgets(), self._about_to_leave())
+        budgets = preemption.Budgets(self._budgets(), self._about_to_leave())
         wanted = preemption.candidates_wanted(
             rows.size, args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
         )
@@ -191,7 +191,7 @@ class _Trial:
             self._claims[holder.uid] = claim
         self._potential = preemption.lower_than(pod.template.priority, holders)
 
-    def victims(self, budgets: Sequence[PodDisruptionBudget]) -> Displacement | Rejection:
+    def victims(self, budgets: preemption.Budgets) -> Displacement | Rejection:
         """Who has to leave; or why it does not help that all lower ones do."""
         yielding = [each for each in self._lower if self._gives_way(each, self._potential)]
         if not self._potential and not yielding:
@@ -215,9 +215,7 @@ class _Trial:
         mine = {victim.uid for victim in victims}
         return all(victim.uid in mine for victim in self._book.staying_victims(nomination))
 
-    def _choose(
-        self, yielding: Sequence[Nomination], budgets: Sequence[PodDisruptionBudget]
-    ) -> Displacement | Rejection:
+    def _choose(self, yielding: Sequence[Nomination], budgets: preemption.Budgets) -> Displacement | Rejection:
         given = [each.claim for each in yielding]
 
         def fits(gone: Collection[Pod]) -> bool:
