@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 import yaml
 from tests.deploy.manifests import K8S, OBJECTS, ROOT, WORKLOADS, Json, name_of, of_kind, pod_of, resolve
 
@@ -67,7 +68,7 @@ def test_the_writer_has_the_rights_for_what_it_calls() -> None:
     wanted[key(resources.NODE_SLOS)] = {"get", "create", "patch"}  # by server-side apply, guarded by a version
     for resource in WRITABLE.values():
         wanted.setdefault(key(resource, "status"), {"patch"})
-    assert rules_of("cluster-writer") == wanted
+    assert rules_of("cluster-writer", list(resolve(K8S / "base"))) == wanted
 
 
 def test_to_delete_pods_is_a_right_of_its_own() -> None:
@@ -83,6 +84,17 @@ def test_the_setting_comes_with_the_right() -> None:
     (shared,) = (each for each in of_kind("ConfigMap") if name_of(each) == name_of(settings))
     assert settings["metadata"] == shared["metadata"]
     assert settings["data"] == {"BERTH_PREEMPTION": "true"}
+
+
+def test_without_the_component_nobody_is_made_to_leave() -> None:
+    (shared,) = (each for each in of_kind("ConfigMap") if name_of(each) == "berth")
+    assert shared["data"]["BERTH_PREEMPTION"] == "false"
+
+
+@pytest.mark.parametrize("overlay", ["single-node", "production"])
+def test_an_overlay_has_the_component(overlay: str) -> None:
+    chosen = yaml.safe_load((K8S / "overlays" / overlay / "kustomization.yaml").read_text())
+    assert "../../components/preemption" in chosen["components"]
 
 
 def test_the_writer_calls_nothing_else() -> None:
@@ -110,7 +122,7 @@ def test_nobody_else_has_any_right(house: Any) -> None:
         if service not in USERS:
             assert rules_of(service) == {}
     bound = [subject["name"] for each in of_kind("ClusterRoleBinding") for subject in each["subjects"]]
-    assert sorted(bound) == sorted(USERS)
+    assert sorted(set(bound)) == sorted(USERS)
 
 
 def test_only_the_writer_writes_and_nobody_reads_secrets() -> None:

@@ -17,6 +17,7 @@ from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod, PodDisruptionBudget, Reservation, Synced
 from berth.placement_solver import metrics
 from berth.placement_solver.core.queue import FLUSH_S
+from berth.placement_solver.settings import Settings
 from berth.rules.eviction_notes import (
     REFUSED_FOR_S,
     Mark,
@@ -26,6 +27,7 @@ from berth.rules.eviction_notes import (
     nomination_note,
     refusal_note,
 )
+from berth.runtime.settings import load_settings
 from berth.testing.builders import PodBuilder, gpu_grant, gpu_slots, pod
 from berth.testing.feed import FOLLOWED
 
@@ -107,6 +109,11 @@ async def test_a_higher_pod_is_nominated_and_placed_when_its_victims_have_left(r
     assert bench.placed() == {"high": "n0"}
     assert free_cpu(run) == 0
     assert not run.cluster.capacity.nominated
+
+
+def test_it_is_on_unless_it_is_switched_off() -> None:
+    assert Settings().preemption
+    assert not load_settings(Settings, {"BERTH_PREEMPTION": "false"}).preemption
 
 
 async def test_without_the_setting_nobody_leaves(run: Any) -> None:
