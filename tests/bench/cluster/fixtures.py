@@ -101,7 +101,7 @@ def priority_class() -> Item:
 
 def low_pods(node_count: int, scheduler: str) -> Iterator[Item]:
     """Pods that fill every node, on it from the beginning."""
-    requests = {"cpu": f"{LOW_MILLI}m", "memory": "1024Mi"}
+    requests = {"cpu": f"{LOW_MILLI}m", "memory": "1000Mi"}
     for node in range(node_count):
         for number in range(LOW_ON_A_NODE):
             more = {"nodeName": f"node-{node:05d}", "terminationGracePeriodSeconds": 0}
@@ -110,7 +110,7 @@ def low_pods(node_count: int, scheduler: str) -> Iterator[Item]:
 
 def high_pods(count: int, scheduler: str) -> Iterator[Item]:
     """Pods for which others have to leave."""
-    requests = {"cpu": f"{HIGH_MILLI}m", "memory": "2048Mi"}
+    requests = {"cpu": f"{HIGH_MILLI}m", "memory": "2000Mi"}
     for number in range(count):
         more = {"priorityClassName": HIGH_PRIORITY}
         yield _pod(f"high-{number:06d}", "high", requests, schedulerName=scheduler, **more)
