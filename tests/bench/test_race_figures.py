@@ -101,7 +101,7 @@ def test_pods_that_break_what_their_shape_asks_for_are_found() -> None:
 
 
 def test_a_full_node_takes_a_pod_of_high_priority_for_so_many_victims() -> None:
-    low = [json.loads(item.body) for item in fixtures.low_pods(1, "any")]
+    low = [json.loads(item.body) for item in fixtures.low_pods(1)]
     nodes = {"items": [json.loads(item.body) for item in fixtures.nodes(1)]}
     assert fixtures.overfull(nodes, {"items": low}) == []
     (high,) = of(fixtures.high_pods(1, "any"), 0)["items"]

@@ -106,7 +106,7 @@ async def preemption(contender: Contender, options: RaceOptions) -> Course:
     """Course 6."""
     async with _field(options) as (server, client):
         try:
-            low = list(fixtures.low_pods(options.nodes, contender.scheduler))
+            low = list(fixtures.low_pods(options.nodes))
             await client.create([fixtures.priority_class(), *low])
             contest = await _warm(server, client, contender, options)
             items = list(fixtures.high_pods(options.preemptors, contender.scheduler))

@@ -99,13 +99,13 @@ def priority_class() -> Item:
     return Item(HIGH_PRIORITY, "/apis/scheduling.k8s.io/v1/priorityclasses", _json(body))
 
 
-def low_pods(node_count: int, scheduler: str) -> Iterator[Item]:
-    """Pods that fill every node, on it from the beginning."""
+def low_pods(node_count: int) -> Iterator[Item]:
+    """Pods that fill every node, on it from the beginning; no contender has bound them."""
     requests = {"cpu": f"{LOW_MILLI}m", "memory": "1000Mi"}
     for node in range(node_count):
         for number in range(LOW_ON_A_NODE):
             more = {"nodeName": f"node-{node:05d}", "terminationGracePeriodSeconds": 0}
-            yield _pod(f"low-{node:05d}-{number}", "low", requests, schedulerName=scheduler, **more)
+            yield _pod(f"low-{node:05d}-{number}", "low", requests, schedulerName="before-the-race", **more)
 
 
 def high_pods(count: int, scheduler: str) -> Iterator[Item]:
