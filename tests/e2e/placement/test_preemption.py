@@ -11,6 +11,7 @@ from tests.e2e.objects import PODS
 from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
 
+from berth.cli.past import past_of
 from berth.contracts import names
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
@@ -82,6 +83,8 @@ async def test_a_lower_pod_leaves_and_the_higher_one_gets_its_node(whole: Whole,
     (bound,) = await corner.bound("high")
     assert bound["spec"]["nodeName"] == node
     assert await leaving(corner) == [], "the other one stays"
+    past = [each.line() for each in await past_of(whole.bus, corner.namespace, name)]
+    assert any(f"evicted     {corner.namespace}/{name}" in line and "/high" in line for line in past), past
     await check_capacity(whole)
     for each in await whole.items(PODS.format(corner.namespace)):
         path = f"{PODS.format(corner.namespace)}/{each['metadata']['name']}"
