@@ -56,8 +56,12 @@ def sources(package: Path) -> list[Path]:
 
 
 def imports(path: Path) -> set[str]:
+    return imports_of(ast.parse(path.read_text()))
+
+
+def imports_of(tree: ast.Module) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -65,7 +69,57 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+def imports_at_start(path: Path) -> set[str]:
+    """What is imported with the module: neither for types alone nor in a function."""
+
+    class Later(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> ast.AST | None:
+            is_later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.If)
+            return None if is_later else self.generic_visit(node)
+
+    return imports_of(Later().visit(ast.parse(path.read_text())))
+
+
+def module_of(path: Path) -> str:
+    """The name by which a source file is imported."""
+    parts = path.with_suffix("").parts
+    return ".".join(parts[parts.index("src") + 1 :]).removesuffix(".__init__")
+
+
+def name_of(package: Path) -> str:
+    return str(tomllib.loads((package / "pyproject.toml").read_text())["project"]["name"])
+
+
+def installed_with(package: Path) -> set[str]:
+    """Names of this repository's packages that come along with one."""
+    folders = {name_of(each): each for each in PACKAGES}
+    found, todo = set(), [name_of(package)]
+    while todo:
+        name = todo.pop()
+        if name in folders and name not in found:
+            found.add(name)
+            declared = tomllib.loads((folders[name] / "pyproject.toml").read_text())["project"]["dependencies"]
+            todo += [re.split(r"[^A-Za-z0-9-]", each)[0] for each in declared]
+    return found
+
+
 # --- packages ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_is_installed_with_all_that_it_imports(service: str) -> None:
+    """An image holds what its service declares, and what that declares; a checkout holds everything."""
+    owners = {module_of(path): (package, path) for package in PACKAGES for path in sources(package)}
+    here = ROOT / "services" / service
+    reached = {module for module, (package, _) in owners.items() if package == here}
+    todo = list(reached)
+    while todo:
+        found = {name for name in imports_at_start(owners[todo.pop()][1]) if name in owners}
+        found |= {name.rpartition(".")[0] for name in found} & set(owners)
+        todo += found - reached
+        reached |= found
+    needed = {name_of(owners[module][0]) for module in reached}
+    assert needed <= installed_with(here)
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)

@@ -82,6 +82,34 @@ def test_an_overfull_node_and_a_node_that_is_not_there_are_found() -> None:
     assert fixtures.overfull(nodes, pods) == ["p-000220 is on node-00002, which does not exist"]
 
 
+def of(items: Any, *on: int) -> dict[str, list[Any]]:
+    """The list of these pods, each on the node of this number."""
+    pods = [json.loads(item.body) for item in items]
+    for pod, number in zip(pods, on, strict=True):
+        pod["spec"]["nodeName"] = f"node-{number:05d}"
+    return {"items": pods}
+
+
+def test_pods_that_break_what_their_shape_asks_for_are_found() -> None:
+    nodes = {"items": [json.loads(item.body) for item in fixtures.nodes(6)]}
+    spread = list(fixtures.pods("p", 4, "any", fixtures.SPREAD))
+    assert fixtures.misplaced(fixtures.SPREAD, nodes, of(spread, 0, 1, 2, 3)) == []
+    assert fixtures.misplaced(fixtures.SPREAD, nodes, of(spread, 0, 1, 4, 3)) == ["p has a skew of 2"]
+    apart = list(fixtures.pods("p", 4, "any", fixtures.APART))
+    assert fixtures.misplaced(fixtures.APART, nodes, of(apart, 0, 3, 1, 2)) == []
+    assert fixtures.misplaced(fixtures.APART, nodes, of(apart, 0, 3, 1, 0)) == ["2 pods of p-0 are on node-00000"]
+
+
+def test_a_full_node_takes_a_pod_of_high_priority_for_so_many_victims() -> None:
+    low = [json.loads(item.body) for item in fixtures.low_pods(1)]
+    nodes = {"items": [json.loads(item.body) for item in fixtures.nodes(1)]}
+    assert fixtures.overfull(nodes, {"items": low}) == []
+    (high,) = of(fixtures.high_pods(1, "any"), 0)["items"]
+    left = [len(low) - victims for victims in range(len(low) + 1)]
+    fits = [count for count in left if not fixtures.overfull(nodes, {"items": [high, *low[:count]]})]
+    assert max(fits) == len(low) - fixtures.VICTIMS
+
+
 async def test_each_contender_runs_the_courses_as_often_as_asked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

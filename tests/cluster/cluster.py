@@ -106,9 +106,12 @@ class Cluster:
         """As its user would."""
         return self.server.kubectl(*arguments, stdin=stdin)
 
-    def apply(self, name: str) -> None:
-        """Apply a file of `manifests/`."""
-        self.kubectl("apply", "-f", str(MANIFESTS / name))
+    def apply(self, name: str, **words: str) -> None:
+        """Apply a file of `manifests/`, in which each of the words stands for its value."""
+        text = (MANIFESTS / name).read_text()
+        for word, value in words.items():
+            text = text.replace(word, value)
+        self.kubectl("apply", "-f", "-", stdin=text)
 
     def rolled_out(self, workload: str, namespace: str) -> None:
         """Return once every pod of a workload is ready. Fails with what its pods say."""

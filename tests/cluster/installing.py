@@ -24,8 +24,7 @@ def install(cluster: Cluster) -> None:
     # A claim without a class is bound to a volume without one: what a cluster without a default StorageClass offers.
     volume = cluster.space.home / "volume"
     volume.mkdir()
-    manifest = (ROOT / "tests/cluster/manifests/volume.yaml").read_text().replace("PATH", str(volume))
-    cluster.kubectl("apply", "-f", "-", stdin=manifest)
+    cluster.apply("volume.yaml", PATH=str(volume))
     certificates = ["--folder", str(cluster.space.home / "certs"), "--name", NODE_ADDRESS]
     for tool, arguments in (("nats_passwords.py", []), ("certs.py", certificates)):
         command = [sys.executable, str(ROOT / "tools" / tool), *arguments]

@@ -63,7 +63,7 @@ def quota(cluster: Cluster, outside: Outside) -> None:
     placed_by_berth([first])
     assert note(first, names.ANNOTATION_QUOTA) == "/team"
     cluster.apply("over-quota.yaml")
-    told = cluster.until(lambda: _refusal(cluster, "app=second-of-team"), "the pod over quota to be refused")
+    told = cluster.until(lambda: refusal(cluster, "app=second-of-team"), "the pod over quota to be refused")
     assert "quota team" in told, told
     why = outside.berth("why", f"{HOME}/second-of-team")
     assert why.returncode == 1, why.stderr
@@ -78,7 +78,7 @@ def quota(cluster: Cluster, outside: Outside) -> None:
     done(cluster, "first-of-team", "second-of-team")
 
 
-def _refusal(cluster: Cluster, labels: str) -> str:
+def refusal(cluster: Cluster, labels: str) -> str:
     """What a pod is told about why it is not placed."""
     (pod,) = cluster.pods(HOME, labels)
     assert not pod["spec"].get("nodeName"), "it was placed"

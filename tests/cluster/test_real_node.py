@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from tests.cluster import installing, leaving, placing, squeezing, surviving
+from tests.cluster import displacing, installing, leaving, placing, squeezing, storing, surviving
 from tests.cluster.cluster import Cluster
 from tests.cluster.listening import Outside
 
@@ -36,6 +36,10 @@ def test_berth_on_a_whole_node(cluster: Cluster, outside: Outside) -> None:
     placing.gang(cluster, outside)
     placing.quota(cluster, outside)
     placing.reservation(cluster, outside)
+    storing.store(cluster, outside)
+
+    cluster.report.section("A pod of high priority comes to the full node")
+    displacing.displace(cluster, outside)
 
     cluster.report.section("Best-effort pods give way")
     squeezing.squeeze(cluster, outside)

@@ -97,11 +97,12 @@ class Whole:
         finally:
             os.kill(pid, signal.SIGCONT)
 
-    async def until_in_state(self, namespace: str, *pods: str) -> None:
-        """Return once STATE shows these pods, so that whoever reads it next sees all of them."""
-        keys = {subjects.pod_key(namespace, pod) for pod in pods}
-        async with self._viewed(buckets.STATE, f"pod.{subjects.escape(namespace)}.>") as view:
-            await eventually(lambda: keys <= set(view.values), what=f"pods {pods} in STATE")
+    async def until_in_state(self, namespace: str, *names: str, kind: str = "pod") -> None:
+        """Return once STATE shows these pods, so that whoever reads it next sees all of them; or objects of another
+        kind that lies in namespaces."""
+        keys = {subjects.namespaced_key(kind, namespace, name) for name in names}
+        async with self._viewed(buckets.STATE, f"{kind}.{subjects.escape(namespace)}.>") as view:
+            await eventually(lambda: keys <= set(view.values), what=f"{kind} {names} in STATE")
 
     async def until_in_reserved(self, reservation: str) -> None:
         """Return once RESERVATION shows its capacity on a node: a pod that is created now can draw on it."""

@@ -2,7 +2,7 @@
 
     python tests/bench/cluster [--nodes 1000] [--pods 5000] [--rate 200] [--seconds 20] [--only berth]
                                [--order kube-scheduler,berth] [--rounds 1] [--no-rush] [--first-start] [--kills]
-                               [--json FILE]
+                               [--shape plain|spread|anti-affinity] [--preemptors 500] [--json FILE]
 
 The programs come from `$KUBEBUILDER_ASSETS`, or as `make e2e-assets` has built them. Prints tables with ratios and
 writes JSON; asserts nothing. What is measured and how is said in `course.py`.
@@ -19,9 +19,10 @@ import sys
 from pathlib import Path
 
 import course
+import fixtures
 import msgspec
 from contenders import Berth, Contender, KubeScheduler
-from figures import Race
+from figures import Course, Race
 from report import lines
 
 from berth.testing.kube_server import KubeMissingError, find_binary
@@ -41,6 +42,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--no-rush", action="store_true", help="leave the second course out")
     parser.add_argument("--first-start", action="store_true", help="run the fourth course as well")
     parser.add_argument("--kills", action="store_true", help="run the fifth course as well")
+    parser.add_argument("--shape", choices=fixtures.SHAPES, default=fixtures.PLAIN, help="what all pods carry")
+    parser.add_argument(
+        "--preemptors", type=int, default=0, help="run the sixth course alone, with so many pods of high priority"
+    )
     parser.add_argument("--solvers", type=int, default=1, help="Berth's placement-solvers")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for a course before it is given up")
     parser.add_argument("--json", type=Path, default=Path("build/race.json"))
@@ -65,25 +70,36 @@ async def race(options: argparse.Namespace) -> Race:
         rush=not options.no_rush,
         first_start=options.first_start,
         kills=options.kills,
+        shape=options.shape,
+        preemptors=options.preemptors,
     )
     found = Race(
         machine=machine(),
         kubernetes=version(),
         nodes=options.nodes,
-        pods=options.pods,
+        pods=options.preemptors or options.pods,
         rate=options.rate,
         seconds=options.seconds,
         order=order,
+        shape=options.shape,
         courses={name: [] for name in order},
     )
     for number in range(options.rounds):
         for name in order:
             print(f"round {number + 1}: {name}", file=sys.stderr, flush=True)
-            found.courses[name] += await course.on_warm(contender(name, options), planned)
-            if options.first_start:
-                found.courses[name].append(await course.first_start(contender(name, options), planned))
+            found.courses[name] += await courses(name, options, planned)
             options.json.parent.mkdir(parents=True, exist_ok=True)
             options.json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
+    return found
+
+
+async def courses(name: str, options: argparse.Namespace, planned: course.RaceOptions) -> list[Course]:
+    """What one contender runs in one round."""
+    if planned.preemptors:
+        return [await course.preemption(contender(name, options), planned)]
+    found = await course.on_warm(contender(name, options), planned)
+    if planned.first_start:
+        found.append(await course.first_start(contender(name, options), planned))
     return found
 
 

@@ -11,6 +11,8 @@
    The rate is as in the first course.
 5. Kills (Berth alone): pods come at a fixed rate while each of its processes, the bus included, is killed once with
    SIGKILL, one after the other. All have to be bound in the end.
+6. Preemption: every node is full of pods of low priority; pods of high priority come as fast as the client can create
+   them. The rate is as in the second course; who had to leave is counted at the API server.
 
 CPU and calls count from the first creation until the contender's processes are quiet again: what goes out behind the
 binds (Events, tidying) is paid for as well, in the first course also what the services that stay do while the pods are
@@ -55,6 +57,8 @@ class RaceOptions(NamedTuple):
     rush: bool
     first_start: bool
     kills: bool
+    shape: str
+    preemptors: int
 
 
 class BrokenError(Exception):
@@ -65,23 +69,18 @@ async def on_warm(contender: Contender, options: RaceOptions) -> list[Course]:
     """Courses 1 to 3, one after the other in the same cluster."""
     async with _field(options) as (server, client):
         try:
-            await contender.start(server)
-            warm = list(fixtures.pods("warm", WARM_PODS, contender.scheduler))
-            await client.create(warm)
-            await _all_bound(client, [item.name for item in warm], options)
-            await usage.until_quiet(contender.pids, SETTLE_TIMEOUT_S)
-            contest = _Contest(server, client, contender)
+            contest = await _warm(server, client, contender, options)
             courses = [await _backlog(contest, options)]
             if options.rush:
-                rush = list(fixtures.pods("rush", options.pods, contender.scheduler))
+                rush = list(fixtures.pods("rush", options.pods, contender.scheduler, options.shape))
                 courses.append(await _run("rush", contest, rush, 0.0, options))
             if count := int(options.rate * options.seconds):
-                steady = list(fixtures.pods("steady", count, contender.scheduler))
+                steady = list(fixtures.pods("steady", count, contender.scheduler, options.shape))
                 courses.append(await _run("steady", contest, steady, options.rate, options))
             if options.kills and contender.killable():
-                doomed = list(fixtures.pods("kills", options.pods, contender.scheduler))
+                doomed = list(fixtures.pods("kills", options.pods, contender.scheduler, options.shape))
                 courses.append(await _killed(contest, doomed, options))
-            await _judge(client)
+            await _judge(client, options.shape)
         finally:
             await contender.stop()
     return courses
@@ -91,21 +90,53 @@ async def first_start(contender: Contender, options: RaceOptions) -> Course:
     """Course 4."""
     async with _field(options) as (server, client):
         try:
-            items = list(fixtures.pods("first", options.pods, contender.scheduler))
+            items = list(fixtures.pods("first", options.pods, contender.scheduler, options.shape))
             await client.create(items)
             contest = _Contest(server, client, contender)
             before = await contest.look()
             await contender.start(server)
             course = await _end("first start", contest, before, items, options)
-            await _judge(client)
+            await _judge(client, options.shape)
         finally:
             await contender.stop()
     return course
 
 
+async def preemption(contender: Contender, options: RaceOptions) -> Course:
+    """Course 6."""
+    async with _field(options) as (server, client):
+        try:
+            low = list(fixtures.low_pods(options.nodes))
+            await client.create([fixtures.priority_class(), *low])
+            contest = await _warm(server, client, contender, options)
+            items = list(fixtures.high_pods(options.preemptors, contender.scheduler))
+            course = await _run("preemption", contest, items, 0.0, options)
+            course.victims = len({item.name for item in low} - await _standing(client))
+            await _judge(client, fixtures.PLAIN)
+        finally:
+            await contender.stop()
+    return course
+
+
+async def _warm(server: KubeServer, client: Client, contender: Contender, options: RaceOptions) -> _Contest:
+    """The contender, once it has been started, has bound some pods and is quiet."""
+    await contender.start(server)
+    warm = list(fixtures.pods("warm", WARM_PODS, contender.scheduler, options.shape))
+    await client.create(warm)
+    await _all_bound(client, [item.name for item in warm], options)
+    await usage.until_quiet(contender.pids, SETTLE_TIMEOUT_S)
+    return _Contest(server, client, contender)
+
+
+async def _standing(client: Client) -> set[str]:
+    """Pods that nobody has asked to leave."""
+    pods = (await client.json("/api/v1/namespaces/race/pods"))["items"]
+    return {pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+
+
 async def _backlog(contest: _Contest, options: RaceOptions) -> Course:
     """The contender's own work counts from the creations; the servers' from the end of them."""
-    items = list(fixtures.pods("backlog", options.pods, contest.contender.scheduler))
+    items = list(fixtures.pods("backlog", options.pods, contest.contender.scheduler, options.shape))
     await contest.contender.leave()
     others = await contest.look()
     await contest.client.create(items)
@@ -247,8 +278,10 @@ async def _all_bound(client: Client, names: list[str], options: RaceOptions) -> 
         )
 
 
-async def _judge(client: Client) -> None:
-    """Raises BrokenError when a node holds more than it has. Outside of what is measured."""
-    wrong = fixtures.overfull(await client.json("/api/v1/nodes"), await client.json("/api/v1/namespaces/race/pods"))
+async def _judge(client: Client, shape: str) -> None:
+    """Raises BrokenError when a node holds more than it has, or a pod is where it must not be. Outside of what is
+    measured."""
+    nodes, pods = await client.json("/api/v1/nodes"), await client.json("/api/v1/namespaces/race/pods")
+    wrong = fixtures.overfull(nodes, pods) + fixtures.misplaced(shape, nodes, pods)
     if wrong:
         raise BrokenError("; ".join(wrong[:5]))

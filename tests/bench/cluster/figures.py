@@ -28,6 +28,8 @@ class Course(msgspec.Struct, kw_only=True):
     start_cpu_s: float = 0.0
     """Seconds of CPU of the processes that came back, until the first bind; not in the figures for each pod."""
     killed: list[str] = []
+    victims: int = 0
+    """Pods that had to leave."""
 
 
 class Race(msgspec.Struct, kw_only=True):
@@ -40,6 +42,7 @@ class Race(msgspec.Struct, kw_only=True):
     rate: float
     seconds: float
     order: list[str]
+    shape: str = "plain"
     courses: dict[str, list[Course]] = {}
 
 

@@ -13,13 +13,14 @@ _TITLE = {
     "rush": "rush: created as fast as the client can, contender running",
     "steady": "steady: created at {rate:g} a second",
     "kills": "kills: pods come while each process of Berth is killed once",
+    "preemption": "preemption: pods of high priority come to nodes full of low priority",
     "first start": "first start: all pods there before the contender is started for the first time",
 }
 
 
 def lines(race: Race) -> Iterator[str]:
     """The report."""
-    yield f"{race.nodes} nodes, {race.pods} pods; Kubernetes {race.kubernetes}; {race.machine}"
+    yield f"{race.nodes} nodes, {race.pods} pods ({race.shape}); Kubernetes {race.kubernetes}; {race.machine}"
     for name, title in _TITLE.items():
         by_contender = {
             contender: median([course for course in courses if course.name == name])
@@ -56,6 +57,8 @@ def _rows(by_contender: dict[str, Course]) -> Iterator[tuple[str, dict[str, floa
     yield row("pods/s", lambda course: course.pods_per_s)
     if any(course.unbound for course in by_contender.values()):
         yield row("NOT BOUND, pods", lambda course: float(course.unbound))
+    if any(course.victims for course in by_contender.values()):
+        yield row("victims, pods", lambda course: float(course.victims))
     if any(course.created_per_s for course in by_contender.values()):
         yield row("created/s by the client", lambda course: course.created_per_s)
     if any(course.p50_ms for course in by_contender.values()):

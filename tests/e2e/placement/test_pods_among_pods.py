@@ -49,6 +49,20 @@ async def test_replicas_are_spread_over_zones(whole: Whole, corner: Corner) -> N
     await check_capacity(whole)
 
 
+async def test_a_new_revision_of_a_deployment_is_spread_by_itself(whole: Whole, corner: Corner) -> None:
+    """What is left of the old one does not count: with it nobody would go to its zone."""
+    for zone in "abc":
+        await corner.node(zone, labels={ZONE: zone})
+    revision = "pod-template-hash"
+    old, new = {**WEB, revision: "1"}, {**WEB, revision: "2"}
+    await corner.bound(*[await corner.pod(f"old-{i}", labels=old, nodeSelector={ZONE: "a"}) for i in range(4)])
+    apart = spread(matchLabelKeys=[revision])
+    async with whole.paused("placement-solver"):
+        pods = [await corner.pod(f"new-{i}", labels=new, topologySpreadConstraints=apart) for i in range(3)]
+        await whole.until_in_state(corner.namespace, *pods)
+    assert await zones_of(whole, await corner.bound(*pods)) == {"a": 1, "b": 1, "c": 1}
+
+
 async def test_who_would_skew_a_zone_waits_for_capacity_in_another(corner: Corner) -> None:
     await corner.node("a", cpu="8", labels={ZONE: "a"})
     full = await corner.node("b", cpu="1", labels={ZONE: "b"})

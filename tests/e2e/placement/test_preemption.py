@@ -11,6 +11,7 @@ from tests.e2e.objects import PODS
 from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
 
+from berth.cli.past import past_of
 from berth.contracts import names
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
@@ -33,10 +34,28 @@ async def priority(corner: Corner, name: str, value: int, policy: str = "") -> s
     return full
 
 
+async def budget(corner: Corner, app: str) -> None:
+    """A PodDisruptionBudget by which no pod of the app may be missing; Berth knows of it when this returns."""
+    manifest = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": app, "namespace": corner.namespace},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": app}}},
+    }
+    await corner.create(f"/apis/policy/v1/namespaces/{corner.namespace}/poddisruptionbudgets", manifest)
+    await corner.whole.until_in_state(corner.namespace, app, kind="poddisruptionbudget")
+
+
 async def leaving(corner: Corner) -> list[Json]:
     """The pods of the corner that are being deleted."""
     items = await corner.whole.items(PODS.format(corner.namespace))
     return [pod for pod in items if pod["metadata"].get("deletionTimestamp")]
+
+
+async def leaving_or_gone(corner: Corner, name: str) -> bool:
+    """Whether the pod is being deleted, or was."""
+    pods = {pod["metadata"]["name"]: pod for pod in await corner.whole.items(PODS.format(corner.namespace))}
+    return name not in pods or "deletionTimestamp" in pods[name]["metadata"]
 
 
 async def test_a_lower_pod_leaves_and_the_higher_one_gets_its_node(whole: Whole, corner: Corner) -> None:
@@ -64,10 +83,45 @@ async def test_a_lower_pod_leaves_and_the_higher_one_gets_its_node(whole: Whole,
     (bound,) = await corner.bound("high")
     assert bound["spec"]["nodeName"] == node
     assert await leaving(corner) == [], "the other one stays"
+    past = [each.line() for each in await past_of(whole.bus, corner.namespace, name)]
+    assert any(f"evicted     {corner.namespace}/{name}" in line and "/high" in line for line in past), past
     await check_capacity(whole)
     for each in await whole.items(PODS.format(corner.namespace)):
         path = f"{PODS.format(corner.namespace)}/{each['metadata']['name']}"
         await whole.patch(path, {"metadata": {"finalizers": None}})
+
+
+async def test_whom_a_budget_protects_stays_while_another_can_leave(whole: Whole, corner: Corner) -> None:
+    """By priority alone it would be the first to leave."""
+    for name in ("a", "b"):
+        await corner.node(name, cpu="1", labels={"side": name})
+    values = {"lowest": 10, "low": 100, "high": 1_000}
+    classes = {name: await priority(corner, name, value) for name, value in values.items()}
+    await budget(corner, "kept")
+    for side, name, labels in (("a", "lowest", {"app": "kept"}), ("b", "low", {"app": "other"})):
+        more = {"priorityClassName": classes[name], "nodeSelector": {"side": side}}
+        await corner.bound(await corner.pod(name, {"cpu": "1"}, labels=labels, **more))
+    await corner.pod("high", {"cpu": "1"}, priorityClassName=classes["high"])
+    await until(lambda: leaving_or_gone(corner, "low"), "the pod without a budget to leave")
+    if await leaving(corner):
+        await corner.delete_pod("low")  # where no kubelet says that it has ended
+    (bound,) = await corner.bound("high")
+    assert bound["spec"]["nodeName"] == f"{corner.namespace}-b"
+    assert "deletionTimestamp" not in (await corner.see("lowest"))["metadata"]
+    await check_capacity(whole)
+
+
+async def test_a_budget_gives_way_when_nobody_else_can_leave(corner: Corner) -> None:
+    """As with kube-scheduler: a budget is honoured if possible."""
+    await corner.node("n", cpu="1")
+    high = await priority(corner, "high", 1_000)
+    await budget(corner, "kept")
+    await corner.bound(await corner.pod("low", {"cpu": "1"}, labels={"app": "kept"}))
+    await corner.pod("high", {"cpu": "1"}, priorityClassName=high)
+    await until(lambda: leaving_or_gone(corner, "low"), "the only pod that can leave")
+    if await leaving(corner):
+        await corner.delete_pod("low")
+    await corner.bound("high")
 
 
 async def test_a_pod_that_may_not_preempt_is_told_so(corner: Corner) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.e2e.clusters import REAL
 from tests.e2e.corner import Corner
-from tests.e2e.objects import Json
+from tests.e2e.objects import NODES, Json
 from tests.e2e.waiting import until
 
 from berth.contracts.names import ANNOTATION_BIND_COMPLETED, ANNOTATION_SELECTED_NODE
@@ -20,7 +20,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 VOLUMES = "/api/v1/persistentvolumes"
 CLAIMS = "/api/v1/namespaces/{}/persistentvolumeclaims"
+CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 HOST = "test.berth.sh/host"
+ZONE = "topology.kubernetes.io/zone"
+DRIVER = "csi.test.berth.sh"
 
 
 class Storage:
@@ -44,11 +47,19 @@ class Storage:
         }
         await self.corner.create(CLASSES, manifest)
 
-    async def node(self, name: str) -> str:
-        return await self.corner.node(name, labels={HOST: self.full(name)})
+    async def node(self, name: str, zone: str = "") -> str:
+        """With a zone also what the driver says of the node: volumes of a zone are reached in all of it."""
+        full = await self.corner.node(name, labels={HOST: self.full(name), **({ZONE: zone} if zone else {})})
+        if zone:
+            driver = {"name": DRIVER, "nodeID": full, "topologyKeys": [ZONE]}
+            manifest = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": full}}
+            await self.corner.create(CSI_NODES, {**manifest, "spec": {"drivers": [driver]}})
+        return full
 
-    async def volume(self, name: str, storage_class: str, host: str, **spec: Any) -> None:
-        expressions = [{"key": HOST, "operator": "In", "values": [self.full(host)]}]
+    async def volume(self, name: str, storage_class: str, at: str, key: str = HOST, **spec: Any) -> None:
+        """A volume at this host, or in this zone."""
+        values = [self.full(at) if key == HOST else at]
+        expressions = [{"key": key, "operator": "In", "values": values}]
         manifest = {
             "apiVersion": "v1",
             "kind": "PersistentVolume",
@@ -81,8 +92,8 @@ class Storage:
         }
         await self.corner.whole.call("POST", self.claims, manifest)
 
-    async def pod(self, name: str, claim: str) -> None:
-        await self.corner.pod(name, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": claim}}])
+    async def pod(self, name: str, claim: str, **more: Any) -> None:
+        await self.corner.pod(name, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": claim}}], **more)
 
     async def see(self, claim: str) -> Json:
         return await self.corner.whole.call("GET", f"{self.claims}/{claim}")
@@ -91,6 +102,17 @@ class Storage:
         """What the PersistentVolume controller does when a volume is kept for the claim."""
         note = {"metadata": {"annotations": {ANNOTATION_BIND_COMPLETED: "yes"}}}
         await self.corner.whole.patch(f"{self.claims}/{claim}", note | {"spec": {"volumeName": volume}})
+
+    async def made(self, claim: str, storage_class: str) -> None:
+        """Return once a volume was made in the zone of the node that the claim names, and bound: by controllers, or as
+        a provisioner does it."""
+        node = await self.corner.whole.call("GET", f"{NODES}/{await self.selected(claim)}")
+        if not self.has_controllers:
+            found = await self.see(claim)
+            reference = {"namespace": self.corner.namespace, "name": claim, "uid": found["metadata"]["uid"]}
+            zone = node["metadata"]["labels"][ZONE]
+            await self.volume(f"made-{claim}", storage_class, zone, ZONE, claimRef=reference)
+            await self.bind(claim, self.full(f"made-{claim}"))
 
     async def kept(self, claim: str) -> str:
         """The volume that is kept for the claim, once one is."""
@@ -136,8 +158,34 @@ async def test_replicas_of_a_stateful_set_get_the_volumes_of_their_nodes(corner:
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
 
 
+async def test_a_stateful_set_over_zones_comes_back_to_its_volumes(corner: Corner, storage: Storage) -> None:
+    """Its pods come one after the other, as its controller makes them; then two of them are replaced."""
+    await storage.storage_class("made", DRIVER)
+    zones = {await storage.node(zone, zone=zone): zone for zone in "abc"}
+    app = {"app": "db"}
+    constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    spread = [{**constraint, "labelSelector": {"matchLabels": app}}]
+
+    async def replica(at: int) -> str:
+        labels = {**app, "statefulset.kubernetes.io/pod-name": f"db-{at}"}
+        await storage.pod(f"db-{at}", f"data-db-{at}", labels=labels, topologySpreadConstraints=spread)
+        if not (await storage.see(f"data-db-{at}"))["spec"].get("volumeName"):
+            await storage.made(f"data-db-{at}", "made")
+        (pod,) = await corner.bound(f"db-{at}")
+        return zones[pod["spec"]["nodeName"]]
+
+    for at in range(3):
+        await storage.claim(f"data-db-{at}", "made")
+    first = [await replica(at) for at in range(3)]
+    assert sorted(first) == ["a", "b", "c"]
+    for at in (0, 1):
+        await corner.delete_pod(f"db-{at}")
+    # The spread alone would let either go to both zones.
+    assert {at: await replica(at) for at in (1, 0)} == {1: first[1], 0: first[0]}
+
+
 async def test_a_volume_is_made_where_its_pod_goes(corner: Corner, storage: Storage) -> None:
-    await storage.storage_class("made", "csi.test.berth.sh")
+    await storage.storage_class("made", DRIVER)
     node = await storage.node("n0")
     await storage.claim("data", "made")
     await storage.pod("web", "data")

@@ -1,8 +1,10 @@
 // What the containers of the whole-node test run: nothing for a while, or as much as they are let.
 //
-//	pause             until it is asked to end (also what holds a pod's namespaces)
-//	pause 5s          for that long, then success
-//	pause burn 2      two threads that never rest
+//	pause                  until it is asked to end (also what holds a pod's namespaces)
+//	pause 5s               for that long, then success
+//	pause burn 2           two threads that never rest
+//	pause read FILE        prints the file, then as without arguments
+//	pause linger 5s FILE   takes that long to end when it is asked to, and writes the file last
 package main
 
 import (
@@ -25,6 +27,22 @@ func burn(threads int) {
 	}
 }
 
+func read(path string) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		fail(err.Error())
+	}
+	os.Stdout.Write(content)
+}
+
+func duration(text string) time.Duration {
+	span, err := time.ParseDuration(text)
+	if err != nil {
+		fail("usage: pause [DURATION | burn THREADS | read FILE | linger DURATION FILE]")
+	}
+	return span
+}
+
 func fail(text string) {
 	fmt.Fprintln(os.Stderr, text)
 	os.Exit(2)
@@ -34,6 +52,7 @@ func main() {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGINT, syscall.SIGTERM)
 	var done <-chan time.Time
+	last := func() {}
 	switch {
 	case len(os.Args) == 1:
 	case len(os.Args) == 3 && os.Args[1] == "burn":
@@ -42,15 +61,22 @@ func main() {
 			fail("burn: how many threads?")
 		}
 		burn(threads)
-	default:
-		span, err := time.ParseDuration(os.Args[1])
-		if err != nil {
-			fail("usage: pause [DURATION | burn THREADS]")
+	case len(os.Args) == 3 && os.Args[1] == "read":
+		read(os.Args[2])
+	case len(os.Args) == 4 && os.Args[1] == "linger":
+		span := duration(os.Args[2])
+		last = func() {
+			time.Sleep(span)
+			if err := os.WriteFile(os.Args[3], []byte("ended by itself\n"), 0o644); err != nil {
+				fail(err.Error())
+			}
 		}
-		done = time.After(span)
+	default:
+		done = time.After(duration(os.Args[1]))
 	}
 	select {
 	case <-asked:
+		last()
 	case <-done:
 	}
 }

@@ -1,4 +1,5 @@
-"""What became of a pod, from the events that the bus still keeps: decided, bound, refused, withdrawn, ended."""
+"""What became of a pod, from the events that the bus still keeps: decided, bound, refused, withdrawn, ended; nominated,
+and evicted for whom."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import PREFIX, escape, event_subject
 
+ABOUT_PODS = ("placement", "eviction", "nomination")
+"""Kinds of events whose subjects end with a namespace and a pod."""
 READ_MAX = 5_000
 EVENTS_MAX = 500
 SHOWN_MAX = 10
@@ -44,16 +47,17 @@ async def past_of(bus: Bus, namespace: str, name: str) -> list[Past]:
 
     Raises BusError.
     """
-    pattern = f"{PREFIX}.evt.placement.*.{escape(namespace)}.{escape(name)}"
-    newest: deque[Past] = deque(maxlen=EVENTS_MAX)
-    read = 0
-    async for message in bus.past_events(pattern):
-        newest.append(_past(message))
-        read += 1
-        if read >= READ_MAX:
-            break
-    found = list(newest)
-    for plan in dict.fromkeys(plan for each in newest for plan in _plans(each.data)):
+    found: list[Past] = []
+    for kind in ABOUT_PODS:
+        newest: deque[Past] = deque(maxlen=EVENTS_MAX)
+        read = 0
+        async for message in bus.past_events(f"{PREFIX}.evt.{kind}.*.{escape(namespace)}.{escape(name)}"):
+            newest.append(_past(message))
+            read += 1
+            if read >= READ_MAX:
+                break
+        found += newest
+    for plan in dict.fromkeys(plan for each in list(found) for plan in _plans(each.data)):
         decided = await bus.last_event(event_subject("placement", "decided", plan))
         if decided is not None:
             found.append(_past(decided))

@@ -7,12 +7,12 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from berth.kube.settings import KubeSettings
+from berth.runtime.kube_client_settings import KubeClientSettings
 from berth.runtime.settings import Seconds
 from berth.runtime.shared_settings import (
     LEASE_TTL_S,
     LIST_PAGE,
     OURS,
-    KubeClientSettings,
     LeaseTtl,
     ListPage,
     ReadPause,

@@ -8,8 +8,9 @@ from msgspec import Meta
 
 from berth.contracts.slo import CONFIG_MAP
 from berth.kube.settings import KubeSettings
+from berth.runtime.kube_client_settings import KubeClientSettings
 from berth.runtime.settings import Seconds
-from berth.runtime.shared_settings import LEASE_TTL_S, LIST_PAGE, KubeClientSettings, LeaseTtl, ListPage
+from berth.runtime.shared_settings import LEASE_TTL_S, LIST_PAGE, LeaseTtl, ListPage
 
 CONFIG_MAPS_MAX = 64
 

@@ -7,7 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from berth.kube.settings import KubeSettings
-from berth.runtime.shared_settings import OURS, KubeClientSettings, SchedulerNames
+from berth.runtime.kube_client_settings import KubeClientSettings
+from berth.runtime.shared_settings import OURS, SchedulerNames
 
 
 class Settings(KubeClientSettings, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from berth.kube.settings import KubeSettings
-from berth.runtime.shared_settings import KubeClientSettings
+from berth.runtime.kube_client_settings import KubeClientSettings
 
 SERVICE: Final = "node-authenticator"
 

@@ -75,7 +75,8 @@ async def demo(*, nodes: int, seed: int, keep: bool) -> int:
     progress = Progress()
     progress.line(f"berth demo   seed {seed}")
     began = time.monotonic()
-    stack = Stack(environment=OUR_PODS, say=lambda text: progress.update(f"  {text}"))
+    settings = {**OUR_PODS, "BERTH_PREEMPTION": "true"}
+    stack = Stack(environment=settings, say=lambda text: progress.update(f"  {text}"))
     async with stack, Api(stack.kube_url) as api, embedded(stack.nats_url) as bus:
         with RunFile(nats_url=stack.nats_url, kube_url=stack.kube_url, command="demo"):
             took_s = time.monotonic() - began
@@ -125,13 +126,15 @@ def _spread(times_ms: list[float]) -> str:
 
 
 def _summary(fates: dict[str, Fate], took_ms: list[float], plot: Scenario, verdict: Verdict) -> list[str]:
-    placed = sum(1 for fate in fates.values() if fate.node)
-    refused = sum(1 for fate in fates.values() if not fate.node and fate.refusal.startswith(BROKEN_BY_DESIGN))
+    there = [fate for fate in fates.values() if not fate.gone]
+    placed = sum(1 for fate in there if fate.node)
+    refused = sum(1 for fate in there if not fate.node and fate.refusal.startswith(BROKEN_BY_DESIGN))
     waits = [(fate.bound - fate.sent) * 1000 for fate in fates.values() if fate.node]
     use = percent_held(fates) / plot.gpus
     lines = [
         "",
-        f"placed {placed}   waiting {len(fates) - placed - refused}   refused {refused}   GPU use 0 % -> {use:.0f} %",
+        f"placed {placed}   waiting {len(there) - placed - refused}   refused {refused}   "
+        f"left for others {len(fates) - len(there)}   GPU use 0 % -> {use:.0f} %",
         f"plans {_spread(took_ms)}   from create to bound {_spread(waits)}",
         "",
         "shown",

@@ -119,6 +119,28 @@ async def volume(stage: Stage, plot: Scenario) -> bool:
     return waited and bool(made) and bool(fate.node) and asked == fate.node
 
 
+async def preemption(stage: Stage, plot: Scenario) -> bool:
+    """A full node: a pod of lower priority leaves it, and one of higher priority waits for that and gets its place."""
+    await stage.create([plot.spot])
+    lower = await stage.create(plot.reports)
+    fates = dict(zip(lower, await stage.settled(lower), strict=True))
+    node = plot.spot["metadata"]["name"]
+    stage.tell("pods", "report", f"placed {sum(fate.node == node for fate in fates.values())}/{len(lower)}", node)
+    (name,) = await stage.create([plot.urgent])
+    urgent = stage.watch.expect(name)
+    await stage.until(lambda: bool(urgent.node) or names.ANNOTATION_NOMINATED in urgent.annotations)
+    answer = await stage.why(name.partition("/")[2])
+    said = answer.message if answer else ""
+    stage.tell("preemption", name.partition("/")[2], "waits", "nominated")
+    stage.more("because", said or "no reason")
+    await stage.until(lambda: bool(urgent.node))
+    left = [each for each, fate in fates.items() if names.ANNOTATION_EVICTED_FOR in fate.annotations]
+    for victim in left:
+        stage.tell("pod", victim.partition("/")[2], "left" if fates[victim].gone else "leaves", f"{node}, for {name}")
+    stage.tell("pod", name.partition("/")[2], "placed" if urgent.node else "waiting", urgent.node)
+    return urgent.node == node and len(left) == 1 and f"nominated to {node}, waiting for {left[0]}" in said
+
+
 async def over_quota(stage: Stage, plot: Scenario) -> bool:
     """There is capacity on the nodes, but not in the quota."""
     return await _refused(stage, plot.over_quota, "quota")
@@ -138,8 +160,9 @@ async def late(stage: Stage, plot: Scenario) -> bool:
     """More work than there is capacity for: some of it waits."""
     names_ = await stage.create(plot.late)
     fates = await stage.settled(names_, wait_s=BATCH_WAIT_S)
-    placed = sum(1 for fate in fates if fate.node)
-    stage.tell("batch", f"{len(names_)} pods", f"placed {placed}", f"{len(names_) - placed} wait for capacity")
+    placed = sum(1 for fate in fates if fate.node and not fate.gone)
+    waiting = sum(1 for fate in fates if not fate.node and not fate.gone)
+    stage.tell("batch", f"{len(names_)} pods", f"placed {placed}", f"{waiting} wait for capacity")
     return all(fate.is_settled for fate in fates)
 
 
@@ -150,6 +173,7 @@ ACTS: Final = (
     Act("a reservation is used by its owner", reservation),
     Act("pods that keep apart are in different zones, and one too many waits", apart),
     Act("a pod gets a volume where it goes, once its claim is there", volume),
+    Act("a pod of lower priority leaves for one of higher priority, which waits for it", preemption),
     Act("a pod over its quota is refused, with a repair", over_quota),
     Act("bad input is refused by its field", bad_input),
     Act("what is not supported is refused by name", unsupported),

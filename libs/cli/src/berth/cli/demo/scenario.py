@@ -26,6 +26,10 @@ NAMESPACE: Final = "default"
 ZONE: Final = "topology.kubernetes.io/zone"
 ZONES: Final = 3
 STORAGE_CLASS: Final = "disks"
+SPOT: Final = "demo.berth.sh/spot"
+"""Label and taint of the node on which pods make way for another."""
+SPOT_PODS: Final = 2
+PRIORITY_CLASS: Final = "koord-prod"
 
 
 class Scenario(NamedTuple):
@@ -43,6 +47,9 @@ class Scenario(NamedTuple):
     apart: list[Json]
     storage: list[Json]
     stored: Json
+    spot: Json
+    reports: list[Json]
+    urgent: Json
     over_quota: Json
     bad_input: Json
     unsupported: Json
@@ -51,8 +58,8 @@ class Scenario(NamedTuple):
     @property
     def pods(self) -> int:
         """How many pods there are in all."""
-        manifests = [*self.batch, *self.gang, *self.shared, *self.apart, *self.late]
-        return sum(1 for each in manifests if each["kind"] == "Pod") + 5
+        manifests = [*self.batch, *self.gang, *self.shared, *self.apart, *self.reports, *self.late]
+        return sum(1 for each in manifests if each["kind"] == "Pod") + 6
 
 
 def scenario(nodes: int, seed: int) -> Scenario:
@@ -81,6 +88,9 @@ def scenario(nodes: int, seed: int) -> Scenario:
         apart=[_apart(f"web-{number}") for number in range(ZONES + 1)],
         storage=[_storage_class(), _claim("data")],
         stored=_stored("db", "data"),
+        spot=_spot("spot"),
+        reports=[_on_spot(f"report-{number}", "koord-batch") for number in range(SPOT_PODS)],
+        urgent=_on_spot("urgent", PRIORITY_CLASS),
         over_quota=_pod("train-b", PodRequest(16_000, 65_536, 2 * SPARE_GPUS), labels={names.LABEL_QUOTA_NAME: QUOTA}),
         bad_input=_odd("typo", {names.GPU_CORE: "150", names.GPU_MEMORY_RATIO: "150"}),
         unsupported=_odd("rdma", {names.GPU_CORE: "100", names.GPU_MEMORY_RATIO: "100", names.RDMA: "100"}),
@@ -90,6 +100,7 @@ def scenario(nodes: int, seed: int) -> Scenario:
 
 def _pod(name: str, request: PodRequest, **more: Any) -> Json:
     more.setdefault("qos", "LS")
+    more.setdefault("priority_class", PRIORITY_CLASS)
     return pod_manifest(name, request, namespace=NAMESPACE, **more)
 
 
@@ -167,6 +178,25 @@ def _claim(name: str) -> Json:
 def _stored(name: str, claim: str) -> Json:
     manifest = _pod(name, PodRequest(500, 1_024))
     manifest["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    return manifest
+
+
+def _spot(name: str) -> Json:
+    """A node for `SPOT_PODS` pods that ask for it."""
+    amounts = {"cpu": str(2 * SPOT_PODS), "memory": "16Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {SPOT: "true", "kubernetes.io/hostname": name}},
+        "spec": {"taints": [{"key": SPOT, "value": "true", "effect": "NoSchedule"}]},
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+
+
+def _on_spot(name: str, priority_class: str) -> Json:
+    manifest = _pod(name, PodRequest(2_000, 2_048), priority_class=priority_class)
+    manifest["spec"]["nodeSelector"] = {SPOT: "true"}
+    manifest["spec"]["tolerations"] = [{"key": SPOT, "operator": "Exists"}]
     return manifest
 
 
