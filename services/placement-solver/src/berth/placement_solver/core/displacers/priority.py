@@ -79,7 +79,7 @@ class PriorityPreemption:
             return Nobody("")
         args = profile.args_of(NAME, PreemptionArgs)
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
-        rows = helpful_rows(asked, self._nodes)
+        rows = self._helpful(candidate, asked)
         why_not = self._why_not(pod, rows)
         if why_not:
             return Nobody(f"preemption: {why_not}")
@@ -117,6 +117,17 @@ class PriorityPreemption:
             return False
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
         return _Trial(self, pod, asked, row).could_fit()
+
+    def _helpful(self, candidate: Candidate, asked: Sequence[Asked]) -> RowArray:
+        """The nodes that eviction may help with, as they refused the pod: what it is nominated to itself, and what it
+        need not heed, is not charged."""
+        own = self._nominated.release(candidate.name)
+        try:
+            with self._nominated.without_lower(candidate.object.template.priority):
+                return helpful_rows(asked, self._nodes)
+        finally:
+            if own is not None:
+                self._nominated.restore(own)
 
     def _has_lower(self, pod: Pod) -> bool:
         """Whether anybody is of lower priority: whoever is of the lowest is refused without a look at each node."""
