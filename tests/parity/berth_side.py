@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
 from typing import Final, NamedTuple
 
@@ -130,8 +131,9 @@ class BerthSide:
         trial.undo()
         if solution.placements:
             node = solution.placements[0].claim.node
-            feasible = frozenset(self._feasible(candidate))
-            return Answer("bound", node=node, feasible=feasible, scores=self._scores(candidate, feasible))
+            with self._as_placed(candidate):
+                feasible = frozenset(self._feasible(candidate))
+                return Answer("bound", node=node, feasible=feasible, scores=self._scores(candidate, feasible))
         refusal = solution.refusals[0]
         answer = _refused(refusal.reasons)
         return answer if answer.unsupported else self._preempt(refusal, answer)
@@ -150,19 +152,25 @@ class BerthSide:
         as_good = {_choice(names[each.target.row], each) for each in others if isinstance(each, Displacement)}
         return answer._replace(nominated=mine.node, victims=mine.victims, choices=frozenset(as_good))
 
+    @contextmanager
+    def _as_placed(self, candidate: Candidate) -> Iterator[None]:
+        """With the nominations that count against the pod, as when it is placed."""
+        capacity = self._view.capacity
+        trial = Trial(capacity)
+        trial.release(candidate.name)
+        with capacity.nominated.without_lower(candidate.object.template.priority):
+            yield
+        trial.undo()
+
     def _feasible(self, candidate: Candidate) -> Iterable[str]:
         """The nodes that Berth would bind the pod to."""
         view = self._view
-        whole = Trial(view.capacity)
-        whole.release(candidate.name)
-        with view.capacity.nominated.without_lower(candidate.object.template.priority):
-            view.solver.costs.of(candidate.cls)
-            for row, name in enumerate(view.nodes.names):
-                trial = Trial(view.capacity)
-                if view.nodes.alive[row] and view.solver.place_on(candidate, row, trial, "plan") is not None:
-                    yield name
-                trial.undo()
-        whole.undo()
+        view.solver.costs.of(candidate.cls)
+        for row, name in enumerate(view.nodes.names):
+            trial = Trial(view.capacity)
+            if view.nodes.alive[row] and view.solver.place_on(candidate, row, trial, "plan") is not None:
+                yield name
+            trial.undo()
 
     def _scores(self, candidate: Candidate, feasible: Collection[str]) -> dict[str, dict[str, int]]:
         """What each plugin gives each of these nodes, weighted; a plugin that has nothing to rate is left out."""

@@ -123,16 +123,16 @@ def _leaving(choices: Iterable[Choice]) -> str:
 
 
 def _different_choice(outcome: Outcome, answer: Answer, differs: Callable[..., Difference]) -> Iterator[Difference]:
-    """The scores of each plugin that Berth has, and, when it has all of them, the node that they choose."""
-    ours = {plugin for scores in answer.scores.values() for plugin in scores}
-    for plugin in sorted(ours):
+    """The scores of each plugin, and the node that they choose. What is not rated counts as nothing."""
+    plugins = {plugin for each in (outcome.scores, answer.scores) for scores in each.values() for plugin in scores}
+    for plugin in sorted(plugins if outcome.scores else ()):
         expected = {node: scores.get(plugin, 0) for node, scores in outcome.scores.items()}
-        given = {node: answer.scores[node].get(plugin, 0) for node in expected}
+        given = {node: answer.scores.get(node, {}).get(plugin, 0) for node in expected}
         if expected != given:
             yield differs("scores", f"{plugin} {expected}", f"{plugin} {given}", (plugin,))
     totals = {node: sum(scores.values()) for node, scores in outcome.scores.items()}
     best = {node for node, total in totals.items() if total == max(totals.values())} or {outcome.node}
-    if ours >= {plugin for scores in outcome.scores.values() for plugin in scores} and answer.node not in best:
+    if answer.node not in best:
         yield differs("node", sorted(best), answer.node, ("node",))
 
 

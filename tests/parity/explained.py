@@ -13,6 +13,9 @@ from tests.parity.comparing import Difference
 from tests.parity.generator import host_port
 from tests.parity.world import Identity, Manifest, Trace, identity
 
+OF_RESOURCES: Final = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
+"""The plugins that rate what is free."""
+
 
 class Rule(NamedTuple):
     """`name` is the row of docs/parity.md."""
@@ -27,14 +30,18 @@ def _nodes_of(difference: Difference) -> set[str]:
     return nodes - {""}
 
 
-def _bound(difference: Difference, trace: Trace) -> list[Manifest]:
-    """The pods that have a node when the pod of the difference is decided."""
+def _pods(difference: Difference, trace: Trace) -> list[Manifest]:
+    """The pods as they are when the pod of the difference is decided."""
     pods: dict[Identity, Manifest | None] = {identity(each): each for each in trace.objects}
     for step in trace.steps:
         if identity(step.pod) == identity(difference.pod):
             break
         pods.update(step.after)
-    return [each for each in pods.values() if each and each["kind"] == "Pod" and each["spec"].get("nodeName")]
+    return [each for each in pods.values() if each and each["kind"] == "Pod"]
+
+
+def _bound(difference: Difference, trace: Trace) -> list[Manifest]:
+    return [each for each in _pods(difference, trace) if each["spec"].get("nodeName")]
 
 
 def _is_of_equal_importance(difference: Difference, trace: Trace) -> bool:
@@ -67,6 +74,26 @@ def _asks_nominated_node_as_well(difference: Difference, _: Trace) -> bool:
     return is_nominated and difference.kind == "reasons" and "didn't satisfy plugin(s)" in difference.theirs
 
 
+def _is_rated_beside_nominated(difference: Difference, trace: Trace) -> bool:
+    """What is free is rated otherwise where pods of equal or higher priority are nominated, and nowhere else."""
+    theirs, ours = difference.outcome.scores, difference.answer.scores
+    if difference.kind not in ("scores", "node") or not theirs:
+        return False
+    mine = difference.pod["spec"].get("priority", 0)
+    held = {
+        pod.get("status", {}).get("nominatedNodeName")
+        for pod in _pods(difference, trace)
+        if not pod["spec"].get("nodeName") and pod["spec"].get("priority", 0) >= mine
+    }
+    other = {
+        (plugin, node)
+        for node in theirs
+        for plugin in {*theirs[node], *ours.get(node, {})}
+        if theirs[node].get(plugin, 0) != ours.get(node, {}).get(plugin, 0)
+    }
+    return bool(other) and all(plugin in OF_RESOURCES and node in held for plugin, node in other)
+
+
 def _holds_for_nobody(difference: Difference, trace: Trace) -> bool:
     """An earlier pod, for which nobody may leave, waits with a nomination that it came with."""
     for step in trace.steps:
@@ -83,6 +110,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("a host port that two pods have", _has_port_twice),
     Rule("a nominated node that is not worth a try", _asks_nominated_node_as_well),
     Rule("a nomination that its pod could not have", _holds_for_nobody),
+    Rule("scores beside a nominated pod", _is_rated_beside_nominated),
 )
 
 

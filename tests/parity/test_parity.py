@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.parity.berth_side import BerthSide
 from tests.parity.comparing import Difference, NotYet, compare, reasons_of
 from tests.parity.explained import RULES, explanation
 from tests.parity.generator import FEATURES, world_of
@@ -304,6 +305,23 @@ def test_a_nominated_node_that_is_not_worth_a_try() -> None:
     nominated = {**pod, "status": {"nominatedNodeName": "n0"}}
     assert explained(NODES, nominated, refusal("", text=text)) == "a nominated node that is not worth a try"
     assert explained(NODES, pod, refusal("", text=text)) == ""
+
+
+def test_scores_beside_a_nominated_pod() -> None:
+    first = preempting("p0")
+    nominated = {**first, "status": {"nominatedNodeName": "n0"}}
+    before = (Step(first, refusal("n0"), ((identity(first), nominated),)),)
+    nodes = [node("n0", cpu="16"), node("n1", cpu="16")]
+    low = waiting("p1", "1")
+    fit, balance = "NodeResourcesFit", "NodeResourcesBalancedAllocation"
+    answer = BerthSide(nodes).decide(low)
+    free = {name: dict(scores) for name, scores in answer.scores.items()}
+    outcome = Outcome("bound", "n0", feasible=("n0", "n1"), scores=free)
+    assert explained(nodes, low, outcome, before) == "scores beside a nominated pod"
+    for node_name, plugin in (("n1", fit), ("n1", balance), ("n0", "TaintToleration")):
+        wrong = {**free, node_name: {**free[node_name], plugin: 1}}
+        outcome = Outcome("bound", "n0", feasible=("n0", "n1"), scores=wrong)
+        assert explained(nodes, low, outcome, before) == ""
 
 
 def test_a_nomination_that_its_pod_could_not_have() -> None:
