@@ -63,6 +63,21 @@ def _has_port_twice(difference: Difference, trace: Trace) -> bool:
     return difference.kind in ("victims", "preemption") and any(count > 1 for count in found.values())
 
 
+def _spreads_without_leaving(difference: Difference, trace: Trace) -> bool:
+    """The pod spreads over domains, and a lower pod of its namespace, on a node in question, is leaving already."""
+    spec = difference.pod["spec"]
+    is_hard = any(each["whenUnsatisfiable"] == "DoNotSchedule" for each in spec.get("topologySpreadConstraints", ()))
+    leaving = (
+        pod
+        for pod in _bound(difference, trace)
+        if "deletionTimestamp" in pod["metadata"]
+        and pod["metadata"]["namespace"] == difference.pod["metadata"]["namespace"]
+        and pod["spec"].get("priority", 0) < spec.get("priority", 0)
+        and (difference.kind == "preemption" or pod["spec"]["nodeName"] in _nodes_of(difference))
+    )
+    return difference.kind in ("victims", "preemption") and is_hard and any(leaving)
+
+
 def _ports(pod: Manifest) -> Iterator[tuple[str, int, str]]:
     for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())):
         yield from (host_port(each) for each in container.get("ports", ()) if each.get("hostPort"))
@@ -108,6 +123,7 @@ def _holds_for_nobody(difference: Difference, trace: Trace) -> bool:
 RULES: Final[tuple[Rule, ...]] = (
     Rule("victims of equal importance", _is_of_equal_importance),
     Rule("a host port that two pods have", _has_port_twice),
+    Rule("a victim that leaves already, and spread", _spreads_without_leaving),
     Rule("a nominated node that is not worth a try", _asks_nominated_node_as_well),
     Rule("a nomination that its pod could not have", _holds_for_nobody),
     Rule("scores beside a nominated pod", _is_rated_beside_nominated),

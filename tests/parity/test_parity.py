@@ -296,6 +296,20 @@ def test_a_host_port_that_two_pods_have() -> None:
     assert explained([node("n0"), *once], pod, refusal("n0", "alpha/b0", text=ports)) == ""
 
 
+def test_a_victim_that_leaves_already_and_spread() -> None:
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    outcome = refusal("n0", "alpha/b0", "alpha/b1", text="1 Insufficient cpu")
+    leaving = held("b0", "n0", 1)
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    rule = "a victim that leaves already, and spread"
+    for pod, bound, expected in (
+        (preempting(topologySpreadConstraints=[spread]), leaving, rule),
+        (preempting(topologySpreadConstraints=[spread]), held("b0", "n0", 1), ""),
+        (preempting(topologySpreadConstraints=[{**spread, "whenUnsatisfiable": "ScheduleAnyway"}]), leaving, ""),
+    ):
+        assert explained([node("n0"), bound], pod, outcome) == expected
+
+
 def test_a_nominated_node_that_is_not_worth_a_try() -> None:
     wanted = {"key": "metadata.name", "operator": "In", "values": ["elsewhere"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [wanted]}]}
