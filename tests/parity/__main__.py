@@ -4,7 +4,8 @@
     python -m tests.parity --world 1.17                     one world again, with every answer
     python -m tests.parity --world 1.17 --manifests         print it as manifests, run nothing
     python -m tests.parity --worlds 500 --save traces.json  keep what kube-scheduler did
-    python -m tests.parity --replay traces.json             Berth alone against that, in seconds
+    python -m tests.parity --replay traces.json more.json   Berth alone against that, in seconds
+    python -m tests.parity --replay traces.json --only 1.17,1.19 --save few.json.xz
 
 A difference that docs/parity.md does not explain is run again with more patience, made as small as possible, printed
 as manifests, and the exit status is 1.
@@ -19,13 +20,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 from tests.parity.comparing import Difference, NotYet, compare
 from tests.parity.explained import explanation
 from tests.parity.generator import FEATURES, world_of
 from tests.parity.reference import Reference
 from tests.parity.report import Report, manifests, told
 from tests.parity.shrinking import pinned, shrink
+from tests.parity.traces import read_traces, write_traces
 from tests.parity.world import Trace, World
 
 PATIENT_S = 0.8
@@ -46,9 +47,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--world", default="", help="SEED.NUMBER: this one alone")
     parser.add_argument("--manifests", action="store_true", help="with --world: print it, run nothing")
     parser.add_argument("--save", type=Path, help="keep the traces of kube-scheduler in this file")
-    parser.add_argument("--replay", type=Path, help="compare with the traces of this file; no API server is needed")
+    parser.add_argument("--replay", type=Path, nargs="+", help="compare with these traces; no API server is needed")
+    parser.add_argument("--only", default="", help="with --replay: these worlds, SEED.NUMBER, and no other")
     parser.add_argument("--no-shrink", action="store_true", help="print differences as they are found")
     parser.add_argument("--settle", type=float, default=0.1, help="seconds for kube-scheduler to see a world")
+    parser.add_argument("--hasty", action="store_true", help="what differs is not asked again with more patience")
     options = parser.parse_args()
     unknown = {*filter(None, [*options.features.split(","), *options.without.split(",")])} - set(FEATURES)
     if unknown:
@@ -66,6 +69,13 @@ def worlds(options: argparse.Namespace) -> Iterator[World]:
         return
     for number in range(options.first, options.first + options.worlds):
         yield world_of(options.seed, number, features)
+
+
+def replayed(options: argparse.Namespace) -> Iterator[Trace]:
+    """The traces of the files, one file after the other."""
+    only = set(filter(None, options.only.split(",")))
+    for path in options.replay:
+        yield from (trace for trace in read_traces(path) if not only or trace.world.name in only)
 
 
 def judge(trace: Trace, report: Report, *, verbose: bool = False) -> list[Difference]:
@@ -94,16 +104,21 @@ def is_shown(trace: Trace, difference: Difference) -> bool:
     )
 
 
-async def confirmed(reference: Reference, trace: Trace, difference: Difference) -> World | None:
-    """A world that shows the difference whenever it is run; None: it was not there again."""
+async def patiently(reference: Reference, world: World) -> Trace:
+    """What kube-scheduler does when it has had time to see everything."""
     reference.settle_s, before = PATIENT_S, reference.settle_s
     try:
-        for world in (pinned(trace, difference.name), trace.world):
-            if is_shown(await reference.decide(world), difference):
-                return world
-        return None
+        return await reference.decide(world)
     finally:
         reference.settle_s = before
+
+
+async def confirmed(reference: Reference, trace: Trace, difference: Difference) -> World | None:
+    """A world that shows the difference whenever it is run; None: it was not there again."""
+    for world in (pinned(trace, difference.name), trace.world):
+        if is_shown(await patiently(reference, world), difference):
+            return world
+    return None
 
 
 async def smallest(reference: Reference, world: World, difference: Difference) -> World:
@@ -127,6 +142,8 @@ async def run(options: argparse.Namespace, report: Report, traces: list[Trace]) 
         for world in worlds(options):
             began = time.monotonic()
             trace = await reference.decide(world)
+            if not options.hasty and any(isinstance(each, Difference) for each in compare(trace)):
+                trace = await patiently(reference, world)
             report.seconds += time.monotonic() - began
             traces.append(trace)
             for difference in judge(trace, report, verbose=bool(options.world)):
@@ -152,14 +169,16 @@ def main() -> int:
         print(manifests(next(worlds(options))))
         return 0
     if options.replay:
-        for trace in msgspec.json.decode(options.replay.read_bytes(), type=list[Trace]):
-            for difference in judge(trace, report):
+        for trace in replayed(options):
+            if options.save:
+                traces.append(trace)
+            for difference in judge(trace, report, verbose=bool(options.only)):
                 print(told(trace.world, difference))
                 report.differs(trace.world, difference)
     else:
         asyncio.run(run(options, report, traces))
     if options.save:
-        options.save.write_bytes(msgspec.json.encode(traces))
+        write_traces(options.save, traces)
     print(report.text())
     return 1 if report.differences else 0
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from random import Random
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,8 +23,12 @@ from berth.contracts.codec import encode
 from berth.contracts.ledger import Epoch
 from berth.contracts.state import Synced
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.core.plan import Candidate
+from berth.placement_solver.core.displacers.priority import Displacement, Nobody
+from berth.placement_solver.core.plan import Candidate, Refusal
 from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.verify import Verifier
+from berth.placement_solver.preempting import Preempting, Proposal
+from berth.rules.eviction_notes import Nominated, nomination_note
 
 SCHEDULER: Final = "default-scheduler"
 CONFIGURATION: Final = """
@@ -36,12 +42,19 @@ profiles:
 _KINDS: Final = {kind.plural: kind for kind in KINDS}
 
 
+class Choice(NamedTuple):
+    """A node and who leaves it (namespace/name, sorted)."""
+
+    node: str
+    victims: tuple[str, ...]
+
+
 class Answer(NamedTuple):
     """What Berth decides about a pod.
 
     `reasons` counts the nodes of each text, `plain` are reasons about no node in particular. `unsupported`: fields
-    that it refuses by name. `scores`: by node what each plugin gives, weighted. `victims` is None while Berth does not
-    preempt by priority.
+    that it refuses by name. `scores`: by node what each plugin gives, weighted. `nominated`: where its victims leave;
+    `choices`: every node with its victims that is as good. `preemption`: why nobody leaves.
     """
 
     verdict: str
@@ -52,7 +65,9 @@ class Answer(NamedTuple):
     unsupported: tuple[str, ...] = ()
     scores: Mapping[str, Mapping[str, int]] = {}
     nominated: str = ""
-    victims: tuple[str, ...] | None = None
+    victims: tuple[str, ...] = ()
+    choices: frozenset[Choice] = frozenset()
+    preemption: str = ""
 
 
 class BerthSide:
@@ -61,6 +76,7 @@ class BerthSide:
     def __init__(self, objects: Iterable[Manifest]) -> None:
         self._view = ClusterView([SCHEDULER], "solver")
         self._view.configure(CONFIGURATION)
+        self._preempting = Preempting(self._view, Verifier(self._view), Random(1))
         self._version = 0
         for each in objects:
             self.show(each)
@@ -81,6 +97,7 @@ class BerthSide:
         kind = _KINDS.get(RESOURCES[item["kind"]].plural)
         if kind is None:
             return
+        item = _noted(item)
         version = int(item["metadata"]["resourceVersion"])
         self._version = max(self._version, version)
         message = kind.convert(msgspec.json.decode(json.dumps(item).encode(), type=kind.item), version)
@@ -114,9 +131,36 @@ class BerthSide:
         trial.undo()
         if solution.placements:
             node = solution.placements[0].claim.node
-            feasible = frozenset(self._feasible(candidate))
-            return Answer("bound", node=node, feasible=feasible, scores=self._scores(candidate, feasible))
-        return _refused(solution.refusals[0].reasons)
+            with self._as_placed(candidate):
+                feasible = frozenset(self._feasible(candidate))
+                return Answer("bound", node=node, feasible=feasible, scores=self._scores(candidate, feasible))
+        refusal = solution.refusals[0]
+        answer = _refused(refusal.reasons)
+        return answer if answer.unsupported else self._preempt(refusal, answer)
+
+    def _preempt(self, refusal: Refusal, answer: Answer) -> Answer:
+        """Who leaves for a refused pod, as a round proposes it; and what is as good, whatever node is tried first."""
+        if not self._preempting.concerns(refusal):
+            return answer
+        found = self._preempting.propose(refusal, "plan")
+        if not isinstance(found, Proposal):
+            return answer._replace(preemption=found.message if isinstance(found, Nobody) else "free")
+        mine = _choice(found.placement.claim.node, found.displacement)
+        offsets = range(len(self._view.nodes))
+        others = (self._view.displacer.propose(refusal.candidate, offset) for offset in offsets)
+        names = self._view.nodes.names
+        as_good = {_choice(names[each.target.row], each) for each in others if isinstance(each, Displacement)}
+        return answer._replace(nominated=mine.node, victims=mine.victims, choices=frozenset(as_good))
+
+    @contextmanager
+    def _as_placed(self, candidate: Candidate) -> Iterator[None]:
+        """With the nominations that count against the pod, as when it is placed."""
+        capacity = self._view.capacity
+        trial = Trial(capacity)
+        trial.release(candidate.name)
+        with capacity.nominated.without_lower(candidate.object.template.priority):
+            yield
+        trial.undo()
 
     def _feasible(self, candidate: Candidate) -> Iterable[str]:
         """The nodes that Berth would bind the pod to."""
@@ -141,6 +185,20 @@ class BerthSide:
                 for name, amount in zip(names, given, strict=True):
                     scores[name][score.name] = int(amount)
         return scores
+
+
+def _noted(item: Manifest) -> Manifest:
+    """A nomination of kube-scheduler with the note that Berth's own carry: without it, it holds nothing."""
+    node = item.get("status", {}).get("nominatedNodeName") if item["kind"] == "Pod" else None
+    if not node:
+        return item
+    meta = item["metadata"]
+    note = nomination_note(Nominated(plan=f"of {meta['name']}", node=node))
+    return {**item, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), **note}}}
+
+
+def _choice(node: str, displacement: Displacement) -> Choice:
+    return Choice(node, tuple(sorted(f"{each.namespace}/{each.name}" for each in displacement.victims)))
 
 
 def _refused(reasons: Iterable[Reason]) -> Answer:

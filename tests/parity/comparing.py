@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tests.parity.berth_side import Answer, BerthSide
+from tests.parity.berth_side import Answer, BerthSide, Choice
 from tests.parity.world import Manifest, Outcome, Step, Trace, identity
 
 _HEAD = re.compile(r"^0/(\d+) nodes are available: ?(.*)$", re.DOTALL)
 _AFTER = re.compile(r"\. (?=no new claims to deallocate, |preemption: |not eligible |not found$)")
 """Where what follows is of preemption, or of a plugin for resource claims that was never asked."""
-REPELLED = "existing pods anti-affinity rules"
+_PREEMPTION = re.compile(r"(preemption: .*)$", re.DOTALL)
 _COUNTED = re.compile(r"(\d+) (.+?)(?=, \d+ |$)", re.DOTALL)
 
 
@@ -57,17 +57,13 @@ def reasons_of(message: str) -> tuple[dict[str, int], str]:
 def compare(trace: Trace) -> Iterator[Difference | NotYet]:
     """Let Berth answer for each step of a trace; what differs."""
     berth = BerthSide(trace.objects)
-    nominated = False
     for step in trace.steps:
         if step.outcome.verdict not in ("none", "error"):
             answer = berth.decide(step.pod)
-            found = list(_differences(step, answer)) if not answer.unsupported else []
-            missing = answer.unsupported or tuple(_missing(found, trace, berth.constraints, nominated=nominated))
-            if missing:
-                yield NotYet(step.pod, missing)
+            if answer.unsupported:
+                yield NotYet(step.pod, answer.unsupported)
             else:
-                yield from found
-        nominated = nominated or bool(step.outcome.nominated)
+                yield from _differences(step, answer)
         for which, item in step.after:
             if item is None:
                 berth.delete(which)
@@ -75,28 +71,6 @@ def compare(trace: Trace) -> Iterator[Difference | NotYet]:
                 berth.show(item)
         if identity(step.pod) not in dict(step.after):
             berth.delete(identity(step.pod))
-
-
-def _missing(
-    found: Sequence[Difference], trace: Trace, constraints: Collection[str], *, nominated: bool
-) -> Iterator[str]:
-    """What Berth has no part for at all, where that may be why these differences are there."""
-    if any(each.kind == "victims" and each.answer.victims is None for each in found):
-        yield "preemption"
-    found = [each for each in found if each.kind != "victims" or each.answer.victims is not None]
-    if not found:
-        return
-    if nominated and any(each.answer.victims is None for each in found):
-        yield "nominated pods"
-    repelled = any("more" in each.signs or REPELLED in each.theirs for each in found)
-    if repelled and "InterPodAffinity" not in constraints and any(map(_repels, (*trace.objects, *trace.world.pending))):
-        yield "anti-affinity of pods that are there"
-
-
-def _repels(item: Manifest) -> bool:
-    """A pod that keeps others away from where it is."""
-    terms = item.get("spec", {}).get("affinity", {}).get("podAntiAffinity", {}) if item["kind"] == "Pod" else {}
-    return bool(terms.get("requiredDuringSchedulingIgnoredDuringExecution"))
 
 
 def _differences(step: Step, answer: Answer) -> Iterator[Difference]:
@@ -111,12 +85,14 @@ def _differences(step: Step, answer: Answer) -> Iterator[Difference]:
         yield differs("verdict", theirs, _shown(answer), {f"{outcome.verdict}, {answer.verdict}", *texts})
     elif outcome.verdict == "unschedulable":
         yield from _different_reasons(step, answer, differs)
-        if (outcome.nominated, outcome.victims) != (answer.nominated, answer.victims or ()):
-            theirs = f"{outcome.nominated or 'nowhere'}, victims {list(outcome.victims)}"
-            ours = f"{answer.nominated or 'nowhere'}, victims {list(answer.victims or ())}"
-            yield differs("victims", theirs, ours, ("victims",))
+        yield from _different_victims(outcome, answer, differs)
     elif outcome.verdict == "bound":
         feasible = frozenset(outcome.feasible)
+        if step.pod.get("status", {}).get("nominatedNodeName") == outcome.node and not outcome.scores:
+            # It had its nominated node, and no other was looked at.
+            if answer.node != outcome.node:
+                yield differs("node", outcome.node, answer.node, ("nominated",))
+            return
         if feasible != answer.feasible:
             signs = [
                 sign
@@ -128,17 +104,35 @@ def _differences(step: Step, answer: Answer) -> Iterator[Difference]:
             yield from _different_choice(outcome, answer, differs)
 
 
+def _different_victims(outcome: Outcome, answer: Answer, differs: Callable[..., Difference]) -> Iterator[Difference]:
+    """Who leaves which node, and where nobody does, why."""
+    theirs = Choice(outcome.nominated, tuple(sorted(outcome.victims)))
+    if outcome.victims or answer.victims:
+        if theirs not in answer.choices:
+            ours = sorted(answer.choices) or [Choice("nowhere", ())]
+            sign = "other" if outcome.victims and answer.victims else "more" if answer.victims else "less"
+            yield differs("victims", _leaving([theirs]), _leaving(ours) + answer.preemption, (sign,))
+        return
+    said = _PREEMPTION.search(outcome.message)
+    if said is not None and said.group(1) != answer.preemption:
+        yield differs("preemption", said.group(1), answer.preemption, ("text",))
+
+
+def _leaving(choices: Iterable[Choice]) -> str:
+    return "; ".join(f"{each.node}: {', '.join(each.victims)}" for each in choices)
+
+
 def _different_choice(outcome: Outcome, answer: Answer, differs: Callable[..., Difference]) -> Iterator[Difference]:
-    """The scores of each plugin that Berth has, and, when it has all of them, the node that they choose."""
-    ours = {plugin for scores in answer.scores.values() for plugin in scores}
-    for plugin in sorted(ours):
+    """The scores of each plugin, and the node that they choose. What is not rated counts as nothing."""
+    plugins = {plugin for each in (outcome.scores, answer.scores) for scores in each.values() for plugin in scores}
+    for plugin in sorted(plugins if outcome.scores else ()):
         expected = {node: scores.get(plugin, 0) for node, scores in outcome.scores.items()}
-        given = {node: answer.scores[node].get(plugin, 0) for node in expected}
+        given = {node: answer.scores.get(node, {}).get(plugin, 0) for node in expected}
         if expected != given:
             yield differs("scores", f"{plugin} {expected}", f"{plugin} {given}", (plugin,))
     totals = {node: sum(scores.values()) for node, scores in outcome.scores.items()}
     best = {node for node, total in totals.items() if total == max(totals.values())} or {outcome.node}
-    if ours >= {plugin for scores in outcome.scores.values() for plugin in scores} and answer.node not in best:
+    if answer.node not in best:
         yield differs("node", sorted(best), answer.node, ("node",))
 
 

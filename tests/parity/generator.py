@@ -5,10 +5,11 @@ A world draws which of the features that are switched on it has, and each pod wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any, Final
 
-from tests.parity import peers, volumes
+from tests.parity import owners, peers, volumes
 from tests.parity.world import NAMESPACES, Manifest, World
 
 FEATURES: Final = (
@@ -30,27 +31,34 @@ FEATURES: Final = (
     "budgets",
     "nominated",
     "gates",
+    "owners",
 )
-USED: Final = 0.4
-"""How likely a world has a feature, and half of how likely a pod uses it."""
+USED: Final = 0.8
+"""How likely a pod uses a feature of its world."""
+SHARES: Final = (0.1, 0.2, 0.4)
+"""How much of the features a world has."""
+OFTEN: Final = {"preemption": 0.65, "nominated": 0.4, "budgets": 0.4}
+"""How likely a world has these."""
 ZONE: Final = "topology.kubernetes.io/zone"
 HOSTNAME: Final = "kubernetes.io/hostname"
 MI: Final = 1 << 20
 IMAGES: Final = ("app:1", "app:2", "db", "registry.example/big:9")
 WIDGET: Final = "example.com/widget"
 GADGET: Final = "example.com/gadget"
-PRIORITIES: Final = {"low": -5, "middle": 100, "high": 1000, "patient": 2000}
+PRIORITIES: Final = {"lowest": -50, "low": -5, "middle": 100, "upper": 500, "high": 1000, "patient": 2000, "mild": 150}
+NEVER: Final = ("patient", "mild")
+"""The priority classes that make nobody leave."""
 
 
 def standing() -> list[Manifest]:
-    """What stays on the server: priority classes (`patient` never preempts), a runtime class with an overhead."""
+    """What stays on the server: priority classes, a runtime class with an overhead."""
     found: list[Manifest] = [
         {
             "apiVersion": "scheduling.k8s.io/v1",
             "kind": "PriorityClass",
             "metadata": {"name": name},
             "value": value,
-            "preemptionPolicy": "Never" if name == "patient" else "PreemptLowerPriority",
+            "preemptionPolicy": "Never" if name in NEVER else "PreemptLowerPriority",
         }
         for name, value in PRIORITIES.items()
     ]
@@ -71,7 +79,8 @@ def standing() -> list[Manifest]:
 def world_of(seed: int, number: int, features: tuple[str, ...] = FEATURES) -> World:
     """The world of this number; the same arguments make the same world."""
     rng = Random(f"{seed}.{number}")
-    drawn = tuple(each for each in FEATURES if rng.random() < USED)
+    share = rng.choice(SHARES)
+    drawn = tuple(each for each in FEATURES if rng.random() < OFTEN.get(each, share))
     has = tuple(each for each in drawn if each in features) or (rng.choice(features),)
     return _Making(rng, frozenset(has)).world(f"{seed}.{number}", has)
 
@@ -81,24 +90,37 @@ class _Making:
         self.rng = rng
         self.has = has
         self.sizes = {image: rng.choice((10, 90, 400, 2500)) * MI for image in IMAGES}
+        self.is_crowded = "preemption" in has and rng.random() < 0.5
+        alike = rng.random() < 0.15
+        self.starts = [rng.randint(0, 4) for _ in range(60)] if alike else rng.sample(range(3600), 60)
+        """When bound pods have started, in seconds; in some worlds several at once."""
 
     def world(self, name: str, features: tuple[str, ...]) -> World:
         rng = self.rng
         spaces: list[Manifest] = [self.namespace(each) for each in NAMESPACES]
-        nodes = [self.node(f"n{number}") for number in range(rng.randint(3, 12))]
+        size = rng.randint(2, 6) if self.is_crowded else rng.randint(3, 12)
+        nodes = [self.node(f"n{number}") for number in range(size)]
         names = [each["metadata"]["name"] for each in nodes]
-        count = rng.randint(0, rng.choice((8, 15, 30)))
+        count = rng.randint(2, 6) * len(nodes) if self.is_crowded else rng.randint(0, rng.choice((8, 15, 30)))
         bound = [self.pod(f"b{number}", rng.choice(names)) for number in range(count)]
         pending = [self.pod(f"p{number}") for number in range(rng.randint(1, 6))]
+        if self.chance(0.9):
+            _keep_ports_apart(bound)
+        if "preemption" in self.has:
+            self.leave_some(bound)
+        if "nominated" in self.has:
+            self.nominate(pending, names)
         stored: list[Manifest] = []
         if "volumes" in self.has:
             stored = volumes.attach(rng, nodes, bound, pending)
         if "disks" in self.has:
             volumes.attach_disks(rng, [*bound, *pending])
+        if "owners" in self.has:
+            stored += owners.attach(rng, [*bound, *pending])
         budgets = [self.budget(f"budget{number}") for number in range(3)] if "budgets" in self.has else []
         return World(name, features, (*spaces, *stored, *nodes, *budgets, *bound), tuple(pending))
 
-    def chance(self, probability: float = 2 * USED) -> bool:
+    def chance(self, probability: float = USED) -> bool:
         return self.rng.random() < probability
 
     def uses(self, feature: str) -> bool:
@@ -118,7 +140,7 @@ class _Making:
         if self.chance(0.7):
             labels["gen"] = rng.choice(("1", "2", "3", "4", "old"))
         amounts = {
-            "cpu": rng.choice(("2", "4", "8", "16", "1500m")),
+            "cpu": rng.choice(("2", "4", "3") if self.is_crowded else ("2", "4", "8", "16", "1500m")),
             "memory": rng.choice(("4Gi", "8Gi", "16Gi", "32Gi")),
             "ephemeral-storage": "20Gi",
             "pods": str(rng.choice((3, 8, 20, 20))),
@@ -178,18 +200,43 @@ class _Making:
         if self.uses("preferredpeers"):
             peers.prefer(rng, spec)
         if self.uses("preemption"):
-            spec["priorityClassName"] = rng.choice(("low", "low", "middle") if node else tuple(PRIORITIES))
+            spec["priorityClassName"] = rng.choice(HELD if node else tuple(PRIORITIES))
         status: dict[str, Any] = {}
         if node:
             spec["nodeName"] = node
-            status = {"phase": "Running", "startTime": f"2026-01-01T00:{rng.randint(0, 9):02d}:00Z"}
+            status = self.running(int(name[1:]))
         elif "gates" in self.has and self.chance(0.2):
             spec["schedulingGates"] = [{"name": "example.com/wait"}]
         meta = {"name": name, "namespace": rng.choice(NAMESPACES), "labels": labels}
-        if node and (self.has & {"spread", "softspread", "peers"}) and self.chance(0.15):
+        is_running = status.get("phase") == "Running"
+        if is_running and (self.has & {"spread", "softspread", "peers"}) and self.chance(0.15):
             meta["annotations"] = {LEAVING: "true"}
         made = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         return {**made, "status": status} if status else made
+
+    def running(self, number: int) -> dict[str, Any]:
+        """The status of a bound pod."""
+        minutes, seconds = divmod(self.starts[number], 60)
+        phase = "Succeeded" if self.chance(0.02) else "Running"
+        return {"phase": phase, "startTime": f"2026-01-01T00:{minutes:02d}:{seconds:02d}Z"}
+
+    def leave_some(self, bound: list[Manifest]) -> None:
+        """Some bound pods are leaving, for the sake of others or by themselves; one has not started."""
+        for each in bound:
+            if each["status"]["phase"] == "Running" and self.chance(0.06):
+                each["metadata"].setdefault("annotations", {})[LEAVING] = "true"
+                if self.chance(0.5):
+                    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+                    each["status"]["conditions"] = [condition]
+        if bound and self.chance(0.2):
+            self.rng.choice(bound)["status"] = {"phase": "Pending"}
+
+    def nominate(self, pending: list[Manifest], nodes: list[str]) -> None:
+        """Some pods come with a node that they were nominated to before."""
+        for each in pending:
+            may = "schedulingGates" not in each["spec"] and each["spec"].get("priorityClassName") not in NEVER
+            if may and self.chance(0.25):
+                each["status"] = {"nominatedNodeName": self.rng.choice(nodes)}
 
     def container(self, name: str, *, small: bool = False) -> dict[str, Any]:
         rng = self.rng
@@ -294,18 +341,40 @@ class _Making:
     def budget(self, name: str) -> Manifest:
         rng = self.rng
         spec = {"minAvailable": 1, "selector": peers.selector(rng)}
+        names = [f"b{number}" for number in range(20) if self.chance(0.05)]
+        disrupted = {"disruptedPods": dict.fromkeys(names, "2026-01-01T00:00:00Z")} if names else {}
         return {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
             "metadata": {"name": name, "namespace": rng.choice(NAMESPACES)},
             "spec": spec,
             "status": {"disruptionsAllowed": rng.choice((0, 0, 1, 2)), "observedGeneration": 1}
-            | {"currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1},
+            | {"currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1, **disrupted},
         }
 
 
+HELD: Final = ("lowest", "low", "low", "middle", "upper")
+"""The priority classes of bound pods."""
 LEAVING: Final = "parity/leaving"
 """Annotation of a bound pod that is deleted, and stays for its grace period."""
+
+
+def _keep_ports_apart(bound: Iterable[Manifest]) -> None:
+    """A host port that an earlier pod of the node has is left out."""
+    taken: set[tuple[object, ...]] = set()
+    for pod in bound:
+        spec, mine = pod["spec"], set()
+        for container in [*spec["containers"], *spec.get("initContainers", ())]:
+            ports = container.get("ports", [])
+            keys = {id(each): (spec["nodeName"], *host_port(each)) for each in ports}
+            container["ports"] = [each for each in ports if keys[id(each)] not in taken]
+            mine.update(keys.values())
+        taken |= mine
+
+
+def host_port(port: Mapping[str, Any]) -> tuple[str, int, str]:
+    """Protocol, number and address of a container's port on its node."""
+    return port.get("protocol", "TCP"), port.get("hostPort", 0), port.get("hostIP") or "0.0.0.0"
 
 
 def _tagged(image: str) -> str:

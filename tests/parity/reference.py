@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import aiohttp
 from tests.parity.generator import LEAVING, standing
-from tests.parity.schedule_log import MODULES, ScheduleLog
+from tests.parity.schedule_log import MODULES, Said, ScheduleLog
 from tests.parity.volume_controller import VolumeController
 from tests.parity.world import NAMESPACES, RESOURCES, Identity, Manifest, Outcome, Step, Trace, World, identity
 
@@ -111,35 +111,30 @@ class Reference:
     ) -> Step | None:
         since = self._log.size
         try:
-            pod = await self._create(manifest)
+            pod = await self._create_pending(manifest)
         except ApiError as error:
             refused.append(str(error))
             return None
         meta = pod["metadata"]
         name = f"{meta['namespace']}/{meta['name']}"
-        last = await self._decided(meta["uid"])
+        last = await self._decided(pod)
         if last is None:
             outcome = Outcome("none")
         else:
             deadline = time.monotonic() + DECIDED_S
             while (said := self._log.said_of(name, since)).is_preempting and time.monotonic() < deadline:
                 await asyncio.sleep(0.005)
-            outcome = _outcome(last, said.scores)
+            outcome = _outcome(last, said)
         listed = await self._changing()
-        if outcome.verdict != "bound":
-            victims = [each for each in listed if _is_victim(each, known)]
-            gone = {identity(each) for each in known.values()} - {identity(each) for each in listed}
-            names = [f"{each.namespace}/{each.name}" for each in gone if each.kind == "Pod"]
-            names += [f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in victims]
-            outcome = Outcome(
-                outcome.verdict, message=outcome.message, nominated=outcome.nominated, victims=tuple(sorted(names))
-            )
-            if not (keep and outcome.nominated):
-                ending = [pod, *victims]
-                await asyncio.gather(*(self._delete_pod(each) for each in ending))
-                ended = {identity(each) for each in ending}
-                listed = [each for each in listed if identity(each) not in ended]
-                await self._until(lambda: meta["uid"] not in self._pods)
+        if keep and any(_waits_nominated(each) for each in listed):
+            listed = await self._calm(listed, since)
+        if outcome.verdict != "bound" and not (keep and outcome.nominated):
+            victims = [each for each in listed if _name(each) in outcome.victims]
+            ending = [pod, *victims]
+            await asyncio.gather(*(self._delete_pod(each) for each in ending))
+            ended = {identity(each) for each in ending}
+            listed = [each for each in listed if identity(each) not in ended]
+            await self._until(lambda: meta["uid"] not in self._pods)
         after = tuple(_changes(known, listed))
         known.clear()
         known.update((identity(each), each) for each in listed)
@@ -147,10 +142,26 @@ class Reference:
             await asyncio.sleep(self.settle_s)
         return Step(pod, outcome, after)
 
-    async def _decided(self, uid: str) -> Manifest | None:
+    async def _calm(self, listed: list[Manifest], since: int) -> list[Manifest]:
+        """The objects once the pods that were nominated before, which a decision may set going again, rest."""
+        deadline = time.monotonic() + DECIDED_S
+        while time.monotonic() < deadline:
+            await asyncio.sleep(self.settle_s)
+            before, listed = listed, await self._changing()
+            if before == listed and not self._log.has_running_preemption(since):
+                break
+        return listed
+
+    async def _decided(self, pod: Manifest) -> Manifest | None:
+        uid, is_gated = pod["metadata"]["uid"], bool(pod["spec"].get("schedulingGates"))
+
         def is_decided() -> bool:
             pod = self._pods.get(uid)
-            return pod is not None and bool(pod["spec"].get("nodeName") or _condition(pod))
+            if pod is None:
+                return False
+            condition = _condition(pod)
+            is_refused = condition is not None and (is_gated or condition["reason"] != "SchedulingGated")
+            return bool(pod["spec"].get("nodeName")) or is_refused
 
         await self._until(is_decided)
         pod = self._pods.get(uid)
@@ -179,7 +190,9 @@ class Reference:
             for kind in self._there | set(CHANGING)
             for namespace in (NAMESPACES if RESOURCES[kind].namespaced else ("",))
         ]
-        await asyncio.gather(*(self.call("DELETE", f"{path}?gracePeriodSeconds=0") for path in paths))
+        await asyncio.gather(
+            *(self.call("DELETE", f"{path}?gracePeriodSeconds=0&propagationPolicy=Background") for path in paths)
+        )
         self._there.clear()
         await self._until(lambda: not self._pods)
 
@@ -233,6 +246,15 @@ class Reference:
             made = await self.call("DELETE", resource.path(namespace, name), {"gracePeriodSeconds": GRACE})
         return {**_typed(manifest), **made}
 
+    async def _create_pending(self, manifest: Manifest) -> Manifest:
+        """Create a pod. One that comes with a nominated node has it before it is decided. Raises ApiError."""
+        if "status" not in manifest:
+            return await self._create(manifest)
+        spec = {**manifest["spec"], "schedulingGates": [{"name": "parity/nominated"}]}
+        _, namespace, name = identity(await self._create({**manifest, "spec": spec}))
+        path = RESOURCES["Pod"].path(namespace, name)
+        return {**_typed(manifest), **await self.call("PATCH", path, {"spec": {"schedulingGates": None}})}
+
     async def _label(self, namespace: str, labels: dict[str, str]) -> Manifest:
         wanted = {"kubernetes.io/metadata.name": namespace, **labels}
         patch = [{"op": "add", "path": "/metadata/labels", "value": wanted}]
@@ -252,7 +274,7 @@ class Reference:
             answer = await response.read()
             if response.status >= 300 and not (method == "DELETE" and response.status == 404):
                 raise ApiError(f"{method} {path}: {response.status} {answer[:1500].decode()}")
-            return json.loads(answer)
+            return _lean(json.loads(answer))
 
     async def _watch(self, kind: str) -> None:
         path = RESOURCES[kind].path() + "?watch=1&resourceVersion=0"
@@ -277,6 +299,13 @@ class Reference:
             self._changed.notify_all()
 
 
+def _lean(answer: dict[str, Any]) -> dict[str, Any]:
+    """Without who has written which field."""
+    for each in answer.get("items", [answer]):
+        each.get("metadata", {}).pop("managedFields", None)
+    return answer
+
+
 def _namespace(name: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
@@ -290,20 +319,23 @@ def _condition(pod: Manifest) -> dict[str, Any] | None:
     return next((each for each in conditions if each["type"] == "PodScheduled" and each["status"] == "False"), None)
 
 
-def _outcome(pod: Manifest, scores: dict[str, dict[str, int]]) -> Outcome:
+def _outcome(pod: Manifest, said: Said) -> Outcome:
     node = pod["spec"].get("nodeName", "")
     if node:
-        return Outcome("bound", node=node, feasible=tuple(sorted(scores) or [node]), scores=scores)
+        return Outcome("bound", node=node, feasible=tuple(sorted(said.scores) or [node]), scores=said.scores)
     condition = _condition(pod) or {}
     verdict = {"Unschedulable": "unschedulable", "SchedulingGated": "gated"}.get(condition.get("reason", ""), "error")
     nominated = pod["status"].get("nominatedNodeName", "")
-    return Outcome(verdict, message=condition.get("message", ""), nominated=nominated)
+    return Outcome(verdict, message=condition.get("message", ""), nominated=nominated, victims=said.victims)
 
 
-def _is_victim(pod: Manifest, known: dict[Identity, Manifest]) -> bool:
-    before = known.get(identity(pod))
-    leaves = "deletionTimestamp" in pod["metadata"]
-    return pod["kind"] == "Pod" and leaves and before is not None and "deletionTimestamp" not in before["metadata"]
+def _name(item: Manifest) -> str:
+    return f"{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
+
+
+def _waits_nominated(item: Manifest) -> bool:
+    """A pod that is nominated to a node and not bound."""
+    return bool(item.get("status", {}).get("nominatedNodeName")) and not item["spec"].get("nodeName")
 
 
 def _changes(known: dict[Identity, Manifest], listed: list[Manifest]) -> Iterable[tuple[Identity, Manifest | None]]:

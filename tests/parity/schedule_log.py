@@ -8,16 +8,20 @@ from typing import NamedTuple
 
 _SCORE = re.compile(rb'"Plugin scored node for pod" pod="([^"]+)" plugin="([^"]+)" node="([^"]+)" score=(-?\d+)')
 _BEGUN = re.compile(rb'"Start the preemption asynchronously" preemptor="([^"]+)"')
+_VICTIM = re.compile(
+    rb'"(?:Preemptor Pod preempted victim Pod|Victim Pod is already deleted)" preemptor="([^"]+)" victim="([^"]+)"'
+)
 _ENDED = re.compile(rb'"Async Preemption finished completely" preemptor="([^"]+)"')
 MODULES = "schedule_one=10,preemption=4"
 """The files of kube-scheduler that have to say it, as an argument of --vmodule."""
 
 
 class Said(NamedTuple):
-    """What was said of a pod. `scores`: by node, by plugin."""
+    """What was said of a pod. `scores`: by node, by plugin. `victims`: who left for it, namespace/name."""
 
     scores: dict[str, dict[str, int]]
     is_preempting: bool
+    victims: tuple[str, ...] = ()
 
 
 class ScheduleLog:
@@ -41,4 +45,13 @@ class ScheduleLog:
         for of, plugin, node, score in _SCORE.findall(text):
             if of == name:
                 scores.setdefault(node.decode(), {})[plugin.decode()] = int(score)
-        return Said(scores, _BEGUN.findall(text).count(name) > _ENDED.findall(text).count(name))
+        is_preempting = _BEGUN.findall(text).count(name) > _ENDED.findall(text).count(name)
+        victims = sorted({victim.decode() for of, victim in _VICTIM.findall(text) if of == name})
+        return Said(scores, is_preempting, tuple(victims))
+
+    def has_running_preemption(self, since: int) -> bool:
+        """Whether after a position a preemption, of whichever pod, has begun and not ended."""
+        with self._path.open("rb") as file:
+            file.seek(since)
+            text = file.read()
+        return len(_BEGUN.findall(text)) > len(_ENDED.findall(text))

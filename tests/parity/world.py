@@ -37,6 +37,10 @@ RESOURCES: Final = {
     "CSIStorageCapacity": Resource("storage.k8s.io/v1", "csistoragecapacities", True),
     "VolumeAttachment": Resource("storage.k8s.io/v1", "volumeattachments", False),
     "PodDisruptionBudget": Resource("policy/v1", "poddisruptionbudgets", True),
+    "Service": Resource("v1", "services", True),
+    "ReplicationController": Resource("v1", "replicationcontrollers", True),
+    "ReplicaSet": Resource("apps/v1", "replicasets", True),
+    "StatefulSet": Resource("apps/v1", "statefulsets", True),
     "Pod": Resource("v1", "pods", True),
 }
 """The kinds of a world, in the order in which they are made."""
@@ -83,7 +87,7 @@ class Outcome:
 
     `verdict`: bound, unschedulable, gated or none (no answer in time). `feasible`: the nodes that passed the filters,
     where that is known; `scores`: what each plugin gave each of them, weighted, empty when there was nothing to choose.
-    `victims` are namespace/name.
+    `victims` are namespace/name, those that were leaving already among them.
     """
 
     verdict: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.services.worlds.solver.nominating import nominate
 
 from berth.contracts import subjects
 from berth.contracts.kube import NodeSelector, NodeSelectorTerm, Requirement
@@ -20,6 +21,8 @@ from berth.contracts.state import (
     Synced,
     VolumeUse,
 )
+from berth.placement_solver.core.displacers.priority import Displacement
+from berth.placement_solver.core.seams import Hypothesis, Target
 from berth.placement_solver.core.volumes import KINDS, NOT_READ
 from berth.placement_solver.why import answer as why
 from berth.testing.builders import PodBuilder, pod
@@ -332,6 +335,50 @@ def test_the_verifier_rejects_what_two_pods_cannot_share(cluster: Cluster) -> No
     assert "volume v is kept for two claims" in cluster.run.verifier.check([claim, stolen])
     problems = cluster.run.verifier.check([others["x"], others["y"]])
     assert any("may be used by one pod only" in text for text in problems)
+
+
+def test_what_victims_use_is_free_for_whom_they_leave(cluster: Cluster) -> None:
+    cluster.see(CSINode(name="n0", version=1, drivers=[CSINodeDriver(name="csi", count=1)]))
+    disk = VolumeUse(source="gcePersistentDisk", disk=["d"])
+    for name in ("one", "other"):
+        cluster.claim(name, storage_class="made", volume=f"v-{name}", is_bound=True, access_modes=["ReadWriteOncePod"])
+        cluster.volume(
+            f"v-{name}", claim=f"default/{name}", claim_uid=f"uid-{name}", phase="Bound", driver="csi", handle=name
+        )
+    uses = {name: VolumeUse(source="persistentVolumeClaim", claim=name) for name in ("one", "other")}
+    low = pod("low").template(volumes=[uses["one"], disk])
+    cluster.run.pod(low.on("n0"))
+    cluster.run.pod(pod("alike").template(volumes=[uses["one"], disk], priority=9))
+    cluster.run.pod(pod("unlike").template(volumes=[uses["other"]], priority=9))
+    units, _ = cluster.run.cluster.batch(8)
+    candidates = {each.name[1]: each for unit in units for each in unit.candidates}
+    victim = cluster.run.cluster.book.pods["default", "low"]
+    for name, problem in (("alike", "may be used by one pod only"), ("unlike", "1 are taken")):
+        held = next(each for each in cluster.run.cluster.book.claims_on("n0"))
+        hypothesis = Hypothesis(gone=(held,))
+        placement = cluster.run.cluster.solver.place_under(candidates[name], Target(0, hypothesis), "plan")
+        assert placement is not None
+        assert any(problem in text for text in cluster.run.verifier.check([placement.claim]))
+        assert cluster.run.verifier.check_nomination(placement.claim, [victim], []) == []
+
+
+def test_a_claim_that_a_pod_is_nominated_with_is_its_own_on_every_node(solving: type[Any]) -> None:
+    cluster = Cluster(solving, nodes=0)
+    run = cluster.run
+    for name in ("n0", "n1"):
+        run.node(name, cpu=4000, labels={HOST: name})
+    cluster.complete()
+    cluster.claim("one", volume="v", is_bound=True, access_modes=["ReadWriteOncePod"])
+    cluster.volume("v", claim="default/one", claim_uid="uid-one", phase="Bound")
+    run.pod(pod("low").requests(cpu=4000).on("n0"))
+    run.pod(pod("top").requests(cpu=4000).template(priority=20).on("n1"))
+    use = VolumeUse(source="persistentVolumeClaim", claim="one")
+    run.pod(pod("waits").requests(cpu=4000).template(volumes=[use], priority=9))
+    units, _ = run.cluster.batch(8)
+    nominate(run, "waits", "n1", 4)
+    found = run.cluster.displacer.propose(units[0].candidates[0])
+    assert isinstance(found, Displacement), found
+    assert [victim.name for victim in found.victims] == ["low"]
 
 
 def test_the_verifier_counts_disks_and_places_for_volumes(cluster: Cluster) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.services.worlds.solver.nominating import nominate
 
 from berth.contracts import kube, names
-from berth.contracts.kube import LabelSelector, ReservationOwner, Taint
+from berth.contracts.kube import LabelSelector, ReservationOwner, Taint, TopologySpreadConstraint
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod, PodDisruptionBudget, Reservation
 from berth.placement_solver.core.displacers.priority import Displacement, Nobody, PriorityPreemption, helpful_rows
@@ -378,6 +378,19 @@ def test_its_own_nomination_is_no_obstacle(run: Any) -> None:
     nominate(run, "waits", "n0", 4, [low])
     found = displacer(run).propose(candidate)
     assert victims(found) == ["low"]
+
+
+def test_what_it_is_nominated_to_hides_no_other_reason(run: Any) -> None:
+    run.node("n0", cpu=4000)
+    low = run.pod(sized("low", 0, 0).on("n0").set(deleting=True, disruption=preemption.BY_SCHEDULER))
+    zoned = TopologySpreadConstraint(
+        max_skew=1, topology_key="zone", when_unsatisfiable="DoNotSchedule", label_selector=LabelSelector()
+    )
+    run.pod(sized("waits", 4, 9).template(topology_spread=[zoned], priority=9).set(nominated="n0"))
+    candidate = candidate_of(run, "waits")
+    nominate(run, "waits", "n0", 4, [low])
+    found = displacer(run).propose(candidate)
+    assert found == Nobody("preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
 
 
 def test_it_could_have_a_node_that_all_lower_ones_leave_and_no_other(run: Any) -> None:

@@ -70,6 +70,20 @@ class Nominated:
             self.restore(nomination)
 
     @contextmanager
+    def heeded_by(self, name: Name, priority: int) -> Iterator[None]:
+        """With those that count against a pod: without its own, and without those of lower pods that STATE alone
+        shows. They stay listed."""
+        own = self._holding.of(name)
+        if own is not None:
+            self._apply(own.claim, -1)
+        try:
+            with self.without_lower(priority):
+                yield
+        finally:
+            if own is not None:
+                self._apply(own.claim, 1)
+
+    @contextmanager
     def without_lower(self, priority: int) -> Iterator[None]:
         """Without the nominations of lower pods that STATE alone shows."""
         lower = [each for each in self._holding if each.decision is None and each.priority < priority]

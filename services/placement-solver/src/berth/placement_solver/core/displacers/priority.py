@@ -4,8 +4,8 @@ Nodes, victims and the best node are chosen as kube-scheduler's DefaultPreemptio
 Whether the pod fits once some have left is what every constraint says under that hypothesis. Beside its victims, lower
 pods' nominations to the node may give way (E2).
 
-The columns are charged with every nomination that holds, that of the pod itself included; what is counted of other pods
-is not (`core.nominated`).
+While a pod is looked at, the columns are charged with the nominations that it has to heed, and with no other; what is
+counted of other pods is not (`core.nominated`).
 """
 
 from __future__ import annotations
@@ -85,6 +85,11 @@ class PriorityPreemption:
         pod, profile = candidate.object, candidate.cls.rules.profile
         if not isinstance(pod, Pod) or NAME not in profile.points[POST_FILTER]:
             return Nobody("")
+        with self._nominated.heeded_by(candidate.name, pod.template.priority):
+            return self._propose(candidate, pod, offset)
+
+    def _propose(self, candidate: Candidate, pod: Pod, offset: int) -> Displacement | Nobody:
+        profile = candidate.cls.rules.profile
         args = profile.args_of(NAME, PreemptionArgs)
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
         rows = helpful_rows(asked, self._nodes)
@@ -127,7 +132,8 @@ class PriorityPreemption:
         if not isinstance(pod, Pod) or row is None or not self._nodes.alive[row]:
             return False
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
-        return _Trial(self, pod, asked, row).could_fit()
+        with self._nominated.heeded_by(candidate.name, pod.template.priority):
+            return _Trial(self, pod, asked, row).could_fit()
 
     def _about_to_leave(self) -> Iterator[Pod]:
         """The victims of standing nominations, as far as they are there: budgets are spent on them."""
@@ -153,7 +159,7 @@ class PriorityPreemption:
 
 
 class _Trial:
-    """One pod on one node."""
+    """One pod on one node, while the columns are charged with what it has to heed."""
 
     def __init__(
         self,
@@ -168,13 +174,14 @@ class _Trial:
         self._row = row
         self._book = owner._book
         self._node = owner._nodes.names[row]
-        self._own: list[Claim] = []
+        self._unheeded: list[Claim] = []
         self._held: list[Claim] = []
         self._lower: list[Nomination] = []
         for each in owner._nominated.on(self._node):
-            if each.name == (pod.namespace, pod.name):
-                self._own.append(each.claim)
-            elif each.priority < pod.template.priority:
+            is_lower = each.priority < pod.template.priority
+            if each.name == (pod.namespace, pod.name) or (is_lower and each.decision is None):
+                self._unheeded.append(each.claim)
+            elif is_lower:
                 self._lower.append(each)
             else:
                 self._held.append(each.claim)
@@ -233,11 +240,12 @@ class _Trial:
         if not chosen.victims and not displaced:
             # It fits as it is: nothing has to be made free for it.
             return Rejection((preemption.NOT_HELPFUL,))
-        hypothesis = self._hypothesis(chosen.victims, given)
+        # Later the columns are charged with all nominations again.
+        hypothesis = self._hypothesis(chosen.victims, (*given, *self._unheeded))
         return Displacement(Target(self._row, hypothesis), chosen.victims, displaced, chosen.violations)
 
     def _hypothesis(self, gone: Iterable[Pod], given: Sequence[Claim]) -> Hypothesis:
-        return Hypothesis(gone=(*(self._claims[each.uid] for each in gone), *given, *self._own))
+        return Hypothesis(gone=(*(self._claims[each.uid] for each in gone), *given))
 
     def _rejection(self, gone: Iterable[Pod], given: Sequence[Claim]) -> Rejection | None:
         """With the nominations of equal and higher pods, and without them: both have to let the pod in."""

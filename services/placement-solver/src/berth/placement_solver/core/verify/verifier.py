@@ -97,7 +97,7 @@ class Verifier:
         problems += gang_problems(claims, self._cluster)
         problems += spread_problems(claims, self._cluster, self._placed)
         problems += affinity_problems(claims, self._cluster, self._placed)
-        problems += volume_problems(claims, self._cluster)
+        problems += volume_problems(claims, self._cluster, gone)
         return problems[:PROBLEMS_MAX]
 
     def _quota_problems(self, claims: Sequence[Claim], nominated: Sequence[Claim]) -> list[str]:

@@ -5,7 +5,7 @@ The laws of VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from berth.contracts.ledger import Step
@@ -28,8 +28,8 @@ class Arriving(NamedTuple):
     rules: Container[str]
 
 
-def volume_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
-    """What is wrong with the volumes of a plan that makes these claims."""
+def volume_problems(claims: Sequence[Claim], view: View, gone: Collection[Claim] = ()) -> Iterator[str]:
+    """What is wrong with the volumes of a plan that makes these claims once those of `gone` have left."""
     arriving = [each for claim in claims if (each := _arriving(claim, view)) is not None and each.pod.volumes]
     if not arriving:
         if any(claim.before for claim in claims):
@@ -38,11 +38,12 @@ def volume_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
     for each in arriving:
         yield from (f"{'/'.join(each.claim.name)}: {text}" for text in _of_pod(each, view))
     pods = [each for each in arriving if each.claim.name[0]]  # a Reservation mounts nothing
-    yield from _claims_shared([each for each in pods if "VolumeRestrictions" in each.rules], view)
+    yield from _claims_shared([each for each in pods if "VolumeRestrictions" in each.rules], view, gone)
     yield from _steps_at_odds(claims, view)
     for name in sorted({each.claim.node for each in pods}):
         here = [each for each in pods if each.claim.node == name]
-        there = [pod for claim in view.book.claims_on(name) if (pod := _mounter(claim, view)) is not None]
+        held = (claim for claim in view.book.claims_on(name) if claim not in gone)
+        there = [pod for claim in held if (pod := _mounter(claim, view)) is not None]
         yield from (f"node {name}: {text}" for text in _on_node(name, here, there, view.storage))
 
 
@@ -129,7 +130,7 @@ def _of_claim(claim: PersistentVolumeClaim, steps: Sequence[Step], node: Node, s
         yield f"volume {volume.name} cannot be bound to claim {claim.name} on node {node.name}"
 
 
-def _claims_shared(arriving: Sequence[Arriving], view: View) -> Iterator[str]:
+def _claims_shared(arriving: Sequence[Arriving], view: View, gone: Collection[Claim]) -> Iterator[str]:
     """A claim of mode ReadWriteOncePod has one user."""
     single: dict[tuple[str, str], list[str]] = {}
     for each in arriving:
@@ -139,7 +140,7 @@ def _claims_shared(arriving: Sequence[Arriving], view: View) -> Iterator[str]:
                 single.setdefault(name, []).append("/".join(each.claim.name))
     if not single:
         return
-    holders = ((claim, _mounter(claim, view)) for claim in view.book.claims())
+    holders = ((claim, _mounter(claim, view)) for claim in view.book.claims() if claim not in gone)
     taken = {name for _, pod in holders if pod is not None for name in _named(pod) if name in single}
     for name, users in single.items():
         if name in taken or len(users) > 1:
