@@ -94,10 +94,14 @@ class Price:
     def _with_gpus(self, rows: Rows) -> Floats:
         policy, nodes = self._policy, self._nodes
         fleet = nodes.fleet
-        cores = nodes.free[CPU, rows] / 1000.0
-        gpus = fleet.percent_sum[rows] / 100.0
-        gpus_after, cores_after = gpus - self._gpus, cores - self._cores
-        cost = self._short_of_cores(gpus, cores, gpus_after, cores_after)
+        free = nodes.free[CPU, rows]
+        gpus, cores = np.empty((2, *free.shape)), np.empty((2, *free.shape))
+        np.divide(free, 1000.0, out=cores[1])
+        np.subtract(cores[1], self._cores, out=cores[0])
+        np.divide(fleet.percent_sum[rows], 100.0, out=gpus[1])
+        np.subtract(gpus[1], self._gpus, out=gpus[0])
+        cost = self._short_of_cores(gpus, cores)
+        gpus_after, cores_after = gpus[0], cores[0]
         if self._by_card is not None and self._want is not None:
             # One that does not serve counts as a whole one.
             card = np.where(fleet.candidates(self._want, rows), fleet.percent[:, rows], np.int16(_WHOLE)).min(axis=0)
@@ -105,7 +109,7 @@ class Price:
         cost += policy.gpus_left * gpus_after / 8.0 + policy.cores_left * cores_after / 128.0
         if self._gpus < 8:
             count = nodes.gpu_count[rows]
-            cost[(count >= 8) & (gpus >= count)] += policy.node_broken
+            cost[(count >= 8) & (gpus[1] >= count)] += policy.node_broken
         cost /= policy.step
         np.floor(cost, out=cost)
         cost *= policy.step
@@ -118,20 +122,21 @@ class Price:
         cost += cores_after
         return cost
 
-    def _short_of_cores(self, gpus: Floats, cores: Floats, gpus_after: Floats, cores_after: Floats) -> Floats:
-        """The price of idle GPUs that are left with too few cores, less that of those that were so before."""
-        result = np.zeros(gpus.shape)
-        short, before = np.empty(gpus.shape), np.empty(gpus.shape)
+    def _short_of_cores(self, gpus: Floats, cores: Floats) -> Floats:
+        """The price of idle GPUs that are left with too few cores, less that of those that were so before.
+
+        Both arguments have two rows, after and before.
+        """
+        result = np.zeros(gpus.shape[1])
+        short = np.empty(gpus.shape)
         for per_gpu, weight in self._shorts:
-            np.multiply(gpus_after, per_gpu, out=short)
-            short -= cores_after
+            np.multiply(gpus, per_gpu, out=short)
+            short -= cores
             np.maximum(short, 0.0, out=short)
-            np.multiply(gpus, per_gpu, out=before)
-            before -= cores
-            np.maximum(before, 0.0, out=before)
-            short -= before
-            short *= weight
-            result += short
+            more = short[0]
+            more -= short[1]
+            more *= weight
+            result += more
         return result
 
     # --- one row -----------------------------------------------------------------------------------------------------

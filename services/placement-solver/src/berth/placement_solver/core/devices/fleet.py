@@ -10,7 +10,7 @@ numpy is fast.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -63,24 +63,31 @@ class Fleet:
         self._grow(max(rows) + 1, max(map(len, slots)))
         width, zero = self.free.shape[1], self.family.zero
         kinds = list({id(each): each for each in slots}.values())  # idle nodes of one make share their slots
-        totals = [[slot.total for slot in each] + [zero] * (width - len(each)) for each in kinds]
-        frees = [[slot.free for slot in each] + [zero] * (width - len(each)) for each in kinds]
-        total = np.minimum(np.array(totals, np.int64), MAX_AMOUNT).transpose(2, 1, 0)
-        free = np.minimum(np.array(frees, np.int64), MAX_AMOUNT).transpose(2, 1, 0)
-        there = total > 0
-        written: dict[str, Ints] = {
-            "free": free,
-            "_whole": np.count_nonzero(there.any(axis=0) & (free == total).all(axis=0), axis=0),
-        }
-        if self.family is GPU:
-            written |= _reaches(total, free)
+        alike = {(zero, zero): 0}  # most devices are like another one; padding is one that is not there
+        which = [
+            [alike.setdefault((slot.total, slot.used), len(alike)) for slot in each] + [0] * (width - len(each))
+            for each in kinds
+        ]
+        frees = [Slot(0, total, used).free for total, used in alike]
+        found = _devices_of(
+            np.minimum(np.array([total for total, _ in alike], np.int64), MAX_AMOUNT).T,
+            np.minimum(np.array(frees, np.int64), MAX_AMOUNT).T,
+        )
         at = np.array(rows, np.intp)
+        device = np.array(which, np.intp).T
         if len(kinds) < len(slots):
             places = {id(each): place for place, each in enumerate(kinds)}
-            kind = np.array([places[id(each)] for each in slots], np.intp)
-            written = {name: values[..., kind] for name, values in written.items()}
-        for name, values in written.items():
-            getattr(self, name)[..., at] = values
+            device = device[:, [places[id(each)] for each in slots]]
+        self.free[:, :, at] = found.free[:, device]
+        self._whole[at] = found.whole[device].sum(axis=0)
+        if self.family is GPU:
+            percent = found.percent[device]
+            self.percent[:, at] = np.minimum(percent, 100)
+            self.percent_sum[at] = percent.sum(axis=0)
+            self._ratio[:, at] = found.ratio[device]
+            self._bytes[:, at] = found.bytes[device]
+            self._even[:, at] = even = found.even[device]
+            self._evens[:, at] = -np.sort(-even, axis=0)
 
     def candidates(self, want: Want, rows: Rows = EVERY_ROW) -> Mask:
         """Which devices could serve one instance of the request, devices x rows."""
@@ -134,22 +141,35 @@ class Fleet:
         vars(self).update(vars(grown))
 
 
-def _reaches(total: Ints, free: Ints) -> dict[str, Ints]:
-    """What can be asked of GPUs: `ratio * total // 100 <= free` is `ratio <= ((free + 1) * 100 - 1) // total`, and
+class _Devices(NamedTuple):
+    """Devices by place: what is free, whether nobody holds any part, and of GPUs what can be asked of each."""
+
+    free: Ints
+    whole: Mask
+    percent: Ints
+    ratio: Ints
+    bytes: Ints
+    even: Ints
+
+
+def _devices_of(total: Ints, free: Ints) -> _Devices:
+    """`ratio * total // 100 <= free` is `ratio <= ((free + 1) * 100 - 1) // total`, and
     `bytes * 100 // total <= free ratio` alike."""
-    percent = np.minimum(free[CORE], free[RATIO])
+    whole = (total > 0).any(axis=0) & (free == total).all(axis=0)
+    if total.shape[0] <= MEMORY:
+        nothing = np.zeros(total.shape[1], np.int64)
+        return _Devices(free, whole, nothing, nothing, nothing, nothing)
     by_bytes = ((free[MEMORY] + 1) * 100 - 1) // np.maximum(total[MEMORY], 1)
-    ratio = np.minimum(free[RATIO], np.where(total[MEMORY] > 0, by_bytes, MAX_PERCENT)).clip(0, MAX_PERCENT)
+    ratio = np.minimum(np.minimum(free[RATIO], np.where(total[MEMORY] > 0, by_bytes, MAX_PERCENT)), MAX_PERCENT)
     by_ratio = ((np.minimum(free[RATIO], 100) + 1) * total[MEMORY] - 1) // 100
-    even = np.minimum(free[CORE], ratio)
-    return {
-        "percent": np.minimum(percent, 100),
-        "percent_sum": percent.sum(axis=0),
-        "_ratio": ratio,
-        "_bytes": np.minimum(free[MEMORY], np.where(total[RATIO] > 0, by_ratio, MAX_AMOUNT)),
-        "_even": even,
-        "_evens": -np.sort(-even, axis=0),
-    }
+    return _Devices(
+        free,
+        whole,
+        percent=np.minimum(free[CORE], free[RATIO]),
+        ratio=ratio,
+        bytes=np.minimum(free[MEMORY], np.where(total[RATIO] > 0, by_ratio, MAX_AMOUNT)),
+        even=np.minimum(free[CORE], ratio),
+    )
 
 
 def _is_even(want: Want) -> bool:
