@@ -100,3 +100,13 @@ def test_owners_that_cannot_be_read_are_nobody() -> None:
     broken = LabelSelector(match_labels={"app": "not a value!"})
     awaited.see("r", shown(owners=[ReservationOwner(label_selector=broken)]))
     assert awaited.of(OWNER) is None
+
+
+def test_who_may_own_one_may_change_while_it_is_awaited(awaited: AwaitedReservations) -> None:
+    assert awaited.see("r", shown(owners=owned_by("b")))
+    assert (awaited.of(OWNER), awaited.of(STRANGER)) == (None, "r")
+    awaited.see("r", None)
+    assert awaited.of(STRANGER) is None
+    awaited.see("r", shown())
+    awaited.reset_state()
+    assert awaited.of(OWNER) is None

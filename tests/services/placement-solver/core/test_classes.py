@@ -18,8 +18,8 @@ from berth.placement_solver.core.profiles import Profiles
 from berth.testing.builders import pod
 
 NODES = 1000
-ONE = NODES * (8 + 1 + 8) + 8 * 4
-"""Bytes that one class keeps: cost, whether it suits, the ranked copy and its four block minima."""
+ONE = NODES * (8 + 1) + 8 * 1024 + 8 * 4
+"""Bytes that one class keeps: cost, whether it suits, the ranked copy in whole blocks and its four block minima."""
 
 
 class World:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import names
+from berth.contracts.ledger import DeviceGrant
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.cost import FEW, Costs
 from berth.testing.builders import GI, gpu_slots, pod
@@ -17,13 +18,15 @@ NODES = 5
 
 
 def classes(run: Any) -> list[Any]:
-    """No request at all, one of each kind, and one that wants a device."""
+    """No request at all, one of each kind, and some that want devices."""
     wanted = [
         pod("empty"),
         pod("cpu").requests(cpu=700),
         pod("both").requests(cpu=1300, memory=3 * GI),
         pod("other").requests({"example.com/thing": 2}, cpu=100),
         pod("gpu").share(40).requests(cpu=500),
+        pod("card").gpus(1).requests(cpu=900),
+        pod("cards").gpus(2).requests(cpu=1000),
     ]
     run.pods(wanted)
     units, _ = run.cluster.batch(len(wanted))
@@ -38,10 +41,18 @@ def test_a_few_changed_rows_cost_what_all_of_them_would(solving: Any, data: Any)
         run.node(f"n{index}", cpu=4000, memory=16 * GI, pods=4, extended={"example.com/thing": 4})
     run.devices("n0", gpu_slots(2))
     run.devices("n1", gpu_slots(2))
+    run.devices("n2", gpu_slots(8))
     cluster = run.cluster
     costs, nodes = cluster.solver.costs, cluster.nodes
     known = classes(run)
-    assert len(known) == 5
+    assert len(known) == 7
+    grants = st.builds(
+        lambda minor, percent: [
+            DeviceGrant(kind="gpu", minor=minor, amounts={names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent})
+        ],
+        st.integers(0, 7),
+        st.integers(1, 100),
+    )
     amounts = st.fixed_dictionaries(
         {names.CPU: st.integers(0, 3000), names.MEMORY: st.integers(0, 9 * GI), "example.com/thing": st.integers(0, 3)}
     )
@@ -50,9 +61,13 @@ def test_a_few_changed_rows_cost_what_all_of_them_would(solving: Any, data: Any)
             costs.of(cls)
         for row, taken in data.draw(st.lists(st.tuples(st.integers(0, NODES - 1), amounts), max_size=FEW + 4)):
             nodes.take(row, taken, 1)
+        for row, held in data.draw(st.lists(st.tuples(st.integers(0, 2), grants), max_size=8)):
+            nodes.take_devices(row, held, 1)
         for cls in known:
             kept = costs.of(cls).copy()
             assert np.array_equal(kept, costs._work_out(cls, slice(0, NODES)))
+            assert np.array_equal(kept, costs._work_out(cls, np.arange(NODES)))
+            assert kept.tolist() == [costs._of_one(cls, row) for row in range(NODES)]
             anew = ClassTable(cluster.profiles).of(cls.template, [])
             fresh = Costs(nodes, cluster.solver.policy).ranked(anew)
             ranked = costs.ranked(cls)

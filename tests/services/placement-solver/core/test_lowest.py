@@ -20,5 +20,9 @@ def test_it_is_the_first_of_the_lowest(size: int, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
         rows = np.array(data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=8, unique=True)), np.intp)
         values[rows] = data.draw(st.lists(NUMBERS, min_size=rows.size, max_size=rows.size))
-        lowest.put(rows, values[rows])
+        if len(rows) > 3:
+            lowest.put_all(rows, values[rows])
+        else:
+            for row in rows.tolist():
+                lowest.put(row, float(values[row]))
         assert lowest.first() == int(np.argmin(values))

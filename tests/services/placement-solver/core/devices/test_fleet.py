@@ -8,6 +8,7 @@ from berth.contracts import names
 from berth.placement_solver.core.devices import (
     GPU,
     RDMA,
+    Cards,
     Fleet,
     NoCapacity,
     Slot,
@@ -57,6 +58,13 @@ def test_fits_where_the_exact_choice_finds_devices(
     expected = [not isinstance(allocate(slots, want), NoCapacity) for slots in nodes]
     assert fleet.fits(want)[: len(nodes)].tolist() == expected
     assert not fleet.fits(want)[len(nodes) :].any()
+    for row, slots in enumerate(nodes):
+        cards = Cards(slots)
+        assert cards.fit(want) == expected[row]
+        serving = fleet.candidates(want)[:, row]
+        assert cards.serving(want).devices == np.count_nonzero(serving)
+        assert min(cards.serving(want).least, 100) == min(fleet.percent[serving, row].tolist(), default=100)
+        assert (cards.percent, cards.whole) == (fleet.percent_sum[row], fleet.whole()[row])
 
 
 def eight(busy: int, part: int = 0) -> tuple[Slot, ...]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from berth.contracts.kube import ReservationOwner
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
+from berth.placement_solver.core.owner_index import OwnerIndex
 from berth.placement_solver.core.reserved import ReservationRequest
 from berth.rules.reservation_owners import CompiledOwners, compile_owners
 from berth.transaction.book import FINISHED_PHASES
@@ -30,6 +31,7 @@ class AwaitedReservations:
         self._bound: dict[str, Reservation] = {}
         self._published: dict[str, tuple[str, str]] = {}  # uid and node
         self._awaited: dict[str, _Awaited] = {}
+        self._index = OwnerIndex()
 
     def __len__(self) -> int:
         return len(self._awaited)
@@ -38,6 +40,7 @@ class AwaitedReservations:
         """STATE starts over."""
         self._bound.clear()
         self._awaited.clear()
+        self._index.clear()
 
     def reset_reserved(self) -> None:
         """RESERVATION starts over."""
@@ -65,8 +68,9 @@ class AwaitedReservations:
 
     def of(self, wish: ReservationRequest) -> str | None:
         """The name of one that this pod may own, and asks for if it asks for one; None: it need not wait."""
-        for name, each in self._awaited.items():
-            if wish.name in ("", name) and each.compiled.accept(wish.identity):
+        for name in (wish.name,) if wish.name else self._index.may_accept(wish.identity):
+            each = self._awaited.get(name)
+            if each is not None and each.compiled.accept(wish.identity):
                 return name
         return None
 
@@ -74,7 +78,10 @@ class AwaitedReservations:
         shown = self._bound.get(name)
         if shown is None or self._published.get(name) == (shown.uid, shown.node):
             self._awaited.pop(name, None)
+            self._index.remove(name)
             return
         known = self._awaited.get(name)
         if known is None or known.owners != shown.owners:
+            self._index.remove(name)
+            self._index.add(name, shown.owners)
             self._awaited[name] = _Awaited(shown.owners, compile_owners(shown.owners))

@@ -32,9 +32,12 @@ class ChangeLog:
     def since(self, position: int, at_most: int = ENTRIES_MAX) -> list[int] | None:
         """The rows changed since a position, each once, rising. None when that is no longer known, or they are more
         than `at_most`, so that to look at all rows costs less."""
-        if position < self._start or self.end - position > ENTRIES_PER_ROW * at_most:
-            return None
-        if position == self.end:
+        behind = self._start + len(self._rows) - position
+        if behind == 0:
             return []
+        if behind == 1:
+            return self._rows[-1:]
+        if position < self._start or behind > ENTRIES_PER_ROW * at_most:
+            return None
         rows = set(self._rows[position - self._start :])
         return sorted(rows) if len(rows) <= at_most else None

@@ -21,6 +21,7 @@ from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.constraints.node_resources_fit import Demand
 from berth.placement_solver.core.devices import Want
 from berth.placement_solver.core.lowest import Lowest
+from berth.placement_solver.core.price import Price
 from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.rated_rows import Rating
 from berth.placement_solver.core.reasons import invalid, refusals_of, unsupported
@@ -73,6 +74,7 @@ class PodClass:
     by_capacity: tuple[Asked, ...] = ()
     suitable: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     suitable_at: int = 0
+    price: Price | None = None
     cost: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0, np.float64))
     cost_at: int = 0
     ranked: Lowest | None = None
@@ -89,9 +91,13 @@ class PodClass:
     @property
     def rows_bytes(self) -> int:
         """How much memory takes what it keeps for each node."""
-        ranked = self.ranked.nbytes if self.ranked is not None else 0
-        rated = sum(each.values.nbytes for each in self.ratings if each.values is not None)
-        return self.cost.nbytes + self.suitable.nbytes + ranked + rated
+        size = self.cost.nbytes + self.suitable.nbytes
+        if self.ranked is not None:
+            size += self.ranked.nbytes
+        for each in self.ratings:
+            if each.values is not None:
+                size += each.values.nbytes
+        return size
 
     def drop_rows(self) -> None:
         """Keep nothing for each node; it is worked out again when it is asked for."""

@@ -10,37 +10,19 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from berth.contracts import names
 from berth.placement_solver.core.classes import PodClass
-from berth.placement_solver.core.devices import GPU
 from berth.placement_solver.core.lowest import Lowest
-from berth.placement_solver.core.nodes import CPU, MEMORY, Nodes
-from berth.placement_solver.core.policy import SHARE_PRICES, Policy
+from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.policy import Policy
+from berth.placement_solver.core.price import Price
 from berth.placement_solver.core.seams import Floats, Mask, Rows
 
-FEW: Final = 16
+FEW: Final = 32
 """Rows worked out one by one instead of as arrays."""
+DENSE: Final = 3
+"""Of one row in so many that takes a class, the price is worked out for all rows, instead of for those picked out."""
 NONE: Final[Mask] = np.zeros(0, np.bool_)
-_CORE: Final = GPU.columns.index(names.GPU_CORE)
-_RATIO: Final = GPU.columns.index(names.GPU_MEMORY_RATIO)
-
-
-def _best_shares() -> Floats:
-    """The most that can be earned from a card with g percent free, for g from 0 to 100 (an unbounded knapsack)."""
-    best = np.zeros(101)
-    previous = 0
-    offers = []
-    for upto, price in SHARE_PRICES:
-        offers.append((previous + 1, price))
-        previous = upto
-    for free in range(1, 101):
-        best[free] = max([best[free - 1], *(price + best[free - size] for size, price in offers if size <= free)])
-    return best
-
-
-_WORTH: Final = _best_shares()
 
 
 class _Idle:
@@ -69,9 +51,8 @@ class _Idle:
             self.mask = largest & nodes.alive[:size] & (nodes.fleet.whole(slice(0, size)) == most)
             self.count, self.largest_nodes = int(np.count_nonzero(self.mask)), int(np.count_nonzero(largest))
         elif changed:
-            whole = nodes.fleet.whole()
             for row in changed:
-                idle = bool(nodes.gpu_count[row] == most and nodes.alive[row] and whole[row] == most)
+                idle = bool(nodes.gpu_count[row] == most and nodes.alive[row] and nodes.cards(row).whole == most)
                 self.count += idle - int(self.mask[row])
                 self.mask[row] = idle
 
@@ -87,8 +68,6 @@ class Costs:
         self._foreign: Mask = NONE
         self._foreign_version = 0
         self._idle = _Idle()
-        self._per_gpu = np.array([[float(cores)] for cores, _ in policy.cores_short])
-        self._short_weight = np.array([weight / cores for cores, weight in policy.cores_short])
 
     @property
     def foreign(self) -> Mask:
@@ -101,6 +80,11 @@ class Costs:
 
     def of(self, cls: PodClass) -> Floats:
         """Cost of one pod of the class on each row; inf where it cannot go. Valid until the next touch."""
+        self._follow(cls)
+        return cls.cost
+
+    def _follow(self, cls: PodClass) -> list[int] | None:
+        """Bring the costs of a class up to date; the rows that were worked out anew, None: all."""
         nodes, count = self._nodes, len(self._nodes)
         self._keep_suitable(cls, count)
         log, known = nodes.touched, cls.cost.shape[0]
@@ -115,34 +99,48 @@ class Costs:
         cls.cost_at = log.end
         if changed is None or known < count:
             self.on_rows(cls)
-        return cls.cost
+        return changed
 
     def ranked(self, cls: PodClass) -> Lowest:
         """The cost of one pod of the class with what depends on more than one node: whole nodes kept, others' parts.
 
         There has to be a node. Valid until the next touch.
         """
-        cost, log = self.of(cls), self._nodes.touched
+        log, before = self._nodes.touched, cls.cost_at
+        changed = self._follow(cls)
+        cost, ranked = cls.cost, cls.ranked
         key = (self._keeps_whole(cls), self._foreign_version, cost.size)
-        changed = log.since(cls.ranked_at, at_most=FEW) if cls.ranked is not None and cls.ranked_for == key else None
-        if cls.ranked is None or changed is None:
-            cls.ranked = Lowest(self._beside(cost.copy(), slice(0, cost.size), keeps_whole=key[0]))
-        elif changed:
+        if ranked is not None and cls.ranked_at != before:
+            changed = log.since(cls.ranked_at, at_most=cost.size // 2)
+        if ranked is None or changed is None or cls.ranked_for != key:
+            ranked = cls.ranked = Lowest(self._beside(cost, slice(0, cost.size), keeps_whole=key[0]))
+        elif len(changed) <= FEW:
+            for row in changed:
+                ranked.put(row, self._beside_one(float(cost[row]), row, keeps_whole=key[0]))
+        else:
             rows = np.array(changed, np.intp)
-            cls.ranked.put(rows, self._beside(cost[rows], rows, keeps_whole=key[0]))
+            ranked.put_all(rows, self._beside(cost[rows], rows, keeps_whole=key[0]))
         cls.ranked_for, cls.ranked_at = key, log.end
         self.on_rows(cls)
-        return cls.ranked
+        return ranked
 
     def _beside(self, cost: Floats, rows: Rows, *, keeps_whole: bool) -> Floats:
-        """The cost of these rows, changed in place by what depends on more than one node."""
+        """The cost of these rows with what depends on more than one node."""
         if keeps_whole:
-            cost[self._idle.mask[rows]] += self._policy.whole_reserve_cost
+            cost = cost + np.where(self._idle.mask[rows], self._policy.whole_reserve_cost, 0.0)
         if self._foreign.size:
             foreign = np.zeros(len(self._nodes), np.bool_)
             seen = min(self._foreign.size, foreign.size)
             foreign[:seen] = self._foreign[:seen]
-            cost += np.where(foreign[rows], self._policy.foreign_part, 0.0)
+            cost = cost + np.where(foreign[rows], self._policy.foreign_part, 0.0)
+        return cost
+
+    def _beside_one(self, cost: float, row: int, *, keeps_whole: bool) -> float:
+        """What `_beside` says of one row."""
+        if keeps_whole and self._idle.mask[row]:
+            cost += self._policy.whole_reserve_cost
+        if row < self._foreign.size and self._foreign[row]:
+            cost += self._policy.foreign_part
         return cost
 
     def _keeps_whole(self, cls: PodClass) -> bool:
@@ -159,15 +157,13 @@ class Costs:
         log, known = self._nodes.reshaped, cls.suitable.shape[0]
         if known == count and cls.suitable_at == log.end:
             return
-        changed = log.since(cls.suitable_at)
+        changed = log.since(cls.suitable_at) if known else None
         if known < count:
             cls.suitable = np.concatenate([cls.suitable, np.zeros(count - known, np.bool_)])
-        if known == 0 or changed is None:
-            rows = np.arange(count)
-        else:  # a new row enters the log when its node is seen
-            rows = np.array(changed, np.intp)
-        if rows.size:
-            suits = self._nodes.alive[rows]
+        # A new row enters the log when its node is seen.
+        rows = slice(0, count) if changed is None else np.array(changed, np.intp)
+        if changed is None or changed:
+            suits = self._nodes.alive[rows].copy()
             for constraint, query in cls.by_node:
                 suits &= constraint.mask(query, rows)
             cls.suitable[rows] = suits
@@ -177,90 +173,36 @@ class Costs:
         can = cls.suitable[rows].copy()
         for constraint, query in cls.by_capacity:
             can &= constraint.mask(query, rows)
+        price, count = self._price(cls), int(np.count_nonzero(can))
+        if isinstance(rows, slice) and DENSE * count > can.size:
+            cost = price.of(rows, can)
+            np.copyto(cost, np.inf, where=~can)
+            return cost
         cost = np.full(can.shape, np.inf)
-        chosen = np.flatnonzero(can)
-        if chosen.size:
-            real = chosen if isinstance(rows, slice) else rows[chosen]
-            cost[chosen] = self._price(cls, real)
+        if count:
+            chosen = np.flatnonzero(can)
+            cost[chosen] = price.of(chosen if isinstance(rows, slice) else rows[chosen])
         return cost
 
     def _renew(self, cls: PodClass, changed: list[int]) -> None:
-        """Work out the cost of a few rows. After each placement one row has changed, for which plain numbers are many
-        times faster than arrays of one element."""
-        if len(changed) <= FEW and cls.want is None:
-            gpus = self._nodes.gpu_count
-            plain = [row for row in changed if not gpus[row]] if self._nodes.most_gpus else changed
-            for row in plain:
-                cls.cost[row] = self._plain_one(cls, row)
-            if len(plain) == len(changed):
-                return
-            changed = [row for row in changed if gpus[row]]
-        rows = np.array(changed, np.intp)
-        cls.cost[rows] = self._work_out(cls, rows)
+        """Work out the cost of some rows."""
+        if len(changed) <= FEW:
+            for row in changed:
+                cls.cost[row] = self._of_one(cls, row)
+        else:
+            rows = np.array(changed, np.intp)
+            cls.cost[rows] = self._work_out(cls, rows)
 
-    def _plain_one(self, cls: PodClass, row: int) -> float:
-        """What `_work_out` says of one row without GPUs for a class that wants no device, to the last bit."""
-        nodes = self._nodes
+    def _of_one(self, cls: PodClass, row: int) -> float:
+        """What `_work_out` says of one row."""
         if not cls.suitable[row]:
             return np.inf
         for constraint, query in cls.by_capacity:
             if not constraint.admits(query, row):
                 return np.inf
-        offered = nodes.allocatable[:2, row].tolist()
-        free = nodes.free[:2, row].tolist()
-        used = 0.0
-        for column, name in ((CPU, names.CPU), (MEMORY, names.MEMORY)):
-            whole = max(offered[column], 1)
-            used += (whole - free[column] + cls.requests.get(name, 0)) / whole
-        filled = used * 50.0
-        price = filled if self._policy.cpu_strategy == "LeastAllocated" else 100.0 - filled
-        return float(price - self._policy.plain_node_bonus)
+        return self._price(cls).of_one(row)
 
-    def _price(self, cls: PodClass, rows: npt.NDArray[np.intp]) -> Floats:
-        """Cost on rows that fit."""
-        nodes = self._nodes
-        has_gpus = nodes.gpu_count[rows] > 0
-        if has_gpus.all():
-            return self._gpu_price(cls, rows)
-        result = self._plain(cls, rows) - self._policy.plain_node_bonus
-        some = np.flatnonzero(has_gpus)
-        if some.size:
-            result[some] = self._gpu_price(cls, rows[some])
-        return result
-
-    def _plain(self, cls: PodClass, rows: npt.NDArray[np.intp]) -> Floats:
-        """Nodes without GPUs: how full cpu and memory are afterwards, 0 to 100."""
-        nodes = self._nodes
-        used = np.zeros(rows.shape)
-        for column, name in enumerate((names.CPU, names.MEMORY)):
-            whole = np.maximum(nodes.allocatable[column, rows], 1)
-            used += (whole - nodes.free[column, rows] + cls.requests.get(name, 0)) / whole
-        filled: Floats = used * 50.0
-        return filled if self._policy.cpu_strategy == "LeastAllocated" else 100.0 - filled
-
-    def _gpu_price(self, cls: PodClass, rows: npt.NDArray[np.intp]) -> Floats:
-        policy, fleet = self._policy, self._nodes.fleet
-        cores = self._nodes.free[0, rows] / 1000.0
-        asked = float(cls.requests.get(names.CPU, 0)) / 1000.0
-        free = np.minimum(fleet.free[_CORE, rows], fleet.free[_RATIO, rows])
-        gpus = free.sum(axis=1) / 100.0
-        cost = np.zeros(rows.shape)
-        taken = 0.0
-        if cls.want is not None:
-            each = max(cls.want.amounts[_CORE], cls.want.amounts[_RATIO])
-            taken = cls.want.instances * each / 100.0
-            if cls.want.shared and cls.want.instances == 1 and 0 < each <= 100:
-                card = np.where(fleet.candidates(cls.want, rows), free, 101).min(axis=1).clip(0, 100)
-                denied = _WORTH[card] - _WORTH[np.maximum(card - each, 0)] - each / 100.0
-                cost += policy.share_denied * denied + policy.card_broken * (card == 100)
-        gpus_after, cores_after = gpus - taken, cores - asked
-        before = np.maximum(self._per_gpu * gpus - cores, 0.0)
-        cost += self._short_weight @ (np.maximum(self._per_gpu * gpus_after - cores_after, 0.0) - before)
-        cost += policy.gpus_left * gpus_after / 8.0 + policy.cores_left * cores_after / 128.0
-        if taken < 8:
-            count = self._nodes.gpu_count[rows]
-            cost += policy.node_broken * ((count >= 8) & (gpus >= count))
-        stepped = np.floor(cost / policy.step) * policy.step
-        tie = policy.tie_cores * cores_after / 128.0 + policy.tie_gpus * gpus_after / 8.0
-        result: Floats = stepped + policy.step * 1e-3 * tie
-        return result
+    def _price(self, cls: PodClass) -> Price:
+        if cls.price is None:
+            cls.price = Price(self._nodes, self._policy, cls.requests, cls.want)
+        return cls.price

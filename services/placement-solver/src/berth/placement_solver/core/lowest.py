@@ -12,25 +12,33 @@ BLOCK: Final = 256
 
 
 class Lowest:
-    """`values` in blocks, with the minimum of each block kept beside them: asking costs two short searches."""
+    """A copy of `values` in blocks, with the minimum of each block beside them: asking costs two short searches."""
 
     def __init__(self, values: Floats) -> None:
-        self.values = values
-        whole = values.size // BLOCK * BLOCK
-        minima = values[:whole].reshape(-1, BLOCK).min(axis=1) if whole else np.zeros(0)
-        rest = values[whole:]
-        self._minima: Floats = np.append(minima, rest.min()) if rest.size else minima
-
-    @property
-    def nbytes(self) -> int:
+        count = -(-values.size // BLOCK)
+        padded = np.full(count * BLOCK, np.inf)
+        self.values = padded[: values.size]
+        self.values[:] = values
+        self._blocks = padded.reshape(count, BLOCK)
+        self._minima: Floats = self._blocks.min(axis=1)
+        self.nbytes: Final = padded.nbytes + self._minima.nbytes
         """How much memory it takes."""
-        return self.values.nbytes + self._minima.nbytes
 
-    def put(self, rows: RowArray, values: Floats) -> None:
-        """Change some of the numbers."""
+    def put(self, row: int, value: float) -> None:
+        """Change one of the numbers."""
+        block = row // BLOCK
+        lowest, before = self._minima[block], self.values[row]
+        self.values[row] = value
+        if value <= lowest:
+            self._minima[block] = value
+        elif before == lowest:
+            self._minima[block] = self._blocks[block].min()
+
+    def put_all(self, rows: RowArray, values: Floats) -> None:
+        """Change many of the numbers."""
         self.values[rows] = values
-        for block in set((rows // BLOCK).tolist()):
-            self._minima[block] = self.values[block * BLOCK : (block + 1) * BLOCK].min()
+        blocks = np.unique(rows // BLOCK)
+        self._minima[blocks] = self._blocks[blocks].min(axis=1)
 
     def first(self) -> int:
         """Where the lowest number stands, the first of equals; there has to be one."""

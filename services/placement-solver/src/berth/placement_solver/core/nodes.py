@@ -21,7 +21,17 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import DeviceGrant
 from berth.contracts.state import HostPort, Node
 from berth.placement_solver.core.change_log import ChangeLog
-from berth.placement_solver.core.devices import GPU, Fleet, Grant, Slot, charge, release, slots_of_inventory
+from berth.placement_solver.core.devices import (
+    GPU,
+    Cards,
+    Fleet,
+    Grant,
+    Slot,
+    charge,
+    release,
+    slots_of_inventory,
+)
+from berth.placement_solver.core.tallies.interned import Interned
 from berth.rules.gpu_partitions import only_partitions
 from berth.rules.gpu_request import FAMILY
 from berth.rules.ports import UsedPorts
@@ -34,6 +44,9 @@ DEVICE_NAMES: Final = frozenset(FAMILY) | {names.RDMA, names.FPGA}
 
 AMOUNT_MAX: Final = 1 << 53
 """Larger amounts count as this much, so that no sum over a node's holders leaves int64. Nothing real comes near."""
+
+MAKES_MAX: Final = 1024
+"""Of so many makes of nodes the idle devices are kept once for all nodes."""
 
 CPU, MEMORY, PODS = 0, 1, 2
 """Columns of what every node offers."""
@@ -70,6 +83,8 @@ class Nodes:
         self._port_rows: dict[tuple[str, int], Counter[int]] = {}
         self._fleet = Fleet(GPU, capacity)
         self._unwritten: set[int] = set()
+        self._cards: dict[int, Cards] = {}
+        self._idle: Interned[tuple[Slot, ...]] = Interned(MAKES_MAX)
         self.touched = ChangeLog()
         self.reshaped = ChangeLog()
 
@@ -84,6 +99,13 @@ class Nodes:
             self._fleet.write(rows, [self.slots[row] for row in rows])
             self._unwritten.clear()
         return self._fleet
+
+    def cards(self, row: int) -> Cards:
+        """The devices of one row as plain numbers."""
+        found = self._cards.get(row)
+        if found is None:
+            found = self._cards[row] = Cards(self.slots[row])
+        return found
 
     def row(self, name: str) -> int:
         """The row of a node, made when it is new. For somebody who puts something there; others look into `rows`."""
@@ -183,7 +205,8 @@ class Nodes:
         self.uncounted[row] = is_uncounted
         used = [(slot.minor, slot.used) for slot in self.slots[row] if any(slot.used)]
         fresh = slots_of_inventory(inventory).get(GPU.name, ()) if inventory else ()
-        self.slots[row] = charge(fresh, [Grant(minor, amounts) for minor, amounts in used])
+        idle = self._idle.of(fresh, lambda: fresh)
+        self.slots[row] = charge(idle, [Grant(minor, amounts) for minor, amounts in used]) if used else idle
         if not is_uncounted:
             count = sum(1 for slot in fresh if any(slot.total))
             if count != self.gpu_count[row]:
@@ -243,6 +266,7 @@ class Nodes:
 
     def _write_devices(self, row: int) -> None:
         self._unwritten.add(row)
+        self._cards.pop(row, None)
         self.touched.add(row)
 
     def _widen(self, capacity: int) -> None:

@@ -9,7 +9,7 @@ from berth.rules.reservation_owners import OwnerKey, PodIdentity, owner_keys, po
 
 
 class OwnerIndex:
-    """Uids of Reservations under the keys of their owners. An owner stands under the keys that fewest others have."""
+    """Ids of Reservations under the keys of their owners. An owner stands under the keys that fewest others have."""
 
     def __init__(self) -> None:
         self._by_key: dict[OwnerKey, dict[str, None]] = {}
@@ -44,7 +44,7 @@ class OwnerIndex:
                     del self._by_key[key]
 
     def may_accept(self, pod: PodIdentity) -> Iterator[str]:
-        """The uids, each once, of all Reservations that accept the pod, and of some that do not."""
+        """The ids, each once, of all Reservations that accept the pod, and of some that do not."""
         if not self._by_key:
             return iter(self._any)
         found = dict(self._any)

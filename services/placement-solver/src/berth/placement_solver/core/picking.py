@@ -68,9 +68,8 @@ class Picker:
         return result
 
     def _of_class(self, cls: PodClass) -> list[Rating]:
-        for rating in cls.ratings:
-            follow(rating, self._nodes)
-        if cls.ratings:
+        changed = [follow(rating, self._nodes) for rating in cls.ratings]
+        if any(changed):
             self.on_rows(cls)
         return [rating for rating in cls.ratings if rating.values is not None]
 

@@ -38,26 +38,29 @@ class Rating:
         return Rated(self.score, self.weight, self.query, values)
 
 
-def follow(rating: Rating, nodes: Nodes) -> None:
-    """Bring a rating up to date. It depends on the nodes and what is free on them, on nothing else."""
+def follow(rating: Rating, nodes: Nodes) -> bool:
+    """Bring a rating up to date, which depends on the nodes and what is free there alone; whether it was not."""
     count, by_capacity = len(nodes), rating.by_capacity
     node_end, capacity_end = nodes.reshaped.end, nodes.touched.end
     is_current = rating.node_at == node_end and (not by_capacity or rating.capacity_at == capacity_end)
     if is_current and rating.known == count:
-        return
+        return False
     rows = _changed(rating, nodes, count)
     if rows.size:
         _put(rating, rows, rating.score.raw(rating.query, rows), count)
     elif rating.values is not None:
         rating.values = _widened(rating.values, count)
     rating.known, rating.node_at, rating.capacity_at = count, node_end, capacity_end
+    return True
 
 
 def _changed(rating: Rating, nodes: Nodes, count: int) -> RowArray:
     """The rows to rate anew. A new row enters the logs when its node is seen."""
+    if rating.known == 0:
+        return np.arange(count)
     reshaped = nodes.reshaped.since(rating.node_at)
     touched = nodes.touched.since(rating.capacity_at) if rating.by_capacity else []
-    if rating.known == 0 or reshaped is None or touched is None:
+    if reshaped is None or touched is None:
         return np.arange(count)
     changed = {*reshaped, *touched}
     return np.arange(count) if len(changed) > count // 2 else np.array(sorted(changed), np.intp)

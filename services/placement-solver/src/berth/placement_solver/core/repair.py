@@ -97,7 +97,7 @@ def _nearest(cls: PodClass, nodes: Nodes, rows: Rows, counts: Rows) -> list[int]
         distance += np.maximum(whole - nodes.free[column, rows], 0.0) / whole
     if cls.want is not None:
         able &= nodes.gpu_count[rows] >= cls.want.instances
-        ready = np.count_nonzero(nodes.fleet.candidates(cls.want, rows), axis=1)
+        ready = np.count_nonzero(nodes.fleet.candidates(cls.want, rows), axis=0)
         distance += np.maximum(counts * cls.want.instances - ready, 0) / cls.want.instances
         distance += 1000.0 * (nodes.unreadable[rows] > 0)
     found = np.flatnonzero(able)

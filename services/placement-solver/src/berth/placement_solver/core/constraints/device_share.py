@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from berth.contracts.base import Problem
 from berth.contracts.ledger import DeviceGrant
 from berth.placement_solver.core.devices import GPU, Grant, NoCapacity, Slot, Want, allocate, charge, gpu_want, release
@@ -51,7 +49,7 @@ class DeviceShare:
 
     def admits(self, query: Want, row: int) -> bool:
         """See `Constraint`."""
-        return bool(self.mask(query, np.array([row], np.intp))[0])
+        return not self._nodes.unreadable[row] and self._nodes.cards(row).fit(query)
 
     def filter(self, query: Want, target: Target) -> Rejection | None:
         """See `Constraint`."""

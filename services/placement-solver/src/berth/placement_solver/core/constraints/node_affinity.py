@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from berth.contracts import kube
@@ -19,20 +21,39 @@ from berth.placement_solver.core.seams import (
     Target,
     Unusable,
 )
+from berth.placement_solver.core.tallies.interned import Interned
 from berth.rules.node_affinity import CONFLICT_REASON, ENFORCED_REASON, REASON, NodeRule, NodeTest, compile_node_rule
 
+RULES_MAX: Final = 256
+FEW: Final = 16
+"""Rows that are looked at one by one."""
 _EVERYWHERE = compile_node_rule(None, None)
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 class Query(NamedTuple):
-    """The rule of the configuration, which is looked at first, and that of the pod."""
+    """The rule of the configuration, which is looked at first, and that of the pod, with what it was compiled from."""
 
     added: NodeRule
     own: NodeRule
+    key: bytes
+
+
+class _Matches:
+    """Which rows match a rule, as the nodes were at a position of their log."""
+
+    __slots__ = ("mask", "position")
+
+    def __init__(self) -> None:
+        self.mask: Mask = np.zeros(0, np.bool_)
+        self.position = 0
 
 
 class NodeAffinity:
-    """The query is the compiled rules; a pod for which nothing is restricted has none."""
+    """The query is the compiled rules; a pod for which nothing is restricted has none.
+
+    Many classes of pods have the same rule: which nodes match is kept for each, and follows the nodes.
+    """
 
     name = "NodeAffinity"
     depends = Depends.NODE
@@ -41,6 +62,7 @@ class NodeAffinity:
     def __init__(self, nodes: Nodes, added: kube.NodeAffinity | None = None) -> None:
         self._nodes = nodes
         self._added = compile_node_rule(None, added) if added is not None else _EVERYWHERE
+        self._matches: Interned[_Matches] = Interned(RULES_MAX)
 
     def prefilter(self, spec: Spec) -> Query | Rejection | Unusable | None:
         """See `Constraint`."""
@@ -49,7 +71,10 @@ class NodeAffinity:
             return Unusable(rule.problems)
         if rule.names is not None and not rule.names:
             return Rejection((CONFLICT_REASON,), resolvable=False)
-        return None if rule.unrestricted and self._added.unrestricted else Query(self._added, rule)
+        if rule.unrestricted and self._added.unrestricted:
+            return None
+        affinity = spec.template.affinity
+        return Query(self._added, rule, _encode((spec.template.node_selector, affinity and affinity.node_affinity)))
 
     def only(self, query: Query) -> frozenset[str] | None:
         """See `Narrows`."""
@@ -57,11 +82,26 @@ class NodeAffinity:
 
     def mask(self, query: Query, rows: Rows) -> Mask:
         """See `Constraint`."""
+        if not isinstance(rows, slice) and rows.size <= FEW:
+            return self._look(query, rows.tolist())
+        nodes, found = self._nodes, self._matches.of(query.key, _Matches)
+        end, known = nodes.reshaped.end, found.mask.size
+        changed = nodes.reshaped.since(found.position) if known else None
+        if known < len(nodes):  # a new row enters the log when its node is seen
+            found.mask = np.pad(found.mask, (0, len(nodes) - known))
+        if changed is None:
+            found.mask[:] = self._look(query, range(len(nodes)))
+        elif changed:
+            found.mask[changed] = self._look(query, changed)
+        found.position = end
+        mask: Mask = found.mask[rows].copy()
+        return mask
+
+    def _look(self, query: Query, rows: Sequence[int]) -> Mask:
         states, rules = self._nodes.states, _restricting(query)
         matches = rules[0].matches if len(rules) == 1 else _both(query)
-        asked = np.arange(len(self._nodes.marked))[rows].tolist()
         return np.array(
-            [(node := states[row]) is not None and matches(node.labels, node.name) for row in asked], np.bool_
+            [(node := states[row]) is not None and matches(node.labels, node.name) for row in rows], np.bool_
         )
 
     def admits(self, query: Query, row: int) -> bool:
@@ -89,7 +129,7 @@ class NodeAffinity:
 
 
 def _restricting(query: Query) -> list[NodeRule]:
-    return [rule for rule in query if not rule.unrestricted]
+    return [rule for rule in (query.added, query.own) if not rule.unrestricted]
 
 
 def _both(query: Query) -> NodeTest:

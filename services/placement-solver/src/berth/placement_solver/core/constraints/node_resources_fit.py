@@ -65,7 +65,12 @@ class NodeResourcesFit:
     def admits(self, query: Demand, row: int) -> bool:
         """See `Constraint`."""
         free = self._nodes.free[:, row].tolist()
-        return free[PODS] >= 1 and all(free[column] >= amount for column, amount in query.wants)
+        if free[PODS] < 1:
+            return False
+        for column, amount in query.wants:  # noqa: SIM110 - hot
+            if free[column] < amount:
+                return False
+        return True
 
     def filter(self, query: Demand, target: Target) -> Rejection | None:
         """See `Constraint`."""

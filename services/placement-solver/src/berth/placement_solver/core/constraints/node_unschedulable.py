@@ -49,5 +49,7 @@ class NodeUnschedulable:
 def marked(nodes: Nodes, rows: Rows) -> Iterator[tuple[int, int]]:
     """The rows that are tainted, cordoned or alike, each with its place among those asked about."""
     places = np.flatnonzero(nodes.marked[rows])
+    if not places.size:
+        return iter(())
     found = np.arange(len(nodes.marked))[rows][places]
     return zip(places.tolist(), found.tolist(), strict=True)

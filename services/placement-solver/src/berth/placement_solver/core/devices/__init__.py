@@ -6,6 +6,7 @@ holds which device is counted elsewhere and comes in as free amounts.
 """
 
 from berth.placement_solver.core.devices.allocate import allocate, offers_of
+from berth.placement_solver.core.devices.cards import Cards
 from berth.placement_solver.core.devices.columns import FPGA, GPU, RDMA, Family, Vector
 from berth.placement_solver.core.devices.fleet import Fleet
 from berth.placement_solver.core.devices.gpus import allocate_gpus
@@ -23,6 +24,7 @@ __all__ = [
     "MOST_ALLOCATED",
     "RDMA",
     "SCOPES",
+    "Cards",
     "Family",
     "Fleet",
     "Grant",

@@ -33,37 +33,46 @@ def allocate(
     """
     if not slots:
         return NoCapacity(f"Insufficient {want.family.name} devices", unresolvable=True)
-    offers = offers_of(slots, want, required)
+    offers = offers_of(slots, want, required, scoring)
     if len(offers) < want.instances:
         return NoCapacity(f"Insufficient {want.family.name} devices")
-    candidates = [Candidate(minor, points_of(offered, want, scoring)) for minor, offered in offers.items()]
-    chosen = sorted(candidate.minor for candidate in by_minor(candidates, preferred)[: want.instances])
+    candidates = [Candidate(minor, offer.points) for minor, offer in offers.items()]
+    chosen = sorted([candidate.minor for candidate in by_minor(candidates, preferred)[: want.instances]])
     return tuple([Grant(minor, offers[minor].filled) for minor in chosen])
 
 
 class Offer(NamedTuple):
-    """A device that can serve one instance: what it has, what is free, and what it would give (memory filled)."""
+    """A device that can serve one instance: what is free, what it would give (memory filled), and its score."""
 
-    total: Vector
     free: Vector
     filled: Vector
+    points: int
 
 
-def offers_of(slots: Sequence[Slot], want: Want, required: Collection[int] | None = None) -> dict[int, Offer]:
-    """The devices that can serve one instance, by minor."""
+def offers_of(
+    slots: Sequence[Slot], want: Want, required: Collection[int] | None = None, scoring: Scoring | None = None
+) -> dict[int, Offer]:
+    """The devices that can serve one instance, by minor; all score alike without ``scoring``."""
     offers: dict[int, Offer] = {}
-    fills = want.family is GPU
+    judged: dict[tuple[Vector, Vector], Offer | None] = {}  # most devices of a node are like another one
     for slot in slots:
         if required is not None and slot.minor not in required:
             continue
-        free = slot.free
-        if any(free):
-            filled = fill_memory(want.amounts, slot.total) if fills else want.amounts
-            if filled is not None and fits(want.amounts, slot.total, free, filled):
-                offers[slot.minor] = Offer(slot.total, free, filled)
+        alike = (slot.total, slot.used)
+        if alike in judged:
+            offer = judged[alike]
+        else:
+            offer = judged[alike] = _offer_of(slot, want, scoring)
+        if offer is not None:
+            offers[slot.minor] = offer
     return offers
 
 
-def points_of(offered: Offer, want: Want, scoring: Scoring | None) -> int:
-    """The device's score; all are equal without a policy."""
-    return score(offered.total, offered.free, want.amounts, scoring) if scoring else 0
+def _offer_of(slot: Slot, want: Want, scoring: Scoring | None) -> Offer | None:
+    free = slot.free
+    if not any(free):
+        return None
+    filled = fill_memory(want.amounts, slot.total) if want.family is GPU else want.amounts
+    if filled is None or not fits(want.amounts, slot.total, free, filled):
+        return None
+    return Offer(free, filled, score(slot.total, free, want.amounts, scoring) if scoring else 0)

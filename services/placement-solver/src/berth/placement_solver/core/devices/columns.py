@@ -33,7 +33,8 @@ class Family(NamedTuple):
 
     def vector(self, resources: Mapping[str, int]) -> Vector:
         """Amounts by name as a vector; names outside the family are left out, negative amounts count as 0."""
-        return tuple(max(0, resources.get(name, 0)) for name in self.columns)
+        get = resources.get
+        return tuple([max(0, get(name, 0)) for name in self.columns])
 
     def resources(self, vector: Vector) -> dict[str, int]:
         """A vector as amounts by name, without the zeros."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from berth.placement_solver.core.devices.allocate import allocate, offers_of, points_of
+from berth.placement_solver.core.devices.allocate import allocate, offers_of
 from berth.placement_solver.core.devices.scoring import Scoring
 from berth.placement_solver.core.devices.slots import Grant, NoCapacity, Slot
 from berth.placement_solver.core.devices.topology import Ask, search, tree_of
@@ -39,9 +39,8 @@ def allocate_gpus(
         if scope:
             return NoCapacity("node(s) missing GPU Device Topology Tree", unresolvable=True)
         return allocate(slots, want, scoring=scoring, preferred=preferred, required=required)
-    offers = offers_of(slots, want, required)
-    policy = scoring if want.shared else None
-    points = {minor: points_of(offered, want, policy) for minor, offered in offers.items()}
+    offers = offers_of(slots, want, required, scoring if want.shared else None)
+    points = {minor: offer.points for minor, offer in offers.items()}
     found = search(tree, Ask(want.instances, points, want.shared, preferred, scope))
     if found is None:
         return NoCapacity("Insufficient Topology Scoped GPU Devices" if scope else "Insufficient GPU Devices")

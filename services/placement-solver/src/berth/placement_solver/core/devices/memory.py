@@ -37,3 +37,18 @@ def fits(amounts: Vector, total: Vector, free: Vector, filled: Vector) -> bool:
         if need > left and (asked or capacity):
             return False
     return True
+
+
+def serves(amounts: Vector, total: Vector, free: Vector) -> bool:
+    """Whether one GPU can give ``amounts`` with memory filled: :func:`fill_memory` and :func:`fits` in one step."""
+    if not any(free):
+        return False
+    for asked, left in zip(amounts, free):  # noqa: B905 - hot, equal by make
+        if asked > left:
+            return False
+    ratio, memory, capacity = amounts[RATIO], amounts[MEMORY], total[MEMORY]
+    if ratio and not memory:
+        return ratio * capacity // 100 <= free[MEMORY]
+    if memory and not ratio and total[RATIO]:
+        return memory * 100 // capacity <= free[RATIO]
+    return True

@@ -50,19 +50,17 @@ def charge(slots: Sequence[Slot], grants: Iterable[Grant]) -> tuple[Slot, ...]:
     taken = _sums(grants)
     known = {slot.minor for slot in slots}
     charged = [
-        slot._replace(used=tuple(map(_plus, slot.used, taken[slot.minor]))) if slot.minor in taken else slot
-        for slot in slots
+        _using(slot, tuple(map(_plus, slot.used, taken[slot.minor]))) if slot.minor in taken else slot for slot in slots
     ]
-    charged += [Slot(minor, (0,) * len(v), v) for minor, v in taken.items() if minor not in known]
-    return tuple(sorted(charged, key=_minor))
+    unknown = [Slot(minor, (0,) * len(v), v) for minor, v in taken.items() if minor not in known]
+    return tuple(sorted(charged + unknown, key=_minor))
 
 
 def release(slots: Sequence[Slot], grants: Iterable[Grant]) -> tuple[Slot, ...]:
     """The slots with the grants given back; use never falls below zero."""
     given = _sums(grants)
     return tuple(
-        slot._replace(used=tuple(map(_less, slot.used, given[slot.minor]))) if slot.minor in given else slot
-        for slot in slots
+        _using(slot, tuple(map(_less, slot.used, given[slot.minor]))) if slot.minor in given else slot for slot in slots
     )
 
 
@@ -71,6 +69,10 @@ def _sums(grants: Iterable[Grant]) -> dict[int, Vector]:
     for minor, amounts in grants:
         sums[minor] = tuple(map(_plus, sums[minor], amounts)) if minor in sums else amounts
     return sums
+
+
+def _using(slot: Slot, used: Vector) -> Slot:
+    return Slot(slot.minor, slot.total, used, slot.numa, slot.pcie)  # several times faster than `_replace`
 
 
 def _plus(a: int, b: int) -> int:

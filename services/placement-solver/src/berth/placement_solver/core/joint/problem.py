@@ -80,7 +80,7 @@ def build_problem(
         cards=[_cards(candidates[0].cls) for candidates in items],
         share=[_share(candidates[0].cls) for candidates in items],
         whole=nodes.fleet.whole(rows).astype(float).tolist(),
-        gpu=(nodes.fleet.free[CORE, rows].sum(axis=1) / 100.0).tolist(),
+        gpu=(nodes.fleet.free[CORE][:, rows].sum(axis=0) / 100.0).tolist(),
         most=[_most(candidates, nodes, costs, rows) for candidates in items],
         gang=gang_of,
         minimum=[minimum for _, minimum in gangs],

@@ -1,0 +1,188 @@
+"""What it costs to put one pod of a class on a node that takes it (docs/decisions/0007-node-cost.md).
+
+Twice: for many rows as arrays and for one row as plain numbers. After each placement one row has changed, for which
+plain numbers are many times faster than arrays of one element. Both say the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import floor
+from typing import Final
+
+import numpy as np
+
+from berth.contracts import names
+from berth.placement_solver.core.devices import GPU, Want
+from berth.placement_solver.core.nodes import CPU, Nodes
+from berth.placement_solver.core.policy import SHARE_PRICES, Policy
+from berth.placement_solver.core.seams import Floats, Mask, Rows
+
+_CORE: Final = GPU.columns.index(names.GPU_CORE)
+_RATIO: Final = GPU.columns.index(names.GPU_MEMORY_RATIO)
+_WHOLE: Final = 100
+"""Percent of a card."""
+
+
+def _best_shares() -> Floats:
+    """The most that can be earned from a card with g percent free, for g from 0 to 100 (an unbounded knapsack)."""
+    best = np.zeros(_WHOLE + 1)
+    previous = 0
+    offers = []
+    for upto, price in SHARE_PRICES:
+        offers.append((previous + 1, price))
+        previous = upto
+    for free in range(1, _WHOLE + 1):
+        best[free] = max([best[free - 1], *(price + best[free - size] for size, price in offers if size <= free)])
+    return best
+
+
+_WORTH: Final = _best_shares()
+
+
+class Price:
+    """The price of one pod that makes these requests, over `nodes` by `policy`."""
+
+    def __init__(self, nodes: Nodes, policy: Policy, requests: Mapping[str, int], want: Want | None) -> None:
+        self._nodes = nodes
+        self._policy = policy
+        self._want = want
+        self._asked = (requests.get(names.CPU, 0), requests.get(names.MEMORY, 0))
+        self._cores = self._asked[CPU] / 1000.0
+        self._gpus = 0.0
+        self._by_card: Floats | None = None
+        self._by_card_listed: list[float] = []
+        """What a share of one card costs by how much of the card is free, in percent; None for who takes no share."""
+        self._shorts = [(float(cores), weight / cores) for cores, weight in policy.cores_short]
+        if want is not None:
+            each = max(want.amounts[_CORE], want.amounts[_RATIO])
+            self._gpus = want.instances * each / 100.0
+            if want.shared and want.instances == 1 and 0 < each <= _WHOLE:
+                self._by_card = _share_prices(policy, each)
+                self._by_card_listed = self._by_card.tolist()
+
+    # --- many rows ---------------------------------------------------------------------------------------------------
+
+    def of(self, rows: Rows, taking: Mask | None = None) -> Floats:
+        """The price on these rows. Of rows that are not `taking` the pod any number may be said."""
+        nodes = self._nodes
+        if not nodes.most_gpus:
+            return self._plain(rows)
+        has_none = nodes.gpu_count[rows] == 0
+        without = has_none if taking is None else has_none & taking
+        if not without.any():
+            return self._with_gpus(rows)
+        result = self._with_gpus(rows)
+        np.copyto(result, self._plain(rows), where=has_none)
+        return result
+
+    def _plain(self, rows: Rows) -> Floats:
+        """Nodes without GPUs: how full cpu and memory are afterwards, 0 to 100."""
+        nodes = self._nodes
+        filled = np.zeros(nodes.alive[rows].shape)
+        for column, asked in enumerate(self._asked):
+            whole = np.maximum(nodes.allocatable[column, rows], 1)
+            used = whole - nodes.free[column, rows]
+            used += asked
+            filled += used / whole
+        filled *= 50.0
+        if self._policy.cpu_strategy != "LeastAllocated":
+            np.subtract(100.0, filled, out=filled)
+        filled -= self._policy.plain_node_bonus
+        return filled
+
+    def _with_gpus(self, rows: Rows) -> Floats:
+        policy, nodes = self._policy, self._nodes
+        fleet = nodes.fleet
+        free = nodes.free[CPU, rows]
+        gpus, cores = np.empty((2, *free.shape)), np.empty((2, *free.shape))
+        np.divide(free, 1000.0, out=cores[1])
+        np.subtract(cores[1], self._cores, out=cores[0])
+        np.divide(fleet.percent_sum[rows], 100.0, out=gpus[1])
+        np.subtract(gpus[1], self._gpus, out=gpus[0])
+        cost = self._short_of_cores(gpus, cores)
+        gpus_after, cores_after = gpus[0], cores[0]
+        if self._by_card is not None and self._want is not None:
+            # One that does not serve counts as a whole one.
+            card = np.where(fleet.candidates(self._want, rows), fleet.percent[:, rows], np.int16(_WHOLE)).min(axis=0)
+            cost += self._by_card[card]
+        cost += policy.gpus_left * gpus_after / 8.0 + policy.cores_left * cores_after / 128.0
+        if self._gpus < 8:
+            count = nodes.gpu_count[rows]
+            cost[(count >= 8) & (gpus[1] >= count)] += policy.node_broken
+        cost /= policy.step
+        np.floor(cost, out=cost)
+        cost *= policy.step
+        cores_after *= policy.tie_cores
+        cores_after /= 128.0
+        gpus_after *= policy.tie_gpus
+        gpus_after /= 8.0
+        cores_after += gpus_after
+        cores_after *= policy.step * 1e-3
+        cost += cores_after
+        return cost
+
+    def _short_of_cores(self, gpus: Floats, cores: Floats) -> Floats:
+        """The price of idle GPUs that are left with too few cores, less that of those that were so before.
+
+        Both arguments have two rows, after and before.
+        """
+        result = np.zeros(gpus.shape[1])
+        short = np.empty(gpus.shape)
+        for per_gpu, weight in self._shorts:
+            np.multiply(gpus, per_gpu, out=short)
+            short -= cores
+            np.maximum(short, 0.0, out=short)
+            more = short[0]
+            more -= short[1]
+            more *= weight
+            result += more
+        return result
+
+    # --- one row -----------------------------------------------------------------------------------------------------
+
+    def of_one(self, row: int) -> float:
+        """The price on one row that takes the pod."""
+        return self._with_gpus_one(row) if self._nodes.gpu_count[row] else self._plain_one(row)
+
+    def _plain_one(self, row: int) -> float:
+        nodes = self._nodes
+        offered = nodes.allocatable[:2, row].tolist()
+        free = nodes.free[:2, row].tolist()
+        filled = 0.0
+        for column, asked in enumerate(self._asked):
+            whole = max(offered[column], 1)
+            filled += (whole - free[column] + asked) / whole
+        filled *= 50.0
+        if self._policy.cpu_strategy != "LeastAllocated":
+            filled = 100.0 - filled
+        return float(filled - self._policy.plain_node_bonus)
+
+    def _with_gpus_one(self, row: int) -> float:
+        policy, nodes = self._policy, self._nodes
+        cards = nodes.cards(row)
+        cores = nodes.free[CPU, row].item() / 1000.0
+        gpus = cards.percent / 100.0
+        gpus_after, cores_after = gpus - self._gpus, cores - self._cores
+        cost = 0.0
+        for per_gpu, weight in self._shorts:
+            short, before = gpus_after * per_gpu - cores_after, gpus * per_gpu - cores
+            cost += ((short if short > 0.0 else 0.0) - (before if before > 0.0 else 0.0)) * weight
+        if self._by_card is not None and self._want is not None:
+            cost += self._by_card_listed[min(cards.serving(self._want).least, _WHOLE)]
+        cost += policy.gpus_left * gpus_after / 8.0 + policy.cores_left * cores_after / 128.0
+        if self._gpus < 8:
+            count = nodes.gpu_count[row].item()
+            if count >= 8 and gpus >= count:
+                cost += policy.node_broken
+        stepped = floor(cost / policy.step) * policy.step
+        tie = cores_after * policy.tie_cores / 128.0 + gpus_after * policy.tie_gpus / 8.0
+        return float(stepped + tie * (policy.step * 1e-3))
+
+
+def _share_prices(policy: Policy, each: int) -> Floats:
+    """What a share of `each` percent denies to others of a card that has 0 to 100 percent free."""
+    card = np.arange(_WHOLE + 1)
+    denied = _WORTH[card] - _WORTH[np.maximum(card - each, 0)] - each / 100.0
+    result: Floats = policy.share_denied * denied + policy.card_broken * (card == _WHOLE)
+    return result
