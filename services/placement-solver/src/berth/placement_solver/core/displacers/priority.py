@@ -86,9 +86,9 @@ class PriorityPreemption:
         if not isinstance(pod, Pod) or NAME not in profile.points[POST_FILTER]:
             return Nobody("")
         with self._nominated.heeded_by(candidate.name, pod.template.priority):
-            return self._propose(candidate, pod, offset)
+            return self._propose(candidate, pod, offset, refused)
 
-    def _propose(self, candidate: Candidate, pod: Pod, offset: int) -> Displacement | Nobody:
+    def _propose(self, candidate: Candidate, pod: Pod, offset: int, refused: Collection[str]) -> Displacement | Nobody:
         profile = candidate.cls.rules.profile
         args = profile.args_of(NAME, PreemptionArgs)
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
