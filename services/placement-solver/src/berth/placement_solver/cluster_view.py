@@ -43,6 +43,7 @@ from berth.placement_solver.core.inventories import Inventories, same_devices
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Unit
+from berth.placement_solver.core.pod_selectors import KINDS as SELECTING_KINDS
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.profiles import Configuration, Profiles
 from berth.placement_solver.core.queue import Queue, Waiting
@@ -53,6 +54,7 @@ from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
 from berth.placement_solver.core.volumes import KINDS as STORAGE_KINDS
 from berth.placement_solver.core.volumes import StorageChange
+from berth.rules.pod_selectors import SelectingObjects
 from berth.rules.queueing import NO_LABELS
 from berth.rules.queueing.events import NODE
 from berth.rules.scheduler_config import Profile
@@ -88,6 +90,7 @@ class ClusterView:
         self.reservations = Reservations()
         self.facts = facts_of(self.nodes, self._pod)
         self.volumes = self.facts.volumes
+        self.selectors = self.facts.selectors
         self.capacity.tallies = self.facts.tallies
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""
@@ -124,11 +127,14 @@ class ClusterView:
         self.capacity_came_back = False
         """In a way that is none of `happenings`, so that anybody may be helped by it."""
         self.quota_changed = False
+        self.fellows_changed = False
+        """Pods may be spread with others than before by constraints of the configuration."""
         self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers)
         self._config_complete = Completeness()
         self._trackers = {
             **self.book.complete,
             **self.volumes.complete,
+            **self.selectors.complete,
             "elasticquotas": self.awaited.elastic_quotas.complete,
             **({self._config_key: self._config_complete} if config_map else {}),
         }
@@ -159,18 +165,20 @@ class ClusterView:
         self.facts.peers.reset()
         self.awaited.reset_state()
         self.volumes.reset()
+        self.selectors.reset()
         self.changed_gangs.clear()
         self._config_data = None
         self._config_complete.reset()
 
     def end_of_state(self) -> None:
         """The end of STATE was reached."""
-        was_complete = self.volumes.is_complete
+        was_complete, knew_fellows = self.volumes.is_complete, self.selectors.is_complete
         for tracker in self._trackers.values():
             tracker.end()
         self._look_for_config_map()
         if self.volumes.is_complete and not was_complete:
             self.capacity_came_back = True  # pods with claims have waited for it
+        self.fellows_changed |= self.selectors.is_complete and not knew_fellows
         self._settle()
         if self._state_began_anew:  # a Device that was shown before may be gone
             self._state_began_anew = False
@@ -204,10 +212,14 @@ class ClusterView:
             self._read_config_map(key, value, deleted)
         elif kind in STORAGE_KINDS:
             self.volumes.read(kind, rest, value, deleted=deleted)
+        elif kind in SELECTING_KINDS:
+            self.fellows_changed |= self.selectors.read(kind, rest, value, deleted=deleted)
         elif kind == "synced" and not deleted:
             marker = decode(value, Synced)
             if marker.kind in self._trackers:
+                knew_fellows = self.selectors.is_complete
                 self._trackers[marker.kind].marked(marker.version, marker.complete)
+                self.fellows_changed |= self.selectors.is_complete and not knew_fellows
                 self._look_for_config_map()
                 self._settle()
                 self._look_at_unread()
@@ -272,7 +284,7 @@ class ClusterView:
     @property
     def has_news(self) -> bool:
         """Something happened that may help somebody who waits."""
-        return self.capacity_came_back or self.quota_changed or bool(self.happenings)
+        return self.capacity_came_back or self.quota_changed or self.fellows_changed or bool(self.happenings)
 
     def wake(self) -> None:
         """Those whom it may help are tried again, each after its own back-off."""
@@ -281,14 +293,26 @@ class ClusterView:
         else:
             if self.quota_changed:
                 self.queue.wake(self.now, _waits_for_quota)
+            if self.fellows_changed:
+                self.queue.wake(self.now, _waits_for_defaults)
             self.queue.wake_classes(self.now, self.happenings.concern)
-        self.capacity_came_back = self.quota_changed = False
+        self.capacity_came_back = self.quota_changed = self.fellows_changed = False
         self.happenings.clear()
 
     @property
     def storage(self) -> StorageObjects:
         """Claims, volumes and what CSI drivers report."""
         return self.volumes.objects
+
+    @property
+    def selecting(self) -> SelectingObjects:
+        """Services and controllers."""
+        return self.selectors.objects
+
+    @property
+    def selecting_is_complete(self) -> bool:
+        """Whether all of those were read to their end."""
+        return self.selectors.is_complete
 
     @property
     def storage_is_complete(self) -> bool:
@@ -636,6 +660,12 @@ class ClusterView:
             self._judge(member)
         if not gang.children:
             self._wake_group(self.gangs.group_of(gang_id))
+
+
+def _waits_for_defaults(waiting: Waiting) -> bool:
+    """Constraints of the configuration keep it waiting."""
+    is_spread = any(reason.code == "PodTopologySpread" for reason in waiting.reasons)
+    return is_spread and not waiting.template.topology_spread
 
 
 def _waits_for_quota(waiting: Waiting) -> bool:

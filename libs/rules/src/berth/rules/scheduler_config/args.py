@@ -11,6 +11,7 @@ from berth.contracts.base import Integer, Problem
 from berth.contracts.kube import NodeAffinity, TopologySpreadConstraint
 from berth.rules.node_affinity import compile_preference, compile_terms
 from berth.rules.scheduler_config.shapes import GROUP, Strict
+from berth.rules.topology_spread import Defaults
 
 PERCENT_MAX: Final = 100
 WEIGHT_MAX: Final = 100
@@ -82,6 +83,11 @@ class PodTopologySpreadArgs(Args, frozen=True, kw_only=True):
 
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: Literal["System", "List"] = "System"
+
+    @property
+    def defaults(self) -> Defaults:
+        """What holds for pods without constraints."""
+        return Defaults() if self.defaulting_type == "System" else Defaults(self.default_constraints, are_systems=False)
 
 
 class InterPodAffinityArgs(Args, frozen=True, kw_only=True):
