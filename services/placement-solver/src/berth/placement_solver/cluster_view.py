@@ -95,6 +95,9 @@ class ClusterView:
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""
         self.configuration = Configuration()
+        self.on_configuration: Callable[[], None] = lambda: None
+        """Called when what is known of the configuration is another thing: one was read, refused or taken away."""
+        self._told_of = ""
         self.config_map = config_map
         # Where nothing is to be read, the defaults are what holds.
         self.configuration.is_known = not is_configured and config_map is None
@@ -338,6 +341,22 @@ class ClusterView:
         """Profiles of scheduler names that are not ours: nobody is placed by them."""
         return sorted(self.configuration.config.profiles.keys() - self.schedulers)
 
+    @property
+    def idle_configuration(self) -> str:
+        """That the configuration holds for nobody, and why; empty where it does, or there is none."""
+        foreign = self.foreign_profiles
+        if not foreign or len(foreign) < len(self.configuration.config.profiles):
+            return ""
+        ours = " or ".join(sorted(self.schedulers))
+        theirs = ", ".join(foreign)
+        return f"NOBODY is placed by this configuration: it has no profile for schedulerName {ours}, only for {theirs}"
+
+    @property
+    def configuration_state(self) -> str:
+        """What holds, in one line for people; what is wrong with it comes first."""
+        parts = (self.configuration.state, self.idle_configuration)
+        return "; ".join(filter(None, parts if self.configuration.problems else reversed(parts)))
+
     def configure(self, text: str | None) -> bool:
         """Read a configuration; whether another one holds from now on."""
         return self._use(self.configuration.read(text))
@@ -345,6 +364,7 @@ class ClusterView:
     def refuse_configuration(self, source: str, message: str) -> None:
         """The configuration cannot be had where it should be."""
         self.configuration.refuse((Problem(field=source, message=message),))
+        self._tell_of_configuration()
 
     def _read_config_map(self, key: str, value: bytes, deleted: bool) -> None:
         if key != self._config_key:
@@ -368,9 +388,17 @@ class ClusterView:
         if is_another:
             profiles = self.configuration.config.profiles
             self.profiles.use({name: profile for name, profile in profiles.items() if name in self.schedulers})
+            self.queue.back_off = self.configuration.config.back_off
             self.classes.forget()
             self.capacity_came_back = True  # who was refused may be taken by the rules that hold now
+        self._tell_of_configuration()
         return is_another
+
+    def _tell_of_configuration(self) -> None:
+        state = self.configuration_state
+        if state != self._told_of:
+            self._told_of = state
+            self.on_configuration()
 
     # --- units out ---------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Contended
+from berth.rules.scheduler_config import VolumeBindingArgs
 
 ASKED_AT_THE_BIND: Final = ("NodeUnschedulable", "TaintToleration")
 """Constraints that cluster-writer asks once more before it binds."""
@@ -38,6 +39,8 @@ def decisions_of(
         charged = accounts_of(placement, quotas)
         revisions.update(charged)
         candidate, claim = placement.candidate, placement.claim
+        profile = candidate.cls.rules.profile
+        volumes = profile.args_of("VolumeBinding", VolumeBindingArgs)
         namespace, name = candidate.name
         decisions.append(
             Decision(
@@ -65,7 +68,8 @@ def decisions_of(
                 trace=traces.get(claim.uid, ""),
                 node_uid=_node_uid(nodes, claim.node),
                 before=list(claim.before),
-                unasked=[name for name in ASKED_AT_THE_BIND if name not in candidate.cls.rules.profile.constraints],
+                unasked=[name for name in ASKED_AT_THE_BIND if name not in profile.constraints],
+                bind_timeout_s=volumes.bind_timeout_seconds if claim.before else None,
             )
         )
     return decisions, revisions
