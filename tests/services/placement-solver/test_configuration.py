@@ -163,14 +163,6 @@ def test_a_configuration_that_holds_for_nobody_says_so_loudly(run: Any) -> None:
     assert "/a: cannot be read" in told[-1]
 
 
-def test_the_time_that_volumes_get_goes_with_the_decision(run: Any) -> None:
-    run.configure(pluginConfig=[{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 90}}])
-    run.node("n")
-    run.pod(pod("p").requests(cpu=100))
-    (decision,), _ = run.decide(run.round())
-    assert decision.bind_timeout_s is None, "it has no volumes to wait for"
-
-
 def test_back_off_is_that_of_the_configuration(run: Any) -> None:
     config = (
         HEAD
