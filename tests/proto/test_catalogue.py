@@ -47,6 +47,10 @@ BUILT = {
         for kind in (
             "configmap",
             "poddisruptionbudget",
+            "service",
+            "replicationcontroller",
+            "replicaset",
+            "statefulset",
             "podgroup",
             "elasticquota",
             "persistentvolumeclaim",

@@ -17,9 +17,10 @@ import pytest
 
 from berth.cli.errors import EXIT_DISK_FULL, EXIT_USAGE, CliError
 from berth.cli.stack import nats
+from berth.cli.stack import stack as stacks
 from berth.cli.stack.disk_space import lack_of
 from berth.cli.stack.process import Process, StartError, inherited
-from berth.cli.stack.services import SERVICES, SIMULATED_API
+from berth.cli.stack.services import SERVICES, SIMULATED_API, ServiceSpec
 from berth.cli.stack.stack import NATS_SERVER, Stack
 
 NO_SERVICES = {spec.name: 0 for spec in SERVICES}
@@ -58,6 +59,35 @@ async def test_a_kept_folder_stays_with_its_logs() -> None:
     for file in sorted(stack.home.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
     stack.home.rmdir()
+
+
+async def test_what_places_pods_is_started_first_and_others_do_not_wait_for_it_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The API server takes up new kinds meanwhile. One of the first never listens."""
+    began: list[str] = []
+    listening = {"cluster-watcher", "placement-solver"}
+
+    async def start(stack: Stack, spec: ServiceSpec, number: int) -> None:
+        began.append(spec.name)
+        monkeypatch.setitem(stack.processes, spec.name, Process(spec.name, ["true"], stack.home / "log"))
+
+    async def until_kube_serves() -> None:
+        began.append("kinds are served")
+
+    async def at_once(stack: Stack) -> None:
+        pass
+
+    monkeypatch.setattr(Stack, "_start_service", start)
+    monkeypatch.setattr(Stack, "_until_ready", at_once)
+    monkeypatch.setattr(Stack, "address", lambda stack, name: "x" if name in listening else "")
+    monkeypatch.setattr(stacks, "BEGIN_TIMEOUT_S", 0.2)
+    async with Stack(until_kube_serves=until_kube_serves):
+        first, rest = began[:3], began[4:]
+        assert set(first) == {"cluster-watcher", "cluster-writer", "placement-solver"}
+        assert began[3] == "kinds are served"
+        assert {*first, *rest} == set(NO_SERVICES)
+        listening.add("cluster-writer")
 
 
 async def test_a_killed_bus_comes_back_on_the_same_port() -> None:

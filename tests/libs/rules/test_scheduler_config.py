@@ -24,7 +24,7 @@ from berth.rules.scheduler_config import (
     VolumeBindingArgs,
     read_scheduler_config,
 )
-from berth.rules.scheduler_config.plugins import DEFAULTS, KNOWN, POINTS
+from berth.rules.scheduler_config.plugins import DEFAULTS, KNOWN, POINTS, TOGETHER
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 FILTERS = (
@@ -165,14 +165,16 @@ def test_multi_point_without_a_plugin() -> None:
 
 
 def test_multi_point_with_only_what_it_names() -> None:
-    found = profile({"multiPoint": on("DefaultBinder", "NodeResourcesFit", "PrioritySort") | off("*")})
+    found = profile(
+        {"multiPoint": on("DefaultBinder", "NodeResourcesFit", "PrioritySort", "SchedulingGates") | off("*")}
+    )
     assert found.constraints == ("NodeResourcesFit",)
     assert found.weights == {"NodeResourcesFit": 1}
     assert found.points["postFilter"] == ()
 
 
 def test_disabled_everywhere_and_enabled_at_a_point() -> None:
-    found = profile({"multiPoint": off("NodeAffinity"), "filter": on("NodeAffinity")})
+    found = profile({"multiPoint": off("NodeAffinity"), "filter": on("NodeAffinity"), "preFilter": on("NodeAffinity")})
     assert found.constraints == (*(name for name in FILTERS if name != "NodeAffinity"), "NodeAffinity")
     assert "NodeAffinity" not in found.weights
 
@@ -186,7 +188,7 @@ def test_plugins_of_koordinator_that_berth_has() -> None:
 
 def test_arguments_have_their_defaults() -> None:
     assert DEFAULT.args_of("NodeResourcesFit", FitArgs).scoring_strategy.type == "LeastAllocated"
-    assert DEFAULT.args_of("VolumeBinding", VolumeBindingArgs).bind_timeout_seconds == 600
+    assert DEFAULT.args_of("VolumeBinding", VolumeBindingArgs).bind_timeout_seconds is None
     assert DEFAULT.args_of("InterPodAffinity", InterPodAffinityArgs).hard_pod_affinity_weight == 1
     assert DEFAULT.args_of("PodTopologySpread", PodTopologySpreadArgs).defaulting_type == "System"
     preemption = DEFAULT.args_of("DefaultPreemption", PreemptionArgs)
@@ -232,6 +234,39 @@ def test_arguments_of_every_plugin() -> None:
     assert found.args_of("DefaultPreemption", PreemptionArgs).min_candidate_nodes_absolute == 7
 
 
+@pytest.mark.parametrize(
+    ("plugins", "points"),
+    [
+        ({"multiPoint": off("VolumeBinding")}, {"preFilter", "filter", "reserve", "preBind", "preScore", "score"}),
+        ({"multiPoint": off("DefaultPreemption")}, {"preEnqueue", "postFilter"}),
+        ({"postFilter": off("DefaultPreemption")}, {"postFilter"}),
+        ({"filter": off("NodePorts")}, {"filter"}),
+        ({"score": off("InterPodAffinity")}, {"score"}),
+        ({"preBind": off("DynamicResources")}, {"preBind"}),
+    ],
+)
+def test_a_plugin_that_may_be_off_there(plugins: dict[str, Any], points: set[str]) -> None:
+    (name,) = {each["name"] for those in plugins.values() for each in those["disabled"]}
+    found = profile(plugins)
+    assert {point for point in POINTS if name in DEFAULT.points[point] and name not in found.points[point]} == points
+
+
+def test_koordinators_order_of_the_queue_is_berths() -> None:
+    found = profile({"queueSort": on("Coscheduling") | off("*")})
+    assert found.points["queueSort"] == ("Coscheduling",)
+
+
+def test_numbers_are_those_of_kube_schedulers_parser() -> None:
+    """Base 60, and dates, are of an older YAML: there they are texts."""
+    head = f"apiVersion: {HEAD['apiVersion']}\nkind: {HEAD['kind']}\n"
+    for text in ("1:30", "2020-01-01", "1:30.5", "59:" * 20_000 + "59"):
+        found = read_scheduler_config(f"{head}profiles: [{{schedulerName: {text[:200]}}}]")
+        assert isinstance(found, SchedulerConfig), found
+        assert list(found.profiles) == [text[:200]]
+        assert "1:30" not in problems(f"{head}parallelism: {text}")["parallelism"]
+    assert isinstance(read_scheduler_config(f"{head}parallelism: 1_6\nclientConnection: {{qps: 5e1}}"), SchedulerConfig)
+
+
 def test_null_and_empty_mean_the_default() -> None:
     found = profile(None, NodeResourcesFit={"scoringStrategy": {"type": "MostAllocated", "resources": []}})
     assert (
@@ -255,9 +290,13 @@ def test_null_and_empty_mean_the_default() -> None:
         ("kind: a\nkind: b", "document"),
         ("1: a", "document"),
         ("[" * 5000, "document"),
-        ("a: " + "x" * 300_000, "document"),
+        ("a: " + "x" * 65_533, "document"),
+        ("a: 0x" + "f" * 100, "document"),
+        ('a: !!int "1:30"', "document"),
+        ('a: !!float "1:30.5"', "document"),
+        ("a:\n  b: 1\n  b: 2", "document"),
+        ("<<: {a: 1}", "document"),
         ("a: !!python/object:os.system x", "document"),
-        ("a: 2020-99-99", "document"),
     ],
 )
 def test_a_text_that_is_none(text: str, field: str) -> None:
@@ -311,6 +350,22 @@ def test_an_unknown_field_is_named(document: dict[str, Any], word: str) -> None:
         ({"filter": on("NodeNUMAResource")}, "filter.enabled[0].name", "NodeNUMAResource"),
         ({"multiPoint": off("Reservation")}, "multiPoint.disabled[0].name", "Reservation"),
         ({"queueSort": off("PrioritySort")}, "queueSort", "PrioritySort"),
+        ({"queueSort": on("Coscheduling")}, "queueSort", "exactly one"),
+        ({"preEnqueue": off("SchedulingGates")}, "preEnqueue", "SchedulingGates"),
+        ({"multiPoint": off("SchedulingGates")}, "preEnqueue", "SchedulingGates"),
+        ({"preFilter": off("NodeResourcesFit")}, "preFilter", "NodeResourcesFit is off here, and its part at filter"),
+        ({"preScore": off("TaintToleration")}, "preScore", "TaintToleration is off here, and its part at score"),
+        ({"preEnqueue": off("DefaultPreemption")}, "preEnqueue", "its part at postFilter needs it"),
+        ({"filter": off("NodeAffinity")}, "filter", "NodeAffinity is off here and on at preFilter"),
+        ({"filter": on("VolumeZone"), "multiPoint": off("VolumeZone")}, "preFilter", "on at filter"),
+        (
+            {"reserve": off("VolumeBinding")},
+            "reserve",
+            "VolumeBinding is off here and on at preFilter, filter, preBind",
+        ),
+        ({"preBind": off("*")}, "preBind", "VolumeBinding"),
+        ({"permit": on("NodePorts")}, "permit.enabled[0].name", "NodePorts has nothing at permit"),
+        ({"postBind": on("DefaultBinder")}, "postBind.enabled[0].name", "nothing at postBind"),
         ({"bind": off("*")}, "bind", "DefaultBinder"),
         ({"score": on(NodeAffinity=-1)}, "score.enabled[0].weight", "negative"),
         ({"score": on(NodeAffinity=2**60)}, "score", "overflows"),
@@ -393,6 +448,8 @@ def test_a_plugin_that_cannot_be_is_named(plugins: dict[str, Any], field: str, w
             "minCandidateNodesAbsolute",
         ),
         ("VolumeBinding", {"bindTimeoutSeconds": -1}, "bindTimeoutSeconds"),
+        ("VolumeBinding", {"bindTimeoutSeconds": 86_401}, "bindTimeoutSeconds"),
+        ("DynamicResources", {"filterTimeout": "5s"}, "filterTimeout"),
         ("VolumeBinding", {"shape": [{"utilization": 0, "score": 0}]}, "shape"),
         ("Berth", {"decides": "nobody"}, "decides"),
     ],
@@ -469,7 +526,8 @@ subsets = st.lists(st.sampled_from(names), unique=True)
 def test_merging_keeps_each_plugin_at_the_points_it_has(multi_off: list[str], point_off: list[str]) -> None:
     """Nothing runs twice at a point, nothing where it has nothing, and what is off is off; PrioritySort and
     DefaultBinder stay."""
-    multi = [name for name in multi_off if name not in ("PrioritySort", "DefaultBinder")]
+    multi = [name for name in multi_off if name not in ("PrioritySort", "DefaultBinder", "SchedulingGates")]
+    point_off = [name for name in point_off if name not in TOGETHER]
     found = profile({"multiPoint": off(*multi), "filter": off(*point_off)})
     for point in POINTS:
         gone = set(multi) | (set(point_off) if point == "filter" else set())

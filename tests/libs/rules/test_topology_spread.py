@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from berth.contracts.kube import LabelSelector, Requirement, TopologySpreadConstraint
+from berth.rules.pod_selectors import default_selector
 from berth.rules.pod_terms import Peer, Placed, Unfit, merge_label_keys
 from berth.rules.topology_spread import (
     HARD,
@@ -18,14 +19,13 @@ from berth.rules.topology_spread import (
     Spread,
     SpreadCounts,
     compile_spread,
-    default_selector,
     default_spread,
     incoming_of,
     normalise_spread,
     round_half_up,
     spread_scores,
 )
-from berth.testing.peer_worlds import World, read_constraints, read_world
+from berth.testing.peer_worlds import World, read_constraints, read_selecting, read_world
 from berth.testing.vectors import cases
 
 
@@ -38,11 +38,9 @@ def spread_of(world: World, given: dict[str, Any]) -> Spread:
     defaults = Defaults()
     if args.get("defaultingType") == "List":
         defaults = Defaults(tuple(read_constraints(args["defaultConstraints"])), are_systems=False)
-    services = [each["spec"].get("selector") for each in given.get("services", ())]
-    owner = None
-    for each in given.get("replicaSets", ()):
-        owner = msgspec.convert(each["spec"]["selector"], LabelSelector)
-    return default_spread(defaults, default_selector(template.labels, services, owner))
+    selecting, namespace = read_selecting(given), world.pod.namespace
+    owner = selecting.of_owner(namespace, world.pod.owners)
+    return default_spread(defaults, default_selector(template.labels, selecting.services(namespace), owner))
 
 
 def placed(world: World) -> list[Placed]:
@@ -186,15 +184,12 @@ def test_label_keys_narrow_what_counts() -> None:
     assert without_the_key.selects({})
 
 
-def test_own_constraints_of_the_configuration_and_of_services() -> None:
-    selector = default_selector(
-        {"app": "a", "x": "1"}, [{"app": "a"}, {"app": "b"}, None], LabelSelector(match_labels={"x": "1"})
-    )
-    assert selector == LabelSelector(match_labels={"app": "a", "x": "1"})
+def test_constraints_of_the_configuration_have_the_selector_of_the_fellows() -> None:
+    selector = LabelSelector(match_labels={"app": "a", "x": "1"})
     spread = default_spread(Defaults(), selector)
     assert [each.key for each in spread.soft] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
     assert not spread.requires_all_keys
-    assert default_spread(Defaults(), default_selector({"app": "a"}, [])) == Spread()
+    assert default_spread(Defaults(), LabelSelector()) == Spread()
 
 
 def test_no_counted_domain_lets_the_pod_in() -> None:

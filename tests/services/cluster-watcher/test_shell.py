@@ -10,7 +10,7 @@ import msgspec
 from berth import telemetry
 from berth.contracts import buckets, names, state
 from berth.contracts.codec import decode
-from berth.kube import CONFIG_MAPS, PODS, RESERVATIONS
+from berth.kube import CONFIG_MAPS, PODS, REPLICA_SETS, RESERVATIONS, SERVICES
 from berth.testing.views import eventually
 
 
@@ -215,3 +215,34 @@ async def test_a_config_map_that_outgrows_the_bus_after_its_list_moves_the_marke
     assert answer.ok, answer
     version = int(msgspec.json.decode(answer.body)["metadata"]["resourceVersion"])
     await eventually(lambda: world.complete_markers("configmap.default.c")[-1] >= version, deadline_s=8)
+
+
+async def test_of_what_selects_pods_only_another_selector_is_written(world: Any) -> None:
+    """A ReplicaSet's status changes with each of its pods; followers learn of that by the marker alone."""
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": {}},
+    }
+    made = await world.create(REPLICA_SETS, "default", body)
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "a"}}}
+    await world.create(SERVICES, "default", service)
+    await world.watcher()
+    await eventually(lambda: world.complete_markers("replicasets") and world.complete_markers("services"))
+    key = "replicaset.default.web"
+    assert decode(world.cluster.values[key], state.ReplicaSet).version == made
+    answer = await world.kube.patch(REPLICA_SETS, "default", "web", {"metadata": {"annotations": {"a": "b"}}})
+    newest = int(msgspec.json.decode(answer.body)["metadata"]["resourceVersion"])
+    await eventually(lambda: world.complete_markers("replicasets")[-1] >= newest)
+    assert world.cluster.versions[key] == made
+    await world.kube.patch(SERVICES, "default", "web", {"spec": {"selector": {"app": "b"}}})
+    await eventually(
+        lambda: decode(world.cluster.values["service.default.web"], state.Service).selector == {"app": "b"}
+    )
+    assert (await world.kube.delete(REPLICA_SETS, "default", "web")).ok
+    await eventually(lambda: key not in world.cluster.values)
+    again = await world.create(REPLICA_SETS, "default", body)
+    await eventually(lambda: key in world.cluster.values)
+    assert world.cluster.versions[key] == again
+    assert not world.cluster.went_back

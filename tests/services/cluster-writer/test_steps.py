@@ -206,6 +206,15 @@ async def test_volumes_that_never_come(api: StoreApi) -> None:
     assert reason.startswith("binding volumes: not done after 0.2 s: the volume of persistentvolumeclaim c")
 
 
+async def test_the_profile_says_how_long_volumes_may_take(bench: VolumeBench) -> None:
+    """The writer's own time is minutes; no time at all still has them asked for."""
+    claim = bench.claim("c")
+    bench.begin(before=[provision(claim)], bind_timeout_s=0)
+    await eventually(lambda: bench.selected("c") == "n")
+    bench.shown(CLAIMS, "c")
+    assert (await bench.given_up()).startswith("binding volumes: not done after 1 s: ")
+
+
 async def test_a_request_whose_answer_was_lost_is_not_sent_twice_with_effect(bench: VolumeBench) -> None:
     claim, volume = bench.claim("c"), bench.volume("v")
     bench.api.on("patch", lambda name, body: bench.api.store.patch(bench.path(VOLUMES, "v"), body) and Answer(0))

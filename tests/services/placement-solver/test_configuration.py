@@ -16,6 +16,7 @@ from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.config_file import LOOK_EVERY_S, follow_file, read_file
 from berth.placement_solver.core.profiles import Configuration
 from berth.placement_solver.settings import Settings
+from berth.rules.queueing import BackOff
 from berth.runtime.settings import SettingsError, load_settings
 from berth.testing.builders import pod
 from berth.testing.feed import Feed
@@ -145,6 +146,53 @@ def test_profiles_of_names_that_are_not_ours_place_nobody(run: Any) -> None:
     run.pod(pod("p").requests(cpu=100).template(scheduler="other"))
     assert run.round().placements == ()
     assert run.cluster.profile_of("other").decides == "native"
+
+
+def test_a_configuration_that_holds_for_nobody_says_so_loudly(run: Any) -> None:
+    """kube-scheduler's own, whose profile names no scheduler."""
+    told: list[str] = []
+    run.cluster.on_configuration = lambda: told.append(run.cluster.configuration_state)
+    assert run.cluster.idle_configuration == ""
+    run.cluster.configure(HEAD)
+    assert run.cluster.idle_configuration == (
+        "NOBODY is placed by this configuration: it has no profile for schedulerName berth-scheduler, "
+        "only for default-scheduler"
+    )
+    assert told == [f"{run.cluster.idle_configuration}; default-scheduler (native)"]
+    run.cluster.configure(HEAD)
+    assert len(told) == 1, "once"
+    run.cluster.configure(BROKEN)
+    assert told[-1].startswith("refused, the one before holds: ")
+    assert run.cluster.idle_configuration in told[-1]
+    run.cluster.configure(BY_SCORE)
+    assert run.cluster.idle_configuration == ""
+    assert told[-1] == run.cluster.configuration.state
+    run.cluster.refuse_configuration("/a", "cannot be read: no")
+    assert "/a: cannot be read" in told[-1]
+
+
+def test_back_off_is_that_of_the_configuration(run: Any) -> None:
+    config = (
+        HEAD
+        + f"podInitialBackoffSeconds: 3\npodMaxBackoffSeconds: 5\nprofiles: [{{schedulerName: {names.SCHEDULER_NAME}}}]"
+    )
+    run.cluster.configure(config)
+    pauses = []
+    run.node("n", cpu=10)
+    run.pod(pod("p").requests(cpu=100))
+    for _ in range(3):
+        run.cluster.wake()
+        run.round()
+        run.node("n", cpu=10 + len(pauses) + 1, pods=110 + len(pauses) + 1)
+        run.cluster.capacity_came_back = True
+        run.cluster.wake()
+        began = run.cluster.now
+        while not run.cluster.queue.has_ready(run.cluster.now):
+            run.cluster.now += 0.5
+        pauses.append(run.cluster.now - began)
+    assert pauses == [3.0, 5.0, 5.0]
+    run.cluster.configure(None)
+    assert run.cluster.queue.back_off == BackOff()
 
 
 def test_pods_of_two_profiles_are_of_two_classes() -> None:

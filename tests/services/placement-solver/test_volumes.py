@@ -153,6 +153,22 @@ def test_a_claim_that_is_mounted_twice_is_bound_once(cluster: Cluster) -> None:
     assert len(cluster.run.cluster.book.ledger.decisions["default", "web"].decision.before) == 1
 
 
+def test_the_profile_says_how_long_the_bind_may_wait(cluster: Cluster) -> None:
+    cluster.run.configure(pluginConfig=[{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 90}}])
+    cluster.claim("c", storage_class="made")
+    cluster.pod("web", "c")
+    cluster.pod("plain")
+    cluster.run.round()
+    decisions = cluster.run.cluster.book.ledger.decisions
+    assert decisions["default", "web"].decision.bind_timeout_s == 90
+    assert decisions["default", "plain"].decision.bind_timeout_s is None, "it has no volumes to wait for"
+    cluster.run.configure()
+    cluster.claim("d", storage_class="made")
+    cluster.pod("other", "d")
+    cluster.run.round()
+    assert decisions["default", "other"].decision.bind_timeout_s is None, "cluster-writer's own time holds"
+
+
 def test_people_learn_what_the_bind_waits_for(cluster: Cluster) -> None:
     cluster.volume("v", "n1")
     cluster.claim("c")

@@ -176,6 +176,46 @@ class PodDisruptionBudget(Message, frozen=True, kw_only=True, tag="poddisruption
     disrupted: list[str] = []
 
 
+class Service(Message, frozen=True, kw_only=True, tag="service.seen.v1"):
+    """A Service: it selects the pods of its namespace that have all labels of `selector`; an empty one selects none.
+
+    Of this kind and of the controllers below, changes that leave the message as it was are not written: `version` is
+    that of the last one that counted.
+    """
+
+    namespace: str
+    name: str
+    version: Integer
+    selector: dict[str, str] = {}
+
+
+class ReplicationController(Message, frozen=True, kw_only=True, tag="replicationcontroller.seen.v1"):
+    """A ReplicationController, with the labels that its pods have."""
+
+    namespace: str
+    name: str
+    version: Integer
+    selector: dict[str, str] = {}
+
+
+class ReplicaSet(Message, frozen=True, kw_only=True, tag="replicaset.seen.v1"):
+    """A ReplicaSet; `selector` None: it has none that could be carried."""
+
+    namespace: str
+    name: str
+    version: Integer
+    selector: LabelSelector | None = None
+
+
+class StatefulSet(Message, frozen=True, kw_only=True, tag="statefulset.seen.v1"):
+    """A StatefulSet; `selector` as of a ReplicaSet."""
+
+    namespace: str
+    name: str
+    version: Integer
+    selector: LabelSelector | None = None
+
+
 class PodGroup(Message, frozen=True, kw_only=True, tag="podgroup.seen.v1"):
     """A PodGroup: a gang by object. `phase` and the counts repeat its status."""
 

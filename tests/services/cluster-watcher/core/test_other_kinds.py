@@ -45,6 +45,10 @@ def fields(message: Any) -> list[str]:
         ("priorityclass", "priorityclass.a_b"),
         ("configmap", "configmap.ns.a_b"),
         ("poddisruptionbudget", "poddisruptionbudget.ns.a_b"),
+        ("service", "service.ns.a_b"),
+        ("replicationcontroller", "replicationcontroller.ns.a_b"),
+        ("replicaset", "replicaset.ns.a_b"),
+        ("statefulset", "statefulset.ns.a_b"),
         ("podgroup", "podgroup.ns.a_b"),
         ("elasticquota", "elasticquota.ns.a_b"),
         ("device", "device.a_b"),
@@ -146,6 +150,23 @@ def test_small_kinds() -> None:
     topology = read("noderesourcetopology", {"zones": [{"name": "node-0"}], "topologyPolicies": ["None"]})
     assert (topology.zones, topology.policies) == ([{"name": "node-0"}], ["None"])
     assert read("nodemetric", {"status": {"updateTime": "x"}}).status == {"updateTime": "x"}
+
+
+@pytest.mark.parametrize("prefix", ["service", "replicationcontroller"])
+def test_kinds_that_select_by_labels(prefix: str) -> None:
+    assert read(prefix, {"spec": {"selector": {"app": "a"}, "type": "ClusterIP"}}).selector == {"app": "a"}
+    assert read(prefix, {"spec": {"selector": None}}).selector == {}
+    assert read(prefix, {"spec": {"selector": {f"l{number}": "" for number in range(257)}}}).selector == {}
+
+
+@pytest.mark.parametrize("prefix", ["replicaset", "statefulset"])
+def test_kinds_that_select_by_a_selector(prefix: str) -> None:
+    selector = {"matchLabels": {"app": "a"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]}
+    found = read(prefix, {"spec": {"selector": selector, "replicas": 3}}).selector
+    assert msgspec.to_builtins(found) == selector
+    assert read(prefix, {"spec": {}}).selector is None
+    many = [{"key": "x", "operator": "In", "values": [str(number) for number in range(4097)]}]
+    assert read(prefix, {"spec": {"selector": {"matchExpressions": many}}}).selector is None
 
 
 @pytest.mark.parametrize(

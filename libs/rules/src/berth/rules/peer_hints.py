@@ -2,7 +2,8 @@
 
 Each hint takes the pod that waits, what happened to a message of STATE (`old` is None for what is new, `new` for what
 is gone), and the labels of a namespace by its name. They are kube-scheduler's: a pod that another pod's anti-affinity
-keeps away is not among those that the end of that pod wakes.
+keeps away is not among those that the end of that pod wakes. Constraints of the configuration are not known here: a pod
+without its own is worth a try after everything that may concern them.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def spread_after_pod(pod: Waiter, change: Change, namespace_labels: NamespaceLab
     new: Pod | None = change.new
     if any(each is not None and each.namespace != pod.namespace for each in (old, new)):
         return False
+    if not pod.template.topology_spread:
+        return True
     hard = _hard(pod)
     if old is None or new is None:
         there = old or new
@@ -59,6 +62,8 @@ def spread_after_node(pod: Waiter, change: Change, namespace_labels: NamespaceLa
     """PodTopologySpread: a node with all keys came or went, or one gained or lost a key, changed domains or taints."""
     old: Node | None = change.old
     new: Node | None = change.new
+    if not pod.template.topology_spread:
+        return True
     hard = _hard(pod)
     counted = [each is not None and all(c.key in each.labels for c in hard) for each in (old, new)]
     if old is None or new is None:

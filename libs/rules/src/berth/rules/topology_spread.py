@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berth.contracts.base import Problem
-from berth.contracts.kube import LabelSelector, Requirement, TopologySpreadConstraint
+from berth.contracts.kube import LabelSelector, TopologySpreadConstraint
 from berth.contracts.state import PodTemplate
 from berth.rules.node_affinity import NodeRule, compile_node_rule
 from berth.rules.pod_terms import NodeLabels, Peer, Placed, Unfit, merge_label_keys
-from berth.rules.selectors import Labels, LabelTest, all_equal, compile_selector, is_label_key
+from berth.rules.selectors import Labels, LabelTest, compile_selector, is_label_key
 from berth.rules.taints import Tolerations
 
 REASON: Final = "node(s) didn't match pod topology spread constraints"
@@ -122,8 +122,8 @@ def compile_spread(constraints: Sequence[TopologySpreadConstraint], labels: Labe
 
 
 def default_spread(defaults: Defaults, selector: LabelSelector | None) -> Spread:
-    """The constraints of the configuration with the selector of whoever owns the pod, which an empty one switches off
-    (`default_selector`)."""
+    """The constraints of the configuration with the selector of the pod's fellows, which an empty one switches off
+    (`berth.rules.pod_selectors`)."""
     if selector is None or is_empty(selector):
         return Spread()
     problems: list[Problem] = []
@@ -138,22 +138,6 @@ def default_spread(defaults: Defaults, selector: LabelSelector | None) -> Spread
         tuple(each for action, each in made if action == SOFT),
         requires_all_keys=not defaults.are_systems,
     )
-
-
-def default_selector(
-    labels: Labels, services: Iterable[Mapping[str, str] | None], owner: LabelSelector | None = None
-) -> LabelSelector:
-    """What selects the fellows of a pod: the selectors of the services of its namespace that select it, and that of the
-    controller that owns it (ReplicationController, ReplicaSet, StatefulSet)."""
-    wanted: dict[str, str] = {}
-    for selector in services:
-        if selector is not None and all_equal(selector)(labels):
-            wanted.update(selector)
-    expressions = list(owner.match_expressions or ()) if owner is not None else []
-    for key, value in ((owner.match_labels or {}) if owner is not None else {}).items():
-        if wanted.setdefault(key, value) != value:
-            expressions.append(Requirement(key=key, operator="In", values=[value]))
-    return LabelSelector(match_labels=wanted or None, match_expressions=expressions or None)
 
 
 def is_empty(selector: LabelSelector) -> bool:

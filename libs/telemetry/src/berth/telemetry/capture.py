@@ -10,9 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-import structlog
-from structlog.typing import EventDict, WrappedLogger
-
+from berth.telemetry.bare_structlog import EventDict, WrappedLogger, structlog
 from berth.telemetry.logs import Level, extra_of
 
 _LEVELS: Final[dict[str, int]] = {"debug": 10, "info": 20, "warning": 30, "error": 40}

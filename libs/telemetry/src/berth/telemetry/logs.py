@@ -14,10 +14,16 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
 import msgspec
-import structlog
-from structlog.typing import EventDict, ExcInfo, FilteringBoundLogger, Processor, WrappedLogger
 
 from berth.telemetry import traceparent as w3c
+from berth.telemetry.bare_structlog import (
+    EventDict,
+    ExcInfo,
+    FilteringBoundLogger,
+    Processor,
+    WrappedLogger,
+    structlog,
+)
 from berth.telemetry.redaction import redacted
 from berth.telemetry.tracing import current_traceparent
 

@@ -22,7 +22,8 @@ from berth.contracts.kube import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from berth.contracts.state import Node, Pod, PodTemplate
+from berth.contracts.state import Node, Pod, PodTemplate, ReplicaSet, Service
+from berth.rules.pod_selectors import SelectingObjects
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -72,7 +73,21 @@ def read_pod(manifest: dict[str, Any]) -> Pod:
         node=pod.spec.node_name,
         template=template,
         deleting="deletionTimestamp" in manifest["metadata"],
+        owners=pod.metadata.owner_references or [],
     )
+
+
+def read_selecting(given: dict[str, Any]) -> SelectingObjects:
+    """The Services and ReplicaSets that a reference case gives."""
+    found = SelectingObjects()
+    for each in msgspec.convert(given.get("services", []), list[kube.Service]):
+        name = (each.metadata.namespace, each.metadata.name)
+        found.see_service(name, Service(namespace=name[0], name=name[1], version=1, selector=each.spec.selector or {}))
+    for owner in msgspec.convert(given.get("replicaSets", []), list[kube.ReplicaSet]):
+        name = (owner.metadata.namespace, owner.metadata.name)
+        shown = ReplicaSet(namespace=name[0], name=name[1], version=1, selector=owner.spec.selector)
+        found.see_controller(ReplicaSet, name, shown)
+    return found
 
 
 def read_constraints(constraints: list[dict[str, Any]]) -> list[TopologySpreadConstraint]:

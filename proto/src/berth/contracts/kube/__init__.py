@@ -52,6 +52,14 @@ from berth.contracts.kube.reservations import (
     ReservationSpec,
     ReservationStatus,
 )
+from berth.contracts.kube.selecting import (
+    LabelsSpec,
+    ReplicaSet,
+    ReplicationController,
+    SelectorSpec,
+    Service,
+    StatefulSet,
+)
 from berth.contracts.kube.selectors import (
     Affinity,
     LabelSelector,
@@ -131,6 +139,7 @@ __all__ = [
     "ElasticQuotaStatus",
     "ISCSISource",
     "LabelSelector",
+    "LabelsSpec",
     "Meta",
     "Namespace",
     "Node",
@@ -163,6 +172,8 @@ __all__ = [
     "PriorityClass",
     "Quantity",
     "RBDSource",
+    "ReplicaSet",
+    "ReplicationController",
     "Requirement",
     "Reservation",
     "ReservationCondition",
@@ -171,6 +182,9 @@ __all__ = [
     "ReservationStatus",
     "Resources",
     "SchedulingGate",
+    "SelectorSpec",
+    "Service",
+    "StatefulSet",
     "StorageClass",
     "Taint",
     "Toleration",

@@ -23,9 +23,11 @@ from berth.cluster_watcher.core.nodes import node_of
 from berth.cluster_watcher.core.persistent_volume_claims import persistent_volume_claim_of
 from berth.cluster_watcher.core.persistent_volumes import persistent_volume_of
 from berth.cluster_watcher.core.pod_groups import pod_group_of
+from berth.cluster_watcher.core.pod_owners import replica_set_of, replication_controller_of, stateful_set_of
 from berth.cluster_watcher.core.pods import pod_of
 from berth.cluster_watcher.core.priority_classes import priority_class_of
 from berth.cluster_watcher.core.reservations import ReservationItem, reservation_of
+from berth.cluster_watcher.core.services import service_of
 from berth.cluster_watcher.core.storage_classes import storage_class_of
 from berth.cluster_watcher.core.topologies import topology_of
 from berth.cluster_watcher.core.volume_attachments import volume_attachment_of
@@ -42,7 +44,7 @@ class Kind(NamedTuple):
 
     `prefix` is the first token of its keys. `convert` takes a decoded object and its version. `required`: readiness
     waits for it. `holds_capacity`: an object that cannot be read must not replace what is known of it, because others
-    count what it holds.
+    count what it holds. `is_quiet`: most changes of its objects are of what STATE does not show, and are not written.
     """
 
     prefix: str
@@ -52,6 +54,7 @@ class Kind(NamedTuple):
     convert: Callable[[Any, int], msgspec.Struct]
     required: bool = False
     holds_capacity: bool = False
+    is_quiet: bool = False
 
     @property
     def plural(self) -> str:
@@ -100,6 +103,17 @@ KINDS: Final[tuple[Kind, ...]] = (
         state.PodDisruptionBudget,
         disruption_budget_of,
     ),
+    Kind("service", kube.SERVICES, views.Service, state.Service, service_of, is_quiet=True),
+    Kind(
+        "replicationcontroller",
+        kube.REPLICATION_CONTROLLERS,
+        views.ReplicationController,
+        state.ReplicationController,
+        replication_controller_of,
+        is_quiet=True,
+    ),
+    Kind("replicaset", kube.REPLICA_SETS, views.ReplicaSet, state.ReplicaSet, replica_set_of, is_quiet=True),
+    Kind("statefulset", kube.STATEFUL_SETS, views.StatefulSet, state.StatefulSet, stateful_set_of, is_quiet=True),
     Kind("podgroup", kube.POD_GROUPS, views.PodGroup, state.PodGroup, pod_group_of),
     Kind("elasticquota", kube.ELASTIC_QUOTAS, views.ElasticQuota, state.ElasticQuota, elastic_quota_of),
     Kind("device", kube.DEVICES, views.Device, state.Device, device_of),

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from berth import telemetry
 from berth.bus.port import Clock
 from berth.cluster_watcher import metrics
@@ -47,6 +49,8 @@ class Reconciler(Handler[Any]):
         self._traces = self._kind.message is state.Pod
         self._malformed = metrics.MALFORMED.labels(self._kind.plural)
         self._relists = metrics.RELISTS.labels(self._kind.plural)
+        self._handed_over: dict[str, int] = {}
+        """Of a quiet kind, by key: the digest of what was last handed over, without its version."""
 
     def close(self) -> None:
         """Whatever this reflector still reports is void."""
@@ -58,6 +62,7 @@ class Reconciler(Handler[Any]):
         """See `berth.kube.Handler`."""
         if self._is_open:
             self._relists.inc()
+            self._handed_over.clear()
             self._outbox.add(Began(self._source))
 
     def seen(self, raw: bytes, item: Any, version: int) -> None:
@@ -81,7 +86,9 @@ class Reconciler(Handler[Any]):
         if self._is_open:
             self._source.refusal = None
             meta = item.metadata
-            self._outbox.add(Gone(self._source, self._kind.key(meta.namespace, meta.name), version))
+            key = self._kind.key(meta.namespace, meta.name)
+            self._handed_over.pop(key, None)
+            self._outbox.add(Gone(self._source, key, version))
 
     def bookmark(self, version: int) -> None:
         """See `berth.kube.Handler`."""
@@ -134,13 +141,21 @@ class Reconciler(Handler[Any]):
         value, cut = pack(message)
         if cut or getattr(message, "problems", None):
             self._refuse(key, problems_of(cut[:1])[0] if cut else message.problems[0])
-        if value is None:
+        if value is None or (self._kind.is_quiet and self._says_nothing_new(key, message)):
             self._outbox.add(Nothing(self._source, version))
             return
         traceparent = None
         if self._traces and telemetry.recording():
             traceparent = self._begin_trace(key, message)
         self._outbox.add(Put(self._source, key, version, value, traceparent))
+
+    def _says_nothing_new(self, key: str, message: Any) -> bool:
+        """Since the list began, the same was handed over already."""
+        digest = hash(msgspec.json.encode(msgspec.structs.replace(message, version=0)))
+        if self._handed_over.get(key) == digest:
+            return True
+        self._handed_over[key] = digest
+        return False
 
     def _begin_trace(self, key: str, message: state.Pod) -> str | None:
         """The first sight of an unbound pod is where its way through the services begins."""

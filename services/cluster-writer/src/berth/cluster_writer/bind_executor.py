@@ -41,7 +41,9 @@ REPEAT_ALARM_AFTER = 5
 this object's alone, as a namespace that is being terminated or a webhook that is down."""
 REPEAT_PAUSE_MAX_S = 5.0
 """A server that has come to itself again is not kept waiting for long: nobody else sends this request."""
-TIMEOUT_LOOK_S = 5.0
+TIMEOUT_LEAST_S = 1.0
+"""A profile that gives volumes no time at all still has them asked for: they may be there at the next try."""
+TIMEOUT_LOOK_S = 1.0
 """How often it is looked whether somebody has waited for volumes for too long."""
 LOOK_PAUSE_S = 0.02
 LOOK_PAUSE_MAX_S = 5.0
@@ -137,9 +139,10 @@ class BindExecutor:
         """Judge again who has waited for volumes for too long: nothing else would wake it."""
         while True:
             await self._clock.sleep(TIMEOUT_LOOK_S)
-            due = self._clock.monotonic() - self._volume_timeout_s
+            now = self._clock.monotonic()
             for key, steps in self._steps.items():
-                if steps.since <= due and (decision := self._open.get(key)) is not None:
+                decision = self._open.get(key)
+                if decision is not None and now - steps.since >= self._timeout_s(decision):
                     self.moved((decision.namespace, decision.name))
 
     async def run(self) -> None:
@@ -239,7 +242,12 @@ class BindExecutor:
             steps = self._steps[key] = _Steps(self._clock.monotonic())
         waited_s = self._clock.monotonic() - steps.since if steps is not None else 0.0
         asked = steps.asked if steps is not None else {}
-        return Volumes(view, cluster.volume_holders, asked, waited_s, self._volume_timeout_s)
+        return Volumes(view, cluster.volume_holders, asked, waited_s, self._timeout_s(decision))
+
+    def _timeout_s(self, decision: Decision) -> float:
+        """How long its steps may take: what its profile says goes before the writer's own setting."""
+        said_s = decision.bind_timeout_s
+        return self._volume_timeout_s if said_s is None else max(float(said_s), TIMEOUT_LEAST_S)
 
     async def _ask(self, decision: Decision, request: Request) -> None:
         """Send the request of a step. Nobody else may have written the object since it was judged."""

@@ -45,6 +45,7 @@ from berth.placement_solver.core.inventories import Inventories, same_devices
 from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Unit
+from berth.placement_solver.core.pod_selectors import KINDS as SELECTING_KINDS
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.profiles import Configuration, Profiles
 from berth.placement_solver.core.queue import Queue, Waiting
@@ -55,6 +56,7 @@ from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
 from berth.placement_solver.core.volumes import KINDS as STORAGE_KINDS
 from berth.placement_solver.core.volumes import StorageChange
+from berth.rules.pod_selectors import SelectingObjects
 from berth.rules.preemption import Budget, compile_budget
 from berth.rules.queueing import NO_LABELS
 from berth.rules.queueing.events import NODE
@@ -91,10 +93,14 @@ class ClusterView:
         self.reservations = Reservations()
         self.facts = facts_of(self.nodes, self._pod)
         self.volumes = self.facts.volumes
+        self.selectors = self.facts.selectors
         self.capacity.tallies = self.facts.tallies
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""
         self.configuration = Configuration()
+        self.on_configuration: Callable[[], None] = lambda: None
+        """Called when what is known of the configuration is another thing: one was read, refused or taken away."""
+        self._told_of = ""
         self.config_map = config_map
         # Where nothing is to be read, the defaults are what holds.
         self.configuration.is_known = not is_configured and config_map is None
@@ -135,12 +141,15 @@ class ClusterView:
         self.capacity_came_back = False
         """In a way that is none of `happenings`, so that anybody may be helped by it."""
         self.quota_changed = False
+        self.fellows_changed = False
+        """Pods may be spread with others than before by constraints of the configuration."""
         self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers)
         self._config_complete = Completeness()
         self._trackers = {
             **self.book.complete,
             **self.volumes.complete,
             **self.eviction_inputs.complete,
+            **self.selectors.complete,
             "elasticquotas": self.awaited.elastic_quotas.complete,
             **({self._config_key: self._config_complete} if config_map else {}),
         }
@@ -173,6 +182,7 @@ class ClusterView:
         self.volumes.reset()
         self.eviction_inputs.reset()
         self.leavers.forget_pods()
+        self.selectors.reset()
         self.changed_gangs.clear()
         self._config_data = None
         self._config_complete.reset()
@@ -180,6 +190,7 @@ class ClusterView:
     def end_of_state(self) -> None:
         """The end of STATE was reached."""
         was_complete, was_unread = self.volumes.is_complete, bool(self.eviction_inputs.unread)
+        knew_fellows = self.selectors.is_complete
         for tracker in self._trackers.values():
             tracker.end()
         self._look_for_config_map()
@@ -187,6 +198,7 @@ class ClusterView:
             self.capacity_came_back = True  # pods with claims have waited for it
         if was_unread and not self.eviction_inputs.unread:
             self.capacity_came_back = True  # whom it may help that others leave
+        self.fellows_changed |= self.selectors.is_complete and not knew_fellows
         self._settle()
         if self._state_began_anew:  # a Device that was shown before may be gone
             self._state_began_anew = False
@@ -220,10 +232,14 @@ class ClusterView:
             self._read_config_map(key, value, deleted)
         elif kind in STORAGE_KINDS:
             self.volumes.read(kind, rest, value, deleted=deleted)
+        elif kind in SELECTING_KINDS:
+            self.fellows_changed |= self.selectors.read(kind, rest, value, deleted=deleted)
         elif kind == "synced" and not deleted:
             marker = decode(value, Synced)
             if marker.kind in self._trackers:
+                knew_fellows = self.selectors.is_complete
                 self._trackers[marker.kind].marked(marker.version, marker.complete)
+                self.fellows_changed |= self.selectors.is_complete and not knew_fellows
                 self._look_for_config_map()
                 self._settle()
                 self._look_at_unread()
@@ -288,7 +304,7 @@ class ClusterView:
     @property
     def has_news(self) -> bool:
         """Something happened that may help somebody who waits."""
-        return self.capacity_came_back or self.quota_changed or bool(self.happenings)
+        return self.capacity_came_back or self.quota_changed or self.fellows_changed or bool(self.happenings)
 
     def wake(self) -> None:
         """Those whom it may help are tried again, each after its own back-off."""
@@ -297,14 +313,26 @@ class ClusterView:
         else:
             if self.quota_changed:
                 self.queue.wake(self.now, _waits_for_quota)
+            if self.fellows_changed:
+                self.queue.wake(self.now, _waits_for_defaults)
             self.queue.wake_classes(self.now, self.happenings.concern)
-        self.capacity_came_back = self.quota_changed = False
+        self.capacity_came_back = self.quota_changed = self.fellows_changed = False
         self.happenings.clear()
 
     @property
     def storage(self) -> StorageObjects:
         """Claims, volumes and what CSI drivers report."""
         return self.volumes.objects
+
+    @property
+    def selecting(self) -> SelectingObjects:
+        """Services and controllers."""
+        return self.selectors.objects
+
+    @property
+    def selecting_is_complete(self) -> bool:
+        """Whether all of those were read to their end."""
+        return self.selectors.is_complete
 
     @property
     def storage_is_complete(self) -> bool:
@@ -330,6 +358,22 @@ class ClusterView:
         """Profiles of scheduler names that are not ours: nobody is placed by them."""
         return sorted(self.configuration.config.profiles.keys() - self.schedulers)
 
+    @property
+    def idle_configuration(self) -> str:
+        """That the configuration holds for nobody, and why; empty where it does, or there is none."""
+        foreign = self.foreign_profiles
+        if not foreign or len(foreign) < len(self.configuration.config.profiles):
+            return ""
+        ours = " or ".join(sorted(self.schedulers))
+        theirs = ", ".join(foreign)
+        return f"NOBODY is placed by this configuration: it has no profile for schedulerName {ours}, only for {theirs}"
+
+    @property
+    def configuration_state(self) -> str:
+        """What holds, in one line for people; what is wrong with it comes first."""
+        parts = (self.configuration.state, self.idle_configuration)
+        return "; ".join(filter(None, parts if self.configuration.problems else reversed(parts)))
+
     def configure(self, text: str | None) -> bool:
         """Read a configuration; whether another one holds from now on."""
         return self._use(self.configuration.read(text))
@@ -337,6 +381,7 @@ class ClusterView:
     def refuse_configuration(self, source: str, message: str) -> None:
         """The configuration cannot be had where it should be."""
         self.configuration.refuse((Problem(field=source, message=message),))
+        self._tell_of_configuration()
 
     def _read_config_map(self, key: str, value: bytes, deleted: bool) -> None:
         if key != self._config_key:
@@ -360,9 +405,17 @@ class ClusterView:
         if is_another:
             profiles = self.configuration.config.profiles
             self.profiles.use({name: profile for name, profile in profiles.items() if name in self.schedulers})
+            self.queue.back_off = self.configuration.config.back_off
             self.classes.forget()
             self.capacity_came_back = True  # who was refused may be taken by the rules that hold now
+        self._tell_of_configuration()
         return is_another
+
+    def _tell_of_configuration(self) -> None:
+        state = self.configuration_state
+        if state != self._told_of:
+            self._told_of = state
+            self.on_configuration()
 
     # --- units out ---------------------------------------------------------------------------------------------------
 
@@ -651,6 +704,12 @@ class ClusterView:
             self._judge(member)
         if not gang.children:
             self._wake_group(self.gangs.group_of(gang_id))
+
+
+def _waits_for_defaults(waiting: Waiting) -> bool:
+    """Constraints of the configuration keep it waiting."""
+    is_spread = any(reason.code == "PodTopologySpread" for reason in waiting.reasons)
+    return is_spread and not waiting.template.topology_spread
 
 
 def _waits_for_quota(waiting: Waiting) -> bool:

@@ -64,6 +64,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         preempts=settings.preemption,
     )
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
+    cluster.on_configuration = lambda: _tell_of_configuration(ctx, cluster)
     if file is not None:
         read_file(cluster, file)
         ctx.spawn(follow_file(ctx, cluster, file, rounds.changed.set), name="configuration")
@@ -81,9 +82,16 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
             await optimiser.stop()
 
 
+def _tell_of_configuration(ctx: Context[Settings], cluster: ClusterView) -> None:
+    is_wrong = bool(cluster.configuration.problems or cluster.idle_configuration)
+    say = ctx.log.warning if is_wrong else ctx.log.info
+    problems = [f"{each.field}: {each.message}" for each in cluster.configuration.problems[:8]]
+    say("configuration of the scheduler", state=cluster.configuration_state, problems=problems)
+
+
 def _views(cluster: ClusterView, rounds: Rounds) -> tuple[bool, str]:
     if rounds.readiness.may_plan():
-        return True, "complete"
+        return True, "; ".join(filter(None, ("complete", cluster.idle_configuration)))
     if not cluster.knows_rules():
         return False, f"waiting for the configuration of the scheduler: {cluster.configuration.state}"
     return False, "still reading"
@@ -152,7 +160,7 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
 
     def facts() -> dict[str, str | int | float]:
         return {
-            "profiles": cluster.configuration.state,  # first: what is wrong with them must not be cut off
+            "profiles": cluster.configuration_state,  # first: what is wrong with them must not be cut off
             "waiting": len(cluster.queue),
             "nodes": int(np.count_nonzero(cluster.nodes.alive)),
             "epoch": cluster.book.ledger.epoch.epoch,

@@ -16,6 +16,7 @@ from berth.contracts.state import Node, Pod
 from berth.placement_solver.core.constraints.inter_pod_affinity import InterPodAffinity
 from berth.placement_solver.core.constraints.pod_topology_spread import PodTopologySpread
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.pod_selectors import PodSelectors
 from berth.placement_solver.core.scores.inter_pod_affinity import InterPodAffinityScore
 from berth.placement_solver.core.scores.pod_topology_spread import PodTopologySpreadScore
 from berth.placement_solver.core.seams import Hypothesis, Rejection, Spec, Target, Unusable
@@ -25,6 +26,8 @@ from berth.placement_solver.core.tallies.peers import Peers
 from berth.placement_solver.core.tallies.spreads import Spreads
 from berth.rules.inter_pod_affinity import AffinityCounts, affinity_scores, normalise_affinity
 from berth.rules.pod_terms import Peer, Placed, Unfit, compile_pod_terms
+from berth.rules.scheduler_config import PodTopologySpreadArgs
+from berth.rules.scheduler_config.args import read_args
 from berth.rules.topology_spread import (
     SpreadCounts,
     compile_spread,
@@ -34,7 +37,7 @@ from berth.rules.topology_spread import (
 )
 from berth.testing import builders
 from berth.testing.builders import PodBuilder
-from berth.testing.peer_worlds import World, nodes_of, pods_of, read_world, worlds
+from berth.testing.peer_worlds import World, nodes_of, pods_of, read_selecting, read_world, worlds
 from berth.testing.vectors import cases
 from berth.transaction.claims import Claim
 
@@ -42,12 +45,23 @@ from berth.transaction.claims import Claim
 class Side:
     """A world on the solver's side: columns, tally, constraints, scores."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, given: dict[str, Any] | None = None) -> None:
+        """`given`: the Services, controllers and arguments of a reference case."""
         self.world = world
+        args = read_args("PodTopologySpread", (given or {}).get("args", {}), "args")
+        assert isinstance(args, PodTopologySpreadArgs)
+        selectors = PodSelectors()
+        selectors.objects = read_selecting(given or {})
+        for tracker in selectors.complete.values():
+            tracker.marked(1, True)
+            tracker.end()
         self.nodes = Nodes(capacity=2)
         self.peers = Peers(self.nodes)
         domains = LabelDomains(self.nodes)
-        spreads, affine = Spreads(self.nodes, domains, self.peers), AffinePods(self.nodes, domains, self.peers)
+        spreads, affine = (
+            Spreads(self.nodes, domains, self.peers, selectors, args.defaults),
+            AffinePods(self.nodes, domains, self.peers),
+        )
         self.spread, self.affinity = PodTopologySpread(spreads), InterPodAffinity(affine)
         self.spread_score, self.affinity_score = PodTopologySpreadScore(spreads), InterPodAffinityScore(affine)
         for name, labels in world.namespaces.items():
@@ -77,7 +91,7 @@ def claim_of(pod: Pod) -> Claim:
 
 
 def spec_of(pod: Pod) -> Spec:
-    return Spec((pod.namespace, pod.name), pod.namespace, pod.uid, pod.template)
+    return Spec((pod.namespace, pod.name), pod.namespace, pod.uid, pod.template, owners=pod.owners)
 
 
 def placed_of(pod: Pod) -> Placed:
@@ -232,12 +246,24 @@ def test_affinity_vector(case: dict[str, Any]) -> None:
     assert answers(side.affinity, side) == case["expect"]["nodes"]
 
 
-@pytest.mark.parametrize(
-    "case", cases("kube-scheduler/topology_spread_filter", lambda case: "args" not in case["given"])
-)
+@pytest.mark.parametrize("case", cases("kube-scheduler/topology_spread_filter"))
 def test_spread_vector(case: dict[str, Any]) -> None:
-    side = Side(read_world(case["given"]))
+    side = Side(read_world(case["given"]), case["given"])
     assert answers(side.spread, side) == case["expect"]["nodes"]
+
+
+@pytest.mark.parametrize("case", cases("kube-scheduler/topology_spread_score"))
+def test_spread_score_vector(case: dict[str, Any]) -> None:
+    side = Side(read_world(case["given"]), case["given"])
+    query = side.spread_score.prescore(spec_of(side.world.pod))
+    if case["expect"].get("skipped"):
+        assert query is None
+        return
+    assert query is not None
+    feasible = case["given"].get("feasibleNodes", list(side.world.nodes))
+    rows = np.array([side.row(name) for name in feasible], np.intp)
+    scores = side.spread_score.normalise(query, side.spread_score.raw(query, rows), rows)
+    assert by_name(feasible, scores) == case["expect"]["scores"]
 
 
 def answers(constraint: PodTopologySpread | InterPodAffinity, side: Side) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import shlex
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -42,20 +43,29 @@ class _Node(msgspec.Struct):
     status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
 
 
-async def check(target: Target, *, install: bool, alone: bool, say: Callable[[str], None]) -> None:
+async def check(target: Target, *, install: bool, alone: bool, say: Callable[[str], None]) -> list[dict[str, Any]]:
     """Return when the services can work there; what is missing but not needed is said.
 
     `install`: create what is missing. `alone`: nobody else may hold cluster-writer's Lease, for our bus is our own.
-    Raises CliError with the command that helps.
+    The result is what was installed, which the server serves a moment later (`kinds.until_served`). Raises CliError
+    with the command that helps.
     """
     async with target.client() as kube:
         await _reach(kube, target)
-        await _kinds(kube, target, install, say)
+        installed = await _kinds(kube, target, install, say)
         await _home(kube, target, install, say)
         await _rights(kube, target)
         await _guard(kube, target)
         if alone:
             await _nobody_else(kube, target, say)
+    return installed
+
+
+async def until_served(target: Target, installed: list[dict[str, Any]]) -> None:
+    """Return once the server serves what was installed. Raises CliError when it never does."""
+    if installed:
+        async with target.client() as kube:
+            await kinds.until_served(kube, installed)
 
 
 async def _reach(kube: Kube, target: Target) -> None:
@@ -68,17 +78,18 @@ async def _reach(kube: Kube, target: Target) -> None:
         )
 
 
-async def _kinds(kube: Kube, target: Target, install: bool, say: Callable[[str], None]) -> None:
-    missing = await kinds.lacking(kube)
+async def _kinds(kube: Kube, target: Target, install: bool, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    missing = await kinds.lacking(kube, kinds.definitions())
     if not missing:
-        return
+        return []
     plurals = ", ".join(each["spec"]["names"]["plural"] for each in missing)
     if install:
         await kinds.install(kube, missing)
         say(f"installed {plurals}; they stay when Berth has gone")
-        return
+        return missing
     say(f"this cluster lacks {plurals}; without them plain pods are placed, but no GPUs, quotas or reservations")
     say(f"  to install them: --install-crds, or {target.kubectl('apply', '--server-side', '-f', str(kinds.folder()))}")
+    return []
 
 
 async def _home(kube: Kube, target: Target, install: bool, say: Callable[[str], None]) -> None:

@@ -48,6 +48,8 @@ WATCHER = (
     *_needs("", "configmaps", "list watch", name="slo-controller-config"),
     *_needs("", "configmaps", "list watch", name="scheduler-config"),
     *_needs("scheduling.k8s.io", "priorityclasses", "list watch"),
+    *_needs("", "services replicationcontrollers", "list watch"),
+    *_needs("apps", "replicasets statefulsets", "list watch"),
     *_needs("policy", "poddisruptionbudgets", "list watch"),
     *_needs("storage.k8s.io", "storageclasses csinodes csidrivers", "list watch"),
     *_needs("storage.k8s.io", "csistoragecapacities volumeattachments", "list watch"),

@@ -1,4 +1,7 @@
-"""`berth up`: the whole control plane on this machine until it is stopped."""
+"""`berth up`: the whole control plane on this machine until it is stopped.
+
+What only some ways of starting need is imported there: it would make the first pod of the others wait.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from berth.cli.bus_options import BusOptions
-from berth.cli.cluster.checks import check, check_node, node_of_this_machine
+from berth.cli.cluster.checks import check, check_node, node_of_this_machine, until_served
 from berth.cli.cluster.target import Target
-from berth.cli.connect import connected, environment_for
 from berth.cli.errors import CliError
 from berth.cli.load.api import Api
 from berth.cli.load.creator import create_all
@@ -25,7 +27,6 @@ from berth.cli.runfile import RunFile
 from berth.cli.stack.services import NODE_AGENT
 from berth.cli.stack.stack import Stack
 from berth.contracts import names
-from berth.simcluster.generate import ClusterShape, generate_cluster
 from berth.telemetry.redaction import redacted_text
 
 FIRST_POD = "first-pod"
@@ -54,19 +55,25 @@ async def up(options: UpOptions) -> int:
     """Run until cancelled. Raises CliError when a part ends that cannot be started again."""
     say("berth up")
     bus: Mapping[str, str] = {}
-    node = ""
+    node, installed = "", []
     if options.target:
         bus = await _bus(options.bus)
-        await check(options.target, install=options.install, alone=not bus, say=_detail)
+        installed = await check(options.target, install=options.install, alone=not bus, say=_detail)
         node = await _node(options.target, options.node)
     elif options.bus or options.install or options.node:
         raise CliError("--nats, --install-crds and --node are for a cluster that exists: name it with --kubeconfig")
     began = time.monotonic()
+
+    async def until_kube_serves() -> None:
+        if options.target:
+            await until_served(options.target, installed)
+
     stack = Stack(
         kube=options.target.environment() if options.target else None,
         nats=bus,
         replicas={"placement-solver": options.solvers, NODE_AGENT: 1 if node or not options.target else 0},
         environment={"BERTH_NODE_NAME": node} if node else None,
+        until_kube_serves=until_kube_serves,
         keep=options.keep,
         say=_detail,
     )
@@ -90,6 +97,8 @@ async def _bus(options: BusOptions) -> Mapping[str, str]:
     """Settings of the bus that runs already; none when one of our own is to be started. Raises CliError."""
     if not options and not os.environ.get("BERTH_NATS_URL", "").strip():
         return {}
+    from berth.cli.connect import connected, environment_for
+
     async with connected(options, is_answer=False):
         return environment_for(options)
 
@@ -111,6 +120,8 @@ async def _cluster(stack: Stack, options: UpOptions) -> str:
 
 async def _create_nodes(url: str, nodes: int, seed: int) -> int:
     """The nodes and devices of a synthetic cluster; how many GPUs they have."""
+    from berth.simcluster.generate import ClusterShape, generate_cluster
+
     try:
         manifests = generate_cluster(ClusterShape(nodes=nodes), seed=seed)
     except ValueError as error:

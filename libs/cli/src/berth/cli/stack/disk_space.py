@@ -14,7 +14,6 @@ import msgspec
 
 from berth.cli.errors import EXIT_DISK_FULL, EXIT_USAGE
 from berth.cli.stack.process import Process, StartError
-from berth.runtime.run import BUS_UNUSABLE, EXIT_BUS
 
 LINES_MAX = 200
 HINT = "free some space, or name a folder on another disk with TMPDIR"
@@ -31,6 +30,8 @@ def unwritable(error: OSError) -> StartError:
 
 def lack_of(process: Process, code: int) -> str:
     """One line for a process that ended because the disk has no space for it; empty when that is not why."""
+    from berth.runtime.run import BUS_UNUSABLE, EXIT_BUS  # seldom needed, and slow to import
+
     if code == EXIT_BUS:
         reason = next((line.get("reason", "") for line in _log(process.log) if line.get("message") == BUS_UNUSABLE), "")
         return (

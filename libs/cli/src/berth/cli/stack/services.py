@@ -17,11 +17,13 @@ OUR_PODS = MappingProxyType({"BERTH_SCHEDULER_NAMES": names.SCHEDULER_NAME})
 class ServiceSpec(NamedTuple):
     """A service: its name everywhere, and whether it talks to the API server.
 
+    `places_pods`: without it no pod is placed, so it is started before the others.
     One that is `per_node` runs on every node, or on none: placement does without it.
     """
 
     name: str
     needs_kube: bool = False
+    places_pods: bool = False
     per_node: bool = False
     environment: Mapping[str, str] = MappingProxyType({})
 
@@ -32,13 +34,13 @@ class ServiceSpec(NamedTuple):
 
 
 SERVICES = (
-    ServiceSpec("cluster-watcher", needs_kube=True),
-    ServiceSpec("cluster-writer", needs_kube=True),
+    ServiceSpec("cluster-watcher", needs_kube=True, places_pods=True),
+    ServiceSpec("cluster-writer", needs_kube=True, places_pods=True),
     ServiceSpec("device-inventory"),
     ServiceSpec("quota-manager"),
     ServiceSpec("reservation-manager"),
     ServiceSpec("slo-manager"),
-    ServiceSpec("placement-solver"),
+    ServiceSpec("placement-solver", places_pods=True),
     ServiceSpec("auditor", needs_kube=True),
     ServiceSpec(NODE_AGENT, per_node=True, environment=MappingProxyType({"BERTH_NODE_NAME": "this-machine"})),
 )

@@ -14,7 +14,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 NATS_SERVER = "nats-server"
 READY_TIMEOUT_S = 60.0
+BEGIN_TIMEOUT_S = 5.0
 RESTART_PAUSE_S = 0.5
 RESTART_PAUSE_MAX_S = 5.0
 STEADY_AFTER_S = 20.0
@@ -46,6 +47,10 @@ POLL_S = 0.05
 
 
 def _silent(text: str) -> None:
+    pass
+
+
+async def _at_once() -> None:
     pass
 
 
@@ -64,6 +69,7 @@ class Stack:
         replicas: how many processes of a service, by service name; 1 where it is not named, 0 leaves it out.
         environment: more settings for every service.
         sim_arguments: more arguments for the simulated API.
+        until_kube_serves: returns once the API server serves all kinds; the first services are started meanwhile.
         keep: leave the folder with logs and store behind.
         reroute: given a service's name and its settings, those that it is started with; for something between it and
             its servers.
@@ -79,6 +85,7 @@ class Stack:
         replicas: Mapping[str, int] | None = None,
         environment: Mapping[str, str] | None = None,
         sim_arguments: list[str] | None = None,
+        until_kube_serves: Callable[[], Awaitable[None]] = _at_once,
         keep: bool = False,
         reroute: Callable[[str, dict[str, str]], dict[str, str]] = _straight,
         say: Callable[[str], None] = _silent,
@@ -96,6 +103,7 @@ class Stack:
         self._replicas = dict(replicas or {})
         self._environment = dict(environment or {})
         self._sim_arguments = list(sim_arguments or [])
+        self._until_kube_serves = until_kube_serves
         self._keep = keep
         self._reroute = reroute
         self._say = say
@@ -172,11 +180,26 @@ class Stack:
         if not self._kube and not self._kubeconfigs:
             await self._start_simulated_api()
             self._say(f"simulated Kubernetes API on {self.kube_url}")
-        for spec in SERVICES:
-            for number in range(self._replicas.get(spec.name, 1)):
-                await self._start_service(spec, number)
+        # Most of the start is spent on imports. On a small machine all at once would make the first pod wait for all.
+        await self._start_services(spec for spec in SERVICES if spec.places_pods)
+        await self._until_begun()
+        await self._until_kube_serves()
+        await self._start_services(spec for spec in SERVICES if not spec.places_pods)
         await self._until_ready()
         self._say(f"{len(self.services())} services ready")
+
+    async def _start_services(self, specs: Iterable[ServiceSpec]) -> None:
+        for spec in specs:
+            for number in range(self._replicas.get(spec.name, 1)):
+                await self._start_service(spec, number)
+
+    async def _until_begun(self) -> None:
+        """The services so far listen, or it takes them too long: then others need not wait for them."""
+        deadline = asyncio.get_running_loop().time() + BEGIN_TIMEOUT_S
+        while not all(self.address(process.name) for process in self.services()):
+            if self.failed.done() or asyncio.get_running_loop().time() > deadline:
+                return
+            await asyncio.sleep(POLL_S)
 
     async def _start_nats(self, nats: Nats) -> None:
         """Start the bus, the first time or again on the same port and store."""

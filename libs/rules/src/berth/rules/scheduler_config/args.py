@@ -11,11 +11,15 @@ from berth.contracts.base import Integer, Problem
 from berth.contracts.kube import NodeAffinity, TopologySpreadConstraint
 from berth.rules.node_affinity import compile_preference, compile_terms
 from berth.rules.scheduler_config.shapes import GROUP, Strict
+from berth.rules.topology_spread import Defaults
 
 PERCENT_MAX: Final = 100
 WEIGHT_MAX: Final = 100
 SHAPE_SCORE_MAX: Final = 10
 ENTRIES_MAX: Final = 256
+TIMEOUT_MAX_S: Final = 24 * 3600
+FILTER_TIMEOUT: Final = "10s"
+"""kube-scheduler's default, which a configuration that was written out by it has."""
 
 
 class Resource(Strict, frozen=True, kw_only=True):
@@ -83,6 +87,11 @@ class PodTopologySpreadArgs(Args, frozen=True, kw_only=True):
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: Literal["System", "List"] = "System"
 
+    @property
+    def defaults(self) -> Defaults:
+        """What holds for pods without constraints."""
+        return Defaults() if self.defaulting_type == "System" else Defaults(self.default_constraints, are_systems=False)
+
 
 class InterPodAffinityArgs(Args, frozen=True, kw_only=True):
     """InterPodAffinityArgs: what a required term of an existing pod counts in the score (0 to 100)."""
@@ -99,16 +108,19 @@ class PreemptionArgs(Args, frozen=True, kw_only=True):
 
 
 class VolumeBindingArgs(Args, frozen=True, kw_only=True):
-    """VolumeBindingArgs: how long provisioning may take, in seconds. `shape` is behind a feature gate that is off."""
+    """VolumeBindingArgs: how long provisioning may take, in seconds; None: as long as cluster-writer is set to.
 
-    bind_timeout_seconds: Integer = 600
+    `shape` is behind a feature gate that is off.
+    """
+
+    bind_timeout_seconds: Integer | None = None
     shape: tuple[ShapePoint, ...] | None = None
 
 
 class DynamicResourcesArgs(Args, frozen=True, kw_only=True):
-    """DynamicResourcesArgs: read, and of no effect, since pods with resource claims are refused by name."""
+    """DynamicResourcesArgs. Pods with resource claims are refused by name, so nothing but the default is taken."""
 
-    filter_timeout: str = ""
+    filter_timeout: str = FILTER_TIMEOUT
 
 
 class BerthArgs(Args, frozen=True, kw_only=True):
@@ -191,10 +203,16 @@ def _preemption(args: PreemptionArgs, path: str) -> Found:
 
 
 def _volume_binding(args: VolumeBindingArgs, path: str) -> Found:
-    if args.bind_timeout_seconds < 0:
-        yield Problem(field=f"{path}.bindTimeoutSeconds", message="must not be negative")
+    if args.bind_timeout_seconds is not None:
+        yield from _within(args.bind_timeout_seconds, 0, TIMEOUT_MAX_S, f"{path}.bindTimeoutSeconds")
     if args.shape is not None:
         yield Problem(field=f"{path}.shape", message="is behind the feature gate StorageCapacityScoring, which is off")
+
+
+def _dynamic_resources(args: DynamicResourcesArgs, path: str) -> Found:
+    if args.filter_timeout != FILTER_TIMEOUT:
+        message = f"only the default {FILTER_TIMEOUT} is accepted: resource claims are not built"
+        yield Problem(field=f"{path}.filterTimeout", message=message)
 
 
 def _resources(resources: Sequence[Resource], path: str) -> Found:
@@ -225,7 +243,7 @@ KINDS: Final[dict[str, tuple[type[Args], Callable[[Any, str], Found] | None]]] =
     "InterPodAffinity": (InterPodAffinityArgs, _inter_pod),
     "DefaultPreemption": (PreemptionArgs, _preemption),
     "VolumeBinding": (VolumeBindingArgs, _volume_binding),
-    "DynamicResources": (DynamicResourcesArgs, None),
+    "DynamicResources": (DynamicResourcesArgs, _dynamic_resources),
     "Berth": (BerthArgs, None),
 }
 """By plugin: the type of its arguments, and what is wrong with some of that type."""

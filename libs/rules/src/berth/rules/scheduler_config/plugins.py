@@ -10,17 +10,21 @@ FILTER: Final = "filter"
 SCORE: Final = "score"
 POST_FILTER: Final = "postFilter"
 PRE_ENQUEUE: Final = "preEnqueue"
+PRE_FILTER: Final = "preFilter"
+PRE_SCORE: Final = "preScore"
+RESERVE: Final = "reserve"
+PRE_BIND: Final = "preBind"
 POINTS: Final = (
     PRE_ENQUEUE,
     QUEUE_SORT,
-    "preFilter",
+    PRE_FILTER,
     FILTER,
     POST_FILTER,
-    "preScore",
+    PRE_SCORE,
     SCORE,
-    "reserve",
+    RESERVE,
     "permit",
-    "preBind",
+    PRE_BIND,
     BIND,
     "postBind",
 )
@@ -62,6 +66,23 @@ DEFAULTS: Final = (
 """kube-scheduler's default plugins, in its order."""
 
 KNOWN: Final = {plugin.name: plugin for plugin in DEFAULTS}
+
+TOGETHER: Final[dict[str, tuple[str, ...]]] = {
+    "NodeAffinity": (PRE_FILTER, FILTER),
+    "VolumeRestrictions": (PRE_FILTER, FILTER),
+    "VolumeZone": (PRE_FILTER, FILTER),
+    "VolumeBinding": (PRE_FILTER, FILTER, RESERVE, PRE_BIND),
+}
+"""Points at which a plugin does parts of one thing, which Berth does whole: it is on at all of them or at none."""
+
+NEEDED: Final = ((PRE_FILTER, FILTER), (PRE_SCORE, SCORE), (PRE_ENQUEUE, POST_FILTER))
+"""Where the first of them only prepares the second: a plugin that has both and is on at the second needs the first."""
+
+WITHOUT_EFFECT: Final = frozenset({"DynamicResources"})
+"""Pods for which it would do anything are refused by name, wherever it is on."""
+
+SORTS_AS_BERTH: Final = "Coscheduling"
+"""Koordinator's order of the queue, which is Berth's, instead of PrioritySort."""
 
 ALWAYS_ON: Final = frozenset({"Coscheduling", "DeviceShare", "ElasticQuota", "Reservation"})
 """Koordinator's plugins whose work Berth does for every pod: they may be named, and cannot be switched off."""

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from berth.contracts.base import Problem
 from berth.contracts.names import SCHEDULER_NAME
+from berth.rules.queueing.back_off import BackOff
 from berth.rules.scheduler_config.args import KINDS, Args, BerthArgs
 from berth.rules.scheduler_config.plugins import (
     ALWAYS_ON,
@@ -14,10 +15,15 @@ from berth.rules.scheduler_config.plugins import (
     DEFAULTS,
     FILTER,
     KNOWN,
+    NEEDED,
     NOT_BUILT,
     POINTS,
+    PRE_ENQUEUE,
     QUEUE_SORT,
     SCORE,
+    SORTS_AS_BERTH,
+    TOGETHER,
+    WITHOUT_EFFECT,
 )
 from berth.rules.scheduler_config.shapes import PluginRef, Plugins, PluginSet
 
@@ -59,6 +65,11 @@ class SchedulerConfig(NamedTuple):
     initial_back_off_s: int = 1
     max_back_off_s: int = 10
 
+    @property
+    def back_off(self) -> BackOff:
+        """How long a pod is left alone after each of its refusals."""
+        return BackOff(self.initial_back_off_s * 1_000, self.max_back_off_s * 1_000)
+
 
 def merged(custom: Plugins | None, path: str) -> tuple[dict[str, tuple[str, ...]], dict[str, int], list[Problem]]:
     """Plugins by extension point, weights of those that score, and what is wrong.
@@ -79,10 +90,16 @@ def merged(custom: Plugins | None, path: str) -> tuple[dict[str, tuple[str, ...]
     weights = _weights((*(sets.get(SCORE, PluginSet()).enabled or ()), *multi), points[SCORE])
     if sum(weights.values()) * 100 > SCORE_SUM_MAX:
         problems.append(Problem(field=f"{path}.{SCORE}", message="has weights whose sum overflows"))
+    if any(each.name == SORTS_AS_BERTH for each in sets.get(QUEUE_SORT, PluginSet()).enabled or ()):
+        points[QUEUE_SORT] = (*points[QUEUE_SORT], SORTS_AS_BERTH)
     if len(points[QUEUE_SORT]) != 1:
         problems.append(Problem(field=f"{path}.{QUEUE_SORT}", message="must have exactly one plugin: PrioritySort"))
     if not points[BIND]:
         problems.append(Problem(field=f"{path}.{BIND}", message="must have a plugin: DefaultBinder"))
+    if "SchedulingGates" not in points[PRE_ENQUEUE]:
+        message = "must have SchedulingGates: no API server binds a pod that has gates"
+        problems.append(Problem(field=f"{path}.{PRE_ENQUEUE}", message=message))
+    problems += _halves(points, path)
     return points, weights, problems
 
 
@@ -182,6 +199,24 @@ def _misplaced(enabled: Sequence[PluginRef], point: str, path: str) -> Iterator[
         if each.name in seen:
             yield Problem(field=f"{path}[{at}].name", message=f"{each.name} is listed twice")
         seen.add(each.name)
+
+
+def _halves(points: Mapping[str, tuple[str, ...]], path: str) -> Iterator[Problem]:
+    """Plugins that are off at a point without which what they do elsewhere is another thing."""
+    for plugin in DEFAULTS:
+        if plugin.name in WITHOUT_EFFECT:
+            continue
+        together = TOGETHER.get(plugin.name, ())
+        off = [point for point in together if plugin.name not in points[point]]
+        if off and len(off) < len(together):
+            on = [point for point in together if point not in off]
+            message = f"{plugin.name} is off here and on at {', '.join(on)}: Berth has all of it or nothing"
+            yield Problem(field=f"{path}.{off[0]}", message=message)
+        for first, second in NEEDED:
+            has_both = {first, second} <= plugin.points and not {first, second} <= set(together)
+            if has_both and plugin.name in points[second] and plugin.name not in points[first]:
+                message = f"{plugin.name} is off here, and its part at {second} needs it"
+                yield Problem(field=f"{path}.{first}", message=message)
 
 
 def _twice(multi: Sequence[PluginRef], path: str) -> Iterator[Problem]:

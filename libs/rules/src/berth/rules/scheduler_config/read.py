@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator
 from typing import Any, Final
 
@@ -14,7 +15,9 @@ from berth.rules.scheduler_config.plugins import ALWAYS_ON, NOT_BUILT
 from berth.rules.scheduler_config.profiles import Profile, SchedulerConfig, profile_of
 from berth.rules.scheduler_config.shapes import GROUP, KIND, Document, PluginConfig, ProfileShape
 
-TEXT_MAX: Final = 256 * 1024
+TEXT_MAX: Final = 64 * 1024
+"""Characters; what kube-scheduler writes out of a profile with all defaults has 5,000."""
+NUMBER_LENGTH_MAX: Final = 40
 PROFILES_MAX: Final = 64
 NAME_MAX: Final = 253
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -117,8 +120,16 @@ def _args(config: PluginConfig, path: str) -> Args | list[Problem] | None:
     return read_args(config.name, config.args or {}, f"{path}.args")
 
 
+_INTEGER: Final = "tag:yaml.org,2002:int"
+_FLOAT: Final = "tag:yaml.org,2002:float"
+_NOT_RESOLVED: Final = (_INTEGER, _FLOAT, "tag:yaml.org,2002:timestamp")
+
+
 class _Loader(yaml.SafeLoader):
-    """Plain data only: no anchors, which a few bytes blow up with, and no key twice, of which one would be lost."""
+    """Plain data only: no anchors, which a few bytes blow up with, and no key twice, of which one would be lost.
+
+    Numbers are those of kube-scheduler's parser: 1:30 is a text, and so is a date.
+    """
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -133,6 +144,14 @@ class _Loader(yaml.SafeLoader):
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         return value
 
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        """A number of a length that is one, without the base of 60 of old YAML."""
+        text = str(node.value)
+        if len(text) > NUMBER_LENGTH_MAX or ":" in text:
+            shown = text if len(text) <= NUMBER_LENGTH_MAX else f"{text[:NUMBER_LENGTH_MAX]}..."
+            raise yaml.constructor.ConstructorError(problem=f"{shown} is no number", problem_mark=node.start_mark)
+        return self.construct_yaml_int(node) if node.tag == _INTEGER else self.construct_yaml_float(node)
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys: set[str] = set()
         for named, _ in node.value:
@@ -142,6 +161,25 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(problem=problem, problem_mark=named.start_mark)
             keys.add(key)
         return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [each for each in resolvers if each[0] not in _NOT_RESOLVED]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    _INTEGER, re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)\Z"), list("-+0123456789")
+)
+_Loader.add_implicit_resolver(
+    _FLOAT,
+    re.compile(
+        r"[-+]?(?:(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?"
+        r"|[0-9][0-9_]*[eE][-+]?[0-9]+|\.(?:inf|Inf|INF))\Z|\.(?:nan|NaN|NAN)\Z"
+    ),
+    list("-+0123456789."),
+)
+for _tag in (_INTEGER, _FLOAT):
+    _Loader.add_constructor(_tag, _Loader.construct_number)
 
 
 def _loaded(text: str) -> Any:

@@ -16,7 +16,7 @@ from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Contended
 from berth.rules.preemption import Budget, Budgets
-from berth.rules.scheduler_config import FitArgs, Profile
+from berth.rules.scheduler_config import FitArgs, Profile, VolumeBindingArgs
 
 FIT: Final = "NodeResourcesFit"
 ASKED_ONCE_MORE: Final = ("NodeUnschedulable", "TaintToleration", FIT)
@@ -44,6 +44,8 @@ def decisions_of(
         charged = accounts_of(placement, quotas)
         revisions.update(charged)
         candidate, claim = placement.candidate, placement.claim
+        profile = candidate.cls.rules.profile
+        volumes = profile.args_of("VolumeBinding", VolumeBindingArgs)
         namespace, name = candidate.name
         decisions.append(
             Decision(
@@ -71,7 +73,8 @@ def decisions_of(
                 trace=traces.get(claim.uid, ""),
                 node_uid=_node_uid(nodes, claim.node),
                 before=list(claim.before),
-                unasked=_unasked(candidate.cls.rules.profile),
+                unasked=_unasked(profile),
+                bind_timeout_s=volumes.bind_timeout_seconds if claim.before else None,
             )
         )
     return decisions, revisions

@@ -9,6 +9,7 @@ from berth.contracts.state import Pod
 from berth.placement_solver.core.images import Images
 from berth.placement_solver.core.node_labels import NodeLabels
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.pod_selectors import PodSelectors
 from berth.placement_solver.core.seams import Tally
 from berth.placement_solver.core.tallies.affine_pods import AffinePods
 from berth.placement_solver.core.tallies.domains import LabelDomains
@@ -33,6 +34,7 @@ class Facts(NamedTuple):
     volumes: Volumes
     used_volumes: VolumesTally
     free_volumes: FreeVolumes
+    selectors: PodSelectors
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
@@ -63,4 +65,5 @@ def facts_of(nodes: Nodes, objects: Callable[[Name], Pod | None]) -> Facts:
         volumes,
         used_volumes,
         FreeVolumes(volumes, labels, used_volumes),
+        PodSelectors(),
     )

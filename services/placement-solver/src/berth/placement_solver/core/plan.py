@@ -46,7 +46,7 @@ def spec_of(obj: Pod | Reservation) -> Spec:
     """What constraints and scores read of an object; a Reservation has the namespace of its template."""
     if isinstance(obj, Reservation):
         return Spec(("", obj.name), obj.namespace, obj.uid, obj.template, obj.required_node)
-    return Spec((obj.namespace, obj.name), obj.namespace, obj.uid, obj.template)
+    return Spec((obj.namespace, obj.name), obj.namespace, obj.uid, obj.template, owners=obj.owners)
 
 
 class Unit(NamedTuple):

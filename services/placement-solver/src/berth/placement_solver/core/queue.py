@@ -25,7 +25,6 @@ from berth.transaction.claims import Name
 BACKOFF_MAX_S: Final = MAX_MS / 1_000
 RETRY_S: Final = 60.0
 """Who is refused for a reason that no event is known to end is tried again after this."""
-BACK_OFF: Final = BackOff()
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -88,6 +87,8 @@ class Queue:
 
     def __init__(self) -> None:
         self.waiting: dict[Name, Waiting] = {}
+        self.back_off = BackOff()
+        """How long each is left alone after a refusal, at least."""
         self._heap: list[tuple[OrderKey, Name]] = []
         self._resting: list[tuple[float, Name]] = []
         self._watching: dict[bytes, dict[Name, Waiting]] = {}
@@ -167,7 +168,7 @@ class Queue:
                     self._wake(waiting, now)
 
     def _wake(self, waiting: Waiting, now: float) -> None:
-        pause_s = BACK_OFF.pause_ms(waiting.tries) / 1_000
+        pause_s = self.back_off.pause_ms(waiting.tries) / 1_000
         at = max(now, waiting.tried_at + pause_s)
         if at < waiting.retry_at:
             self._unwatch(waiting)

@@ -46,7 +46,6 @@ from berth.rules.scheduler_config import (
     Profile,
 )
 from berth.rules.scheduler_config.plugins import KNOWN
-from berth.rules.topology_spread import Defaults
 
 Asked: TypeAlias = "tuple[Constraint[Any], Any]"
 """A constraint with what is asked of it for some pod."""
@@ -98,11 +97,9 @@ class Registry:
             self.device_share,
         )
         volumes, used, labels = facts.volumes, facts.used_volumes, facts.labels
-        spread = profile.args_of("PodTopologySpread", PodTopologySpreadArgs)
         affinity = profile.args_of("InterPodAffinity", InterPodAffinityArgs)
-        is_system = spread.defaulting_type == "System"
-        defaults = Defaults() if is_system else Defaults(spread.default_constraints, are_systems=False)
-        spreads = Spreads(nodes, facts.domains, facts.peers, defaults)
+        defaults = profile.args_of("PodTopologySpread", PodTopologySpreadArgs).defaults
+        spreads = Spreads(nodes, facts.domains, facts.peers, facts.selectors, defaults)
         of_pod: tuple[Constraint[Any], ...] = (
             NodeName(nodes),
             VolumeRestrictions(nodes, volumes, used),
@@ -135,7 +132,11 @@ class Registry:
             Listed(NodeResourcesFitScore(nodes, facts.scored, fit)),
             Listed(BalancedAllocationScore(nodes, facts.scored, balanced)),
             Listed(ImageLocalityScore(facts.images)),
-            Listed(PodTopologySpreadScore(spreads), lambda template: bool(template.topology_spread)),
+            Listed(
+                PodTopologySpreadScore(spreads),
+                # What an administrator lists is meant for every profile; kube-scheduler's own defaults are not.
+                lambda template: bool(template.topology_spread) or not defaults.are_systems,
+            ),
             Listed(
                 InterPodAffinityScore(
                     facts.affine_pods,

@@ -8,6 +8,7 @@ them by name. Names are kube-scheduler's where it has them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Flag, auto
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from berth.contracts.base import Problem
+from berth.contracts.kube import OwnerReference
 from berth.contracts.ledger import Step
 from berth.contracts.state import PodTemplate
 from berth.resources.amounts import Amounts
@@ -53,7 +55,7 @@ class Spec(NamedTuple):
     """What constraints and scores read of who waits.
 
     `required_node` is the node that a Reservation's template or a pod names, empty for any.
-    A Reservation has the namespace of its template.
+    A Reservation has the namespace of its template, and no owners.
     """
 
     name: Name
@@ -61,6 +63,7 @@ class Spec(NamedTuple):
     uid: str
     template: PodTemplate
     required_node: str = ""
+    owners: Sequence[OwnerReference] = ()
 
 
 class Hypothesis(NamedTuple):

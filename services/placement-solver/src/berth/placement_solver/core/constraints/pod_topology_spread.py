@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from berth.contracts import subjects
+from berth.placement_solver.core.pod_selectors import NOT_READ
 from berth.placement_solver.core.seams import (
     NOTHING,
     Depends,
@@ -25,7 +26,7 @@ from berth.placement_solver.core.seams import (
 from berth.placement_solver.core.tallies.domains import NOWHERE, Domains
 from berth.placement_solver.core.tallies.row_counts import RowCounts
 from berth.placement_solver.core.tallies.spreads import SpreadPod, Spreads
-from berth.rules.topology_spread import COUNT_MAX, MISSING_REASON, REASON, SpreadConstraint
+from berth.rules.topology_spread import COUNT_MAX, HARD, MISSING_REASON, REASON, SpreadConstraint
 from berth.transaction.claims import Claim
 
 _FITS, _SKEWED, _MISSING = 0, 1, 2
@@ -50,9 +51,11 @@ class PodTopologySpread:
     def __init__(self, spreads: Spreads) -> None:
         self._spreads = spreads
 
-    def prefilter(self, spec: Spec) -> SpreadPod | Unusable | None:
+    def prefilter(self, spec: Spec) -> SpreadPod | Rejection | Unusable | None:
         """See `Constraint`."""
-        pod = self._spreads.of(spec)
+        if self._spreads.waits(spec):
+            return Rejection((NOT_READ,), resolvable=False)
+        pod = self._spreads.of(spec, HARD)
         if pod is None:
             return None
         if pod.spread.problems:

@@ -9,7 +9,7 @@ import numpy as np
 from berth.placement_solver.core.seams import Depends, Floats, Mask, RowArray, Spec
 from berth.placement_solver.core.tallies.domains import EMPTY, NOWHERE
 from berth.placement_solver.core.tallies.spreads import SpreadPod, Spreads
-from berth.rules.topology_spread import HOSTNAME
+from berth.rules.topology_spread import HOSTNAME, SOFT
 
 _MAX_SCORE: Final = 100
 
@@ -26,7 +26,7 @@ class PodTopologySpreadScore:
 
     def prescore(self, spec: Spec) -> SpreadPod | None:
         """See `Score`."""
-        pod = self._spreads.of(spec)
+        pod = self._spreads.of(spec, SOFT)
         return pod if pod is not None and pod.spread.soft else None
 
     def raw(self, query: SpreadPod, rows: RowArray) -> Floats:

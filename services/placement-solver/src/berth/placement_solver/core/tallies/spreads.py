@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -11,12 +10,14 @@ import numpy.typing as npt
 
 from berth.contracts.kube import LabelSelector
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.pod_selectors import PodSelectors
 from berth.placement_solver.core.seams import Spec
 from berth.placement_solver.core.tallies.counted_nodes import CountedNodes
 from berth.placement_solver.core.tallies.domains import LabelDomains
 from berth.placement_solver.core.tallies.interned import Interned
 from berth.placement_solver.core.tallies.peers import Peers
 from berth.rules.topology_spread import (
+    HARD,
     Defaults,
     Incoming,
     Spread,
@@ -48,15 +49,11 @@ class SpreadPod:
         self.verdicts: npt.NDArray[np.int8] = np.zeros(0, np.int8)
 
 
-def _nobody(_spec: Spec) -> LabelSelector | None:
-    return None
-
-
 class Spreads:
     """The pods that somebody asks about.
 
-    `fellows` gives the selector of whoever owns a pod (`berth.rules.topology_spread.default_selector`), with which the
-    `defaults` of the configuration are filled in; None or an empty one: they do not concern the pod.
+    A pod without constraints has the `defaults` of the configuration, with the selector of its fellows; without fellows
+    it has none.
     """
 
     def __init__(
@@ -64,23 +61,31 @@ class Spreads:
         nodes: Nodes,
         domains: LabelDomains,
         peers: Peers,
+        selectors: PodSelectors,
         defaults: Defaults | None = None,
-        fellows: Callable[[Spec], LabelSelector | None] = _nobody,
     ) -> None:
         self.nodes = nodes
         self.domains = domains
         self.peers = peers
         self._defaults = Defaults() if defaults is None else defaults
-        self._fellows = fellows
+        self._default_actions = frozenset(each.when_unsatisfiable for each in self._defaults.constraints)
+        self._selectors = selectors
         self._known: Interned[SpreadPod] = Interned(SPREADS_MAX)
 
-    def of(self, spec: Spec) -> SpreadPod | None:
-        """The pod; None: it has no constraints and none is given to it."""
+    def waits(self, spec: Spec) -> bool:
+        """It is not known yet which pods count for it by the configuration's hard constraints."""
+        has_none = not spec.template.topology_spread
+        return has_none and HARD in self._default_actions and not self._selectors.is_complete
+
+    def of(self, spec: Spec, action: str) -> SpreadPod | None:
+        """The pod, when it may have constraints with this action (`HARD`, `SOFT`); None: it has none."""
         template = spec.template
         selector = None
         if not template.topology_spread:
-            selector = self._fellows(spec)
-            if selector is None or is_empty(selector):
+            if action not in self._default_actions:
+                return None
+            selector = self._selectors.fellows(spec)
+            if is_empty(selector):
                 return None
         affinity = template.affinity
         key = (

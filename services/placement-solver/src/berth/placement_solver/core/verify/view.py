@@ -10,6 +10,7 @@ from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Node, PodGroup
 from berth.rules.gang_config import GangConfig
+from berth.rules.pod_selectors import SelectingObjects
 from berth.rules.scheduler_config import Profile
 from berth.rules.storage import Storage
 from berth.transaction.book import Book
@@ -85,6 +86,10 @@ class View(Protocol):
     def storage(self) -> Storage: ...
     @property
     def storage_is_complete(self) -> bool: ...
+    @property
+    def selecting(self) -> SelectingObjects: ...
+    @property
+    def selecting_is_complete(self) -> bool: ...
     @property
     def pod_groups(self) -> Mapping[str, PodGroup]: ...
 

@@ -1,5 +1,5 @@
-"""PodTopologySpread: each pod of a plan keeps its own constraints, beside what is there and what the plan placed before
-it."""
+"""PodTopologySpread: each pod of a plan keeps its own constraints, or those that its profile has for it, beside what is
+there and what the plan placed before it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,25 @@ from typing import Final
 
 import msgspec
 
+from berth.contracts.kube import LabelSelector
 from berth.contracts.state import Pod, Reservation
 from berth.placement_solver.core.verify.laws.placed_pods import PlacedPods, node_of, peer_of, pod_of
 from berth.placement_solver.core.verify.view import View
-from berth.rules.topology_spread import SpreadCounts, compile_spread, incoming_of
+from berth.rules.pod_selectors import default_selector
+from berth.rules.scheduler_config import PodTopologySpreadArgs
+from berth.rules.topology_spread import (
+    HARD,
+    Defaults,
+    SpreadConstraint,
+    SpreadCounts,
+    compile_spread,
+    default_spread,
+    incoming_of,
+)
 from berth.transaction.claims import Claim
 
 PLUGIN: Final = "PodTopologySpread"
+NO_DEFAULTS: Final = Defaults(())
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -24,20 +36,34 @@ def spread_problems(claims: Sequence[Claim], view: View, placed: PlacedPods) -> 
     keys: dict[str, bytes] = {}
     for claim in claims:
         seen = view.book.seen(claim.name)
-        if seen is not None and seen.template.topology_spread and _is_on(seen, view):
-            template = seen.template
-            key = keys[claim.uid] = _encode(
-                (
-                    seen.namespace,
-                    template.labels,
-                    template.topology_spread,
-                    template.node_selector,
-                    template.affinity,
-                    template.tolerations,
-                )
+        profile = view.profile_of(seen.template.scheduler) if seen is not None else None
+        if seen is None or profile is None or PLUGIN not in profile.constraints:
+            continue
+        template, defaults, fellows = seen.template, NO_DEFAULTS, None
+        if not template.topology_spread:
+            defaults = profile.args_of(PLUGIN, PodTopologySpreadArgs).defaults
+            if not any(each.when_unsatisfiable == HARD for each in defaults.constraints):
+                continue
+            if not view.selecting_is_complete:
+                yield f"{'/'.join(claim.name)}: who is spread with it is not known yet"
+            fellows = _fellows(seen, view)
+        key = keys[claim.uid] = _encode(
+            (
+                seen.namespace,
+                template.labels,
+                template.topology_spread,
+                template.scheduler,
+                fellows,
+                template.node_selector,
+                template.affinity,
+                template.tolerations,
             )
-            if key not in counted:
-                counted[key] = _counts(seen, view, placed)
+        )
+        if key not in counted:
+            spread = compile_spread(template.topology_spread, template.labels)
+            if fellows is not None:
+                spread = default_spread(defaults, fellows)
+            counted[key] = _counts(seen, spread.hard, view, placed)
     if not counted:
         return
     for claim in claims:
@@ -55,13 +81,17 @@ def spread_problems(claims: Sequence[Claim], view: View, placed: PlacedPods) -> 
                     each.add(peer_of(pod), node)
 
 
-def _is_on(seen: Pod | Reservation, view: View) -> bool:
-    return PLUGIN in view.profile_of(seen.template.scheduler).constraints
+def _fellows(seen: Pod | Reservation, view: View) -> LabelSelector:
+    """What selects the object together with those that it is spread with."""
+    owners = seen.owners if isinstance(seen, Pod) else ()
+    owner = view.selecting.of_owner(seen.namespace, owners)
+    return default_selector(seen.template.labels, view.selecting.services(seen.namespace), owner)
 
 
-def _counts(seen: Pod | Reservation, view: View, placed: PlacedPods) -> SpreadCounts | None:
+def _counts(
+    seen: Pod | Reservation, hard: Sequence[SpreadConstraint], view: View, placed: PlacedPods
+) -> SpreadCounts | None:
     """The domains as this object counts them before the plan; None: it has no hard constraints."""
-    hard = compile_spread(seen.template.topology_spread, seen.template.labels).hard
     if not hard:
         return None
     nodes = [node for node in view.nodes.states if node is not None]
