@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from berth.contracts import names
-from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Step
+from berth.contracts.grants import allocation_of, device
+from berth.contracts.ledger import Decision, Step
 from berth.contracts.state import HostPort, PodTemplate, Reservation
 from berth.rules.allocation_notes import NOTE_LENGTH_MAX
 from berth.testing.builders import gpu_grant, pod
@@ -38,7 +39,7 @@ def test_a_bound_pod_and_its_decision_make_the_same_claim() -> None:
         node="n1",
         pod_version=1,
         basis=1,
-        allocation=Allocation(amounts=bound.template.requests, devices=grants),
+        allocation=allocation_of(bound.template.requests, grants),
         quota="/team",
         non_preemptible=True,
         reservation_uid="uid-r",
@@ -72,7 +73,7 @@ def test_devices_that_cannot_be_read_block_the_node(text: str) -> None:
         pod("a").share(50).annotation(names.ANNOTATION_DEVICE_ALLOCATED, text).on("n").build(1), DEVICES
     )
     assert read.unreadable
-    assert read.devices == ()
+    assert read.grants == ()
 
 
 FILLED = claims.Claim(
@@ -80,7 +81,7 @@ FILLED = claims.Claim(
     uid="uid-a",
     node="n1",
     amounts={names.CPU: 1000},
-    devices=(gpu_grant(1, 50),),
+    grants=(gpu_grant(1, 50),),
     ports=("0.0.0.0/TCP/80",),
     quota="/team",
     non_preemptible=True,
@@ -125,7 +126,7 @@ def test_quantities_in_annotations(text: str, amount: int) -> None:
     note = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory":"%s"}}]}' % text  # noqa: UP031
     asks = pod("a").requests({names.GPU_MEMORY: 1 << 40}).annotation(names.ANNOTATION_DEVICE_ALLOCATED, note)
     read = claims.of_pod(asks.on("n").build(1), DEVICES | {names.GPU_MEMORY})
-    assert read.devices == (DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_MEMORY: amount}),)
+    assert read.grants == (device("gpu", 0, {names.GPU_MEMORY: amount}),)
 
 
 @pytest.mark.parametrize("text", ["{", '{"uid":"u","x":%s}' % DEEP])  # noqa: UP031

@@ -33,7 +33,7 @@ from berth.contracts.kube import (
     Toleration,
     TopologySpreadConstraint,
 )
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.contracts.state import (
     CSINode,
     CSINodeDriver,
@@ -260,7 +260,7 @@ class World(NamedTuple):
     def claims(self, row: int) -> list[Claim]:
         """The candidate on a node, with every choice of devices that would serve it if nobody held any."""
         nodes, cls = self.run.cluster.nodes, self.candidate.cls
-        choices: list[tuple[DeviceGrant, ...]] = [()]
+        choices: list[tuple[Grant, ...]] = [()]
         if cls.want is not None and nodes.inventories[row] is not None:
             slots = slots_of_inventory(nodes.inventories[row]).get(GPU.name, ())
             for some in combinations(slots, cls.want.instances):
@@ -273,12 +273,12 @@ class World(NamedTuple):
                 uid=self.candidate.object.uid,
                 node=nodes.names[row],
                 amounts=dict(cls.requests),
-                devices=devices,
+                grants=grants,
                 ports=tuple(map(write_port, cls.template.host_ports)),
                 plan="plan",
                 is_reservation=self.candidate.is_reservation,
             )
-            for devices in choices
+            for grants in choices
         ]
 
 

@@ -76,9 +76,7 @@ class PlainSolver:
             claims = list(self.book.claims_on(node))
             mine = [each for each in taken if each.node == node]
             used = sum(c.amounts.get("cpu", 0) for c in claims) + sum(d.allocation.amounts["cpu"] for d in mine)
-            minors = {g.minor for c in claims for g in c.devices} | {
-                g.minor for d in mine for g in d.allocation.devices
-            }
+            minors = {g.minor for c in claims for g in c.grants} | {g.minor for d in mine for g in d.allocation.devices}
             free = [minor for minor in range(devices) if minor not in minors][:gpus]
             if used + pod.template.requests["cpu"] > cpu or len(free) < gpus:
                 continue

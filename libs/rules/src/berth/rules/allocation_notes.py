@@ -17,8 +17,9 @@ import msgspec
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.contracts.grants import device
 from berth.contracts.kube import Quantity, View
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.rules.device_request import device_requests
 from berth.rules.gpu_request import CardRequest, per_card
@@ -54,7 +55,7 @@ _DEVICES: Final = msgspec.json.Decoder(dict[str, list[_Device]])
 _REFERENCE: Final = msgspec.json.Decoder(_Reference)
 
 
-def noted_devices(text: str) -> tuple[DeviceGrant, ...] | None:
+def noted_devices(text: str) -> tuple[Grant, ...] | None:
     """The devices in a note as written; None when it cannot be read."""
     if not text:
         return ()
@@ -66,15 +67,15 @@ def noted_devices(text: str) -> tuple[DeviceGrant, ...] | None:
         return None
     grants = []
     for kind, devices in sorted(by_kind.items()):
-        for device in devices:
-            amounts, problems = parse_amounts(device.resources, "resources")
+        for each in devices:
+            amounts, problems = parse_amounts(each.resources, "resources")
             if problems:
                 return None
-            grants.append(DeviceGrant(kind=kind, minor=device.minor, amounts=amounts))
+            grants.append(device(kind, each.minor, amounts))
     return tuple(grants)
 
 
-def counted_devices(grants: tuple[DeviceGrant, ...], requests: Mapping[str, int]) -> tuple[DeviceGrant, ...]:
+def counted_devices(grants: tuple[Grant, ...], requests: Mapping[str, int]) -> tuple[Grant, ...]:
     """Of the noted devices those that the request explains, with no more of each than it asks for."""
     if not grants:
         return ()
@@ -82,7 +83,7 @@ def counted_devices(grants: tuple[DeviceGrant, ...], requests: Mapping[str, int]
     if isinstance(asked, Problem):
         return ()
     limits = {family: _limit(family, request) for family, request in asked.items()}
-    counted: list[DeviceGrant] = []
+    counted: list[Grant] = []
     taken: dict[str, set[int]] = {}
     for grant in grants:
         limit = limits.get(grant.kind)  # cards of every vendor are `gpu`
@@ -90,7 +91,7 @@ def counted_devices(grants: tuple[DeviceGrant, ...], requests: Mapping[str, int]
         if limit is None or grant.minor in minors or len(minors) == limit.count:
             continue
         minors.add(grant.minor)
-        counted.append(DeviceGrant(kind=grant.kind, minor=grant.minor, amounts=_within(grant.amounts, limit)))
+        counted.append(device(grant.kind, grant.minor, _within(grant.amounts, limit)))
     return tuple(counted)
 
 

@@ -1,7 +1,7 @@
 """Claims: who holds which capacity on which node, read from a bound object or from a decision.
 
 A claim is what a holder takes, in one shape whatever it was read from, so that capacity is one sum. Amounts keep the
-names of the request, device amounts included; `devices` says which minors.
+names of the request, device amounts included; `grants` says which devices, and whatever else is given one by one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from berth.contracts import names
-from berth.contracts.ledger import Decision, DeviceGrant, Step
+from berth.contracts.grants import granted
+from berth.contracts.ledger import Decision, Grant, Step
 from berth.contracts.state import Amounts, Pod, Reservation
 from berth.rules.allocation_notes import counted_devices, noted_devices, noted_reservation
 from berth.rules.eviction_notes import Nominated
@@ -39,7 +40,7 @@ class Claim(NamedTuple):
     uid: str
     node: str
     amounts: Amounts
-    devices: tuple[DeviceGrant, ...] = ()
+    grants: tuple[Grant, ...] = ()
     ports: tuple[str, ...] = ()
     quota: str = ""
     non_preemptible: bool = False
@@ -70,7 +71,7 @@ TAKES: Final = (
     "uid",
     "node",
     "amounts",
-    "devices",
+    "grants",
     "ports",
     "quota",
     "non_preemptible",
@@ -92,7 +93,7 @@ def of_decision(decision: Decision) -> Claim:
         uid=decision.uid,
         node=decision.node,
         amounts=decision.allocation.amounts,
-        devices=tuple(decision.allocation.devices),
+        grants=granted(decision.allocation),
         ports=tuple(decision.host_ports),
         quota=decision.quota,
         non_preemptible=decision.non_preemptible,
@@ -120,10 +121,10 @@ def of_pod(
     requests = pod.template.requests
     wants_devices = not device_names.isdisjoint(requests) and any(requests.get(name, 0) > 0 for name in device_names)
     if decision is not None:
-        devices, reservation = tuple(decision.allocation.devices), decision.reservation_uid
+        grants, reservation = granted(decision.allocation), decision.reservation_uid
     else:
         text = notes.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
-        devices = counted_devices(noted_devices(text) or (), requests) if text else ()
+        grants = counted_devices(noted_devices(text) or (), requests) if text else ()
         reservation = noted_reservation(notes.get(names.ANNOTATION_RESERVATION_ALLOCATED, ""))
         reservation = reservation if reservation and accepts(reservation) else ""
     return Claim(
@@ -131,7 +132,7 @@ def of_pod(
         uid=pod.uid,
         node=pod.node,
         amounts=pod.template.requests,
-        devices=devices,
+        grants=grants,
         ports=tuple(map(write_port, pod.template.host_ports)),
         quota=notes.get(names.ANNOTATION_QUOTA, "") if decision is None else decision.quota,
         non_preemptible=pod.template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
@@ -139,7 +140,7 @@ def of_pod(
         plan="" if decision is None else decision.plan,
         attempt=pod.attempt,
         is_bound=True,
-        unreadable=wants_devices and not devices,
+        unreadable=wants_devices and not grants,
     )
 
 
@@ -151,7 +152,7 @@ def of_note(seen: Pod | Reservation, note: Nominated, quota: str = "") -> Claim:
         uid=seen.uid,
         node=note.node,
         amounts=template.requests,
-        devices=counted_devices(tuple(note.devices), template.requests),
+        grants=counted_devices(tuple(note.grants), template.requests),
         ports=tuple(map(write_port, template.host_ports)),
         quota=quota,
         non_preemptible=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
@@ -169,7 +170,7 @@ def of_reservation(reservation: Reservation) -> Claim:
         uid=reservation.uid,
         node=reservation.node,
         amounts=reservation.allocatable or reservation.template.requests,
-        devices=devices or (),
+        grants=devices or (),
         plan=reservation.plan,
         attempt=reservation.attempt,
         is_reservation=True,

@@ -25,6 +25,7 @@ from berth.cluster_writer.core.waves import loss
 from berth.contracts import kube, names, subjects
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision, Epoch, Plan, PlanStatus
 from berth.contracts.state import Pod, Reservation
 from berth.kube import resources
@@ -186,7 +187,7 @@ class EvictionExecutor:
         seen = self._cluster.book.seen((decision.namespace, decision.name))
         if seen is None or self._is_awaited(seen):
             return
-        note = nomination_note(Nominated(decision.plan, decision.node, list(decision.allocation.devices)))
+        note = nomination_note(Nominated(decision.plan, decision.node, list(granted(decision.allocation))))
         made: str | None = str(seen.version)
         annotations = seen.template.annotations if isinstance(seen, Pod) else seen.annotations
         if annotations.get(names.ANNOTATION_NOMINATED) != note[names.ANNOTATION_NOMINATED]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from berth.contracts import names
+from berth.contracts.grants import device
 from berth.contracts.inventory import DeviceSlot
-from berth.contracts.ledger import DeviceGrant
 from berth.placement_solver.core.devices import GPU, allocated_annotation
 from berth.resources.amounts import parse_amounts
 from berth.rules.allocation_notes import noted_devices
@@ -69,7 +69,7 @@ def test_what_is_free_and_used(solving: type[Any], case: dict[str, Any]) -> None
         NODE, slots([{"type": "gpu", "minor": int(m), "health": True, "resources": each} for m, each in totals])
     )
     for name, held in given["initiallyAllocated"].items():
-        grants = [DeviceGrant(kind="gpu", minor=minor, amounts=each) for minor, each in by_minor(held).items()]
+        grants = [device("gpu", minor, each) for minor, each in by_minor(held).items()]
         note = allocated_annotation(grants, {})
         run.pod(holder({"name": name, "node": NODE, "deviceAllocated": note, "phase": "Running"}))
     for event in given["events"]:
@@ -80,13 +80,13 @@ def test_what_is_free_and_used(solving: type[Any], case: dict[str, Any]) -> None
     assert used == by_minor(expect["used"])
     assert free == by_minor(expect["free"])
     book = run.cluster.book
-    assert sorted("/".join(each.name) for each in book.claims() if each.devices) == expect["owners"]
+    assert sorted("/".join(each.name) for each in book.claims() if each.grants) == expect["owners"]
 
 
 @pytest.mark.parametrize("case", cases("devices/annotation_parsing", lambda case: "write" in case["given"]))
 def test_the_note_of_an_allocation_is_written(case: dict[str, Any]) -> None:
     grants = [
-        DeviceGrant(kind=kind, minor=each["minor"], amounts=amounts(each["resources"]))
+        device(kind, each["minor"], amounts(each["resources"]))
         for kind, entries in case["given"]["allocations"].items()
         for each in entries
     ]

@@ -3,8 +3,8 @@
 import json
 
 from berth.contracts import names
+from berth.contracts.grants import device
 from berth.contracts.inventory import DeviceSlot, NodeInventory
-from berth.contracts.ledger import DeviceGrant
 from berth.placement_solver.core.devices import (
     GPU,
     Grant,
@@ -28,11 +28,11 @@ def test_slots_count_holders_and_keep_what_has_gone() -> None:
         ],
     )
     held = [
-        DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_CORE: 30, names.GPU_MEMORY_RATIO: 30}),
-        DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_CORE: 30}),
-        DeviceGrant(kind="gpu", minor=7, amounts=WHOLE),
-        DeviceGrant(kind="rdma", minor=2, amounts={names.RDMA: 1}),
-        DeviceGrant(kind="dpu", minor=0, amounts={"example.com/dpu": 1}),
+        device("gpu", 0, {names.GPU_CORE: 30, names.GPU_MEMORY_RATIO: 30}),
+        device("gpu", 0, {names.GPU_CORE: 30}),
+        device("gpu", 7, WHOLE),
+        device("rdma", 2, {names.RDMA: 1}),
+        device("dpu", 0, {"example.com/dpu": 1}),
     ]
     slots = slots_of_inventory(inventory, held)
     assert sorted(slots) == ["gpu", "rdma"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Device, Node, PodTemplate
 from berth.rules.taints import UNSCHEDULABLE_TAINT, Tolerations
@@ -37,10 +38,11 @@ def unfit(decision: Decision, template: PodTemplate, node: Node, device: Device 
 
 def _broken(decision: Decision, device: Device | None) -> str:
     """The first device of the decision that is not there, or not healthy."""
-    if not decision.allocation.devices:
+    grants = granted(decision.allocation)
+    if not grants:
         return ""
     healthy = {(each.kind, each.minor): each.healthy for each in device.devices} if device is not None else {}
-    for grant in decision.allocation.devices:
+    for grant in grants:
         is_healthy = healthy.get((grant.kind, grant.minor))
         if not is_healthy:
             what = "is not there any more" if is_healthy is None else "is not healthy"

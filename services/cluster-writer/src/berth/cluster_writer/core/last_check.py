@@ -38,7 +38,7 @@ def clash(
     held = _held_twice(mine, others)
     if held:
         return Clash(held, bool(_held_twice(mine, [claim for claim in others if claim.is_ours])))
-    if mine.devices and any(claim.unreadable for claim in others):
+    if mine.grants and any(claim.unreadable for claim in others):
         return Clash(f"a pod on {mine.node} holds devices of which nobody knows the minors", is_ours=False)
     lacking = _amounts(mine, others, allocatable, device_names) or _slots(mine, others, allocatable)
     return Clash(lacking, is_ours=False) if lacking else None
@@ -51,7 +51,7 @@ def _held_twice(mine: Claim, others: list[Claim]) -> str:
 
 def _devices(mine: Claim, others: list[Claim]) -> str:
     claims = [*others, mine]
-    for kind, minor in dict.fromkeys((grant.kind, grant.minor) for grant in mine.devices):
+    for kind, minor in dict.fromkeys((grant.kind, grant.minor) for grant in mine.grants):
         held = [(claim, _on_device(claim, kind, minor)) for claim in claims]
         for name in PERCENT_NAMES:
             asked = _on_device(mine, kind, minor).get(name, 0)
@@ -64,7 +64,7 @@ def _devices(mine: Claim, others: list[Claim]) -> str:
 def _on_device(claim: Claim, kind: str, minor: int) -> Mapping[str, int]:
     """What a claim takes of one device."""
     total: dict[str, int] = {}
-    for grant in claim.devices:
+    for grant in claim.grants:
         if (grant.kind, grant.minor) == (kind, minor):
             for name, amount in grant.amounts.items():
                 total[name] = total.get(name, 0) + amount

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.quotas import Quotas
@@ -19,7 +19,7 @@ from berth.placement_solver.core.seams import Tally
 from berth.rules.ports import read_port
 from berth.transaction.claims import Claim, Name
 
-NOTHING: Final[tuple[DeviceGrant, ...]] = ()
+NOTHING: Final[tuple[Grant, ...]] = ()
 
 
 @dataclass
@@ -29,12 +29,12 @@ class Reserved:
     claim: Claim
     users: dict[tuple[Name, str], Claim] = field(default_factory=dict)
     amounts: dict[str, int] = field(default_factory=dict)
-    devices: tuple[DeviceGrant, ...] = NOTHING
+    grants: tuple[Grant, ...] = NOTHING
 
     @property
     def remainder(self) -> Claim:
         """What is kept for further users, as a claim."""
-        return self.claim._replace(amounts=self.amounts, devices=self.devices)
+        return self.claim._replace(amounts=self.amounts, grants=self.grants)
 
 
 class Capacity:
@@ -121,8 +121,8 @@ class Capacity:
 
     def _charge_pod(self, row: int, claim: Claim, sign: int) -> None:
         self.nodes.take(row, claim.amounts, sign)
-        if claim.devices:
-            self.nodes.take_devices(row, claim.devices, sign)
+        if claim.grants:
+            self.nodes.take_devices(row, claim.grants, sign)
         if claim.ports:
             self.nodes.take_ports(row, map(read_port, claim.ports), sign)
         if claim.unreadable:
@@ -147,10 +147,10 @@ class Capacity:
         if sign > 0:
             users = [user for user in holder.users.values() if user.node == holder.claim.node]
             holder.amounts = left_over(holder.claim.amounts, (user.amounts for user in users))
-            holder.devices = devices_left(holder.claim.devices, (user.devices for user in users))
+            holder.grants = grants_left(holder.claim.grants, (user.grants for user in users))
         self.nodes.take(row, holder.amounts, sign, slots=0)
-        if holder.devices:
-            self.nodes.take_devices(row, holder.devices, sign)
+        if holder.grants:
+            self.nodes.take_devices(row, holder.grants, sign)
 
 
 def left_over(whole: Mapping[str, int], parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -163,15 +163,15 @@ def left_over(whole: Mapping[str, int], parts: Iterable[Mapping[str, int]]) -> d
     return left
 
 
-def devices_left(whole: Iterable[DeviceGrant], parts: Iterable[Iterable[DeviceGrant]]) -> tuple[DeviceGrant, ...]:
-    """What is left of device grants after those of the users; a device used up is left out."""
-    used: dict[tuple[str, int], list[Mapping[str, int]]] = {}
+def grants_left(whole: Iterable[Grant], parts: Iterable[Iterable[Grant]]) -> tuple[Grant, ...]:
+    """What is left of grants after those of the users; one that is used up is left out."""
+    used: dict[tuple[str, str], list[Mapping[str, int]]] = {}
     for part in parts:
         for grant in part:
-            used.setdefault((grant.kind, grant.minor), []).append(grant.amounts)
+            used.setdefault((grant.kind, grant.id), []).append(grant.amounts)
     rest = []
     for grant in whole:
-        amounts = left_over(grant.amounts, used.get((grant.kind, grant.minor), ()))
+        amounts = left_over(grant.amounts, used.get((grant.kind, grant.id), ()))
         if any(amounts.values()):
-            rest.append(DeviceGrant(kind=grant.kind, minor=grant.minor, amounts=amounts))
+            rest.append(Grant(kind=grant.kind, id=grant.id, amounts=amounts))
     return tuple(rest)

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berth.contracts import names, subjects
-from berth.contracts.ledger import Allocation, Decision, Victim
+from berth.contracts.grants import allocation_of
+from berth.contracts.ledger import Decision, Victim
 from berth.contracts.state import Pod
 from berth.placement_solver.core.devices import allocated_annotation
 from berth.placement_solver.core.nodes import Nodes
@@ -51,7 +52,7 @@ def decisions_of(
                 basis=basis.reservations if candidate.is_reservation else basis.pods,
                 other_basis=basis.pods if candidate.is_reservation else basis.reservations,
                 kind="reservation" if candidate.is_reservation else "pod",
-                allocation=Allocation(amounts=dict(claim.amounts), devices=list(claim.devices)),
+                allocation=allocation_of(claim.amounts, claim.grants),
                 accounts=list(charged),
                 gang=placement.gang,
                 quota=claim.quota,
@@ -106,10 +107,10 @@ def annotations_of(placement: Placement, plan: str, nodes: Nodes) -> dict[str, s
     """What the bind writes onto the object."""
     claim = placement.claim
     notes = {names.ANNOTATION_PLAN: plan}
-    if claim.devices:
+    if claim.grants:
         inventory = nodes.inventory(claim.node)
         uuids = {(slot.kind, slot.minor): slot.uuid for slot in inventory.devices} if inventory else {}
-        notes[names.ANNOTATION_DEVICE_ALLOCATED] = allocated_annotation(claim.devices, uuids)
+        notes[names.ANNOTATION_DEVICE_ALLOCATED] = allocated_annotation(claim.grants, uuids)
     if claim.quota:
         notes[names.ANNOTATION_QUOTA] = claim.quota
     if placement.reservation:

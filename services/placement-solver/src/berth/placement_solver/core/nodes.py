@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from berth.contracts import names
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant as Granted
 from berth.contracts.state import HostPort, Node
 from berth.placement_solver.core.change_log import ChangeLog
 from berth.placement_solver.core.devices import GPU, Fleet, Grant, Slot, charge, release, slots_of_inventory
@@ -210,7 +210,7 @@ class Nodes:
         if sign < 0 and self._is_spare(row):
             self._spare[row] = None
 
-    def take_devices(self, row: int, grants: Iterable[DeviceGrant], sign: int) -> None:
+    def take_devices(self, row: int, grants: Iterable[Granted], sign: int) -> None:
         """Charge or give back device minors."""
         mine = [Grant(grant.minor, GPU.vector(grant.amounts)) for grant in grants if grant.kind == GPU.name]
         if mine:

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from berth.contracts.base import Reason
-from berth.contracts.ledger import DeviceGrant, GangRef, Step
+from berth.contracts.ledger import GangRef, Step
+from berth.contracts.ledger import Grant as Granted
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.capacity import Capacity, Reserved
 from berth.placement_solver.core.constraints.device_share import grants_of
@@ -205,20 +206,20 @@ class Solver:
     def _claim(self, candidate: Candidate, target: Target, plan: str) -> Claim | None:
         """The claim on this node, devices chosen; None when its devices do not fit after all."""
         cls = candidate.cls
-        devices: tuple[DeviceGrant, ...] = ()
+        granted: tuple[Granted, ...] = ()
         if cls.want is not None:
             grants = _choose(cls.rules.device_share.slots(target), cls.want)
             if isinstance(grants, NoCapacity):
                 return None
-            devices = tuple(device_grants(GPU, grants))
+            granted = tuple(device_grants(GPU, grants))
         before = _reserved(candidate.asked, target) if candidate.asked else ()
-        return None if before is None else self._make_claim(candidate, target.row, devices, plan, before=before)
+        return None if before is None else self._make_claim(candidate, target.row, granted, plan, before=before)
 
     def _make_claim(
         self,
         candidate: Candidate,
         row: int,
-        devices: tuple[DeviceGrant, ...],
+        granted: tuple[Granted, ...],
         plan: str,
         reservation: str = "",
         before: tuple[Step, ...] = (),
@@ -228,7 +229,7 @@ class Solver:
             uid=candidate.object.uid,
             node=self.nodes.names[row],
             amounts=dict(candidate.cls.requests),
-            devices=devices,
+            grants=granted,
             ports=tuple(map(write_port, candidate.cls.template.host_ports)),
             quota="/".join(candidate.quota) if candidate.quota else "",
             non_preemptible=candidate.non_preemptible,
@@ -280,17 +281,17 @@ class Solver:
                 return Reason(
                     code="reservation", message=f"reservation {name}: {', '.join(rejection.reasons)}", nodes=1
                 )
-        devices: tuple[DeviceGrant, ...] = ()
+        granted: tuple[Granted, ...] = ()
         if cls.want is not None:
-            mine = {grant.minor for grant in grants_of(holder.devices)}
+            mine = {grant.minor for grant in grants_of(holder.grants)}
             grants = _choose(cls.rules.device_share.slots(target), cls.want, preferred=mine)
             if isinstance(grants, NoCapacity):
                 return Reason(code="reservation", message=f"reservation {name}: {grants.reason}", nodes=1)
-            devices = tuple(device_grants(GPU, grants))
+            granted = tuple(device_grants(GPU, grants))
         before = _reserved(candidate.asked, target)
         if before is None:
             return Reason(code="reservation", message=f"reservation {name}: its node does not suit the pod", nodes=1)
-        return self._make_claim(candidate, row, devices, plan, known.capacity.uid, before)
+        return self._make_claim(candidate, row, granted, plan, known.capacity.uid, before)
 
     # --- gangs -------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from berth.contracts.base import Problem
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant as Granted
 from berth.placement_solver.core.devices import GPU, Grant, NoCapacity, Slot, Want, allocate, charge, gpu_want, release
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import (
@@ -71,9 +71,9 @@ class DeviceShare:
         slots = self._nodes.slots[target.row]
         gone, there = target.hypothesis
         for claim in gone:
-            slots = release(slots, grants_of(claim.devices))
+            slots = release(slots, grants_of(claim.grants))
         for claim in there:
-            slots = charge(slots, grants_of(claim.devices))
+            slots = charge(slots, grants_of(claim.grants))
         return slots
 
     def rejections(self, query: Want, rows: RowArray) -> list[Rejected]:
@@ -91,6 +91,6 @@ class DeviceShare:
         ]
 
 
-def grants_of(devices: tuple[DeviceGrant, ...]) -> list[Grant]:
+def grants_of(grants: tuple[Granted, ...]) -> list[Grant]:
     """The GPUs among the grants of a claim."""
-    return [Grant(each.minor, GPU.vector(each.amounts)) for each in devices if each.kind == GPU.name]
+    return [Grant(each.minor, GPU.vector(each.amounts)) for each in grants if each.kind == GPU.name]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.inventory import DeviceSlot, NodeInventory
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.rules.device_request import device_requests
 from berth.transaction.claims import Claim
 
@@ -24,16 +24,16 @@ def grant_problems(claim: Claim, inventory: NodeInventory | None) -> Iterator[st
     if set(asked) - {"gpu"}:
         yield f"asks for devices of kind {', '.join(sorted(asked))}, which are not handed out"
     gpu = asked.get("gpu", {})
-    if {grant.kind for grant in claim.devices} - {"gpu"}:
+    if {grant.kind for grant in claim.grants} - {"gpu"}:
         yield "was given devices of a kind that it does not ask for"
     count = _cards(gpu)
-    if len(claim.devices) != count:
-        yield f"asks for {count} devices, was given {len(claim.devices)}"
+    if len(claim.grants) != count:
+        yield f"asks for {count} devices, was given {len(claim.grants)}"
         return
-    if len({(grant.kind, grant.minor) for grant in claim.devices}) != count:
+    if len({(grant.kind, grant.minor) for grant in claim.grants}) != count:
         yield "was given one device twice"
     slots = {(slot.kind, slot.minor): slot for slot in inventory.devices} if inventory else {}
-    for grant in claim.devices:
+    for grant in claim.grants:
         slot = slots.get((grant.kind, grant.minor))
         if slot is None or not slot.healthy:
             yield f"{grant.kind} {grant.minor} is {'not healthy' if slot else 'not there'}"
@@ -51,7 +51,7 @@ def _cards(gpu: Mapping[str, int]) -> int:
     return whole if whole > 1 and not rest else 1
 
 
-def _amount_problems(grant: DeviceGrant, slot: DeviceSlot, gpu: Mapping[str, int], count: int) -> Iterator[str]:
+def _amount_problems(grant: Grant, slot: DeviceSlot, gpu: Mapping[str, int], count: int) -> Iterator[str]:
     where = f"{grant.kind} {grant.minor}"
     for name in DIVIDED:
         if gpu.get(name) and grant.amounts.get(name, 0) != gpu[name] // count:

@@ -51,7 +51,7 @@ class NodeCheck:
         """All that does not fit."""
         problems = list(self._misfits())
         problems += self._unkept(_plain, self._offered())
-        if any(claim.devices for claim in self._arriving):
+        if any(claim.grants for claim in self._arriving):
             if any(claim.unreadable for claim in self._held):
                 problems.append("holds devices of which nobody knows the minors, so none can be given out")
             totals = self._device_totals()
@@ -151,7 +151,7 @@ def _plain(claim: Claim) -> Iterator[tuple[Item, int]]:
 
 
 def _by_minor(claim: Claim) -> Iterator[tuple[Item, int]]:
-    for grant in claim.devices:
+    for grant in claim.grants:
         for name, amount in grant.amounts.items():
             yield (grant.kind, str(grant.minor), name), amount
 
