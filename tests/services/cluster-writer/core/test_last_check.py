@@ -12,8 +12,6 @@ from berth.contracts.grants import allocation_of, device
 from berth.contracts.ledger import Decision
 from berth.transaction.claims import Claim
 
-DEVICES = frozenset({names.GPU_CORE, names.GPU_MEMORY_RATIO, names.GPU_MEMORY})
-
 
 def grant(minor, percent=100):
     return device("gpu", minor, {names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent})
@@ -31,7 +29,7 @@ def claim(name, cpu=1, devices=(), plan="other", **more):
 
 
 def check(mine, others, cpu=10, **capacity):
-    return clash(mine, others, {"cpu": cpu} | capacity, DEVICES)
+    return clash(mine, others, {"cpu": cpu} | capacity)
 
 
 def test_capacity_to_the_last_core():
@@ -57,10 +55,10 @@ def test_a_clash_that_takes_a_strangers_pod_is_no_loss():
 
 @pytest.mark.parametrize("name", ["cpu", "example.com/dongle", names.BATCH_CPU])
 def test_a_node_may_come_to_offer_less_which_proves_nothing(name):
-    found = clash(decision({name: 5}), [claim("a", {name: 5})], {name: 8}, DEVICES)
+    found = clash(decision({name: 5}), [claim("a", {name: 5})], {name: 8})
     assert found is not None
     assert not found.is_ours
-    found = clash(decision({name: 5}), [], {}, DEVICES)
+    found = clash(decision({name: 5}), [], {})
     assert found is not None, "it does not offer any at the moment"
     assert not found.is_ours
 
@@ -76,12 +74,12 @@ def test_a_minor_is_given_once():
 
 
 def test_minors_that_nobody_knows_stop_devices_only():
-    stranger = claim("a", plan="", unreadable=True)
+    stranger = claim("a", plan="", unreadable=("devices",))
     found = check(decision(devices=[grant(0)]), [stranger])
     assert found is not None
     assert not found.is_ours
     assert check(decision(), [stranger]) is None
-    ours = claim("a", plan="p", unreadable=True)
+    ours = claim("a", plan="p", unreadable=("devices",))
     found = check(decision(devices=[grant(0)]), [ours])
     assert found is not None
     assert not found.is_ours, "an annotation that was edited is no loss"

@@ -56,7 +56,7 @@ def claims(draw: st.DrawFn) -> list[Claim]:
                 grants=(gpu_grant(draw(st.integers(0, 1)), draw(st.integers(1, 60))),),
                 quota=draw(st.sampled_from(["", "/team", "/top"])),
                 reservation=draw(st.sampled_from(["", "r0", "r1"])),
-                unreadable=draw(st.integers(0, 5)) == 0,
+                unreadable=("devices",) if draw(st.integers(0, 5)) == 0 else (),
             )
         )
     return made
@@ -95,7 +95,7 @@ def check(made: Capacity, held: list[Claim]) -> None:
         pods = [claim for claim in held if not claim.is_reservation and claim.node == name]
         assert nodes.free[0, row] == naive_cpu(held, name)
         assert nodes.free[nodes.columns[names.PODS], row] == OFFERED[names.PODS] - len(pods)
-        assert nodes.unreadable[row] == sum(claim.unreadable for claim in pods)
+        assert nodes.unreadable[row] == sum(bool(claim.unreadable) for claim in pods)
         for slot in nodes.slots[row]:
             assert slot.used[0] == naive_core(held, name, slot.minor)
     assert made.quotas.used(("", "team")).get(names.CPU, 0) == naive_quota(held, "/team")

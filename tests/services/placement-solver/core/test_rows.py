@@ -100,7 +100,7 @@ def claims(draw: st.DrawFn, where: list[str]) -> Claim:
         ports=("0.0.0.0/TCP/80",) if kind != "reservation" and draw(st.booleans()) else (),
         reservation="r" if kind == "user" else "",
         is_reservation=kind == "reservation",
-        unreadable=kind == "pod" and draw(st.integers(0, 9)) == 0,
+        unreadable=("devices",) if kind == "pod" and draw(st.integers(0, 9)) == 0 else (),
     )
 
 

@@ -1,15 +1,10 @@
 """Inventory messages to slots, grants to the pod's annotation."""
 
-import json
-
 from berth.contracts import names
 from berth.contracts.grants import device
 from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.placement_solver.core.devices import (
     GPU,
-    Grant,
-    allocated_annotation,
-    device_grants,
     slots_of_inventory,
 )
 
@@ -42,20 +37,3 @@ def test_slots_count_holders_and_keep_what_has_gone() -> None:
     assert second.free == GPU.zero
     assert (gone.minor, gone.total, gone.used) == (7, GPU.zero, GPU.vector(WHOLE))
     assert slots["rdma"][0].used == (1,)
-
-
-def test_the_annotation_has_canonical_quantities_and_ids() -> None:
-    grants = device_grants(GPU, [Grant(1, GPU.vector(WHOLE)), Grant(0, (50, 50, 40 * GI, 0, 0, 0))])
-    assert json.loads(allocated_annotation(grants, {("gpu", 1): "GPU-1"})) == {
-        "gpu": [
-            {
-                "minor": 0,
-                "resources": {names.GPU_CORE: "50", names.GPU_MEMORY_RATIO: "50", names.GPU_MEMORY: "40Gi"},
-            },
-            {
-                "minor": 1,
-                "resources": {names.GPU_CORE: "100", names.GPU_MEMORY_RATIO: "100", names.GPU_MEMORY: "80Gi"},
-                "id": "GPU-1",
-            },
-        ]
-    }

@@ -17,6 +17,7 @@ from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Tally
 from berth.rules.ports import read_port
+from berth.rules.records.device_allocated import DeviceAllocated
 from berth.transaction.claims import Claim, Name
 
 NOTHING: Final[tuple[Grant, ...]] = ()
@@ -125,7 +126,7 @@ class Capacity:
             self.nodes.take_devices(row, claim.grants, sign)
         if claim.ports:
             self.nodes.take_ports(row, map(read_port, claim.ports), sign)
-        if claim.unreadable:
+        if DeviceAllocated.name in claim.unreadable:
             self.nodes.mark_unread(row, sign)
         if claim.quota:
             self.quotas.charge(claim.quota, claim.amounts, sign, non_preemptible=claim.non_preemptible)

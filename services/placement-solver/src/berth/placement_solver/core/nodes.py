@@ -23,13 +23,13 @@ from berth.contracts.state import HostPort, Node
 from berth.placement_solver.core.change_log import ChangeLog
 from berth.placement_solver.core.devices import GPU, Fleet, Grant, Slot, charge, release, slots_of_inventory
 from berth.rules.gpu_partitions import only_partitions
-from berth.rules.gpu_request import FAMILY
 from berth.rules.ports import UsedPorts
+from berth.rules.records import registry
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-DEVICE_NAMES: Final = frozenset(FAMILY) | {names.RDMA, names.FPGA}
+DEVICE_NAMES: Final = registry.GRANTED_RESOURCES
 """Resources given out by minor: the plain sum over a node says nothing about them."""
 
 AMOUNT_MAX: Final = 1 << 53

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from berth.contracts.base import Problem
@@ -20,6 +22,8 @@ from berth.placement_solver.core.seams import (
     Unusable,
 )
 from berth.rules.device_request import device_requests
+from berth.rules.records.device_allocated import DeviceAllocated
+from berth.transaction.claims import Claim
 
 UNREAD = "node(s) hold GPU pods whose minors are unknown"
 UNCOUNTED = "node(s) whose devices wait to be counted by device-inventory"
@@ -57,7 +61,7 @@ class DeviceShare:
         """See `Constraint`."""
         nodes, row = self._nodes, target.row
         gone, there = target.hypothesis
-        unread = int(nodes.unreadable[row]) - sum(c.unreadable for c in gone) + sum(c.unreadable for c in there)
+        unread = int(nodes.unreadable[row]) - _unread(gone) + _unread(there)
         if nodes.uncounted[row]:
             return Rejection((UNCOUNTED,))
         if unread > 0:
@@ -89,6 +93,10 @@ class DeviceShare:
             Rejected(UNREAD, unread),
             Rejected(UNCOUNTED, uncounted),
         ]
+
+
+def _unread(claims: Iterable[Claim]) -> int:
+    return sum(1 for claim in claims if DeviceAllocated.name in claim.unreadable)
 
 
 def grants_of(grants: tuple[Granted, ...]) -> list[Grant]:

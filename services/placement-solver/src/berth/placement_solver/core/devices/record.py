@@ -1,17 +1,14 @@
-"""Between the allocator's vectors and the messages: inventory in, grants and the pod's annotation out."""
+"""Between the allocator's vectors and the messages: inventory in, grants out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-
-import msgspec
+from collections.abc import Iterable
 
 from berth.contracts.grants import device
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Grant as Granted
 from berth.placement_solver.core.devices.columns import FAMILIES, Family
 from berth.placement_solver.core.devices.slots import Grant, Slot, charge
-from berth.resources.amounts import format_amounts
 
 
 def slots_of_inventory(inventory: NodeInventory, holders: Iterable[Granted] = ()) -> dict[str, tuple[Slot, ...]]:
@@ -38,22 +35,3 @@ def slots_of_inventory(inventory: NodeInventory, holders: Iterable[Granted] = ()
 def device_grants(family: Family, grants: Iterable[Grant]) -> list[Granted]:
     """Grants as a decision carries them."""
     return [device(family.name, minor, family.resources(amounts)) for minor, amounts in grants]
-
-
-def allocated_annotation(grants: Sequence[Granted], uuids: Mapping[tuple[str, int], str]) -> str:
-    """The ``device-allocated`` annotation of the pod: by type, amounts as canonical quantities in the order of names.
-
-    It is the text that Koordinator writes for the same allocation, so that texts can be compared. ``uuids`` maps
-    (type, minor) to the device's id; an unknown one is left out.
-    """
-    content: dict[str, list[dict[str, object]]] = {}
-    for grant in sorted(grants, key=lambda grant: (grant.kind, grant.minor)):
-        entry: dict[str, object] = {
-            "minor": grant.minor,
-            "resources": dict(sorted(format_amounts(grant.amounts).items())),
-        }
-        uuid = uuids.get((grant.kind, grant.minor), "")
-        if uuid:
-            entry["id"] = uuid
-        content.setdefault(grant.kind, []).append(entry)
-    return msgspec.json.encode(content).decode()

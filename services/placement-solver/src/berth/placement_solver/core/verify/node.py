@@ -15,12 +15,11 @@ from berth.contracts import names
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Node
 from berth.resources.amounts import add_into
-from berth.rules.gpu_request import FAMILY
 from berth.rules.node_fit import TOO_MANY_PODS, node_fit
+from berth.rules.records import registry
+from berth.rules.records.evidence import blocked
 from berth.transaction.claims import Claim
 
-BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
-"""Resources that are given out device by device."""
 PERCENT = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
 
 Item: TypeAlias = tuple[str, ...]
@@ -52,8 +51,11 @@ class NodeCheck:
         problems = list(self._misfits())
         problems += self._unkept(_plain, self._offered())
         if any(claim.grants for claim in self._arriving):
-            if any(claim.unreadable for claim in self._held):
-                problems.append("holds devices of which nobody knows the minors, so none can be given out")
+            for claim in self._arriving:
+                unknown = blocked(claim.grants, (name for held in self._held for name in held.unreadable))
+                if unknown:
+                    problems.append(f"holds {unknown}, and nobody knows which, so none can be given out")
+                    break
             totals = self._device_totals()
             problems += self._overdrawn(totals)
             problems += self._unkept(_by_minor, totals)
@@ -76,7 +78,7 @@ class NodeCheck:
                 allocatable=self._node.allocatable,
                 requested=requested,
                 pod_count=len(there) + before,
-                ignored=BY_MINOR,
+                ignored=registry.GRANTED_RESOURCES,
             )
             reasons = [reason for reason in fit.reasons if reason != TOO_MANY_PODS or names.PODS not in left_out]
             yield from (f"{reason}, wanted by {'/'.join(claim.name)}" for reason in reasons)
@@ -146,7 +148,7 @@ def _clash(address: str, protocol: str, port: str, other: Sequence[str]) -> bool
 
 def _plain(claim: Claim) -> Iterator[tuple[Item, int]]:
     for name, amount in claim.amounts.items():
-        if name not in BY_MINOR and name != names.PODS:
+        if name not in registry.GRANTED_RESOURCES and name != names.PODS:
             yield (name,), amount
 
 
