@@ -49,16 +49,21 @@ from berth.contracts.state import (
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.devices import GPU, NoCapacity, allocate, device_grants, slots_of_inventory
 from berth.placement_solver.core.plan import Candidate
-from berth.placement_solver.core.seams import Hypothesis, Rejection, Target
+from berth.placement_solver.core.seams import Allocator, Hypothesis, Rejection, Target
 from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.tallies.granted import grant_tallies
+from berth.placement_solver.core.verify.grants import LAWS as GRANT_LAWS
+from berth.placement_solver.core.verify.grants import capacity
 from berth.placement_solver.core.volumes import KINDS
 from berth.rules.ports import write_port
+from berth.rules.records import registry
 from berth.rules.taints import UNSCHEDULABLE_TAINT
 from berth.testing.builders import GI, PodBuilder, gpu_grant, gpu_slots, pod
 from berth.transaction.claims import Claim
 
 DOCS: Final = Path(__file__).parents[4] / "docs/placement-rules.md"
-REGISTRY = ClusterView([names.SCHEDULER_NAME], "s").profiles.default
+VIEW = ClusterView([names.SCHEDULER_NAME], "s")
+REGISTRY = VIEW.profiles.default
 CONSTRAINTS: Final = [constraint.name for constraint in (*REGISTRY.of_class, *REGISTRY.of_pod)]
 ROWS = ("n0", "n1", "n2")
 
@@ -319,6 +324,9 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "") -> World:
     return World(run, candidate)
 
 
+SEARCH: Final = settings(
+    max_examples=2000, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
 LAWS: Final = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -375,6 +383,65 @@ def test_the_verifier_takes_what_all_constraints_take_and_nothing_else(solving: 
             assert all(world.run.verifier.check([claim]) for claim in world.claims(row)), rejections
 
 
+@LAWS
+@given(data=st.data())
+def test_what_a_constraint_takes_its_allocator_serves_under_any_hypothesis(
+    solving: type[Any], data: st.DataObject
+) -> None:
+    world = data.draw(worlds(solving, data.draw(st.sampled_from([each.constraint for each in REGISTRY.allocators]))))
+    nodes, cls = world.run.cluster.nodes, world.candidate.cls
+    asked = {constraint.name: constraint for constraint, _ in cls.asked}
+    for row in world.rows():
+        there = list(world.run.cluster.book.claims_on(nodes.names[row]))
+        gone = tuple(each for each in there if data.draw(st.booleans()))
+        target = Target(row, Hypothesis(gone=gone))
+        staying = [each for each in there if each not in gone]
+        for allocator, query in cls.chosen:
+            found = allocator.choose(query, target)
+            if asked[allocator.constraint].filter(query, target) is None:
+                assert not isinstance(found, Rejection), allocator.constraint
+                _judge_grants(world, row, found, staying)
+
+
+def _judge_grants(world: World, row: int, grants: tuple[Grant, ...], staying: list[Claim]) -> None:
+    """Each thing once, and no more of it than there is beside those who stay."""
+    nodes = world.run.cluster.nodes
+    assert grants
+    assert len({(each.kind, each.id) for each in grants}) == len(grants)
+    offered = capacity(nodes.states[row], nodes.inventories[row])
+    for grant in grants:
+        for name, amount in grant.amounts.items():
+            held = sum(
+                each.amounts.get(name, 0)
+                for claim in staying
+                for each in claim.grants
+                if (each.kind, each.id) == (grant.kind, grant.id)
+            )
+            if (grant.kind, grant.id, name) in offered:
+                assert held + amount <= offered[grant.kind, grant.id, name]
+
+
+@pytest.mark.parametrize("allocator", REGISTRY.allocators, ids=lambda each: each.constraint)
+def test_what_an_allocator_grants_has_a_record_a_law_and_a_tally(solving: type[Any], allocator: Allocator[Any]) -> None:
+    assert allocator.constraint in CONSTRAINTS
+    grants: list[Grant] = []
+
+    def grants_something(world: World) -> bool:
+        for row in world.rows():
+            for each, query in world.candidate.cls.chosen:
+                found = each.choose(query, Target(row)) if each.constraint == allocator.constraint else ()
+                grants.extend(() if isinstance(found, Rejection) else found)
+        return bool(grants)
+
+    find(worlds(solving, allocator.constraint), grants_something, settings=SEARCH, random=random.Random(1))
+    tallied = {each.name for each in grant_tallies(VIEW.nodes)}
+    for kind in {grant.kind for grant in grants}:
+        records = [each for each in registry.GRANTS if kind in each.kinds]
+        assert len(records) == 1, f"{kind}: no record in berth.rules.records"
+        assert records[0].name in tallied, f"{kind}: no tally of {records[0].name} in core.tallies.granted"
+        assert any(kind in law.kinds for law in GRANT_LAWS), f"{kind}: no law in core.verify.grants"
+
+
 def _ruled_out_by_it_alone(name: str) -> Callable[[World], bool]:
     def holds(world: World) -> bool:
         by_node = any(list(world.rejections(row)) == [name] for row in world.rows())
@@ -397,15 +464,8 @@ def test_each_constraint_has_pods_a_law_reasons_and_a_row_in_the_docs(solving: t
     assert row_of_docs is not None, f"{name}: no row in {DOCS.name}"
     assert len(row_of_docs) == 6, f"{name}: its row in {DOCS.name} needs six cells"
     assert all(row_of_docs), f"{name}: an empty cell in {DOCS.name}"
-    limits = settings(
-        max_examples=2000,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
     try:
-        world = find(worlds(solving, name), _ruled_out_by_it_alone(name), settings=limits, random=random.Random(1))
+        world = find(worlds(solving, name), _ruled_out_by_it_alone(name), settings=SEARCH, random=random.Random(1))
     except NoSuchExample:
         pytest.fail(f"{name}: rules out no node alone, in any world of WAITING and NODES")
     texts = [re.escape(text).replace("NAME", ".+") for text in re.findall(r"`([^`]+)`", row_of_docs[2])]

@@ -1,4 +1,5 @@
-"""Capacity: every claim and nomination that holds, charged to node columns, device minors, quotas and reservations.
+"""Capacity: every claim and nomination that holds, charged to node columns, to what is granted within nodes, to quotas
+and to reservations.
 
 A reservation holds its amounts on its node; a pod placed into it draws from them, so what the node has to keep for
 the reservation is only the remainder. That remainder is charged like a claim, and worked out anew whenever the
@@ -16,8 +17,8 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Tally
+from berth.placement_solver.core.tallies.granted import grant_tallies
 from berth.rules.ports import read_port
-from berth.rules.records.device_allocated import DeviceAllocated
 from berth.transaction.claims import Claim, Name
 
 NOTHING: Final[tuple[Grant, ...]] = ()
@@ -46,6 +47,7 @@ class Capacity:
         self.quotas = quotas
         self.tallies: tuple[Tally, ...] = ()
         """What else is charged with each claim."""
+        self._grant_tallies = grant_tallies(nodes)
         self.reserved: dict[str, Reserved] = {}
         self._users_without: dict[str, dict[tuple[Name, str], Claim]] = {}
         self._assumed: dict[tuple[Name, str], Claim] = {}
@@ -123,11 +125,13 @@ class Capacity:
     def _charge_pod(self, row: int, claim: Claim, sign: int) -> None:
         self.nodes.take(row, claim.amounts, sign)
         if claim.grants:
-            self.nodes.take_devices(row, claim.grants, sign)
+            self._take_grants(row, claim.grants, sign)
         if claim.ports:
             self.nodes.take_ports(row, map(read_port, claim.ports), sign)
-        if DeviceAllocated.name in claim.unreadable:
-            self.nodes.mark_unread(row, sign)
+        if claim.unreadable:
+            for tally in self._grant_tallies:
+                if tally.name in claim.unreadable:
+                    tally.block(row, sign)
         if claim.quota:
             self.quotas.charge(claim.quota, claim.amounts, sign, non_preemptible=claim.non_preemptible)
 
@@ -151,7 +155,11 @@ class Capacity:
             holder.grants = grants_left(holder.claim.grants, (user.grants for user in users))
         self.nodes.take(row, holder.amounts, sign, slots=0)
         if holder.grants:
-            self.nodes.take_devices(row, holder.grants, sign)
+            self._take_grants(row, holder.grants, sign)
+
+    def _take_grants(self, row: int, grants: tuple[Grant, ...], sign: int) -> None:
+        for tally in self._grant_tallies:
+            tally.take(row, grants, sign)
 
 
 def left_over(whole: Mapping[str, int], parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -1,8 +1,9 @@
 """The list of what the solver knows: constraints, in the order in which the first that rejects a node names the reason,
-and scores.
+scores, and allocators.
 
 A new constraint is a file in `core/constraints`, a law in `core/verify`, and a line here; a score a file in
-`core/scores` and a line here.
+`core/scores` and a line here; an allocator a file in `core/allocators`, a tally that `core.tallies.granted` lists, a
+law that `core.verify.grants` lists, a record that `berth.rules.records` lists, and a line here.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from berth.contracts.base import Problem
 from berth.contracts.state import PodTemplate
+from berth.placement_solver.core.allocators.gpus import GPUAllocator
 from berth.placement_solver.core.constraints.device_share import DeviceShare
 from berth.placement_solver.core.constraints.gpu_partitions import GPUPartitions
 from berth.placement_solver.core.constraints.inter_pod_affinity import InterPodAffinity
@@ -34,7 +36,7 @@ from berth.placement_solver.core.scores.node_affinity import NodeAffinityScore
 from berth.placement_solver.core.scores.node_resources_fit import NodeResourcesFitScore
 from berth.placement_solver.core.scores.pod_topology_spread import PodTopologySpreadScore
 from berth.placement_solver.core.scores.taint_toleration import TaintTolerationScore
-from berth.placement_solver.core.seams import BEYOND_NODE, Constraint, Rejection, Score, Spec, Unusable
+from berth.placement_solver.core.seams import BEYOND_NODE, Allocator, Constraint, Rejection, Score, Spec, Unusable
 from berth.placement_solver.core.tallies.spreads import Spreads
 from berth.rules.scheduler_config import (
     DEFAULT,
@@ -50,6 +52,10 @@ from berth.rules.topology_spread import Defaults
 
 Asked: TypeAlias = "tuple[Constraint[Any], Any]"
 """A constraint with what is asked of it for some pod."""
+
+
+Chosen: TypeAlias = "tuple[Allocator[Any], Any]"
+"""An allocator with what its constraint asks for."""
 
 
 class Compiled(NamedTuple):
@@ -128,6 +134,8 @@ class Registry:
             "InterPodAffinity",
             "DeviceShare",
         )
+        self.allocators: tuple[Allocator[Any], ...] = (GPUAllocator(self.device_share),)
+        """What is given out one by one, in the order in which it is chosen."""
         balanced = profile.args_of("NodeResourcesBalancedAllocation", BalancedArgs)
         scores: tuple[Listed, ...] = (
             Listed(TaintTolerationScore(nodes), lambda template: True),

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from berth.contracts.base import Problem
-from berth.contracts.ledger import Step
+from berth.contracts.ledger import Grant, Step
 from berth.contracts.state import PodTemplate
 from berth.resources.amounts import Amounts
 from berth.transaction.claims import Claim, Name
@@ -175,6 +175,33 @@ class Tally(Protocol):
 
     def apply(self, claim: Claim, sign: int) -> None:
         """Charge (1) or give back (-1) a claim. Called for what holds and for what is tried."""
+
+
+class GrantTally(Protocol):
+    """What is held within nodes of one kind of record (`berth.rules.records`), in one file of `core/tallies`.
+
+    Charged with the pods that hold something, and with what is left of a reservation.
+    """
+
+    name: str
+
+    def take(self, row: int, grants: tuple[Grant, ...], sign: int) -> None:
+        """Charge (1) or give back (-1) those grants that are of its kinds."""
+
+    def block(self, row: int, sign: int) -> None:
+        """There is a holder, or (-1) no longer, of whom nobody knows what it holds."""
+
+
+class Allocator(Protocol[Asked]):
+    """The exact choice within a node of what one constraint asks for, in one file of `core/allocators`.
+
+    `constraint` is the name of the one whose query it takes: where that takes a pod, it finds something for it.
+    """
+
+    constraint: str
+
+    def choose(self, query: Asked, target: Target) -> tuple[Grant, ...] | Rejection:
+        """What the pod is granted there; of the reservation that is drawn on first. A Rejection: nothing serves it."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Do the devices of a claim serve what its object asks for: how many, which, and how much of each."""
+"""Do the devices of a claim serve what its object asks for: how many, which, how much of each; and what there is."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from berth.transaction.claims import Claim
 
 DIVIDED = (names.GPU_CORE, names.GPU_MEMORY, names.GPU_MEMORY_RATIO, names.NPU_CORE, names.NPU_CPU, names.NPU_DVPP)
 """What of a request is spread evenly over its cards."""
+KINDS = frozenset({"gpu", "rdma", "fpga"})
+PERCENT = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
 
 
-def grant_problems(claim: Claim, inventory: NodeInventory | None) -> Iterator[str]:
+def device_problems(claim: Claim, inventory: NodeInventory | None) -> Iterator[str]:
     """Compares the claim's grants with its amounts and with the devices that the node has."""
     asked = device_requests(claim.amounts)
     if isinstance(asked, Problem):
@@ -24,21 +26,34 @@ def grant_problems(claim: Claim, inventory: NodeInventory | None) -> Iterator[st
     if set(asked) - {"gpu"}:
         yield f"asks for devices of kind {', '.join(sorted(asked))}, which are not handed out"
     gpu = asked.get("gpu", {})
-    if {grant.kind for grant in claim.grants} - {"gpu"}:
+    grants = [grant for grant in claim.grants if grant.kind in KINDS]
+    if {grant.kind for grant in grants} - {"gpu"}:
         yield "was given devices of a kind that it does not ask for"
     count = _cards(gpu)
-    if len(claim.grants) != count:
-        yield f"asks for {count} devices, was given {len(claim.grants)}"
+    if len(grants) != count:
+        yield f"asks for {count} devices, was given {len(grants)}"
         return
-    if len({(grant.kind, grant.minor) for grant in claim.grants}) != count:
+    if len({(grant.kind, grant.minor) for grant in grants}) != count:
         yield "was given one device twice"
     slots = {(slot.kind, slot.minor): slot for slot in inventory.devices} if inventory else {}
-    for grant in claim.grants:
+    for grant in grants:
         slot = slots.get((grant.kind, grant.minor))
         if slot is None or not slot.healthy:
             yield f"{grant.kind} {grant.minor} is {'not healthy' if slot else 'not there'}"
             continue
         yield from _amount_problems(grant, slot, gpu, count)
+
+
+def device_capacity(inventory: NodeInventory | None) -> dict[tuple[str, ...], int]:
+    """What healthy devices report, by kind, id and resource: a device is governed by that."""
+    totals: dict[tuple[str, ...], int] = {}
+    for slot in inventory.devices if inventory else ():
+        if slot.healthy:
+            for name, amount in slot.amounts.items():
+                if amount:
+                    bound = min(amount, 100) if name in PERCENT else amount
+                    totals[slot.kind, str(slot.minor), name] = bound
+    return totals
 
 
 def _cards(gpu: Mapping[str, int]) -> int:
