@@ -36,7 +36,16 @@ from berth.placement_solver.core.scores.node_affinity import NodeAffinityScore
 from berth.placement_solver.core.scores.node_resources_fit import NodeResourcesFitScore
 from berth.placement_solver.core.scores.pod_topology_spread import PodTopologySpreadScore
 from berth.placement_solver.core.scores.taint_toleration import TaintTolerationScore
-from berth.placement_solver.core.seams import BEYOND_NODE, Allocator, Constraint, Rejection, Score, Spec, Unusable
+from berth.placement_solver.core.seams import (
+    BEYOND_NODE,
+    Allocator,
+    Constraint,
+    Freeable,
+    Rejection,
+    Score,
+    Spec,
+    Unusable,
+)
 from berth.placement_solver.core.tallies.spreads import Spreads
 from berth.rules.scheduler_config import (
     DEFAULT,
@@ -99,9 +108,9 @@ class Registry:
             TaintToleration(nodes),
             NodeAffinity(nodes, added),
             GPUPartitions(nodes),
-            NodePorts(nodes),
             self.fit,
             self.device_share,
+            NodePorts(nodes),
         )
         volumes, used, labels = facts.volumes, facts.used_volumes, facts.labels
         spread = profile.args_of("PodTopologySpread", PodTopologySpreadArgs)
@@ -181,6 +190,11 @@ class Registry:
     def in_order(self, asked: Iterable[Asked]) -> list[Asked]:
         """In the order in which the first that rejects a node names the reason."""
         return sorted(asked, key=lambda each: self._rank[each[0].name])
+
+
+def share_a_node(asked: Iterable[Asked]) -> bool:
+    """Whether two pods of which this is asked may be on one node."""
+    return all(each.shares_node(query) for each, query in asked if isinstance(each, Freeable))
 
 
 def _is_on(name: str, profile: Profile) -> bool:

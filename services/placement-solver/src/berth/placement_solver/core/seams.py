@@ -105,7 +105,8 @@ class Unusable(NamedTuple):
 class Rejected(NamedTuple):
     """One reason and the rows, of those that were asked about, that it rules out.
 
-    `repair` says in words what would help the pod, where the constraint knows it.
+    `repair` says in words what would help the pod, where the constraint knows it. Where the constraint depends on
+    capacity, it helps where every other one takes the pod.
     """
 
     reason: str
@@ -142,6 +143,43 @@ class Constraint(Protocol[Q]):
 
     def rejections(self, query: Q, rows: RowArray) -> list[Rejected]:
         """Why which of the rows do not take the pod; a row may be ruled out by several reasons."""
+
+
+class Lacking(NamedTuple):
+    """What has to become free on a node so that one constraint lets pods in: amounts, and in words other things.
+
+    `less` is what a pod may ask for instead, in words; empty: asking for less does not help.
+    """
+
+    amounts: Amounts = {}
+    things: tuple[str, ...] = ()
+    less: str = ""
+
+
+@runtime_checkable
+class Freeable(Protocol[Asked]):
+    """A constraint that lets pods in once something becomes free on a node, and knows what."""
+
+    def distance(self, query: Asked, rows: RowArray, counts: RowArray) -> Floats:
+        """The part of what so many pods take on each of the rows that is missing there; inf where it is more than the
+        node has."""
+
+    def lacking(self, query: Asked, row: int, count: int) -> Lacking | None:
+        """What is missing there for so many pods. None: it cannot be made to do."""
+
+    def shares_node(self, query: Asked) -> bool:
+        """Whether two such pods may be on one node."""
+
+
+@runtime_checkable
+class Reducible(Protocol[Asked]):
+    """A constraint that a pod fits once it asks for less, whatever becomes free."""
+
+    def part(self, query: Asked, rows: RowArray) -> Floats:
+        """Which part of what the pod asks for is free on each of the rows, at most 1."""
+
+    def at_most(self, query: Asked, row: int) -> str:
+        """What is free there of all that it asks too much of, in words; empty: it asks too much of nothing."""
 
 
 @runtime_checkable

@@ -9,9 +9,12 @@ import numpy as np
 from berth.contracts.base import Problem
 from berth.contracts.ledger import Grant as Granted
 from berth.placement_solver.core.devices import GPU, Grant, NoCapacity, Slot, Want, allocate, charge, gpu_want, release
+from berth.placement_solver.core.devices.freeing import devices_to_free
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import (
     Depends,
+    Floats,
+    Lacking,
     Mask,
     Rejected,
     Rejection,
@@ -28,6 +31,8 @@ from berth.transaction.claims import Claim
 UNREAD = "node(s) hold GPU pods whose minors are unknown"
 UNCOUNTED = "node(s) whose devices wait to be counted by device-inventory"
 INSUFFICIENT = "Insufficient gpu devices"
+WAIT = "none is needed; if this lasts, see whether device-inventory and cluster-watcher work"
+"""For who may fit once devices are counted."""
 
 
 class DeviceShare:
@@ -91,8 +96,31 @@ class DeviceShare:
             Rejected(INSUFFICIENT, short & has_any),
             Rejected(INSUFFICIENT, short & ~has_any, resolvable=False),
             Rejected(UNREAD, unread),
-            Rejected(UNCOUNTED, uncounted),
+            Rejected(UNCOUNTED, uncounted, repair=WAIT),
         ]
+
+    def distance(self, query: Want, rows: RowArray, counts: RowArray) -> Floats:
+        """See `Freeable`."""
+        nodes = self._nodes
+        ready = np.count_nonzero(nodes.fleet.candidates(query, rows), axis=1)
+        distance = np.maximum(counts * query.instances - ready, 0) / query.instances
+        distance += 1000.0 * (nodes.unreadable[rows] > 0)
+        return np.where(nodes.gpu_count[rows] >= query.instances, distance, np.inf)
+
+    def lacking(self, query: Want, row: int, count: int) -> Lacking | None:
+        """See `Freeable`."""
+        found = devices_to_free(self._nodes.slots[row], query, count)
+        if found is None:
+            return None
+        if self._nodes.unreadable[row]:
+            return Lacking(things=(*found.words, "the GPUs of pods that do not say which"))
+        left = query.instances - found.devices if found.devices and not query.shared else 0
+        less = ("1 GPU" if left == 1 else f"{left} GPUs") if left > 0 else ""
+        return Lacking(things=tuple(found.words), less=less)
+
+    def shares_node(self, query: Want) -> bool:
+        """See `Freeable`."""
+        return True
 
 
 def _unread(claims: Iterable[Claim]) -> int:
