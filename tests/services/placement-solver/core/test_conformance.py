@@ -49,7 +49,15 @@ from berth.contracts.state import (
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.devices import GPU, NoCapacity, allocate, device_grants, slots_of_inventory
 from berth.placement_solver.core.plan import Candidate
-from berth.placement_solver.core.seams import Allocator, Hypothesis, Rejection, Target
+from berth.placement_solver.core.seams import (
+    Allocator,
+    Constraint,
+    Depends,
+    Freeable,
+    Hypothesis,
+    Rejection,
+    Target,
+)
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.tallies.granted import grant_tallies
 from berth.placement_solver.core.verify.grants import LAWS as GRANT_LAWS
@@ -440,6 +448,35 @@ def test_what_an_allocator_grants_has_a_record_a_law_and_a_tally(solving: type[A
         assert len(records) == 1, f"{kind}: no record in berth.rules.records"
         assert records[0].name in tallied, f"{kind}: no tally of {records[0].name} in core.tallies.granted"
         assert any(kind in law.kinds for law in GRANT_LAWS), f"{kind}: no law in core.verify.grants"
+
+
+OF_CAPACITY: Final = [each for each in REGISTRY.of_class if Depends.CAPACITY in each.depends]
+
+
+@pytest.mark.parametrize("constraint", OF_CAPACITY, ids=lambda each: each.name)
+def test_each_constraint_of_capacity_can_say_what_has_to_become_free(constraint: Constraint[Any]) -> None:
+    assert isinstance(constraint, Freeable)
+
+
+@LAWS
+@given(data=st.data())
+def test_nothing_has_to_become_free_where_a_pod_is_taken(solving: type[Any], data: st.DataObject) -> None:
+    world = data.draw(worlds(solving, data.draw(st.sampled_from([each.name for each in OF_CAPACITY]))))
+    for constraint, query in world.candidate.cls.by_capacity:
+        assert isinstance(constraint, Freeable)
+        for row in world.rows():
+            lacking = constraint.lacking(query, row, 1)
+            distance = constraint.distance(query, np.array([row], np.intp), np.array([1], np.intp))
+            if constraint.filter(query, Target(row)) is None:
+                assert lacking is not None
+                assert not lacking.amounts
+                assert not lacking.things
+                assert distance == [0.0]
+            elif lacking is None:
+                continue
+            elif not lacking.amounts and not lacking.things:
+                found = constraint.rejections(query, np.array([row], np.intp))
+                assert any(each.repair for each in found if each.rows[0]), f"{constraint.name}: nothing would help"
 
 
 def _ruled_out_by_it_alone(name: str) -> Callable[[World], bool]:
