@@ -296,10 +296,14 @@ class World(NamedTuple):
 
 
 @st.composite
-def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "") -> World:
-    """Three nodes, pods on them, and one object that waits, changed by some rows of `WAITING`."""
+def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "", *, same_holders: bool = False) -> World:
+    """Three nodes, pods on them, and one object that waits, changed by some rows of `WAITING`.
+
+    `same_holders`: those that are there ask for the same as well.
+    """
     run = solving()
     names_of_changes = sorted(WAITING)
+    of_holders = [each for each in names_of_changes if each != "NodeName"]
     chosen = draw(st.lists(st.sampled_from(names_of_changes), max_size=3, unique=True))
     asking = Asking(pod("waiting"))
     for name in dict.fromkeys([*([concerned] if concerned in WAITING else []), *chosen]):
@@ -316,7 +320,7 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "") -> World:
             run.state(subjects.named_key("device", name), Device(name=name, uid=f"device-{name}", version=run.version))
     for index in range(draw(st.integers(0, 4))):
         holder = Asking(pod(f"holder-{index}").template(scheduler="other"))
-        draw(WAITING[draw(st.sampled_from([each for each in names_of_changes if each != "NodeName"]))])(holder)
+        draw(WAITING[concerned if same_holders else draw(st.sampled_from(of_holders))])(holder)
         devices = [gpu_grant(draw(st.integers(0, 1)), 60)] if draw(st.booleans()) else None
         run.pod(holder.builder.on(draw(st.sampled_from(ROWS)), devices))
     _storage(run, draw(st.lists(st.sampled_from([None, 0, 1]), min_size=3, max_size=3)))
@@ -396,7 +400,8 @@ def test_the_verifier_takes_what_all_constraints_take_and_nothing_else(solving: 
 def test_what_a_constraint_takes_its_allocator_serves_under_any_hypothesis(
     solving: type[Any], data: st.DataObject
 ) -> None:
-    world = data.draw(worlds(solving, data.draw(st.sampled_from([each.constraint for each in REGISTRY.allocators]))))
+    name = data.draw(st.sampled_from([each.constraint for each in REGISTRY.allocators]))
+    world = data.draw(worlds(solving, name, same_holders=True))
     nodes, cls = world.run.cluster.nodes, world.candidate.cls
     asked = {constraint.name: constraint for constraint, _ in cls.asked}
     for row in world.rows():
