@@ -86,7 +86,7 @@ def run(nodes: list[TraceNode], pods: list[TracePod], batch: int) -> tuple[float
                 for each in solution.placements:
                     times.append(took)
                     claims.append(each.claim)
-                    minors = [grant.minor for grant in each.claim.devices]
+                    minors = [grant.minor for grant in each.claim.grants]
                     found.update(f"{each.candidate.name[1]} {each.claim.node} {minors}\n".encode())
                 placed += len(solution.placements)
                 refused += len(solution.refusals)

@@ -144,7 +144,7 @@ def test_tokens_are_mounted_where_they_are_used() -> None:
 
 def test_the_guard_names_the_writer_and_every_key_of_ours() -> None:
     from berth.contracts import names
-    from berth.rules.allocation_notes import ALLOCATION_NOTES
+    from berth.rules.records.binds import names_of_records
 
     (policy,) = of_kind("ValidatingAdmissionPolicy")
     (condition,) = policy["spec"]["matchConditions"]
@@ -155,6 +155,6 @@ def test_the_guard_names_the_writer_and_every_key_of_ours() -> None:
     assert all(f"startsWith('{prefix}/')" in each for each in (notes, labels))
     assert "variables.allocations.all(" in allocations
     (listed,) = (each["expression"] for each in policy["spec"]["variables"] if each["name"] == "allocations")
-    theirs = [each for each in ALLOCATION_NOTES if not each.startswith(f"{prefix}/")]
+    theirs = [each for each in names_of_records() if not each.startswith(f"{prefix}/")]
     assert all(f"'{each}'" in listed for each in theirs), "every annotation that a bind writes"
     assert policy["spec"]["failurePolicy"] == "Fail"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from berth.contracts import names
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.invariants import Counts, NodeHold
 from berth.invariants.facts import ENDED, dumped, read_devices
 from berth.simcluster.store import Event
@@ -24,7 +24,7 @@ class Given:
     def __init__(self, kube: SimKube, counts: Counts | None = None) -> None:
         self._kube = kube
         self._counts = counts or Counts()
-        self._given: dict[str, list[DeviceGrant]] = {}
+        self._given: dict[str, list[Grant]] = {}
         self._rewritten: dict[str, str] = {}
         kube.store.listen(self._see)
 

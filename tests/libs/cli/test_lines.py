@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.cli.lines import _LINES, devices_text, event_line, reason_line
+from berth.cli.lines import _LINES, event_line, grants_text, reason_line
 from berth.contracts import event, names
 from berth.contracts.base import Problem, Reason
 from berth.contracts.codec import encode
-from berth.contracts.ledger import DeviceGrant, Victim
+from berth.contracts.grants import as_devices, device
+from berth.contracts.ledger import Grant, Victim
 
 EVICTION = {
     "namespace": "c",
@@ -24,14 +25,14 @@ EVICTION = {
 }
 
 
-def gpu(minor: int, percent: int) -> DeviceGrant:
-    return DeviceGrant(kind="gpu", minor=minor, amounts={names.GPU_CORE: percent})
+def gpu(minor: int, percent: int) -> Grant:
+    return device("gpu", minor, {names.GPU_CORE: percent})
 
 
 def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> None:
-    assert devices_text([gpu(0, 100), gpu(1, 100)]) == "gpu 0,1"
-    assert devices_text([gpu(3, 40)]) == "gpu 3 (40 %)"
-    assert devices_text([]) == ""
+    assert grants_text([gpu(0, 100), gpu(1, 100)]) == "gpu 0,1"
+    assert grants_text([gpu(3, 40)]) == "gpu 3 (40 %)"
+    assert grants_text([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> No
                 uid="u",
                 node="n1",
                 plan="p",
-                devices=[gpu(2, 50)],
+                devices=as_devices([gpu(2, 50)]),
                 quota="/ml",
                 gang="ml/train",
                 latency_ms=12.4,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.contracts import names
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.rules.eviction_notes import (
     LET_GO_MAX,
     NOTE_LENGTH_MAX,
@@ -28,9 +28,9 @@ from berth.rules.eviction_notes import (
 
 texts = st.text(min_size=1, max_size=20)
 grants = st.builds(
-    DeviceGrant,
+    Grant,
     kind=st.sampled_from(["gpu", "rdma"]),
-    minor=st.integers(0, 15),
+    id=st.integers(0, 15).map(str),
     amounts=st.dictionaries(texts, st.integers(0, 2**40), max_size=3),
 )
 
@@ -55,7 +55,7 @@ def test_what_nobody_wrote_is_nothing(text: str) -> None:
 
 
 def test_a_note_that_is_too_long_is_not_read() -> None:
-    long = nomination_note(Nominated("p", "n", [DeviceGrant(kind="k" * NOTE_LENGTH_MAX, minor=0)]))
+    long = nomination_note(Nominated("p", "n", [Grant(kind="k" * NOTE_LENGTH_MAX, id="0")]))
     assert noted_nomination(long) is None
 
 

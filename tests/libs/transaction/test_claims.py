@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from berth.contracts import names
-from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Step
+from berth.contracts.grants import allocation_of, device
+from berth.contracts.ledger import Decision, Step
 from berth.contracts.state import HostPort, PodTemplate, Reservation
-from berth.rules.allocation_notes import NOTE_LENGTH_MAX
+from berth.rules.records.seam import RECORD_LENGTH_MAX
 from berth.testing.builders import gpu_grant, pod
 from berth.transaction import claims
 
-DEVICES = frozenset({names.GPU_CORE, names.NVIDIA_GPU})
 DEEP = "[" * 2000 + "]" * 2000
 
 
@@ -38,17 +38,17 @@ def test_a_bound_pod_and_its_decision_make_the_same_claim() -> None:
         node="n1",
         pod_version=1,
         basis=1,
-        allocation=Allocation(amounts=bound.template.requests, devices=grants),
+        allocation=allocation_of(bound.template.requests, grants),
         quota="/team",
         non_preemptible=True,
         reservation_uid="uid-r",
         host_ports=["0.0.0.0/TCP/80"],
     )
-    read = claims.of_pod(bound, DEVICES, decision)
+    read = claims.of_pod(bound, decision)
     assert read == claims.of_decision(decision)._replace(is_bound=True)
     assert read.takes_as(claims.of_decision(decision))
     assert read.is_ours
-    noted = claims.of_pod(bound, DEVICES, accepts=lambda uid: uid == "uid-r")
+    noted = claims.of_pod(bound, accepts=lambda uid: uid == "uid-r")
     assert noted.takes_as(read)
     assert not noted.is_ours
 
@@ -64,15 +64,13 @@ def test_a_bound_pod_and_its_decision_make_the_same_claim() -> None:
         '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":-50}}]}',
         '{"gpu":[{"minor":0,"x":%s}]}' % DEEP,  # noqa: UP031
         '{"gpu":[{"minor":-1,"resources":{"koordinator.sh/gpu-core":"50"}}]}',
-        "x" * (NOTE_LENGTH_MAX + 1),
+        "x" * (RECORD_LENGTH_MAX + 1),
     ],
 )
 def test_devices_that_cannot_be_read_block_the_node(text: str) -> None:
-    read = claims.of_pod(
-        pod("a").share(50).annotation(names.ANNOTATION_DEVICE_ALLOCATED, text).on("n").build(1), DEVICES
-    )
+    read = claims.of_pod(pod("a").share(50).annotation(names.ANNOTATION_DEVICE_ALLOCATED, text).on("n").build(1))
     assert read.unreadable
-    assert read.devices == ()
+    assert read.grants == ()
 
 
 FILLED = claims.Claim(
@@ -80,7 +78,7 @@ FILLED = claims.Claim(
     uid="uid-a",
     node="n1",
     amounts={names.CPU: 1000},
-    devices=(gpu_grant(1, 50),),
+    grants=(gpu_grant(1, 50),),
     ports=("0.0.0.0/TCP/80",),
     quota="/team",
     non_preemptible=True,
@@ -89,7 +87,7 @@ FILLED = claims.Claim(
     attempt=1,
     is_reservation=True,
     is_bound=True,
-    unreadable=True,
+    unreadable=("devices",),
     before=(Step(action="provision-volume", claim="c"),),
 )
 """No field has its default value."""
@@ -114,8 +112,8 @@ def test_a_bound_object_does_not_repeat_the_steps_of_its_decision() -> None:
 
 
 def test_devices_that_nobody_recorded_block_the_node() -> None:
-    assert claims.of_pod(pod("a").gpus(1).on("n").build(1), DEVICES).unreadable
-    assert not claims.of_pod(pod("a").requests(cpu=1).on("n").build(1), DEVICES).unreadable
+    assert claims.of_pod(pod("a").gpus(1).on("n").build(1)).unreadable
+    assert not claims.of_pod(pod("a").requests(cpu=1).on("n").build(1)).unreadable
 
 
 @pytest.mark.parametrize(
@@ -124,19 +122,19 @@ def test_devices_that_nobody_recorded_block_the_node() -> None:
 def test_quantities_in_annotations(text: str, amount: int) -> None:
     note = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory":"%s"}}]}' % text  # noqa: UP031
     asks = pod("a").requests({names.GPU_MEMORY: 1 << 40}).annotation(names.ANNOTATION_DEVICE_ALLOCATED, note)
-    read = claims.of_pod(asks.on("n").build(1), DEVICES | {names.GPU_MEMORY})
-    assert read.devices == (DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_MEMORY: amount}),)
+    read = claims.of_pod(asks.on("n").build(1))
+    assert read.grants == (device("gpu", 0, {names.GPU_MEMORY: amount}),)
 
 
 @pytest.mark.parametrize("text", ["{", '{"uid":"u","x":%s}' % DEEP])  # noqa: UP031
 def test_an_unreadable_reservation_reference_is_none(text: str) -> None:
     bound = pod("a").annotation(names.ANNOTATION_RESERVATION_ALLOCATED, text).on("n").build(1)
-    assert claims.of_pod(bound, DEVICES, accepts=lambda _: True).reservation == ""
+    assert claims.of_pod(bound, accepts=lambda _: True).reservation == ""
 
 
 def test_addresses_of_ports_are_written_out() -> None:
     bound = pod("a").template(host_ports=[HostPort(port=1, host_ip="10.0.0.1", protocol="UDP")]).on("n").build(1)
-    assert claims.of_pod(bound, DEVICES).ports == ("10.0.0.1/UDP/1",)
+    assert claims.of_pod(bound).ports == ("10.0.0.1/UDP/1",)
 
 
 def test_a_reservation_holds_what_it_was_given() -> None:

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
+from berth.contracts.grants import allocation_of, granted
 from berth.contracts.kube import LabelSelector, ReservationOwner
-from berth.contracts.ledger import Allocation, Decision, Plan, PlanStatus
+from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.contracts.state import Pod, Reservation
-from berth.rules.gpu_request import FAMILY
 from berth.testing.builders import gpu_grant, pod
 from berth.transaction.book import Book
-
-DEVICES = frozenset(FAMILY)
 
 
 def note(*shares: tuple[int, int]) -> str:
@@ -38,7 +36,7 @@ def forged(wants, devices: str = "", reservation: str = "", plan: str = "", quot
 
 
 def book_with(*pods: Pod) -> Book:
-    book = Book(DEVICES, remember=True)
+    book = Book(remember=True)
     for each in pods:
         book.see_pod((each.namespace, each.name), each)
     return book
@@ -54,7 +52,7 @@ def decide(book: Book, of: Pod, **changes) -> Decision:
         node="n",
         pod_version=1,
         basis=1,
-        allocation=Allocation(amounts=of.template.requests, devices=[gpu_grant(0, 50)]),
+        allocation=allocation_of(of.template.requests, [gpu_grant(0, 50)]),
         quota="/mine",
         **changes,
     )
@@ -79,19 +77,19 @@ def test_a_decision_that_stands_outweighs_the_notes() -> None:
     book = book_with(liar)
     decision = decide(book, liar)
     claim = the_claim(book, liar)
-    assert (claim.devices, claim.quota, claim.reservation) == (tuple(decision.allocation.devices), "/mine", "")
+    assert (claim.grants, claim.quota, claim.reservation) == (granted(decision.allocation), "/mine", "")
     assert claim.plan == "p1"
 
 
 def test_a_pod_that_asks_for_no_device_holds_none() -> None:
     for text in (note((0, 100)), "{broken"):
         claim = the_claim(book_with(liar := forged(pod("liar").requests(cpu=1), text)), liar)
-        assert (claim.devices, claim.unreadable) == ((), False)
+        assert (claim.grants, claim.unreadable) == ((), ())
 
 
 def test_a_note_counts_up_to_what_the_pod_asks_for() -> None:
     liar = forged(pod("liar").share(30), note((3, 100), (4, 100)))
-    (grant,) = the_claim(book_with(liar), liar).devices
+    (grant,) = the_claim(book_with(liar), liar).grants
     assert (grant.minor, grant.amounts) == (3, {names.GPU_CORE: 30, names.GPU_MEMORY_RATIO: 30})
 
 
@@ -138,15 +136,15 @@ def test_no_note_takes_more_of_cards_than_the_request(text: str, percent: int, d
     book = book_with(liar)
     if decided:
         decide(book, liar)
-        assert the_claim(book, liar).devices == (gpu_grant(0, 50),)
+        assert the_claim(book, liar).grants == (gpu_grant(0, 50),)
         return
     claim = the_claim(book, liar)
-    assert claim.unreadable == (percent > 0 and not claim.devices)
-    assert len({(each.kind, each.minor) for each in claim.devices}) == len(claim.devices) <= max(1, percent // 100)
-    assert all(each.kind == "gpu" for each in claim.devices)
+    assert bool(claim.unreadable) == (percent > 0 and not claim.grants)
+    assert len({(each.kind, each.minor) for each in claim.grants}) == len(claim.grants) <= max(1, percent // 100)
+    assert all(each.kind == "gpu" for each in claim.grants)
     for name in (names.GPU_CORE, names.GPU_MEMORY_RATIO):
-        assert sum(each.amounts.get(name, 0) for each in claim.devices) <= percent
-    assert {name for each in claim.devices for name in each.amounts} <= {
+        assert sum(each.amounts.get(name, 0) for each in claim.grants) <= percent
+    assert {name for each in claim.grants for name in each.amounts} <= {
         names.GPU_CORE,
         names.GPU_MEMORY_RATIO,
         names.GPU_MEMORY,

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.ledger import Allocation, Decision, DeviceGrant, Epoch, Plan, PlanStatus, Victim
+from berth.contracts.grants import device
+from berth.contracts.ledger import Allocation, Decision, Epoch, Plan, PlanStatus, Victim
 from berth.contracts.state import Pod, PodTemplate, Reservation
 from berth.rules.eviction_notes import Mark, Nominated, let_go_note, mark_note, nomination_note
 from berth.testing.builders import pod
@@ -307,7 +308,7 @@ def test_a_victim_that_has_ended_has_left(world: World) -> None:
 
 
 def noted(**fields: Any) -> Pod:
-    note = nomination_note(Nominated("p1", "n0", [DeviceGrant(kind="gpu", minor=3, amounts={names.GPU_CORE: 100})]))
+    note = nomination_note(Nominated("p1", "n0", [device("gpu", 3, {names.GPU_CORE: 100})]))
     made = pod("waits").requests(cpu=2).gpus(1).port(80).set(nominated="n0", uid="u1")
     for key, value in note.items():
         made.annotation(key, value)
@@ -323,7 +324,7 @@ def test_state_alone_shows_a_nomination() -> None:
     claim = nomination.claim
     assert (claim.node, claim.quota, claim.plan, claim.amounts[names.CPU]) == ("n0", "/ml", "p1", 2)
     assert claim.ports == ("0.0.0.0/TCP/80",)
-    assert [grant.minor for grant in claim.devices] == [3]
+    assert [grant.minor for grant in claim.grants] == [3]
 
 
 def test_a_note_counts_only_with_the_status_that_users_do_not_write() -> None:
@@ -353,7 +354,7 @@ def test_a_plan_that_was_let_go_holds_nothing() -> None:
 
 
 def test_a_note_asks_for_no_more_than_its_pod() -> None:
-    grants = [DeviceGrant(kind="gpu", minor=minor, amounts={names.GPU_CORE: 100}) for minor in range(4)]
+    grants = [device("gpu", minor, {names.GPU_CORE: 100}) for minor in range(4)]
     made = pod("waits").gpus(1).set(nominated="n0")
     for key, value in nomination_note(Nominated("p1", "n0", grants)).items():
         made.annotation(key, value)
@@ -361,7 +362,7 @@ def test_a_note_asks_for_no_more_than_its_pod() -> None:
     book.see_pod(WAITS, made.build(1))
     nomination = book.nominations.of(WAITS)
     assert nomination is not None
-    assert len(nomination.claim.devices) == 1
+    assert len(nomination.claim.grants) == 1
 
 
 def test_a_reservation_carries_its_nomination_too() -> None:

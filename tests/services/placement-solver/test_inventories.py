@@ -13,9 +13,8 @@ from berth.contracts.codec import encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Device
-from berth.placement_solver.core.constraints.device_share import UNCOUNTED
+from berth.placement_solver.core.constraints.device_share import UNCOUNTED, WAIT
 from berth.placement_solver.core.inventories import Inventories
-from berth.placement_solver.core.repair import WAIT
 from berth.testing.builders import gpu_slots, pod
 
 FULL = ["Insufficient gpu devices"]

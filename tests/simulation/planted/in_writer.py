@@ -121,7 +121,7 @@ def a_page_is_a_refusal() -> Planted:
 
 def notes_left() -> Planted:
     """A bind writes what was decided, and leaves what else somebody has noted."""
-    return patch.object(bind_executor, "bind_notes", lambda decided, _: dict(decided))
+    return patch.object(bind_executor, "written_over", lambda decided, _: dict(decided))
 
 
 def _acts_on(*statuses: PlanStatus | None) -> Planted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.contracts.base import Integer, Message, Problem, Reason
-from berth.contracts.ledger import DeviceGrant, Victim
+from berth.contracts.ledger import DeviceGrant, Grant, Victim
 
 
 class PlacementDecided(Message, frozen=True, kw_only=True, tag="placement.decided.v1"):
@@ -20,7 +20,8 @@ class PlacementDecided(Message, frozen=True, kw_only=True, tag="placement.decide
 class PlacementBound(Message, frozen=True, kw_only=True, tag="placement.bound.v1"):
     """STATE shows a pod bound under a plan of ours. `latency_ms` is from the solver's first sight to that moment.
 
-    What only the decision says is empty, and the latency 0, when the decision is gone by then.
+    What only the decision says is empty, and the latency 0, when the decision is gone by then. `devices` are those of
+    the `grants` that have a minor.
     """
 
     namespace: str
@@ -33,6 +34,7 @@ class PlacementBound(Message, frozen=True, kw_only=True, tag="placement.bound.v1
     reservation: str = ""
     gang: str = ""
     latency_ms: float = 0.0
+    grants: list[Grant] = []
 
 
 class PlacementEnded(Message, frozen=True, kw_only=True, tag="placement.ended.v1"):

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from berth.contracts.base import Integer, Message, Part
 
+MINOR_DIGITS_MAX: Final = 18
+
+
+class Grant(Part, frozen=True, kw_only=True):
+    """One thing within a node that a holder was given, and how much of it, by resource name.
+
+    `kind` says what it is (`gpu`, `rdma`, `fpga`), `id` which one of its node: of a device the minor, as a decimal.
+    """
+
+    kind: str
+    id: str
+    amounts: dict[str, Integer] = {}
+
+    @property
+    def minor(self) -> int:
+        """Of a device; -1 where the id is none."""
+        return int(self.id) if self.id.isdecimal() and len(self.id) <= MINOR_DIGITS_MAX else -1
+
 
 class DeviceGrant(Part, frozen=True, kw_only=True):
-    """A device minor and how much of it, by resource name."""
+    """A device minor and how much of it: a grant in the form of 0.1."""
 
     kind: str
     minor: Integer
@@ -16,10 +35,15 @@ class DeviceGrant(Part, frozen=True, kw_only=True):
 
 
 class Allocation(Part, frozen=True, kw_only=True):
-    """What a decision takes on its node: amounts by resource name, and devices by minor."""
+    """What a decision takes on its node: amounts by resource name, and grants.
+
+    `devices` repeats those of the kinds `gpu`, `rdma` and `fpga` for readers of 0.1. Where there are no `grants`, it is
+    all that was granted (`berth.contracts.grants`).
+    """
 
     amounts: dict[str, Integer] = {}
     devices: list[DeviceGrant] = []
+    grants: list[Grant] = []
 
 
 class GangRef(Part, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.contracts.base import Integer, Message, Problem, Reason
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import DeviceGrant, Grant
 
 
 class WhyQuestion(Message, frozen=True, kw_only=True, tag="why.question.v1"):
@@ -46,6 +46,7 @@ class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answer.v1"):
     kind: str = "pod"
     facts: dict[str, str] = {}
     pods: dict[str, str] = {}
+    grants: list[Grant] = []
 
 
 class StatusQuestion(Message, frozen=True, kw_only=True, tag="status.question.v1"):

@@ -51,7 +51,7 @@ class Views:
         self.book.see_pod(("ns", name), pod)
 
     def judge(self, decision, nodes=None, **more):
-        return judge(decision, self.book, {"n": NODE} if nodes is None else nodes, frozenset(), **more).verdict
+        return judge(decision, self.book, {"n": NODE} if nodes is None else nodes, **more).verdict
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_nodes():
     views.plan()
     views.pod()
     assert views.judge(decision, {}) is Verdict.WITHDRAW
-    assert judge(decision, views.book, {}, frozenset()).is_doubtful
+    assert judge(decision, views.book, {}).is_doubtful
     assert views.judge(decision, {}, nodes_known=False) is Verdict.WAIT
     leaving = Node(name="n", uid="n", version=1, allocatable={"cpu": 4}, deleting=True)
     assert views.judge(decision, {"n": leaving}) is Verdict.WITHDRAW
@@ -157,7 +157,7 @@ def test_a_clash_with_a_decision_that_the_ledger_has_lost():
     decision = views.decision("a", plan="q", allocation=GPU)
     views.plan("q")
     views.pod("a")
-    found = judge(decision, views.book, {"n": NODE}, frozenset())
+    found = judge(decision, views.book, {"n": NODE})
     assert (found.verdict, found.is_doubtful) == (Verdict.LOSS, True)
     views.book.see_pod(("ns", "lost"), None)
     assert views.judge(decision) is Verdict.BIND, "its holder is gone"
@@ -169,7 +169,7 @@ def test_a_node_that_offers_less_than_was_decided_is_no_loss():
     views.plan()
     views.pod()
     less = Node(name="n", uid="n", version=2, allocatable={"cpu": 0})
-    found = judge(decision, views.book, {"n": less}, frozenset())
+    found = judge(decision, views.book, {"n": less})
     assert (found.verdict, found.is_doubtful) == (Verdict.WITHDRAW, True)
 
 

@@ -8,20 +8,19 @@ from hypothesis import strategies as st
 
 from berth.cluster_writer.core.last_check import clash
 from berth.contracts import names
-from berth.contracts.ledger import Allocation, Decision, DeviceGrant
+from berth.contracts.grants import allocation_of, device
+from berth.contracts.ledger import Decision
 from berth.transaction.claims import Claim
-
-DEVICES = frozenset({names.GPU_CORE, names.GPU_MEMORY_RATIO, names.GPU_MEMORY})
 
 
 def grant(minor, percent=100):
-    return DeviceGrant(kind="gpu", minor=minor, amounts={names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent})
+    return device("gpu", minor, {names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent})
 
 
 def decision(cpu=1, devices=(), **more):
     amounts = {"cpu": cpu} if isinstance(cpu, int) else cpu
     known = {"plan": "p", "namespace": "ns", "name": "me", "uid": "me", "attempt": 0, "node": "n", "pod_version": 1}
-    return Decision(**(known | {"basis": 1, "allocation": Allocation(amounts=amounts, devices=list(devices))} | more))
+    return Decision(**(known | {"basis": 1, "allocation": allocation_of(amounts, devices)} | more))
 
 
 def claim(name, cpu=1, devices=(), plan="other", **more):
@@ -30,7 +29,7 @@ def claim(name, cpu=1, devices=(), plan="other", **more):
 
 
 def check(mine, others, cpu=10, **capacity):
-    return clash(mine, others, {"cpu": cpu} | capacity, DEVICES)
+    return clash(mine, others, {"cpu": cpu} | capacity)
 
 
 def test_capacity_to_the_last_core():
@@ -56,10 +55,10 @@ def test_a_clash_that_takes_a_strangers_pod_is_no_loss():
 
 @pytest.mark.parametrize("name", ["cpu", "example.com/dongle", names.BATCH_CPU])
 def test_a_node_may_come_to_offer_less_which_proves_nothing(name):
-    found = clash(decision({name: 5}), [claim("a", {name: 5})], {name: 8}, DEVICES)
+    found = clash(decision({name: 5}), [claim("a", {name: 5})], {name: 8})
     assert found is not None
     assert not found.is_ours
-    found = clash(decision({name: 5}), [], {}, DEVICES)
+    found = clash(decision({name: 5}), [], {})
     assert found is not None, "it does not offer any at the moment"
     assert not found.is_ours
 
@@ -75,12 +74,12 @@ def test_a_minor_is_given_once():
 
 
 def test_minors_that_nobody_knows_stop_devices_only():
-    stranger = claim("a", plan="", unreadable=True)
+    stranger = claim("a", plan="", unreadable=("devices",))
     found = check(decision(devices=[grant(0)]), [stranger])
     assert found is not None
     assert not found.is_ours
     assert check(decision(), [stranger]) is None
-    ours = claim("a", plan="p", unreadable=True)
+    ours = claim("a", plan="p", unreadable=("devices",))
     found = check(decision(devices=[grant(0)]), [ours])
     assert found is not None
     assert not found.is_ours, "an annotation that was edited is no loss"
@@ -139,8 +138,8 @@ def test_it_finds_what_a_naive_recount_finds(cpu, mine_minors, share, others, dr
 
 def _shared(mine, others):
     """Amounts, devices and reservation of every pod; the reservations."""
-    pods = [(mine.allocation.amounts, mine.allocation.devices, mine.reservation_uid)]
-    pods += [(c.amounts, c.devices, c.reservation) for c in others if not c.is_reservation]
+    pods = [(mine.allocation.amounts, mine.allocation.grants, mine.reservation_uid)]
+    pods += [(c.amounts, c.grants, c.reservation) for c in others if not c.is_reservation]
     return pods, [c for c in others if c.is_reservation]
 
 
@@ -156,14 +155,14 @@ def _takes_too_much(mine, others):
 def _is_given_twice(mine, others):
     """The same for each device that the decision takes."""
     pods, held = _shared(mine, others)
-    for minor in {g.minor for g in mine.allocation.devices}:
+    for minor in {g.minor for g in mine.allocation.grants}:
 
         def on_minor(devices, minor=minor):
             return sum(g.amounts[names.GPU_CORE] for g in devices if g.minor == minor)
 
         taken = sum(on_minor(devices) for _, devices, _ in pods)
         for each in held:
-            taken += max(0, on_minor(each.devices) - sum(on_minor(d) for _, d, on in pods if on == each.uid))
+            taken += max(0, on_minor(each.grants) - sum(on_minor(d) for _, d, on in pods if on == each.uid))
         if taken > 100:
             return True
     return False

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import names
+from berth.contracts.grants import device
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.ledger import DeviceGrant
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Node
 from berth.placement_solver.core.capacity import Capacity
@@ -41,7 +41,7 @@ def claims(draw: st.DrawFn) -> list[Claim]:
             uid=f"r{index}",
             node=draw(st.sampled_from(ROWS)),
             amounts={names.CPU: 1000 * draw(st.integers(0, 5))},
-            devices=(gpu_grant(0, draw(st.integers(1, 100))),) if draw(st.booleans()) else (),
+            grants=(gpu_grant(0, draw(st.integers(1, 100))),) if draw(st.booleans()) else (),
             is_reservation=True,
         )
         for index in range(2)
@@ -53,10 +53,10 @@ def claims(draw: st.DrawFn) -> list[Claim]:
                 uid=f"p{index}",
                 node=draw(st.sampled_from(ROWS)),
                 amounts={names.CPU: 1000 * draw(st.integers(0, 4)), names.GPU_CORE: 50},
-                devices=(gpu_grant(draw(st.integers(0, 1)), draw(st.integers(1, 60))),),
+                grants=(gpu_grant(draw(st.integers(0, 1)), draw(st.integers(1, 60))),),
                 quota=draw(st.sampled_from(["", "/team", "/top"])),
                 reservation=draw(st.sampled_from(["", "r0", "r1"])),
-                unreadable=draw(st.integers(0, 5)) == 0,
+                unreadable=("devices",) if draw(st.integers(0, 5)) == 0 else (),
             )
         )
     return made
@@ -74,7 +74,7 @@ def naive_cpu(held: list[Claim], node: str) -> int:
 
 def naive_core(held: list[Claim], node: str, minor: int) -> int:
     def of(claim: Claim) -> int:
-        return sum(grant.amounts[names.GPU_CORE] for grant in claim.devices if grant.minor == minor)
+        return sum(grant.amounts[names.GPU_CORE] for grant in claim.grants if grant.minor == minor)
 
     pods = [claim for claim in held if not claim.is_reservation and claim.node == node]
     used = sum(map(of, pods))
@@ -95,7 +95,7 @@ def check(made: Capacity, held: list[Claim]) -> None:
         pods = [claim for claim in held if not claim.is_reservation and claim.node == name]
         assert nodes.free[0, row] == naive_cpu(held, name)
         assert nodes.free[nodes.columns[names.PODS], row] == OFFERED[names.PODS] - len(pods)
-        assert nodes.unreadable[row] == sum(claim.unreadable for claim in pods)
+        assert nodes.unreadable[row] == sum(bool(claim.unreadable) for claim in pods)
         for slot in nodes.slots[row]:
             assert slot.used[0] == naive_core(held, name, slot.minor)
     assert made.quotas.used(("", "team")).get(names.CPU, 0) == naive_quota(held, "/team")
@@ -165,7 +165,7 @@ def test_columns_and_rows_grow() -> None:
 
 def test_a_device_that_leaves_and_comes_back_keeps_its_holder() -> None:
     tested = capacity()
-    tested.apply(Claim(("d", "p"), "p", "n0", {}, devices=(gpu_grant(1, 100),)), 1)
+    tested.apply(Claim(("d", "p"), "p", "n0", {}, grants=(gpu_grant(1, 100),)), 1)
     tested.nodes.see_inventory("n0", NodeInventory(node="n0", version=2, devices=gpu_slots(1)))
     tested.nodes.see_inventory("n0", NodeInventory(node="n0", version=3, devices=gpu_slots(2)))
     assert [slot.free[0] for slot in tested.nodes.slots[0]] == [100, 0]
@@ -178,7 +178,5 @@ def test_ports_are_read_as_they_are_written() -> None:
 
 def test_other_device_kinds_do_not_disturb() -> None:
     tested = capacity()
-    tested.apply(
-        Claim(("d", "p"), "p", "n0", {}, devices=(DeviceGrant(kind="rdma", minor=0, amounts={names.RDMA: 1}),)), 1
-    )
+    tested.apply(Claim(("d", "p"), "p", "n0", {}, grants=(device("rdma", 0, {names.RDMA: 1}),)), 1)
     assert [slot.free[0] for slot in tested.nodes.slots[0]] == [100, 100]

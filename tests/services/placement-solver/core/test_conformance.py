@@ -33,7 +33,7 @@ from berth.contracts.kube import (
     Toleration,
     TopologySpreadConstraint,
 )
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.contracts.state import (
     CSINode,
     CSINodeDriver,
@@ -49,16 +49,29 @@ from berth.contracts.state import (
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.devices import GPU, NoCapacity, allocate, device_grants, slots_of_inventory
 from berth.placement_solver.core.plan import Candidate
-from berth.placement_solver.core.seams import Hypothesis, Rejection, Target
+from berth.placement_solver.core.seams import (
+    Allocator,
+    Constraint,
+    Depends,
+    Freeable,
+    Hypothesis,
+    Rejection,
+    Target,
+)
 from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.tallies.granted import grant_tallies
+from berth.placement_solver.core.verify.grants import LAWS as GRANT_LAWS
+from berth.placement_solver.core.verify.grants import capacity
 from berth.placement_solver.core.volumes import KINDS
 from berth.rules.ports import write_port
+from berth.rules.records import registry
 from berth.rules.taints import UNSCHEDULABLE_TAINT
 from berth.testing.builders import GI, PodBuilder, gpu_grant, gpu_slots, pod
 from berth.transaction.claims import Claim
 
 DOCS: Final = Path(__file__).parents[4] / "docs/placement-rules.md"
-REGISTRY = ClusterView([names.SCHEDULER_NAME], "s").profiles.default
+VIEW = ClusterView([names.SCHEDULER_NAME], "s")
+REGISTRY = VIEW.profiles.default
 CONSTRAINTS: Final = [constraint.name for constraint in (*REGISTRY.of_class, *REGISTRY.of_pod)]
 ROWS = ("n0", "n1", "n2")
 
@@ -260,7 +273,7 @@ class World(NamedTuple):
     def claims(self, row: int) -> list[Claim]:
         """The candidate on a node, with every choice of devices that would serve it if nobody held any."""
         nodes, cls = self.run.cluster.nodes, self.candidate.cls
-        choices: list[tuple[DeviceGrant, ...]] = [()]
+        choices: list[tuple[Grant, ...]] = [()]
         if cls.want is not None and nodes.inventories[row] is not None:
             slots = slots_of_inventory(nodes.inventories[row]).get(GPU.name, ())
             for some in combinations(slots, cls.want.instances):
@@ -273,20 +286,24 @@ class World(NamedTuple):
                 uid=self.candidate.object.uid,
                 node=nodes.names[row],
                 amounts=dict(cls.requests),
-                devices=devices,
+                grants=grants,
                 ports=tuple(map(write_port, cls.template.host_ports)),
                 plan="plan",
                 is_reservation=self.candidate.is_reservation,
             )
-            for devices in choices
+            for grants in choices
         ]
 
 
 @st.composite
-def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "") -> World:
-    """Three nodes, pods on them, and one object that waits, changed by some rows of `WAITING`."""
+def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "", *, same_holders: bool = False) -> World:
+    """Three nodes, pods on them, and one object that waits, changed by some rows of `WAITING`.
+
+    `same_holders`: those that are there ask for the same as well.
+    """
     run = solving()
     names_of_changes = sorted(WAITING)
+    of_holders = [each for each in names_of_changes if each != "NodeName"]
     chosen = draw(st.lists(st.sampled_from(names_of_changes), max_size=3, unique=True))
     asking = Asking(pod("waiting"))
     for name in dict.fromkeys([*([concerned] if concerned in WAITING else []), *chosen]):
@@ -303,7 +320,7 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "") -> World:
             run.state(subjects.named_key("device", name), Device(name=name, uid=f"device-{name}", version=run.version))
     for index in range(draw(st.integers(0, 4))):
         holder = Asking(pod(f"holder-{index}").template(scheduler="other"))
-        draw(WAITING[draw(st.sampled_from([each for each in names_of_changes if each != "NodeName"]))])(holder)
+        draw(WAITING[concerned if same_holders else draw(st.sampled_from(of_holders))])(holder)
         devices = [gpu_grant(draw(st.integers(0, 1)), 60)] if draw(st.booleans()) else None
         run.pod(holder.builder.on(draw(st.sampled_from(ROWS)), devices))
     _storage(run, draw(st.lists(st.sampled_from([None, 0, 1]), min_size=3, max_size=3)))
@@ -319,6 +336,9 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "") -> World:
     return World(run, candidate)
 
 
+SEARCH: Final = settings(
+    max_examples=2000, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
 LAWS: Final = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -375,6 +395,95 @@ def test_the_verifier_takes_what_all_constraints_take_and_nothing_else(solving: 
             assert all(world.run.verifier.check([claim]) for claim in world.claims(row)), rejections
 
 
+@LAWS
+@given(data=st.data())
+def test_what_a_constraint_takes_its_allocator_serves_under_any_hypothesis(
+    solving: type[Any], data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from([each.constraint for each in REGISTRY.allocators]))
+    world = data.draw(worlds(solving, name, same_holders=True))
+    nodes, cls = world.run.cluster.nodes, world.candidate.cls
+    asked = {constraint.name: constraint for constraint, _ in cls.asked}
+    for row in world.rows():
+        there = list(world.run.cluster.book.claims_on(nodes.names[row]))
+        gone = tuple(each for each in there if data.draw(st.booleans()))
+        target = Target(row, Hypothesis(gone=gone))
+        staying = [each for each in there if each not in gone]
+        for allocator, query in cls.chosen:
+            found = allocator.choose(query, target)
+            if asked[allocator.constraint].filter(query, target) is None:
+                assert not isinstance(found, Rejection), allocator.constraint
+                _judge_grants(world, row, found, staying)
+
+
+def _judge_grants(world: World, row: int, grants: tuple[Grant, ...], staying: list[Claim]) -> None:
+    """Each thing once, and no more of it than there is beside those who stay."""
+    nodes = world.run.cluster.nodes
+    assert grants
+    assert len({(each.kind, each.id) for each in grants}) == len(grants)
+    offered = capacity(nodes.states[row], nodes.inventories[row])
+    for grant in grants:
+        for name, amount in grant.amounts.items():
+            held = sum(
+                each.amounts.get(name, 0)
+                for claim in staying
+                for each in claim.grants
+                if (each.kind, each.id) == (grant.kind, grant.id)
+            )
+            if (grant.kind, grant.id, name) in offered:
+                assert held + amount <= offered[grant.kind, grant.id, name]
+
+
+@pytest.mark.parametrize("allocator", REGISTRY.allocators, ids=lambda each: each.constraint)
+def test_what_an_allocator_grants_has_a_record_a_law_and_a_tally(solving: type[Any], allocator: Allocator[Any]) -> None:
+    assert allocator.constraint in CONSTRAINTS
+    grants: list[Grant] = []
+
+    def grants_something(world: World) -> bool:
+        for row in world.rows():
+            for each, query in world.candidate.cls.chosen:
+                found = each.choose(query, Target(row)) if each.constraint == allocator.constraint else ()
+                grants.extend(() if isinstance(found, Rejection) else found)
+        return bool(grants)
+
+    find(worlds(solving, allocator.constraint), grants_something, settings=SEARCH, random=random.Random(1))
+    tallied = {each.name for each in grant_tallies(VIEW.nodes)}
+    for kind in {grant.kind for grant in grants}:
+        records = [each for each in registry.GRANTS if kind in each.kinds]
+        assert len(records) == 1, f"{kind}: no record in berth.rules.records"
+        assert records[0].name in tallied, f"{kind}: no tally of {records[0].name} in core.tallies.granted"
+        assert any(kind in law.kinds for law in GRANT_LAWS), f"{kind}: no law in core.verify.grants"
+
+
+OF_CAPACITY: Final = [each for each in REGISTRY.of_class if Depends.CAPACITY in each.depends]
+
+
+@pytest.mark.parametrize("constraint", OF_CAPACITY, ids=lambda each: each.name)
+def test_each_constraint_of_capacity_can_say_what_has_to_become_free(constraint: Constraint[Any]) -> None:
+    assert isinstance(constraint, Freeable)
+
+
+@LAWS
+@given(data=st.data())
+def test_nothing_has_to_become_free_where_a_pod_is_taken(solving: type[Any], data: st.DataObject) -> None:
+    world = data.draw(worlds(solving, data.draw(st.sampled_from([each.name for each in OF_CAPACITY]))))
+    for constraint, query in world.candidate.cls.by_capacity:
+        assert isinstance(constraint, Freeable)
+        for row in world.rows():
+            lacking = constraint.lacking(query, row, 1)
+            distance = constraint.distance(query, np.array([row], np.intp), np.array([1], np.intp))
+            if constraint.filter(query, Target(row)) is None:
+                assert lacking is not None
+                assert not lacking.amounts
+                assert not lacking.things
+                assert distance == [0.0]
+            elif lacking is None:
+                continue
+            elif not lacking.amounts and not lacking.things:
+                found = constraint.rejections(query, np.array([row], np.intp))
+                assert any(each.repair for each in found if each.rows[0]), f"{constraint.name}: nothing would help"
+
+
 def _ruled_out_by_it_alone(name: str) -> Callable[[World], bool]:
     def holds(world: World) -> bool:
         by_node = any(list(world.rejections(row)) == [name] for row in world.rows())
@@ -397,15 +506,8 @@ def test_each_constraint_has_pods_a_law_reasons_and_a_row_in_the_docs(solving: t
     assert row_of_docs is not None, f"{name}: no row in {DOCS.name}"
     assert len(row_of_docs) == 6, f"{name}: its row in {DOCS.name} needs six cells"
     assert all(row_of_docs), f"{name}: an empty cell in {DOCS.name}"
-    limits = settings(
-        max_examples=2000,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
     try:
-        world = find(worlds(solving, name), _ruled_out_by_it_alone(name), settings=limits, random=random.Random(1))
+        world = find(worlds(solving, name), _ruled_out_by_it_alone(name), settings=SEARCH, random=random.Random(1))
     except NoSuchExample:
         pytest.fail(f"{name}: rules out no node alone, in any world of WAITING and NODES")
     texts = [re.escape(text).replace("NAME", ".+") for text in re.findall(r"`([^`]+)`", row_of_docs[2])]

@@ -96,11 +96,11 @@ def claims(draw: st.DrawFn, where: list[str]) -> Claim:
         uid="r" if kind == "reservation" else f"{kind}{number}",
         node=draw(st.sampled_from(where)),
         amounts={names.CPU: 100 * draw(st.integers(0, 9)), "example.com/thing": draw(st.integers(0, 1))},
-        devices=(gpu_grant(draw(st.integers(0, 1)), draw(st.integers(1, 30))),) if draw(st.booleans()) else (),
+        grants=(gpu_grant(draw(st.integers(0, 1)), draw(st.integers(1, 30))),) if draw(st.booleans()) else (),
         ports=("0.0.0.0/TCP/80",) if kind != "reservation" and draw(st.booleans()) else (),
         reservation="r" if kind == "user" else "",
         is_reservation=kind == "reservation",
-        unreadable=kind == "pod" and draw(st.integers(0, 9)) == 0,
+        unreadable=("devices",) if kind == "pod" and draw(st.integers(0, 9)) == 0 else (),
     )
 
 

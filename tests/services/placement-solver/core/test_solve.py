@@ -83,7 +83,7 @@ def test_the_same_input_gives_the_same_plan(solving: Any) -> None:
             run.node(f"n{index}", cpu=(index + 2) * 1000)
             run.devices(f"n{index}", gpu_slots(index))
         run.pods(pod(f"p{index}").requests(cpu=700).share(40) for index in range(9))
-        plans.append([(each.claim.name, each.claim.node, each.claim.devices) for each in run.round().placements])
+        plans.append([(each.claim.name, each.claim.node, each.claim.grants) for each in run.round().placements])
     assert plans[0] == plans[1]
     assert plans[0]
 
@@ -293,7 +293,7 @@ def test_a_decision_carries_all_that_the_bind_needs(run: Any) -> None:
         subjects.reservation_account("r"),
     ]
     assert revisions[subjects.quota_account("", "team")] == quota.revision
-    assert decision.allocation.devices == [gpu_grant(0, 50)]
+    assert decision.allocation.grants == [gpu_grant(0, 50)]
     assert (decision.quota, decision.reservation, decision.host_ports) == ("/team", "r", ["0.0.0.0/TCP/80"])
     assert decision.pod_version == run.cluster.book.pods["default", "p"].version
     assert decision.gang is not None

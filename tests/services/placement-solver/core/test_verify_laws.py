@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import names, subjects
+from berth.contracts.grants import device
 from berth.contracts.kube import ReservationOwner, Taint
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import PodTemplate, Reservation
 from berth.testing.builders import GI, PodBuilder, allocated, gpu_grant, gpu_slots, pod
@@ -196,29 +197,29 @@ def test_rejects_a_plan_with_one_claim_made_wrong(solving: type[Any], data: st.D
 def test_rejects_devices_made_wrong(solving: type[Any], data: st.DataObject, how: str) -> None:
     run = data.draw(clusters(solving))
     claims = solved(run)
-    with_devices = [index for index, claim in enumerate(claims) if claim.devices]
+    with_devices = [index for index, claim in enumerate(claims) if claim.grants]
     assume(with_devices)
     index = data.draw(st.sampled_from(with_devices))
     claim = claims[index]
-    first = claim.devices[0]
+    first = claim.grants[0]
     changed = {
-        "drop": claim.devices[1:],
-        "twice": (*claim.devices, first),
-        "more": (_with(first, first.amounts.get(names.GPU_CORE, 0) + 1, names.GPU_CORE), *claim.devices[1:]),
-        "unhealthy": (DeviceGrant(kind="gpu", minor=7, amounts=first.amounts), *claim.devices[1:]),
-        "less memory": (_with(first, first.amounts[names.GPU_MEMORY] - 1, names.GPU_MEMORY), *claim.devices[1:]),
+        "drop": claim.grants[1:],
+        "twice": (*claim.grants, first),
+        "more": (_with(first, first.amounts.get(names.GPU_CORE, 0) + 1, names.GPU_CORE), *claim.grants[1:]),
+        "unhealthy": (device("gpu", 7, first.amounts), *claim.grants[1:]),
+        "less memory": (_with(first, first.amounts[names.GPU_MEMORY] - 1, names.GPU_MEMORY), *claim.grants[1:]),
         "absent": (),
     }[how]
     if how == "more":
         assume(names.GPU_CORE in first.amounts)
     if how == "unhealthy":
         run.devices(claim.node, gpu_slots(8, unhealthy=(7,)))
-    plan = [*claims[:index], claim._replace(devices=changed), *claims[index + 1 :]]
+    plan = [*claims[:index], claim._replace(grants=changed), *claims[index + 1 :]]
     assert run.verifier.check(plan)
 
 
-def _with(grant: DeviceGrant, amount: int, name: str) -> DeviceGrant:
-    return DeviceGrant(kind=grant.kind, minor=grant.minor, amounts={**grant.amounts, name: amount})
+def _with(grant: Grant, amount: int, name: str) -> Grant:
+    return Grant(kind=grant.kind, id=grant.id, amounts={**grant.amounts, name: amount})
 
 
 @LAWS
@@ -248,9 +249,9 @@ def test_rejects_a_minor_that_somebody_else_holds(solving: type[Any], data: st.D
     assert len(claims) == len(shares)
     assert run.verifier.check(claims) == []
     one, two = data.draw(st.permutations(range(len(claims))).map(lambda order: order[:2]))
-    grant = claims[one].devices[0]
-    moved = DeviceGrant(kind="gpu", minor=claims[two].devices[0].minor, amounts=grant.amounts)
-    assert run.verifier.check([*claims[:one], claims[one]._replace(devices=(moved,)), *claims[one + 1 :]])
+    grant = claims[one].grants[0]
+    moved = device("gpu", claims[two].grants[0].minor, grant.amounts)
+    assert run.verifier.check([*claims[:one], claims[one]._replace(grants=(moved,)), *claims[one + 1 :]])
 
 
 @pytest.mark.parametrize("bound", ["runtime", "max", "min"])

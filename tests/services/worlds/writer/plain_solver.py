@@ -8,7 +8,6 @@ import random
 from collections.abc import Iterable
 
 from tests.services.worlds.writer.decisions import make_decision
-from tests.services.worlds.writer.objects import GPU_NAMES
 
 from berth.bus import Bus
 from berth.bus.port import Committed, Entry
@@ -19,14 +18,12 @@ from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.transaction.batch import plan_batch
 from berth.transaction.book import FINISHED_PHASES, Book
 
-_DEVICE_NAMES = frozenset(GPU_NAMES)
-
 
 class PlainSolver:
     """Decides every pending pod by first fit, by the rules of the protocol. `nodes`: name -> (milli cores, GPUs)."""
 
     def __init__(self, bus: Bus, nodes: dict[str, tuple[int, int]], seed: int = 1, *, window: int = 8) -> None:
-        self.book = Book(_DEVICE_NAMES)
+        self.book = Book()
         self.nodes = nodes
         self.plans: list[str] = []
         self.stopped = False
@@ -76,9 +73,7 @@ class PlainSolver:
             claims = list(self.book.claims_on(node))
             mine = [each for each in taken if each.node == node]
             used = sum(c.amounts.get("cpu", 0) for c in claims) + sum(d.allocation.amounts["cpu"] for d in mine)
-            minors = {g.minor for c in claims for g in c.devices} | {
-                g.minor for d in mine for g in d.allocation.devices
-            }
+            minors = {g.minor for c in claims for g in c.grants} | {g.minor for d in mine for g in d.allocation.devices}
             free = [minor for minor in range(devices) if minor not in minors][:gpus]
             if used + pod.template.requests["cpu"] > cpu or len(free) < gpus:
                 continue

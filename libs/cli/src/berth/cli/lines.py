@@ -10,7 +10,8 @@ from berth.contracts import event, names
 from berth.contracts.base import Reason
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.grants import all_of
+from berth.contracts.ledger import Grant
 
 PODS_SHOWN = 3
 
@@ -30,16 +31,16 @@ def stamped(text: str, now: float) -> str:
     return f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03d}  {text}"
 
 
-def devices_text(devices: Sequence[DeviceGrant]) -> str:
+def grants_text(grants: Sequence[Grant]) -> str:
     """`gpu 0,1` for whole devices, `gpu 3 (40 %)` for a share."""
     whole: dict[str, list[str]] = {}
     parts = []
-    for grant in devices:
+    for grant in grants:
         share = grant.amounts.get(names.GPU_CORE, grant.amounts.get(names.GPU_MEMORY_RATIO, 100))
         if share % 100 == 0:
-            whole.setdefault(grant.kind, []).append(str(grant.minor))
+            whole.setdefault(grant.kind, []).append(grant.id)
         else:
-            parts.append(f"{grant.kind} {grant.minor} ({share} %)")
+            parts.append(f"{grant.kind} {grant.id} ({share} %)")
     return ", ".join([*(f"{kind} {','.join(minors)}" for kind, minors in whole.items()), *parts])
 
 
@@ -61,7 +62,7 @@ def _decided(message: event.PlacementDecided) -> str:
 
 def _bound(message: event.PlacementBound) -> str:
     facts = [f"{message.namespace}/{message.name}", message.node]
-    facts += [text for text in (devices_text(message.devices),) if text]
+    facts += [text for text in (grants_text(all_of(message.grants, message.devices)),) if text]
     facts += [
         f"{what} {name}"
         for what, name in (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from berth.contracts import kube, names
-from berth.contracts.ledger import Decision, DeviceGrant, PlanStatus
+from berth.contracts.grants import granted
+from berth.contracts.ledger import Decision, Grant, PlanStatus
 from berth.invariants.facts import BY_MINOR, ENDED, Facts, Seen, dumped
 from berth.invariants.report import Finding
 
@@ -72,10 +73,10 @@ def _compare(seen: Seen, decision: Decision) -> Iterator[str]:
 
 
 def differences(
-    decision: Decision, devices: list[DeviceGrant], annotations: Mapping[str, str], reservation_uid: str
+    decision: Decision, devices: list[Grant], annotations: Mapping[str, str], reservation_uid: str
 ) -> Iterator[str]:
     """What a bound pod was given and charged otherwise than decided."""
-    given, decided = dumped(devices), dumped(decision.allocation.devices)
+    given, decided = dumped(devices), dumped(granted(decision.allocation))
     if given != decided:
         yield f"holds devices {given}, decided were {decided}"
     quota = annotations.get(names.ANNOTATION_QUOTA, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -10,13 +10,14 @@ from typing import NamedTuple
 import msgspec
 
 from berth.contracts import kube, names
-from berth.contracts.ledger import Decision, DeviceGrant, PlanStatus
+from berth.contracts.grants import device, granted
+from berth.contracts.ledger import Decision, Grant, PlanStatus
 from berth.invariants.world import World
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
-from berth.rules.allocation_notes import counted_devices
 from berth.rules.bounded_json import read_annotation
 from berth.rules.gpu_request import FAMILY
+from berth.rules.records.device_allocated import devices_within
 
 ENDED = frozenset({"Succeeded", "Failed"})
 BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
@@ -101,14 +102,14 @@ class Seen:
         return request_of(self.pod.spec, status=self.pod.status if self.pod.spec.node_name else None)[0]
 
     @cached_property
-    def devices(self) -> list[DeviceGrant]:
+    def devices(self) -> list[Grant]:
         """The devices it was given, as noted."""
         return read_devices(self.annotations)
 
     @property
-    def held_devices(self) -> list[DeviceGrant]:
+    def held_devices(self) -> list[Grant]:
         """Of the noted devices what its request explains: anybody can write a note."""
-        return list(counted_devices(tuple(self.devices), self.amounts))
+        return list(devices_within(tuple(self.devices), self.amounts))
 
 
 class Holder(NamedTuple):
@@ -119,7 +120,7 @@ class Holder(NamedTuple):
     key: tuple[str, str]
     node: str
     amounts: Amounts
-    devices: list[DeviceGrant]
+    devices: list[Grant]
     labels: Mapping[str, str]
     quota: str
     reservation: str
@@ -187,7 +188,7 @@ class Facts:
                     key=key,
                     node=decision.node,
                     amounts=decision.allocation.amounts,
-                    devices=decision.allocation.devices,
+                    devices=list(granted(decision.allocation)),
                     labels=self.pods[key].labels,
                     quota=decision.quota,
                     reservation=decision.reservation_uid,
@@ -196,7 +197,7 @@ class Facts:
                 )
 
 
-def read_devices(annotations: Mapping[str, str]) -> list[DeviceGrant]:
+def read_devices(annotations: Mapping[str, str]) -> list[Grant]:
     """The devices in the annotation of a bind; empty when it is absent or cannot be read."""
     text = annotations.get(names.ANNOTATION_DEVICE_ALLOCATED)
     if not text or len(text) > DEVICES_LENGTH_MAX:
@@ -206,7 +207,7 @@ def read_devices(annotations: Mapping[str, str]) -> list[DeviceGrant]:
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return []
     return [
-        DeviceGrant(kind=kind, minor=each.minor, amounts=parse_amounts(each.resources, "resources")[0])
+        device(kind, each.minor, parse_amounts(each.resources, "resources")[0])
         for kind, devices in sorted(read.items())
         for each in devices
     ]
@@ -223,7 +224,7 @@ def amounts_of(mapping: Mapping[str, kube.Quantity] | None) -> Amounts:
     return parse_amounts(mapping, "")[0]
 
 
-def dumped(grants: list[DeviceGrant]) -> str:
+def dumped(grants: Iterable[Grant]) -> str:
     """Grants in one form, for comparing and for evidence."""
     rows = sorted((grant.kind, grant.minor, sorted(grant.amounts.items())) for grant in grants)
     return msgspec.json.encode(rows).decode()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from berth.contracts import names
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.invariants.report import Finding
 from berth.resources.amounts import Amounts, add_into
 from berth.transaction.claims import Claim
@@ -51,7 +51,7 @@ def snapshot_of_claims(claims: Iterable[Claim]) -> Snapshot:
             placed[claim.uid] = (claim.name[1], claim.node)
             continue
         text = "/".join(claim.name)
-        placements[claim.uid] = Placement(text, claim.node, _devices(claim.devices), claim.quota, claim.reservation)
+        placements[claim.uid] = Placement(text, claim.node, _devices(claim.grants), claim.quota, claim.reservation)
         if claim.quota:
             add_into(quotas.setdefault(claim.quota, {}), claim.amounts)
     return Snapshot(placements, quotas, _with_users(placed, placements))
@@ -104,7 +104,7 @@ def _placement(seen: Seen) -> Placement:
     return Placement(seen.text, seen.node, _devices(seen.held_devices), quota, seen.reservation)
 
 
-def _devices(grants: Iterable[DeviceGrant]) -> Devices:
+def _devices(grants: Iterable[Grant]) -> Devices:
     return tuple(sorted((grant.kind, grant.minor, tuple(sorted(grant.amounts.items()))) for grant in grants))
 
 

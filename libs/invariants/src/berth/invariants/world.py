@@ -127,7 +127,7 @@ def _believed(entries: Mapping[str, tuple[int, bytes]], unreadable: list[str]) -
                 pod = decode(value, state.Pod)
                 if pod.node and pod.phase not in FINISHED_PHASES:
                     # As it was noted: what STATE repeats is compared with what Kubernetes says, not what it proves.
-                    yield of_pod(pod, frozenset(), accepts=lambda _: True)
+                    yield of_pod(pod, accepts=lambda _: True)
             elif key.startswith("reservation."):
                 reservation = decode(value, state.Reservation)
                 if reservation.node and reservation.phase not in FINISHED_PHASES:

@@ -13,7 +13,7 @@ from typing import Annotated, Final, NamedTuple, TypeVar
 import msgspec
 
 from berth.contracts import names
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.rules.times import text_of, unix_of
 
 NOTE_LENGTH_MAX: Final = 256 * 1024
@@ -31,11 +31,11 @@ Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 
 
 class Nominated(msgspec.Struct, frozen=True):
-    """Where its pod is nominated to, by which plan, and the devices that it would have there."""
+    """Where its pod is nominated to, by which plan, and what it would be granted there."""
 
     plan: Text
     node: Text
-    devices: list[DeviceGrant] = []
+    grants: list[Grant] = []
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from berth.contracts import names
+from berth.contracts.grants import device
 from berth.contracts.inventory import DeviceSlot
 from berth.contracts.kube import (
     Affinity,
@@ -24,7 +25,7 @@ from berth.contracts.kube import (
     Toleration,
     TopologySpreadConstraint,
 )
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.contracts.state import HostPort, Pod, PodTemplate
 
 GI: Final = 1 << 30
@@ -123,7 +124,7 @@ class PodBuilder:
         """Host ports over TCP."""
         return self.template(host_ports=[HostPort(port=port) for port in ports])
 
-    def on(self, node: str, devices: list[DeviceGrant] | None = None, phase: str = "Running") -> Self:
+    def on(self, node: str, devices: list[Grant] | None = None, phase: str = "Running") -> Self:
         """Bound to a node, with these devices."""
         if devices:
             self.annotation(names.ANNOTATION_DEVICE_ALLOCATED, allocated(devices))
@@ -176,20 +177,13 @@ def gpu_slots(count: int, memory: int = GPU_MEMORY, unhealthy: tuple[int, ...] =
     ]
 
 
-def gpu_grant(minor: int, percent: int = 100, memory: int = GPU_MEMORY) -> DeviceGrant:
+def gpu_grant(minor: int, percent: int = 100, memory: int = GPU_MEMORY) -> Grant:
     """A share of one GPU, memory filled in both forms."""
-    return DeviceGrant(
-        kind="gpu",
-        minor=minor,
-        amounts={
-            names.GPU_CORE: percent,
-            names.GPU_MEMORY_RATIO: percent,
-            names.GPU_MEMORY: percent * memory // 100,
-        },
-    )
+    amounts = {names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent, names.GPU_MEMORY: percent * memory // 100}
+    return device("gpu", minor, amounts)
 
 
-def allocated(grants: list[DeviceGrant]) -> str:
+def allocated(grants: list[Grant]) -> str:
     """The device annotation of a bound pod, amounts as plain integers."""
     content: dict[str, list[dict[str, object]]] = {}
     for grant in grants:

@@ -54,14 +54,13 @@ def _ignore_nomination(nomination: Nomination, added: bool) -> None:
 class Book:
     """Objects as seen, decisions as read, and the claims that follow from both.
 
-    `device_names` are the resources given out by minor; `remember` keeps unsettled decisions that left the ledger;
+    `remember` keeps unsettled decisions that left the ledger;
     `payer` names the quota group (`tree/group`, or empty) of a bound pod that does not say itself which one pays.
     Nominations are kept apart from claims: their victims hold the same capacity until they have left.
     """
 
     def __init__(
         self,
-        device_names: frozenset[str] = frozenset(),
         *,
         on_change: OnChange = _ignore,
         on_nomination: OnNomination = _ignore_nomination,
@@ -72,7 +71,6 @@ class Book:
         self.pods: dict[Name, Pod] = {}
         self.reservations: dict[Name, Reservation] = {}
         self.complete = {"pods": Completeness(), "reservations": Completeness()}
-        self._device_names = device_names
         self._on_change = on_change
         self._on_nomination = on_nomination
         self.nominations = Nominations()
@@ -312,7 +310,7 @@ class Book:
         return claim
 
     def _of_pod(self, pod: Pod, decision: Decision | None) -> Claim:
-        claim = claims.of_pod(pod, self._device_names, decision, lambda uid: self._owners.accept(uid, pod))
+        claim = claims.of_pod(pod, decision, lambda uid: self._owners.accept(uid, pod))
         return claim if claim.quota else claim._replace(quota=self._payer(pod))
 
     def _decisions(self, name: Name) -> list[Decision]:

@@ -1,7 +1,7 @@
 """Claims: who holds which capacity on which node, read from a bound object or from a decision.
 
 A claim is what a holder takes, in one shape whatever it was read from, so that capacity is one sum. Amounts keep the
-names of the request, device amounts included; `devices` says which minors.
+names of the request, device amounts included; `grants` says which devices, and whatever else is given one by one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from berth.contracts import names
-from berth.contracts.ledger import Decision, DeviceGrant, Step
+from berth.contracts.grants import granted
+from berth.contracts.ledger import Decision, Grant, Step
 from berth.contracts.state import Amounts, Pod, Reservation
-from berth.rules.allocation_notes import counted_devices, noted_devices, noted_reservation
 from berth.rules.eviction_notes import Nominated
 from berth.rules.ports import write_port
+from berth.rules.records import registry
+from berth.rules.records.evidence import held_by_pod, held_by_reservation, within
 
 Name = tuple[str, str]
 """Namespace and name; a Reservation has the empty namespace."""
@@ -29,17 +31,17 @@ class Claim(NamedTuple):
     """What one holder takes.
 
     `quota` is `tree/group` or empty, `reservation` the uid of the reservation that the holder draws on, `plan` the plan
-    it was placed under (empty: no decision says that Berth has placed it). `unreadable` says that it holds devices of
-    which nobody knows the minors, so that no device of that node can be given out safely. `is_bound` distinguishes an
-    object from a decision. `before` are the steps of a decision: what they promise of volumes is promised to nobody
-    else.
+    it was placed under (empty: no decision says that Berth has placed it). `unreadable` names the kinds of grants of
+    which it holds some and nobody knows which, so that nothing of that kind can be given out safely on that node.
+    `is_bound` distinguishes an object from a decision. `before` are the steps of a decision: what they promise of
+    volumes is promised to nobody else.
     """
 
     name: Name
     uid: str
     node: str
     amounts: Amounts
-    devices: tuple[DeviceGrant, ...] = ()
+    grants: tuple[Grant, ...] = ()
     ports: tuple[str, ...] = ()
     quota: str = ""
     non_preemptible: bool = False
@@ -48,7 +50,7 @@ class Claim(NamedTuple):
     attempt: int = 0
     is_reservation: bool = False
     is_bound: bool = False
-    unreadable: bool = False
+    unreadable: tuple[str, ...] = ()
     before: tuple[Step, ...] = ()
 
     def takes_as(self, other: Claim) -> bool:
@@ -70,7 +72,7 @@ TAKES: Final = (
     "uid",
     "node",
     "amounts",
-    "devices",
+    "grants",
     "ports",
     "quota",
     "non_preemptible",
@@ -92,7 +94,7 @@ def of_decision(decision: Decision) -> Claim:
         uid=decision.uid,
         node=decision.node,
         amounts=decision.allocation.amounts,
-        devices=tuple(decision.allocation.devices),
+        grants=granted(decision.allocation),
         ports=tuple(decision.host_ports),
         quota=decision.quota,
         non_preemptible=decision.non_preemptible,
@@ -104,42 +106,34 @@ def of_decision(decision: Decision) -> Claim:
     )
 
 
-def of_pod(
-    pod: Pod,
-    device_names: frozenset[str],
-    decision: Decision | None = None,
-    accepts: Callable[[str], bool] = _nobody_accepts,
-) -> Claim:
-    """The claim of a bound pod, by what counts as evidence of it (`berth.rules.allocation_notes`).
+def of_pod(pod: Pod, decision: Decision | None = None, accepts: Callable[[str], bool] = _nobody_accepts) -> Claim:
+    """The claim of a bound pod, by what counts as evidence of it (`berth.rules.records`).
 
-    `device_names` are the resources that are given out by minor. `decision` is the one that stands for this pod on
-    its node: devices, quota, reservation and plan are taken from it, since annotations may be anybody's. Without one,
-    notes count within the request, a reservation if it `accepts` the pod (asked by uid), and the plan for nothing.
+    `decision` is the one that stands for this pod on its node: grants, quota, reservation and plan are taken from it,
+    since annotations may be anybody's. Without one, records count within the request, a reservation if it `accepts` the
+    pod (asked by uid), and the plan for nothing.
     """
-    notes = pod.template.annotations
-    requests = pod.template.requests
-    wants_devices = not device_names.isdisjoint(requests) and any(requests.get(name, 0) > 0 for name in device_names)
+    template = pod.template
+    held = held_by_pod(template, None if decision is None else granted(decision.allocation))
     if decision is not None:
-        devices, reservation = tuple(decision.allocation.devices), decision.reservation_uid
+        reservation = decision.reservation_uid
     else:
-        text = notes.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
-        devices = counted_devices(noted_devices(text) or (), requests) if text else ()
-        reservation = noted_reservation(notes.get(names.ANNOTATION_RESERVATION_ALLOCATED, ""))
+        reservation = registry.RESERVATION.read(template.annotations)
         reservation = reservation if reservation and accepts(reservation) else ""
     return Claim(
         name=(pod.namespace, pod.name),
         uid=pod.uid,
         node=pod.node,
-        amounts=pod.template.requests,
-        devices=devices,
-        ports=tuple(map(write_port, pod.template.host_ports)),
-        quota=notes.get(names.ANNOTATION_QUOTA, "") if decision is None else decision.quota,
-        non_preemptible=pod.template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
+        amounts=template.requests,
+        grants=held.grants,
+        ports=tuple(map(write_port, template.host_ports)),
+        quota=registry.QUOTA.read(template.annotations) if decision is None else decision.quota,
+        non_preemptible=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
         reservation=reservation,
         plan="" if decision is None else decision.plan,
         attempt=pod.attempt,
         is_bound=True,
-        unreadable=wants_devices and not devices,
+        unreadable=held.unreadable,
     )
 
 
@@ -151,7 +145,7 @@ def of_note(seen: Pod | Reservation, note: Nominated, quota: str = "") -> Claim:
         uid=seen.uid,
         node=note.node,
         amounts=template.requests,
-        devices=counted_devices(tuple(note.devices), template.requests),
+        grants=within(tuple(note.grants), template),
         ports=tuple(map(write_port, template.host_ports)),
         quota=quota,
         non_preemptible=template.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
@@ -163,16 +157,16 @@ def of_note(seen: Pod | Reservation, note: Nominated, quota: str = "") -> Claim:
 
 def of_reservation(reservation: Reservation) -> Claim:
     """The claim of a Reservation that has its node."""
-    devices = noted_devices(reservation.annotations.get(names.ANNOTATION_DEVICE_ALLOCATED, ""))
+    held = held_by_reservation(reservation.annotations)
     return Claim(
         name=("", reservation.name),
         uid=reservation.uid,
         node=reservation.node,
         amounts=reservation.allocatable or reservation.template.requests,
-        devices=devices or (),
+        grants=held.grants,
         plan=reservation.plan,
         attempt=reservation.attempt,
         is_reservation=True,
         is_bound=True,
-        unreadable=devices is None,
+        unreadable=held.unreadable,
     )

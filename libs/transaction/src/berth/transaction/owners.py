@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from berth.contracts import names
 from berth.contracts.state import Pod, Reservation
-from berth.rules.allocation_notes import noted_reservation
+from berth.rules.records import registry
 from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
 
 Name = tuple[str, str]
@@ -60,7 +59,7 @@ class Owners:
                 del self._users[old]
         if pod is None or not pod.node:
             return
-        uid = noted_reservation(pod.template.annotations.get(names.ANNOTATION_RESERVATION_ALLOCATED, ""))
+        uid = registry.RESERVATION.read(pod.template.annotations)
         if uid:
             self._used_by[name] = uid
             self._users.setdefault(uid, set()).add(name)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from berth.cluster_writer import metrics
-from berth.cluster_writer.cluster_view import DEVICE_NAMES, ClusterView, StorageKey
+from berth.cluster_writer.cluster_view import ClusterView, StorageKey
 from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
 from berth.cluster_writer.core.judge import Judgement, Verdict, Volumes, judge
 from berth.cluster_writer.core.steps import TIMEOUT_S, Request, View
@@ -26,7 +26,7 @@ from berth.kube.api import KubeApi
 from berth.kube.backoff import Backoff
 from berth.kube.bodies import timestamp
 from berth.resources.amounts import format_amounts
-from berth.rules.allocation_notes import bind_notes
+from berth.rules.records.binds import written_over
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
 from berth.transaction.claims import Name
@@ -226,7 +226,6 @@ class BindExecutor:
             decision,
             cluster.book,
             cluster.nodes,
-            DEVICE_NAMES,
             nodes_known=cluster.nodes_known,
             devices=cluster.devices,
             devices_known=cluster.devices_known,
@@ -306,7 +305,7 @@ class BindExecutor:
                 uid=decision.uid,
                 version=str(version),
                 node=decision.node,
-                annotations=bind_notes(decision.annotations, carried),
+                annotations=written_over(decision.annotations, carried),
             )
         return await self._send_reservation(decision, version)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from berth.cluster_writer.core.placements import Placements
 from berth.cluster_writer.core.volume_holders import VolumeHolders
-from berth.contracts import names, subjects
+from berth.contracts import subjects
 from berth.contracts.codec import decode
 from berth.contracts.ledger import Decision
 from berth.contracts.state import (
@@ -22,7 +22,6 @@ from berth.contracts.state import (
     Reservation,
     Synced,
 )
-from berth.rules.gpu_request import FAMILY
 from berth.rules.storage import StorageObjects
 from berth.transaction.book import Book
 from berth.transaction.claims import Name
@@ -31,7 +30,6 @@ STORAGE_KINDS = ("persistentvolumeclaim", "persistentvolume")
 STORAGE_MARKERS = ("persistentvolumeclaims", "persistentvolumes")
 StorageKey = tuple[str, str]
 """Namespace and name of a claim; a volume has the empty namespace."""
-DEVICE_NAMES = frozenset(FAMILY) | {names.RDMA, names.FPGA}
 
 
 class ClusterView:
@@ -44,7 +42,7 @@ class ClusterView:
         on_end: Callable[[Pod, str], None] = lambda pod, reason: None,
     ) -> None:
         self.placements = Placements(on_end)
-        self.book = Book(DEVICE_NAMES, remember=True)
+        self.book = Book(remember=True)
         self.nodes: dict[str, Node] = {}
         self.nodes_known = False
         self.devices: dict[str, Device] = {}

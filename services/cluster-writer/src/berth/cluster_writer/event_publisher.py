@@ -7,6 +7,7 @@ from berth.cluster_writer import metrics
 from berth.cluster_writer.outbox import Note, Outbox
 from berth.contracts import event, subjects
 from berth.contracts.codec import encode
+from berth.contracts.grants import as_devices, granted
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, Reservation
 from berth.kube.bodies import ObjectRef
@@ -45,13 +46,15 @@ class EventPublisher:
         self.pods_bound += 1
         if latency_ms > 0:
             metrics.LATENCY_SECONDS.observe(latency_ms / 1000)
+        grants = granted(decision.allocation) if decision else ()
         message = event.PlacementBound(
             namespace=obj.namespace,
             name=obj.name,
             uid=obj.uid,
             node=obj.node,
             plan=obj.plan,
-            devices=list(decision.allocation.devices) if decision else [],
+            devices=as_devices(grants),
+            grants=list(grants),
             quota=decision.quota if decision else "",
             reservation=decision.reservation if decision else "",
             gang=decision.gang.name if decision and decision.gang else "",

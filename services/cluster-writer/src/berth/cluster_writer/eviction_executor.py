@@ -27,6 +27,7 @@ from berth.cluster_writer.core.waves import loss
 from berth.cluster_writer.eviction_look import Look
 from berth.cluster_writer.eviction_requests import EvictionRequests, Outcome, namespace_of
 from berth.contracts import names
+from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Pod, Reservation
 from berth.kube.api import KubeApi
@@ -200,7 +201,7 @@ class EvictionExecutor:
         seen = self._cluster.book.seen((decision.namespace, decision.name))
         if seen is None or self._requests.is_held(seen):
             return
-        note = nomination_note(Nominated(decision.plan, decision.node, list(decision.allocation.devices)))
+        note = nomination_note(Nominated(decision.plan, decision.node, list(granted(decision.allocation))))
         outcome = Outcome(Heed.DONE, str(seen.version))
         annotations = seen.template.annotations if isinstance(seen, Pod) else seen.annotations
         if annotations.get(names.ANNOTATION_NOMINATED) != note[names.ANNOTATION_NOMINATED]:

@@ -42,7 +42,7 @@ from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gang, Gangs, Readiness, pods_of
 from berth.placement_solver.core.happenings import Happenings
 from berth.placement_solver.core.inventories import Inventories, same_devices
-from berth.placement_solver.core.nodes import DEVICE_NAMES, Nodes
+from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Unit
 from berth.placement_solver.core.pod_selectors import KINDS as SELECTING_KINDS
@@ -108,9 +108,7 @@ class ClusterView:
         self._config_data: dict[str, str] | None = None
         self.profiles = Profiles(self.facts)
         self.solver = Solver(self.capacity, self.reservations, policy or Policy())
-        self.book = Book(
-            DEVICE_NAMES, on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.named
-        )
+        self.book = Book(on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.named)
         self.gangs = Gangs()
         self.budgets: dict[Name, Budget] = {}
         """Those that protect somebody."""

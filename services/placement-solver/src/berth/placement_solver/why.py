@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from berth.contracts.grants import as_devices, granted
 from berth.contracts.ledger import Decision
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.state import Pod
@@ -46,7 +47,7 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         claim = next((claim for claim in cluster.book.claims_of(name) if claim.uid == seen.uid), None)
         facts.update(node=seen.node, plan=seen.plan)
         if claim is not None:
-            facts.update(devices=list(claim.devices), quota=claim.quota)
+            facts.update(devices=as_devices(claim.grants), grants=list(claim.grants), quota=claim.quota)
         if held is not None and held.decision.uid == seen.uid:
             facts.update(
                 reservation=held.decision.reservation, gang=held.decision.gang.name if held.decision.gang else ""
@@ -60,7 +61,9 @@ def _of_pod(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     decision = cluster.book.open_decision(name)
     if decision is not None:
         facts.update(node=decision.node, plan=decision.plan, quota=decision.quota, reservation=decision.reservation)
-        facts.update(devices=list(decision.allocation.devices), gang=decision.gang.name if decision.gang else "")
+        grants = granted(decision.allocation)
+        facts.update(devices=as_devices(grants), grants=list(grants))
+        facts.update(gang=decision.gang.name if decision.gang else "")
         if decision.nominates:
             return _with(base, "waiting", _nominated(cluster, name, decision), **facts)
         waits = "; ".join([f"decided for {decision.node}, waiting for the bind", *_steps_left(cluster, decision)])

@@ -126,9 +126,9 @@ def of_node(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     holders: dict[str, list[str]] = {}
     claims = sorted(cluster.book.claims_on(question.name), key=lambda claim: claim.name)
     for claim in claims:
-        for grant in claim.devices:
+        for grant in claim.grants:
             share = grant.amounts.get(names.GPU_CORE, 100)
-            holders.setdefault(f"{grant.kind} {grant.minor}", []).append(f"{share} % {_text(claim.name)}")
+            holders.setdefault(f"{grant.kind} {grant.id}", []).append(f"{share} % {_text(claim.name)}")
     inventory = cluster.nodes.inventories[row]
     for device in inventory.devices if inventory else ():
         label = f"{device.kind} {device.minor}"
@@ -150,7 +150,7 @@ def _held(claim: Claim) -> str:
     amounts = [f"{name} {format_amount(name, amount)}" for name, amount in claim.amounts.items()]
     plain = [text for text, name in zip(amounts, claim.amounts, strict=True) if name not in DEVICE_NAMES]
     state = "bound" if claim.is_bound else "decided"
-    return ", ".join([state, *plain, *(["devices"] if claim.devices else [])])
+    return ", ".join([state, *plain, *(["devices"] if claim.grants else [])])
 
 
 def drawing_on(cluster: ClusterView, name: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from berth.contracts.errors import InvalidMessage
 from berth.contracts.ledger import Epoch
 from berth.contracts.state import Node, Pod, Reservation, Synced
 from berth.reservation_manager.core.life import User
-from berth.rules.allocation_notes import noted_reservation
+from berth.rules.records import registry
 from berth.transaction.owners import Owners
 
 FINISHED = frozenset({"Succeeded", "Failed"})
@@ -228,7 +228,7 @@ class StateView:
             pod = _POD.decode(value)
         except (msgspec.MsgspecError, RecursionError):
             return ""
-        uid = noted_reservation(pod.template.annotations.get(names.ANNOTATION_RESERVATION_ALLOCATED, ""))
+        uid = registry.RESERVATION.read(pod.template.annotations)
         if not pod.node or pod.phase in FINISHED or not uid:
             return ""
         user = User(pod.uid, pod.namespace, pod.name, pod.template.requests)

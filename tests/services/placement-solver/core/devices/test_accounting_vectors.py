@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from berth.contracts import names
+from berth.contracts.grants import device
 from berth.contracts.inventory import DeviceSlot
-from berth.contracts.ledger import DeviceGrant
-from berth.placement_solver.core.devices import GPU, allocated_annotation
+from berth.contracts.ledger import Grant
+from berth.placement_solver.core.devices import GPU
 from berth.resources.amounts import parse_amounts
-from berth.rules.allocation_notes import noted_devices
+from berth.rules.records.device_allocated import DeviceAllocated
+from berth.rules.records.seam import Bound
 from berth.testing.builders import PodBuilder, pod
 from berth.testing.vectors import cases
 
@@ -31,12 +33,20 @@ def slots(devices: list[dict[str, Any]]) -> list[DeviceSlot]:
     ]
 
 
+def _noted(text: str | None) -> dict[str, str]:
+    return {names.ANNOTATION_DEVICE_ALLOCATED: text or ""}
+
+
+def written(grants: list[Grant]) -> str:
+    return DeviceAllocated().write(Bound("plan", tuple(grants)))[names.ANNOTATION_DEVICE_ALLOCATED]
+
+
 def holder(told: dict[str, Any]) -> PodBuilder:
     """A pod that asks for what its note says: a note alone is no proof, and counts for nothing."""
     namespace, _, name = told["name"].partition("/")
     builder = pod(name, namespace)
     note = told["deviceAllocated"]
-    for grant in noted_devices(note or "") or ():
+    for grant in DeviceAllocated().read(_noted(note)) or ():
         shared = {each: amount for each, amount in grant.amounts.items() if each != names.GPU_MEMORY}
         builder.requests(shared)
     if note:
@@ -69,8 +79,8 @@ def test_what_is_free_and_used(solving: type[Any], case: dict[str, Any]) -> None
         NODE, slots([{"type": "gpu", "minor": int(m), "health": True, "resources": each} for m, each in totals])
     )
     for name, held in given["initiallyAllocated"].items():
-        grants = [DeviceGrant(kind="gpu", minor=minor, amounts=each) for minor, each in by_minor(held).items()]
-        note = allocated_annotation(grants, {})
+        grants = [device("gpu", minor, each) for minor, each in by_minor(held).items()]
+        note = written(grants)
         run.pod(holder({"name": name, "node": NODE, "deviceAllocated": note, "phase": "Running"}))
     for event in given["events"]:
         play(run, event)
@@ -80,22 +90,22 @@ def test_what_is_free_and_used(solving: type[Any], case: dict[str, Any]) -> None
     assert used == by_minor(expect["used"])
     assert free == by_minor(expect["free"])
     book = run.cluster.book
-    assert sorted("/".join(each.name) for each in book.claims() if each.devices) == expect["owners"]
+    assert sorted("/".join(each.name) for each in book.claims() if each.grants) == expect["owners"]
 
 
 @pytest.mark.parametrize("case", cases("devices/annotation_parsing", lambda case: "write" in case["given"]))
 def test_the_note_of_an_allocation_is_written(case: dict[str, Any]) -> None:
     grants = [
-        DeviceGrant(kind=kind, minor=each["minor"], amounts=amounts(each["resources"]))
+        device(kind, each["minor"], amounts(each["resources"]))
         for kind, entries in case["given"]["allocations"].items()
         for each in entries
     ]
-    assert allocated_annotation(grants, {}) == case["expect"]["value"]
+    assert written(grants) == case["expect"]["value"]
 
 
 @pytest.mark.parametrize("case", cases("devices/annotation_parsing", lambda case: "value" in case["given"]))
 def test_the_note_of_an_allocation_is_read(case: dict[str, Any]) -> None:
-    read = noted_devices(case["given"]["value"] or "")
+    read = DeviceAllocated().read(_noted(case["given"]["value"]))
     assert read is not None
     told = [
         (kind, each["minor"], amounts(each["resources"]))

@@ -1,15 +1,10 @@
 """Inventory messages to slots, grants to the pod's annotation."""
 
-import json
-
 from berth.contracts import names
+from berth.contracts.grants import device
 from berth.contracts.inventory import DeviceSlot, NodeInventory
-from berth.contracts.ledger import DeviceGrant
 from berth.placement_solver.core.devices import (
     GPU,
-    Grant,
-    allocated_annotation,
-    device_grants,
     slots_of_inventory,
 )
 
@@ -28,11 +23,11 @@ def test_slots_count_holders_and_keep_what_has_gone() -> None:
         ],
     )
     held = [
-        DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_CORE: 30, names.GPU_MEMORY_RATIO: 30}),
-        DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_CORE: 30}),
-        DeviceGrant(kind="gpu", minor=7, amounts=WHOLE),
-        DeviceGrant(kind="rdma", minor=2, amounts={names.RDMA: 1}),
-        DeviceGrant(kind="dpu", minor=0, amounts={"example.com/dpu": 1}),
+        device("gpu", 0, {names.GPU_CORE: 30, names.GPU_MEMORY_RATIO: 30}),
+        device("gpu", 0, {names.GPU_CORE: 30}),
+        device("gpu", 7, WHOLE),
+        device("rdma", 2, {names.RDMA: 1}),
+        device("dpu", 0, {"example.com/dpu": 1}),
     ]
     slots = slots_of_inventory(inventory, held)
     assert sorted(slots) == ["gpu", "rdma"]
@@ -42,20 +37,3 @@ def test_slots_count_holders_and_keep_what_has_gone() -> None:
     assert second.free == GPU.zero
     assert (gone.minor, gone.total, gone.used) == (7, GPU.zero, GPU.vector(WHOLE))
     assert slots["rdma"][0].used == (1,)
-
-
-def test_the_annotation_has_canonical_quantities_and_ids() -> None:
-    grants = device_grants(GPU, [Grant(1, GPU.vector(WHOLE)), Grant(0, (50, 50, 40 * GI, 0, 0, 0))])
-    assert json.loads(allocated_annotation(grants, {("gpu", 1): "GPU-1"})) == {
-        "gpu": [
-            {
-                "minor": 0,
-                "resources": {names.GPU_CORE: "50", names.GPU_MEMORY_RATIO: "50", names.GPU_MEMORY: "40Gi"},
-            },
-            {
-                "minor": 1,
-                "resources": {names.GPU_CORE: "100", names.GPU_MEMORY_RATIO: "100", names.GPU_MEMORY: "80Gi"},
-                "id": "GPU-1",
-            },
-        ]
-    }

@@ -52,7 +52,7 @@ class Scoring:
     def charge(self, pod: Pod, sign: int = 1) -> Claim:
         """Charge a bound pod, or give it back."""
         self.pods[pod.namespace, pod.name] = pod
-        claim = of_pod(pod, frozenset())
+        claim = of_pod(pod)
         self.nodes.take(self.nodes.row(claim.node), claim.amounts, sign)
         self.tally.apply(claim, sign)
         return claim

@@ -169,7 +169,7 @@ def test_devices_count_by_what_the_node_shows_and_pods_request(scoring: Any) -> 
     assert world.scores(score, asking) == [(75, 75)]
     there = Pod(namespace="d", name="a", uid="a", version=1, node="n", template=asking)
     world.pods["d", "a"] = there
-    claim = of_pod(there, frozenset({names.NVIDIA_GPU}))
+    claim = of_pod(there)
     world.tally.apply(claim, 1)
     assert world.scores(score, asking) == [(50, 50)]
     world.tally.apply(claim, -1)
@@ -224,7 +224,7 @@ def test_the_tally_gives_back_what_it_charged(scoring: Any, steps: list[tuple[in
         if name in held:
             world.tally.apply(held.pop(name)[0], -1)
         else:
-            claim = of_pod(world.pods["d", name], frozenset())
+            claim = of_pod(world.pods["d", name])
             world.tally.apply(claim, 1)
             held[name] = (claim, node, extra)
     sums = [sum(extra for _, at, extra in held.values() if at == node) for node in range(3)]
@@ -239,7 +239,7 @@ def test_a_pod_that_is_shown_after_its_claim_counts_from_then_on(scoring: Any) -
         shown = PodTemplate(requests={names.CPU: 100}, scored={names.CPU: scored})
         one = Pod(namespace="d", name="a", uid="a", version=1, node="n", template=shown)
         if scored == 300:
-            claim = of_pod(one, frozenset())
+            claim = of_pod(one)
             world.tally.apply(claim, 1)
             assert world.tally.surplus(names.CPU, rows).tolist() == [0], "nobody knows the pod yet"
         before = world.nodes.touched.end

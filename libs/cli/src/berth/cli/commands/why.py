@@ -11,12 +11,13 @@ from berth.bus import Bus, BusError, Denied
 from berth.cli.bus_options import BusOptions
 from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
-from berth.cli.lines import devices_text, reason_line
+from berth.cli.lines import grants_text, reason_line
 from berth.cli.output import WIDTH_MAX, columns, fitted, width, wrapped
 from berth.cli.past import Past, past_lines, past_of
 from berth.cli.program import program
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.grants import all_of
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.subjects import question_subject
 
@@ -109,7 +110,7 @@ def explained(answer: WhyAnswer, past: Sequence[Past] = (), columns_max: int = W
     lines = [f"{_title(answer)}  {said}"]
     facts = (
         ("node", answer.node if answer.kind != "node" else ""),
-        ("devices", devices_text(answer.devices)),
+        ("devices", grants_text(all_of(answer.grants, answer.devices))),
         ("quota", answer.quota.removeprefix("/")),
         ("reservation", answer.reservation),
         ("gang", answer.gang),

@@ -6,13 +6,14 @@ seeing it. A pod that was bound before stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from berth.contracts import kube
-from berth.contracts.ledger import Decision, DeviceGrant
+from berth.contracts.grants import granted
+from berth.contracts.ledger import Decision, Grant
 from berth.invariants.observer.calm import NEVER
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.sight import Reader, Sight
@@ -83,7 +84,7 @@ class Fitness:
         """Capacity was given out."""
         name = (decision.namespace, decision.name)
         text = "/".join(name) if name[0] else f"reservation {name[1]}"
-        self._judge(name, text, decision.node, decision.allocation.devices, decision.plan, Reader.SOLVER)
+        self._judge(name, text, decision.node, granted(decision.allocation), decision.plan, Reader.SOLVER)
 
     def bound(self, pod: Watched) -> None:
         """A pod has got its node."""
@@ -93,14 +94,14 @@ class Fitness:
         """Whether something keeps the object off its node or a card of its, or did when the writer looked last."""
         node, name = decision.node, (decision.namespace, decision.name)
         cards, mended_s = self._cards.get(node, {}), self._mended_s.get(node, {})
-        for each in decision.allocation.devices:
+        for each in granted(decision.allocation):
             card = (each.kind, each.minor)
             if cards.get(card, -NEVER) != NEVER or self._is_recent(mended_s.get(card, -NEVER)):
                 return True
         lifted = (mark for mark, at_s in self._lifted_s.get(node, {}).items() if self._is_recent(at_s))
         return any(not self._lets_in(name, mark) for mark in (*self._marks.get(node, {}), *lifted))
 
-    def _judge(self, name: Name, text: str, node: str, grants: list[DeviceGrant], plan: str, reader: Reader) -> None:
+    def _judge(self, name: Name, text: str, node: str, grants: Sequence[Grant], plan: str, reader: Reader) -> None:
         verb = "bound to" if reader is Reader.WRITER else "decided for"
         subject = f"{text}, plan {plan}, {verb}"
         absent_s = self._absent.get(node, -NEVER)
@@ -123,7 +124,7 @@ class Fitness:
                 what = f"{node}, {card[0]} {card[1]}, which is broken or not there{self._for(reader, since_s)}"
                 self._verdicts.add("I1e", subject, f"{text}: is {verb} {what}")
 
-    def _cards_of(self, node: str, grants: list[DeviceGrant]) -> Iterator[tuple[Card, float]]:
+    def _cards_of(self, node: str, grants: Sequence[Grant]) -> Iterator[tuple[Card, float]]:
         """What is given, and since when it is no good; NEVER: it is."""
         cards = self._cards.get(node, {})
         for grant in grants:

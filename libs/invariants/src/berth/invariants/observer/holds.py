@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from berth.contracts import names
-from berth.contracts.ledger import Decision, DeviceGrant
+from berth.contracts.grants import granted
+from berth.contracts.ledger import Decision, Grant
 from berth.invariants.observer.pods import Watched
 
 Minor = tuple[str, str, int, str]
@@ -52,13 +53,13 @@ def of_decided(decision: Decision, pod: Watched) -> Hold:
         text=pod.text,
         node=decision.node,
         amounts=decision.allocation.amounts,
-        devices=minors_of(decision.node, decision.allocation.devices),
+        devices=minors_of(decision.node, granted(decision.allocation)),
         quota=decision.quota.rpartition("/")[2],
         is_non_preemptible=decision.non_preemptible,
     )
 
 
-def minors_of(node: str, grants: list[DeviceGrant]) -> tuple[tuple[Minor, int], ...]:
+def minors_of(node: str, grants: Iterable[Grant]) -> tuple[tuple[Minor, int], ...]:
     """Grants in the form of a hold."""
     return tuple(
         ((node, grant.kind, grant.minor, name), amount) for grant in grants for name, amount in grant.amounts.items()

@@ -7,6 +7,7 @@ from typing import Final
 
 from berth.contracts import names
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision, Plan, PlanStatus
 from berth.invariants.counts import Excuse
 from berth.invariants.facts import dumped
@@ -176,7 +177,7 @@ class LedgerWatch:
                 self._reserved.decided(now.decision)
             if _group_of(now.decision) in NOBODYS:
                 self._judge_payer(name, now.decision)
-            if now.decision.allocation.devices:
+            if granted(now.decision.allocation):
                 self._judge_unmarked(name, now.decision)
         if before is not None and (now is None or now.decision.uid != before.decision.uid):
             self._capacity.doubt.over(before.decision.uid)
@@ -284,5 +285,5 @@ def _group_of(decision: Decision) -> str:
 
 def _says_the_same(one: Decision, other: Decision) -> bool:
     return (one.plan, one.uid, one.attempt, one.node) == (other.plan, other.uid, other.attempt, other.node) and dumped(
-        one.allocation.devices
-    ) == dumped(other.allocation.devices)
+        granted(one.allocation)
+    ) == dumped(granted(other.allocation))

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from berth.contracts import kube, names
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.invariants.facts import ENDED, read_devices
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
-from berth.rules.allocation_notes import counted_devices
 from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod
+from berth.rules.records.device_allocated import devices_within
 
 NO_TEXTS: Mapping[str, str] = {}
 KNOWN_MAX = 4096
@@ -75,15 +75,15 @@ class Watched:
         return not self.has_ended
 
     @property
-    def devices(self) -> list[DeviceGrant]:
+    def devices(self) -> list[Grant]:
         """The devices it was given, as noted."""
         return read_devices(self.annotations)
 
     @property
-    def held_devices(self) -> list[DeviceGrant]:
+    def held_devices(self) -> list[Grant]:
         """The devices that it holds. What is noted on a pod of ours is compared with its decision; on those of others
         anybody may have written the note, so that it counts as far as the request explains it."""
-        return self.devices if self.is_ours else list(counted_devices(tuple(self.devices), self.amounts))
+        return self.devices if self.is_ours else list(devices_within(tuple(self.devices), self.amounts))
 
 
 def name_of(data: Mapping[str, Any]) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from berth.contracts import kube, names
+from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision
 from berth.invariants.counts import Excuse
 from berth.invariants.devices import PERCENT
@@ -82,7 +83,7 @@ class Reserved:
             return
         is_current = decision is not None and decision.uid == seen.uid and decision.attempt == seen.attempt
         if decision is not None and is_current and seen.is_live and not seen.node:
-            grants = minors_of(decision.node, decision.allocation.devices)
+            grants = minors_of(decision.node, granted(decision.allocation))
             self._hold(Kept(name, seen.uid, decision.node, decision.allocation.amounts, grants))
         elif known is not None:
             self._drop(seen.uid)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from berth.contracts import names
+from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision
 from berth.invariants.counts import Excuse
 from berth.invariants.devices import PERCENT
@@ -120,11 +121,11 @@ class Withdrawals:
 
     def _holds_its_cards(self, decision: Decision, holds: list[Hold]) -> bool:
         """Whether somebody who is no pod of Berth's does."""
-        if not decision.allocation.devices:
+        if not granted(decision.allocation):
             return False
         if any(not hold.is_ours and _is_unmarked(hold) for hold in holds):
             return True
-        minors = [minor for minor, _ in minors_of(decision.node, decision.allocation.devices) if minor[3] in PERCENT]
+        minors = [minor for minor, _ in minors_of(decision.node, granted(decision.allocation)) if minor[3] in PERCENT]
         for minor in minors:
             held = [(hold, amount) for hold in holds for each, amount in hold.devices if each == minor]
             if any(not hold.is_ours for hold, _ in held) and sum(amount for _, amount in held) > WHOLE:

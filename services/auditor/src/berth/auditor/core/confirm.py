@@ -16,11 +16,12 @@ import msgspec
 from berth.contracts import kube, names
 from berth.invariants import World
 from berth.resources.amounts import Amounts, parse_amounts
+from berth.rules.records.binds import names_of_records
 from berth.transaction.ledger_view import LedgerView
 
 T = TypeVar("T", kube.Node, kube.Device, kube.ElasticQuota, kube.PodGroup)
 Quantities = dict[str, kube.Quantity] | None
-NOTES = (names.ANNOTATION_PLAN, names.ANNOTATION_ATTEMPT, names.ANNOTATION_DEVICE_ALLOCATED, names.ANNOTATION_QUOTA)
+NOTES = (names.ANNOTATION_ATTEMPT, *names_of_records())
 
 
 def confirmed(first: World, second: World) -> World:

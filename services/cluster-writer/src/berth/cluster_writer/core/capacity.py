@@ -16,6 +16,7 @@ from berth.contracts.state import Device, Node
 from berth.rules.gpu_request import FAMILY
 from berth.rules.node_fit import node_fit
 from berth.rules.ports import UsedPorts, read_port
+from berth.rules.records.evidence import blocked, called
 from berth.transaction.book import Book
 from berth.transaction.claims import Claim, of_decision
 
@@ -55,7 +56,7 @@ def shortage(decision: Decision, held: Sequence[Claim], node: Node, device: Devi
         reasons = [*_misfits(mine, held, node), *_unkept(mine, held, node)]
         if reasons:
             return f"node {node.name}: {reasons[0]}"
-    if mine.devices:
+    if mine.grants:
         why = next(_overdrawn(mine, held, device), "")
         if why:
             return f"node {node.name}: {why}"
@@ -87,22 +88,23 @@ def _unkept(mine: Claim, held: Sequence[Claim], node: Node) -> Iterator[str]:
 
 
 def _overdrawn(mine: Claim, held: Sequence[Claim], device: Device | None) -> Iterator[str]:
-    if any(claim.unreadable for claim in held):
-        yield "holds devices of which nobody knows the minors"
-    offered = {(each.kind, each.minor): each.amounts for each in device.devices} if device is not None else {}
-    for grant in mine.devices:
+    unknown = blocked(mine.grants, (kind for claim in held for kind in claim.unreadable))
+    if unknown:
+        yield f"a pod holds {unknown}, and nobody knows which"
+    offered = {(each.kind, str(each.minor)): each.amounts for each in device.devices} if device is not None else {}
+    for grant in mine.grants:
         for name, amount in sorted(grant.amounts.items()):
-            total = offered.get((grant.kind, grant.minor), {}).get(name, 0)
+            total = offered.get((grant.kind, grant.id), {}).get(name, 0)
             total = min(total, 100) if name in PERCENT else total
             taken = sum(
                 other.amounts.get(name, 0)
                 for claim in held
                 if not claim.is_reservation
-                for other in claim.devices
-                if (other.kind, other.minor) == (grant.kind, grant.minor)
+                for other in claim.grants
+                if (other.kind, other.id) == (grant.kind, grant.id)
             )
             if total > 0 and amount > 0 and taken + amount > total:
-                yield f"Insufficient {name} on {grant.kind} minor {grant.minor}"
+                yield f"Insufficient {name} on {called(grant)}"
 
 
 def _sum(claims: Iterable[Claim], name: str) -> int:

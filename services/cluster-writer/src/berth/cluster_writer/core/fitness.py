@@ -2,7 +2,7 @@
 
 A decision can be minutes old when its bind gets through. What the solver went by is looked at once more: that the node
 is the one that was chosen, that no cordon or taint keeps the object off it (unless its profile looks at none), and that
-its devices are there and healthy.
+what it grants is there and healthy.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Device, Node, PodTemplate
+from berth.rules.records.evidence import broken, called
 from berth.rules.taints import UNSCHEDULABLE_TAINT, Tolerations
 
 NO_DEVICES: Final[Mapping[str, Device]] = {}
@@ -36,13 +38,9 @@ def unfit(decision: Decision, template: PodTemplate, node: Node, device: Device 
 
 
 def _broken(decision: Decision, device: Device | None) -> str:
-    """The first device of the decision that is not there, or not healthy."""
-    if not decision.allocation.devices:
-        return ""
-    healthy = {(each.kind, each.minor): each.healthy for each in device.devices} if device is not None else {}
-    for grant in decision.allocation.devices:
-        is_healthy = healthy.get((grant.kind, grant.minor))
-        if not is_healthy:
-            what = "is not there any more" if is_healthy is None else "is not healthy"
-            return f"{grant.kind} minor {grant.minor} on {decision.node} {what}"
+    """The first of what is granted that is not there, or not healthy."""
+    for grant in granted(decision.allocation):
+        problem = broken(grant, device)
+        if problem:
+            return f"{called(grant)} on {decision.node} {problem}"
     return ""

@@ -70,7 +70,6 @@ def judge(
     decision: Decision,
     book: Book,
     nodes: Mapping[str, Node],
-    device_names: frozenset[str],
     *,
     nodes_known: bool = True,
     devices: Mapping[str, Device] = NO_DEVICES,
@@ -104,7 +103,7 @@ def judge(
     reason = unfit(decision, seen.template, node, devices.get(decision.node), devices_known=devices_known)
     if reason:
         return Judgement(Verdict.WITHDRAW, reason, seen.version, is_doubtful=True)
-    found = clash(decision, book.claims_on(decision.node), node.allocatable, device_names)
+    found = clash(decision, book.claims_on(decision.node), node.allocatable)
     if found is None and volumes is not None:
         found = volumes.holders.clash(decision, book, volumes.view.storage)
     if found is None:

@@ -1,7 +1,7 @@
 """The last check before a bind (R11): does anybody else hold what this decision takes?
 
 Everybody else means every claim of the writer's own book: bound pods of its view and unsettled decisions that it has
-read, also those that the ledger has lost since. A device or host port that Berth's own claims hold twice is the sign
+read, also those that the ledger has lost since. A grant or host port that Berth's own claims hold twice is the sign
 of such a loss; one that takes the claim of somebody else's pod is not. Amounts prove nothing: a node may come to offer
 less than is claimed at any time, as an extended resource does while kubelet starts.
 
@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from berth.contracts import names
-from berth.contracts.ledger import Decision
+from berth.contracts.ledger import Decision, Grant
+from berth.rules.records import registry
+from berth.rules.records.evidence import blocked, called, whole
 from berth.transaction.claims import Claim, of_decision
 
-PERCENT_NAMES = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA)
-PERCENT_WHOLE = 100
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - an address to compare with
 
 
@@ -29,43 +29,42 @@ class Clash(NamedTuple):
     is_ours: bool
 
 
-def clash(
-    decision: Decision, claims: Iterable[Claim], allocatable: Mapping[str, int], device_names: frozenset[str]
-) -> Clash | None:
+def clash(decision: Decision, claims: Iterable[Claim], allocatable: Mapping[str, int]) -> Clash | None:
     """The first thing that this decision takes and that is not free for it on its node; None when all is well."""
     mine = of_decision(decision)
     others = [claim for claim in claims if (claim.name, claim.uid) != (mine.name, mine.uid)]
     held = _held_twice(mine, others)
     if held:
         return Clash(held, bool(_held_twice(mine, [claim for claim in others if claim.is_ours])))
-    if mine.devices and any(claim.unreadable for claim in others):
-        return Clash(f"a pod on {mine.node} holds devices of which nobody knows the minors", is_ours=False)
-    lacking = _amounts(mine, others, allocatable, device_names) or _slots(mine, others, allocatable)
+    unknown = blocked(mine.grants, (name for claim in others for name in claim.unreadable)) if mine.grants else ""
+    if unknown:
+        return Clash(f"a pod on {mine.node} holds {unknown}, and nobody knows which", is_ours=False)
+    lacking = _amounts(mine, others, allocatable) or _slots(mine, others, allocatable)
     return Clash(lacking, is_ours=False) if lacking else None
 
 
 def _held_twice(mine: Claim, others: list[Claim]) -> str:
-    """The device or host port that is held twice, empty when none is."""
-    return _devices(mine, others) or _ports(mine, others)
+    """What is granted, or the host port, that is held twice; empty when nothing is."""
+    return _grants(mine, others) or _ports(mine, others)
 
 
-def _devices(mine: Claim, others: list[Claim]) -> str:
+def _grants(mine: Claim, others: list[Claim]) -> str:
     claims = [*others, mine]
-    for kind, minor in dict.fromkeys((grant.kind, grant.minor) for grant in mine.devices):
-        held = [(claim, _on_device(claim, kind, minor)) for claim in claims]
-        for name in PERCENT_NAMES:
-            asked = _on_device(mine, kind, minor).get(name, 0)
-            total = _total(held, name)
-            if asked > 0 and total > PERCENT_WHOLE:
-                return f"{name} of {kind} minor {minor} on {mine.node}: {total} claimed of {PERCENT_WHOLE}"
+    for grant in {(each.kind, each.id): each for each in mine.grants}.values():
+        taken = _of_thing(mine, grant)
+        held = [(claim, _of_thing(claim, grant)) for claim in claims]
+        for name, asked in taken.items():
+            most, total = whole(grant.kind, name), _total(held, name)
+            if asked > 0 and most is not None and total > most:
+                return f"{name} of {called(grant)} on {mine.node}: {total} claimed of {most}"
     return ""
 
 
-def _on_device(claim: Claim, kind: str, minor: int) -> Mapping[str, int]:
-    """What a claim takes of one device."""
+def _of_thing(claim: Claim, thing: Grant) -> Mapping[str, int]:
+    """What a claim takes of the same thing."""
     total: dict[str, int] = {}
-    for grant in claim.devices:
-        if (grant.kind, grant.minor) == (kind, minor):
+    for grant in claim.grants:
+        if (grant.kind, grant.id) == (thing.kind, thing.id):
             for name, amount in grant.amounts.items():
                 total[name] = total.get(name, 0) + amount
     return total
@@ -86,10 +85,10 @@ def _is_same_port(one: str, other: str) -> bool:
     return rest == other_rest and (address == other_address or ALL_ADDRESSES in (address, other_address))
 
 
-def _amounts(mine: Claim, others: list[Claim], allocatable: Mapping[str, int], skipped: frozenset[str]) -> str:
+def _amounts(mine: Claim, others: list[Claim], allocatable: Mapping[str, int]) -> str:
     held = [(claim, claim.amounts) for claim in (*others, mine)]
     for name, amount in mine.amounts.items():
-        if amount <= 0 or name in skipped or name == names.PODS:
+        if amount <= 0 or name in registry.GRANTED_RESOURCES or name == names.PODS:
             continue
         total = _total(held, name)
         if total > allocatable.get(name, 0):

@@ -1,4 +1,5 @@
-"""Capacity: every claim and nomination that holds, charged to node columns, device minors, quotas and reservations.
+"""Capacity: every claim and nomination that holds, charged to node columns, to what is granted within nodes, to quotas
+and to reservations.
 
 A reservation holds its amounts on its node; a pod placed into it draws from them, so what the node has to keep for
 the reservation is only the remainder. That remainder is charged like a claim, and worked out anew whenever the
@@ -11,15 +12,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Tally
+from berth.placement_solver.core.tallies.granted import grant_tallies
 from berth.rules.ports import read_port
 from berth.transaction.claims import Claim, Name
 
-NOTHING: Final[tuple[DeviceGrant, ...]] = ()
+NOTHING: Final[tuple[Grant, ...]] = ()
 
 
 @dataclass
@@ -29,12 +31,12 @@ class Reserved:
     claim: Claim
     users: dict[tuple[Name, str], Claim] = field(default_factory=dict)
     amounts: dict[str, int] = field(default_factory=dict)
-    devices: tuple[DeviceGrant, ...] = NOTHING
+    grants: tuple[Grant, ...] = NOTHING
 
     @property
     def remainder(self) -> Claim:
         """What is kept for further users, as a claim."""
-        return self.claim._replace(amounts=self.amounts, devices=self.devices)
+        return self.claim._replace(amounts=self.amounts, grants=self.grants)
 
 
 class Capacity:
@@ -45,6 +47,7 @@ class Capacity:
         self.quotas = quotas
         self.tallies: tuple[Tally, ...] = ()
         """What else is charged with each claim."""
+        self._grant_tallies = grant_tallies(nodes)
         self.reserved: dict[str, Reserved] = {}
         self._users_without: dict[str, dict[tuple[Name, str], Claim]] = {}
         self._assumed: dict[tuple[Name, str], Claim] = {}
@@ -121,12 +124,14 @@ class Capacity:
 
     def _charge_pod(self, row: int, claim: Claim, sign: int) -> None:
         self.nodes.take(row, claim.amounts, sign)
-        if claim.devices:
-            self.nodes.take_devices(row, claim.devices, sign)
+        if claim.grants:
+            self._take_grants(row, claim.grants, sign)
         if claim.ports:
             self.nodes.take_ports(row, map(read_port, claim.ports), sign)
         if claim.unreadable:
-            self.nodes.mark_unread(row, sign)
+            for tally in self._grant_tallies:
+                if tally.name in claim.unreadable:
+                    tally.block(row, sign)
         if claim.quota:
             self.quotas.charge(claim.quota, claim.amounts, sign, non_preemptible=claim.non_preemptible)
 
@@ -147,10 +152,14 @@ class Capacity:
         if sign > 0:
             users = [user for user in holder.users.values() if user.node == holder.claim.node]
             holder.amounts = left_over(holder.claim.amounts, (user.amounts for user in users))
-            holder.devices = devices_left(holder.claim.devices, (user.devices for user in users))
+            holder.grants = grants_left(holder.claim.grants, (user.grants for user in users))
         self.nodes.take(row, holder.amounts, sign, slots=0)
-        if holder.devices:
-            self.nodes.take_devices(row, holder.devices, sign)
+        if holder.grants:
+            self._take_grants(row, holder.grants, sign)
+
+    def _take_grants(self, row: int, grants: tuple[Grant, ...], sign: int) -> None:
+        for tally in self._grant_tallies:
+            tally.take(row, grants, sign)
 
 
 def left_over(whole: Mapping[str, int], parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -163,15 +172,15 @@ def left_over(whole: Mapping[str, int], parts: Iterable[Mapping[str, int]]) -> d
     return left
 
 
-def devices_left(whole: Iterable[DeviceGrant], parts: Iterable[Iterable[DeviceGrant]]) -> tuple[DeviceGrant, ...]:
-    """What is left of device grants after those of the users; a device used up is left out."""
-    used: dict[tuple[str, int], list[Mapping[str, int]]] = {}
+def grants_left(whole: Iterable[Grant], parts: Iterable[Iterable[Grant]]) -> tuple[Grant, ...]:
+    """What is left of grants after those of the users; one that is used up is left out."""
+    used: dict[tuple[str, str], list[Mapping[str, int]]] = {}
     for part in parts:
         for grant in part:
-            used.setdefault((grant.kind, grant.minor), []).append(grant.amounts)
+            used.setdefault((grant.kind, grant.id), []).append(grant.amounts)
     rest = []
     for grant in whole:
-        amounts = left_over(grant.amounts, used.get((grant.kind, grant.minor), ()))
+        amounts = left_over(grant.amounts, used.get((grant.kind, grant.id), ()))
         if any(amounts.values()):
-            rest.append(DeviceGrant(kind=grant.kind, minor=grant.minor, amounts=amounts))
+            rest.append(Grant(kind=grant.kind, id=grant.id, amounts=amounts))
     return tuple(rest)

@@ -25,7 +25,7 @@ from berth.placement_solver.core.price import Price
 from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.rated_rows import Rating
 from berth.placement_solver.core.reasons import invalid, refusals_of, unsupported
-from berth.placement_solver.core.registry import Asked, Registry
+from berth.placement_solver.core.registry import Asked, Chosen, Registry
 from berth.placement_solver.core.seams import Depends, Spec
 
 CLASSES_MAX: Final = 4096
@@ -57,8 +57,9 @@ class PodClass:
     """One class, compiled against the columns of `Nodes`. The caches belong to `core.cost` and `core.explain`.
 
     `asked` is what constraints say of all its pods, in the order of the registry; `by_node` and `by_capacity` are the
-    parts that change with what a node is, and with what is free on it. `demand` and `want` are what it takes, `rules`
-    those of its profile, `ratings` what the scores say that count for it.
+    parts that change with what a node is, and with what is free on it. `demand` and `want` are what it takes, `chosen`
+    who chooses what it is granted within a node, `rules` those of its profile, `ratings` what the scores say that count
+    for it.
     """
 
     index: int
@@ -68,6 +69,7 @@ class PodClass:
     asked: tuple[Asked, ...]
     demand: Demand
     want: Want | None
+    chosen: tuple[Chosen, ...]
     ratings: list[Rating]
     refusals: list[Reason]
     by_node: tuple[Asked, ...] = ()
@@ -209,6 +211,7 @@ class ClassTable:
             rules=rules,
             demand=queries.get(rules.fit.name) or rules.fit.prefilter(spec),
             want=queries.get(rules.device_share.name),
+            chosen=tuple((each, queries[each.constraint]) for each in rules.allocators if each.constraint in queries),
             ratings=[
                 Rating(each.score, each.weight, query)
                 for each in rules.scores_for(rules.scores_of_class, template)

@@ -7,15 +7,17 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from berth.contracts import names, subjects
-from berth.contracts.ledger import Allocation, Decision, Victim
+from berth.contracts import subjects
+from berth.contracts.grants import allocation_of
+from berth.contracts.ledger import Decision, Victim
 from berth.contracts.state import Pod
-from berth.placement_solver.core.devices import allocated_annotation
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Contended
 from berth.rules.preemption import Budget, Budgets
+from berth.rules.records import binds
+from berth.rules.records.seam import Bound
 from berth.rules.scheduler_config import FitArgs, Profile, VolumeBindingArgs
 
 FIT: Final = "NodeResourcesFit"
@@ -59,7 +61,7 @@ def decisions_of(
                 basis=basis.reservations if candidate.is_reservation else basis.pods,
                 other_basis=basis.pods if candidate.is_reservation else basis.reservations,
                 kind="reservation" if candidate.is_reservation else "pod",
-                allocation=Allocation(amounts=dict(claim.amounts), devices=list(claim.devices)),
+                allocation=allocation_of(claim.amounts, claim.grants),
                 accounts=list(charged),
                 gang=placement.gang,
                 quota=claim.quota,
@@ -128,18 +130,17 @@ def accounts_of(placement: Placement, quotas: Quotas) -> dict[str, int]:
 
 def annotations_of(placement: Placement, plan: str, nodes: Nodes) -> dict[str, str]:
     """What the bind writes onto the object."""
-    claim = placement.claim
-    notes = {names.ANNOTATION_PLAN: plan}
-    if claim.devices:
-        inventory = nodes.inventory(claim.node)
-        uuids = {(slot.kind, slot.minor): slot.uuid for slot in inventory.devices} if inventory else {}
-        notes[names.ANNOTATION_DEVICE_ALLOCATED] = allocated_annotation(claim.devices, uuids)
-    if claim.quota:
-        notes[names.ANNOTATION_QUOTA] = claim.quota
-    if placement.reservation:
-        reference = {"name": placement.reservation, "uid": claim.reservation}
-        notes[names.ANNOTATION_RESERVATION_ALLOCATED] = msgspec.json.encode(reference).decode()
-    if placement.gang is not None:
-        notes[names.ANNOTATION_BIND_GANG_GROUP] = placement.gang.name
-        notes[names.ANNOTATION_BIND_GANG_COUNT] = str(placement.gang.size)
-    return notes
+    claim, gang = placement.claim, placement.gang
+    inventory = nodes.inventory(claim.node) if claim.grants else None
+    return binds.annotations_of(
+        Bound(
+            plan=plan,
+            grants=claim.grants,
+            quota=claim.quota,
+            reservation=placement.reservation,
+            reservation_uid=claim.reservation,
+            gang=gang.name if gang is not None else "",
+            gang_size=gang.size if gang is not None else 0,
+            uuids={(each.kind, str(each.minor)): each.uuid for each in inventory.devices} if inventory else {},
+        )
+    )

@@ -16,8 +16,9 @@ from berth.contracts.base import Reason
 from berth.placement_solver.core.cost import Costs
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Candidate
-from berth.placement_solver.core.repair import capacity_repair, listed
+from berth.placement_solver.core.repair import capacity_repair
 from berth.placement_solver.core.seams import Depends, Narrows, RowArray
+from berth.placement_solver.core.words import listed
 from berth.rules.unschedulable_message import NO_NODES, event_note, unschedulable_message, with_repair
 
 OWN: Final = frozenset(
@@ -64,13 +65,16 @@ def _nowhere(candidate: Candidate, nodes: Nodes) -> tuple[Reason, ...]:
             rows = rows[worth_it]
     for constraint, query in asked:
         ruled_out = np.zeros(rows.shape, np.bool_)
+        is_of_capacity = Depends.CAPACITY in constraint.depends
         for each in constraint.rejections(query, rows):
             if count := int(np.count_nonzero(each.rows)):
                 key = (constraint.name, each.reason)
                 before = found[key].nodes if key in found else 0
-                found[key] = Reason(code=key[0], message=key[1], nodes=before + count, repair=each.repair)
+                found[key] = Reason(
+                    code=key[0], message=key[1], nodes=before + count, repair="" if is_of_capacity else each.repair
+                )
                 ruled_out |= each.rows
-                if Depends.CAPACITY in constraint.depends:
+                if is_of_capacity:
                     short.add(key)
         rows = rows[~ruled_out]
         if not rows.size:

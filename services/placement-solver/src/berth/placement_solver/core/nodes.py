@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from berth.contracts import names
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant as Granted
 from berth.contracts.state import HostPort, Node
 from berth.placement_solver.core.change_log import ChangeLog
 from berth.placement_solver.core.devices import (
@@ -33,13 +33,13 @@ from berth.placement_solver.core.devices import (
 )
 from berth.placement_solver.core.tallies.interned import Interned
 from berth.rules.gpu_partitions import only_partitions
-from berth.rules.gpu_request import FAMILY
 from berth.rules.ports import UsedPorts
+from berth.rules.records import registry
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-DEVICE_NAMES: Final = frozenset(FAMILY) | {names.RDMA, names.FPGA}
+DEVICE_NAMES: Final = registry.GRANTED_RESOURCES
 """Resources given out by minor: the plain sum over a node says nothing about them."""
 
 AMOUNT_MAX: Final = 1 << 53
@@ -233,7 +233,7 @@ class Nodes:
         if sign < 0 and self._is_spare(row):
             self._spare[row] = None
 
-    def take_devices(self, row: int, grants: Iterable[DeviceGrant], sign: int) -> None:
+    def take_devices(self, row: int, grants: Iterable[Granted], sign: int) -> None:
         """Charge or give back device minors."""
         mine = [Grant(grant.minor, GPU.vector(grant.amounts)) for grant in grants if grant.kind == GPU.name]
         if mine:

@@ -1,8 +1,9 @@
 """The list of what the solver knows: constraints, in the order in which the first that rejects a node names the reason,
-and scores.
+scores, and allocators.
 
 A new constraint is a file in `core/constraints`, a law in `core/verify`, and a line here; a score a file in
-`core/scores` and a line here.
+`core/scores` and a line here; an allocator a file in `core/allocators`, a tally that `core.tallies.granted` lists, a
+law that `core.verify.grants` lists, a record that `berth.rules.records` lists, and a line here.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from berth.contracts.base import Problem
 from berth.contracts.state import PodTemplate
+from berth.placement_solver.core.allocators.gpus import GPUAllocator
 from berth.placement_solver.core.constraints.device_share import DeviceShare
 from berth.placement_solver.core.constraints.gpu_partitions import GPUPartitions
 from berth.placement_solver.core.constraints.inter_pod_affinity import InterPodAffinity
@@ -34,7 +36,16 @@ from berth.placement_solver.core.scores.node_affinity import NodeAffinityScore
 from berth.placement_solver.core.scores.node_resources_fit import NodeResourcesFitScore
 from berth.placement_solver.core.scores.pod_topology_spread import PodTopologySpreadScore
 from berth.placement_solver.core.scores.taint_toleration import TaintTolerationScore
-from berth.placement_solver.core.seams import BEYOND_NODE, Constraint, Rejection, Score, Spec, Unusable
+from berth.placement_solver.core.seams import (
+    BEYOND_NODE,
+    Allocator,
+    Constraint,
+    Freeable,
+    Rejection,
+    Score,
+    Spec,
+    Unusable,
+)
 from berth.placement_solver.core.tallies.spreads import Spreads
 from berth.rules.scheduler_config import (
     DEFAULT,
@@ -49,6 +60,10 @@ from berth.rules.scheduler_config.plugins import KNOWN
 
 Asked: TypeAlias = "tuple[Constraint[Any], Any]"
 """A constraint with what is asked of it for some pod."""
+
+
+Chosen: TypeAlias = "tuple[Allocator[Any], Any]"
+"""An allocator with what its constraint asks for."""
 
 
 class Compiled(NamedTuple):
@@ -92,9 +107,9 @@ class Registry:
             TaintToleration(nodes),
             NodeAffinity(nodes, added),
             GPUPartitions(nodes),
-            NodePorts(nodes),
             self.fit,
             self.device_share,
+            NodePorts(nodes),
         )
         volumes, used, labels = facts.volumes, facts.used_volumes, facts.labels
         affinity = profile.args_of("InterPodAffinity", InterPodAffinityArgs)
@@ -125,6 +140,8 @@ class Registry:
             "InterPodAffinity",
             "DeviceShare",
         )
+        self.allocators: tuple[Allocator[Any], ...] = (GPUAllocator(self.device_share),)
+        """What is given out one by one, in the order in which it is chosen."""
         balanced = profile.args_of("NodeResourcesBalancedAllocation", BalancedArgs)
         scores: tuple[Listed, ...] = (
             Listed(TaintTolerationScore(nodes), lambda template: True),
@@ -174,6 +191,11 @@ class Registry:
     def in_order(self, asked: Iterable[Asked]) -> list[Asked]:
         """In the order in which the first that rejects a node names the reason."""
         return sorted(asked, key=lambda each: self._rank[each[0].name])
+
+
+def share_a_node(asked: Iterable[Asked]) -> bool:
+    """Whether two pods of which this is asked may be on one node."""
+    return all(each.shares_node(query) for each, query in asked if isinstance(each, Freeable))
 
 
 def _is_on(name: str, profile: Profile) -> bool:

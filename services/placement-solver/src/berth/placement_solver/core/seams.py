@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from berth.contracts.base import Problem
 from berth.contracts.kube import OwnerReference
-from berth.contracts.ledger import Step
+from berth.contracts.ledger import Grant, Step
 from berth.contracts.state import PodTemplate
 from berth.resources.amounts import Amounts
 from berth.transaction.claims import Claim, Name
@@ -108,7 +108,8 @@ class Unusable(NamedTuple):
 class Rejected(NamedTuple):
     """One reason and the rows, of those that were asked about, that it rules out.
 
-    `repair` says in words what would help the pod, where the constraint knows it.
+    `repair` says in words what would help the pod, where the constraint knows it. Where the constraint depends on
+    capacity, it helps where every other one takes the pod.
     """
 
     reason: str
@@ -147,6 +148,43 @@ class Constraint(Protocol[Q]):
         """Why which of the rows do not take the pod; a row may be ruled out by several reasons."""
 
 
+class Lacking(NamedTuple):
+    """What has to become free on a node so that one constraint lets pods in: amounts, and in words other things.
+
+    `less` is what a pod may ask for instead, in words; empty: asking for less does not help.
+    """
+
+    amounts: Amounts = {}
+    things: tuple[str, ...] = ()
+    less: str = ""
+
+
+@runtime_checkable
+class Freeable(Protocol[Asked]):
+    """A constraint that lets pods in once something becomes free on a node, and knows what."""
+
+    def distance(self, query: Asked, rows: RowArray, counts: RowArray) -> Floats:
+        """The part of what so many pods take on each of the rows that is missing there; inf where it is more than the
+        node has."""
+
+    def lacking(self, query: Asked, row: int, count: int) -> Lacking | None:
+        """What is missing there for so many pods. None: it cannot be made to do."""
+
+    def shares_node(self, query: Asked) -> bool:
+        """Whether two such pods may be on one node."""
+
+
+@runtime_checkable
+class Reducible(Protocol[Asked]):
+    """A constraint that a pod fits once it asks for less, whatever becomes free."""
+
+    def part(self, query: Asked, rows: RowArray) -> Floats:
+        """Which part of what the pod asks for is free on each of the rows, at most 1."""
+
+    def at_most(self, query: Asked, row: int) -> str:
+        """What is free there of all that it asks too much of, in words; empty: it asks too much of nothing."""
+
+
 @runtime_checkable
 class Narrows(Protocol):
     """A constraint that may know the only nodes worth asking by name, before any other looks at one."""
@@ -178,6 +216,33 @@ class Tally(Protocol):
 
     def apply(self, claim: Claim, sign: int) -> None:
         """Charge (1) or give back (-1) a claim. Called for what holds and for what is tried."""
+
+
+class GrantTally(Protocol):
+    """What is held within nodes of one kind of record (`berth.rules.records`), in one file of `core/tallies`.
+
+    Charged with the pods that hold something, and with what is left of a reservation.
+    """
+
+    name: str
+
+    def take(self, row: int, grants: tuple[Grant, ...], sign: int) -> None:
+        """Charge (1) or give back (-1) those grants that are of its kinds."""
+
+    def block(self, row: int, sign: int) -> None:
+        """There is a holder, or (-1) no longer, of whom nobody knows what it holds."""
+
+
+class Allocator(Protocol[Asked]):
+    """The exact choice within a node of what one constraint asks for, in one file of `core/allocators`.
+
+    `constraint` is the name of the one whose query it takes: where that takes a pod, it finds something for it.
+    """
+
+    constraint: str
+
+    def choose(self, query: Asked, target: Target) -> tuple[Grant, ...] | Rejection:
+        """What the pod is granted there; of the reservation that is drawn on first. A Rejection: nothing serves it."""
 
 
 @runtime_checkable

@@ -8,42 +8,27 @@ the live columns and taken back by the caller (`Trial`), so that a plan costs no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
 
 from berth.contracts.base import Reason
-from berth.contracts.ledger import DeviceGrant, GangRef, Step
+from berth.contracts.ledger import GangRef, Grant, Step
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.capacity import Capacity, Reserved
-from berth.placement_solver.core.constraints.device_share import grants_of
 from berth.placement_solver.core.cost import Costs
-from berth.placement_solver.core.devices import (
-    GPU,
-    MOST_ALLOCATED,
-    Grant,
-    NoCapacity,
-    Slot,
-    Want,
-    allocate,
-    allocate_gpus,
-    device_grants,
-)
-from berth.placement_solver.core.devices.scoring import scoring_of
 from berth.placement_solver.core.picking import Asked as ScoreAsked
 from berth.placement_solver.core.picking import Picker
 from berth.placement_solver.core.plan import Candidate, Placement, Refusal, Solution, Unit
 from berth.placement_solver.core.policy import Policy
-from berth.placement_solver.core.registry import Asked
+from berth.placement_solver.core.registry import Asked, Chosen
 from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Known, Reservations, shortage
 from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Rejection, Reserver, Target
 from berth.rules.ports import write_port
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
-
-_PACK = scoring_of(GPU, MOST_ALLOCATED)
 
 
 class Trial:
@@ -203,22 +188,18 @@ class Solver:
         return None
 
     def _claim(self, candidate: Candidate, target: Target, plan: str) -> Claim | None:
-        """The claim on this node, devices chosen; None when its devices do not fit after all."""
-        cls = candidate.cls
-        devices: tuple[DeviceGrant, ...] = ()
-        if cls.want is not None:
-            grants = _choose(cls.rules.device_share.slots(target), cls.want)
-            if isinstance(grants, NoCapacity):
-                return None
-            devices = tuple(device_grants(GPU, grants))
+        """The claim on this node, with what is granted there; None when that does not fit after all."""
+        grants = _chosen(candidate.cls.chosen, target)
+        if isinstance(grants, Rejection):
+            return None
         before = _reserved(candidate.asked, target) if candidate.asked else ()
-        return None if before is None else self._make_claim(candidate, target.row, devices, plan, before=before)
+        return None if before is None else self._make_claim(candidate, target.row, grants, plan, before=before)
 
     def _make_claim(
         self,
         candidate: Candidate,
         row: int,
-        devices: tuple[DeviceGrant, ...],
+        grants: tuple[Grant, ...],
         plan: str,
         reservation: str = "",
         before: tuple[Step, ...] = (),
@@ -228,7 +209,7 @@ class Solver:
             uid=candidate.object.uid,
             node=self.nodes.names[row],
             amounts=dict(candidate.cls.requests),
-            devices=devices,
+            grants=grants,
             ports=tuple(map(write_port, candidate.cls.template.host_ports)),
             quota="/".join(candidate.quota) if candidate.quota else "",
             non_preemptible=candidate.non_preemptible,
@@ -284,17 +265,13 @@ class Solver:
             return Reason(
                 code="reservation", message=f"reservation {name}: pods nominated to its node do not admit it", nodes=1
             )
-        devices: tuple[DeviceGrant, ...] = ()
-        if cls.want is not None:
-            mine = {grant.minor for grant in grants_of(holder.devices)}
-            grants = _choose(cls.rules.device_share.slots(target), cls.want, preferred=mine)
-            if isinstance(grants, NoCapacity):
-                return Reason(code="reservation", message=f"reservation {name}: {grants.reason}", nodes=1)
-            devices = tuple(device_grants(GPU, grants))
+        grants = _chosen(cls.chosen, target)
+        if isinstance(grants, Rejection):
+            return Reason(code="reservation", message=f"reservation {name}: {', '.join(grants.reasons)}", nodes=1)
         before = _reserved(candidate.asked, target)
         if before is None:
             return Reason(code="reservation", message=f"reservation {name}: its node does not suit the pod", nodes=1)
-        return self._make_claim(candidate, row, devices, plan, known.capacity.uid, before)
+        return self._make_claim(candidate, row, grants, plan, known.capacity.uid, before)
 
     # --- gangs -------------------------------------------------------------------------------------------------------
 
@@ -383,7 +360,12 @@ def _admitted(asked: Iterable[Asked], target: Target) -> bool:
     return all(constraint.filter(query, target) is None for constraint, query in asked)
 
 
-def _choose(slots: Sequence[Slot], want: Want, preferred: Collection[int] = ()) -> tuple[Grant, ...] | NoCapacity:
-    """Several devices lie close together; for one, how full it is says more."""
-    choose = allocate_gpus if want.instances > 1 else allocate
-    return choose(slots, want, scoring=_PACK, preferred=preferred)
+def _chosen(choices: Iterable[Chosen], target: Target) -> tuple[Grant, ...] | Rejection:
+    """What a pod is granted within the node, by all who choose something for it."""
+    grants: tuple[Grant, ...] = ()
+    for allocator, query in choices:
+        found = allocator.choose(query, target)
+        if isinstance(found, Rejection):
+            return found
+        grants += found
+    return grants

@@ -8,7 +8,18 @@ import numpy as np
 
 from berth.contracts.state import HostPort
 from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.core.seams import Depends, Mask, Rejected, Rejection, RowArray, Rows, Spec, Target
+from berth.placement_solver.core.seams import (
+    Depends,
+    Floats,
+    Lacking,
+    Mask,
+    Rejected,
+    Rejection,
+    RowArray,
+    Rows,
+    Spec,
+    Target,
+)
 from berth.rules.ports import REASON, read_port
 
 Query = Sequence[HostPort]
@@ -57,3 +68,18 @@ class NodePorts:
     def rejections(self, query: Query, rows: RowArray) -> list[Rejected]:
         """See `Constraint`."""
         return [Rejected(REASON, ~self.mask(query, rows))]
+
+    def distance(self, query: Query, rows: RowArray, counts: RowArray) -> Floats:
+        """See `Freeable`. A port weighs nothing."""
+        return np.where(counts > 1, np.inf, 0.0)
+
+    def lacking(self, query: Query, row: int, count: int) -> Lacking:
+        """See `Freeable`."""
+        taken = self._nodes.ports[row].conflict(query)
+        return (
+            Lacking(things=(f"host port {taken.protocol or 'TCP'} {taken.port}",)) if taken is not None else Lacking()
+        )
+
+    def shares_node(self, query: Query) -> bool:
+        """See `Freeable`."""
+        return False

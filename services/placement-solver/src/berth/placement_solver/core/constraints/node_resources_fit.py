@@ -12,7 +12,19 @@ import numpy.typing as npt
 
 from berth.contracts import names
 from berth.placement_solver.core.nodes import AMOUNT_MAX, DEVICE_NAMES, PODS, Nodes
-from berth.placement_solver.core.seams import Depends, Mask, Rejected, Rejection, RowArray, Rows, Spec, Target
+from berth.placement_solver.core.seams import (
+    Depends,
+    Floats,
+    Lacking,
+    Mask,
+    Rejected,
+    Rejection,
+    RowArray,
+    Rows,
+    Spec,
+    Target,
+)
+from berth.placement_solver.core.words import amounts_listed, listed
 from berth.resources.amounts import Amounts
 from berth.rules.node_fit import TOO_MANY_PODS, in_order, is_extended_resource, is_ignored
 from berth.rules.scheduler_config import FitArgs
@@ -102,6 +114,51 @@ class NodeResourcesFit:
             for reason, mask in short.items()
             for part, resolvable in ((~beyond, True), (beyond, False))
         ]
+
+    def distance(self, query: Demand, rows: RowArray, counts: RowArray) -> Floats:
+        """See `Freeable`."""
+        nodes = self._nodes
+        able: Mask = nodes.allocatable[PODS, rows] >= counts
+        distance = (nodes.free[PODS, rows] < counts).astype(np.float64)
+        for column, amount in query.wants:
+            whole = float(amount) * counts
+            able &= nodes.allocatable[column, rows] >= whole
+            distance += np.maximum(whole - nodes.free[column, rows], 0.0) / whole
+        return np.where(able, distance, np.inf)
+
+    def lacking(self, query: Demand, row: int, count: int) -> Lacking:
+        """See `Freeable`."""
+        free = self._free(query, row)
+        missing = {name: count * amount - free[name] for name, amount in query.amounts.items()}
+        amounts = {name: amount for name, amount in missing.items() if amount > 0}
+        slots = max(0, count - int(self._nodes.free[PODS, row]))
+        less = not slots and all(amount < query.amounts[name] for name, amount in amounts.items())
+        things = ("1 pod slot" if slots == 1 else f"{slots} pod slots",) if slots else ()
+        return Lacking(amounts, things, "that much less" if less else "")
+
+    def shares_node(self, query: Demand) -> bool:
+        """See `Freeable`."""
+        return True
+
+    def part(self, query: Demand, rows: RowArray) -> Floats:
+        """See `Reducible`."""
+        free = self._nodes.free
+        part = np.ones(rows.size)
+        for column, amount in zip((column for column, _ in query.wants), query.amounts.values(), strict=True):
+            part = np.minimum(part, free[column, rows] / amount)
+        part[free[PODS, rows] < 1] = 0.0
+        return part
+
+    def at_most(self, query: Demand, row: int) -> str:
+        """See `Reducible`."""
+        free = self._free(query, row)
+        less = {name: free[name] for name, amount in query.amounts.items() if free[name] < amount}
+        return listed(amounts_listed(less)) if less else ""
+
+    def _free(self, query: Demand, row: int) -> dict[str, int]:
+        """May be negative on a node that is over-committed."""
+        columns = (column for column, _ in query.wants)
+        return {name: int(self._nodes.free[column, row]) for name, column in zip(query.amounts, columns, strict=True)}
 
     def _is_ignored(self, name: str) -> bool:
         return is_ignored(name, self._ignored) or (

@@ -11,7 +11,7 @@ from berth.placement_solver.core.devices.columns import FPGA, GPU, RDMA, Family,
 from berth.placement_solver.core.devices.fleet import Fleet
 from berth.placement_solver.core.devices.gpus import allocate_gpus
 from berth.placement_solver.core.devices.memory import fill_memory
-from berth.placement_solver.core.devices.record import allocated_annotation, device_grants, slots_of_inventory
+from berth.placement_solver.core.devices.record import device_grants, slots_of_inventory
 from berth.placement_solver.core.devices.scoring import LEAST_ALLOCATED, MOST_ALLOCATED, Scoring, scoring_of
 from berth.placement_solver.core.devices.slots import Grant, NoCapacity, Slot, charge, release
 from berth.placement_solver.core.devices.topology import SCOPES
@@ -35,7 +35,6 @@ __all__ = [
     "Want",
     "allocate",
     "allocate_gpus",
-    "allocated_annotation",
     "charge",
     "device_grants",
     "fill_memory",

@@ -1,31 +1,29 @@
-"""Between the allocator's vectors and the messages: inventory in, grants and the pod's annotation out."""
+"""Between the allocator's vectors and the messages: inventory in, grants out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
-import msgspec
-
+from berth.contracts.grants import device
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.ledger import Grant as Granted
 from berth.placement_solver.core.devices.columns import FAMILIES, Family
 from berth.placement_solver.core.devices.slots import Grant, Slot, charge
-from berth.resources.amounts import format_amounts
 
 
-def slots_of_inventory(inventory: NodeInventory, holders: Iterable[DeviceGrant] = ()) -> dict[str, tuple[Slot, ...]]:
+def slots_of_inventory(inventory: NodeInventory, holders: Iterable[Granted] = ()) -> dict[str, tuple[Slot, ...]]:
     """The slots of a node by device type, with what ``holders`` (bound pods and decisions, each once) have taken.
 
     An unhealthy device has no total. A device that is held but no longer in the inventory stays as a slot without a
     total. Types that no family covers are left out.
     """
     slots: dict[str, list[Slot]] = {}
-    for device in inventory.devices:
-        family = FAMILIES.get(device.kind)
+    for listed in inventory.devices:
+        family = FAMILIES.get(listed.kind)
         if family is not None:
-            total = family.vector(device.amounts) if device.healthy else family.zero
-            place = Slot(device.minor, total, family.zero, device.numa_node, device.pcie)
-            slots.setdefault(device.kind, []).append(place)
+            total = family.vector(listed.amounts) if listed.healthy else family.zero
+            place = Slot(listed.minor, total, family.zero, listed.numa_node, listed.pcie)
+            slots.setdefault(listed.kind, []).append(place)
     held: dict[str, list[Grant]] = {}
     for grant in holders:
         family = FAMILIES.get(grant.kind)
@@ -34,25 +32,6 @@ def slots_of_inventory(inventory: NodeInventory, holders: Iterable[DeviceGrant] 
     return {kind: charge(slots.get(kind, ()), held.get(kind, ())) for kind in sorted(slots.keys() | held.keys())}
 
 
-def device_grants(family: Family, grants: Iterable[Grant]) -> list[DeviceGrant]:
+def device_grants(family: Family, grants: Iterable[Grant]) -> list[Granted]:
     """Grants as a decision carries them."""
-    return [DeviceGrant(kind=family.name, minor=minor, amounts=family.resources(amounts)) for minor, amounts in grants]
-
-
-def allocated_annotation(grants: Sequence[DeviceGrant], uuids: Mapping[tuple[str, int], str]) -> str:
-    """The ``device-allocated`` annotation of the pod: by type, amounts as canonical quantities in the order of names.
-
-    It is the text that Koordinator writes for the same allocation, so that texts can be compared. ``uuids`` maps
-    (type, minor) to the device's id; an unknown one is left out.
-    """
-    content: dict[str, list[dict[str, object]]] = {}
-    for grant in sorted(grants, key=lambda grant: (grant.kind, grant.minor)):
-        entry: dict[str, object] = {
-            "minor": grant.minor,
-            "resources": dict(sorted(format_amounts(grant.amounts).items())),
-        }
-        uuid = uuids.get((grant.kind, grant.minor), "")
-        if uuid:
-            entry["id"] = uuid
-        content.setdefault(grant.kind, []).append(entry)
-    return msgspec.json.encode(content).decode()
+    return [device(family.name, minor, family.resources(amounts)) for minor, amounts in grants]

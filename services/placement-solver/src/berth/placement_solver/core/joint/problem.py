@@ -15,6 +15,7 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.picking import Picker
 from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.quotas import Quotas
+from berth.placement_solver.core.registry import share_a_node
 
 NODES_MAX: Final = 160
 ITEMS_MAX: Final = 120
@@ -150,7 +151,7 @@ def _most(candidates: Sequence[Candidate], nodes: Nodes, costs: Costs, rows: np.
     most = np.where(able, len(candidates), 0).astype(np.int64)
     for column, amount in cls.demand.wants:
         most = np.minimum(most, nodes.free[column, rows] // max(amount, 1))
-    if cls.template.host_ports:
+    if not share_a_node(cls.by_capacity):
         most = np.minimum(most, 1)
     return [int(each) for each in most.clip(0)]
 

@@ -44,7 +44,7 @@ class ScoredTally:
         """Charge (1) or give back (-1) a claim; what was charged is given back, whatever the pod says by then."""
         if claim.is_reservation:
             return
-        if claim.devices or claim.unreadable:
+        if claim.grants or claim.unreadable:
             self._apply_devices(claim, sign)
         key = (claim.name, claim.uid)
         row = self._nodes.row(claim.node)

@@ -1,9 +1,9 @@
 """The capacity of one node: do its holders and the plan's claims fit together.
 
 Two questions, in this order. Do the pods, bound or decided, fit the node, one after the other (Kubernetes' rule
-`node_fit`, and the like for each device)? And do they leave to every reservation what is left of it? A node that is
-over-committed already (by somebody else's doing) may stay so, but the plan must not make it worse, and must not take
-anything of what is short.
+`node_fit`, and the like for whatever is granted)? And do they leave to every reservation what is left of it? A node
+that is over-committed already (by somebody else's doing) may stay so, but the plan must not make it worse, and must not
+take anything of what is short.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from typing import TypeAlias
 from berth.contracts import names
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Node
+from berth.placement_solver.core.verify.grants import capacity, granted
 from berth.resources.amounts import add_into
-from berth.rules.gpu_request import FAMILY
 from berth.rules.node_fit import TOO_MANY_PODS, node_fit
+from berth.rules.records import registry
+from berth.rules.records.evidence import blocked
 from berth.transaction.claims import Claim
 
-BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
-"""Resources that are given out device by device."""
-PERCENT = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
-
 Item: TypeAlias = tuple[str, ...]
-"""What is counted: a resource of the node, or kind, minor and resource of a device."""
+"""What is counted: a resource of the node, or kind, id and resource of what is granted."""
 Sums: TypeAlias = dict[Item, int]
 Measure: TypeAlias = Callable[[Claim], Iterable[tuple[Item, int]]]
 
@@ -51,18 +49,22 @@ class NodeCheck:
         """All that does not fit."""
         problems = list(self._misfits())
         problems += self._unkept(_plain, self._offered())
-        if any(claim.devices for claim in self._arriving):
-            if any(claim.unreadable for claim in self._held):
-                problems.append("holds devices of which nobody knows the minors, so none can be given out")
-            totals = self._device_totals()
+        if any(claim.grants for claim in self._arriving):
+            unknown = blocked(
+                (grant for claim in self._arriving for grant in claim.grants),
+                (name for claim in self._held for name in claim.unreadable),
+            )
+            if unknown:
+                problems.append(f"holds {unknown}, and nobody knows which, so none can be given out")
+            totals = capacity(self._node, self._inventory)
             problems += self._overdrawn(totals)
-            problems += self._unkept(_by_minor, totals)
+            problems += self._unkept(granted, totals)
         if any(claim.ports for claim in self._arriving):
             problems += self._port_clashes()
         return problems
 
     def _misfits(self) -> Iterator[str]:
-        """Each new pod beside the holders and the new ones before it; devices are counted one by one elsewhere."""
+        """Each new pod beside the holders and the new ones before it; grants are counted one by one elsewhere."""
         arriving = [claim for claim in self._arriving if not claim.is_reservation]
         if not arriving:
             return
@@ -76,17 +78,17 @@ class NodeCheck:
                 allocatable=self._node.allocatable,
                 requested=requested,
                 pod_count=len(there) + before,
-                ignored=BY_MINOR,
+                ignored=registry.GRANTED_RESOURCES,
             )
             reasons = [reason for reason in fit.reasons if reason != TOO_MANY_PODS or names.PODS not in left_out]
             yield from (f"{reason}, wanted by {'/'.join(claim.name)}" for reason in reasons)
             add_into(requested, claim.amounts)
 
     def _overdrawn(self, totals: Sums) -> Iterator[str]:
-        """What pods take of each device; a device is governed by what it reports."""
+        """What pods take of each thing that is granted; it is governed by what it reports."""
         arriving = [claim for claim in self._arriving if not claim.is_reservation]
-        drawn = _sum(arriving, _by_minor, totals.keys())
-        held = _sum((claim for claim in self._held if not claim.is_reservation), _by_minor, drawn.keys())
+        drawn = _sum(arriving, granted, totals.keys())
+        held = _sum((claim for claim in self._held if not claim.is_reservation), granted, drawn.keys())
         for item, amount in sorted(drawn.items()):
             taken = held.get(item, 0) + amount
             if amount > 0 and taken > totals[item]:
@@ -109,7 +111,7 @@ class NodeCheck:
         after = _remainders(everything, measure, wanted)
         for item in sorted(wanted):
             if item not in totals and len(item) > 1:
-                continue  # a device is governed by what it reports
+                continue  # what is granted is governed by what it reports
             total = totals.get(item, 0)
             kept = taken.get(item, 0) + after.get(item, 0)
             if kept > max(total, held.get(item, 0) + before.get(item, 0)):
@@ -117,17 +119,6 @@ class NodeCheck:
 
     def _offered(self) -> Sums:
         return {(name,): amount for name, amount in self._node.allocatable.items()}
-
-    def _device_totals(self) -> Sums:
-        """Totals of healthy devices; what a device does not report is governed by what it does."""
-        totals: Sums = {}
-        for slot in self._inventory.devices if self._inventory else ():
-            if slot.healthy:
-                for name, amount in slot.amounts.items():
-                    if amount:
-                        bound = min(amount, 100) if name in PERCENT else amount
-                        totals[slot.kind, str(slot.minor), name] = bound
-        return totals
 
     def _port_clashes(self) -> Iterator[str]:
         taken = [port.split("/") for claim in self._held for port in claim.ports]
@@ -146,14 +137,8 @@ def _clash(address: str, protocol: str, port: str, other: Sequence[str]) -> bool
 
 def _plain(claim: Claim) -> Iterator[tuple[Item, int]]:
     for name, amount in claim.amounts.items():
-        if name not in BY_MINOR and name != names.PODS:
+        if name not in registry.GRANTED_RESOURCES and name != names.PODS:
             yield (name,), amount
-
-
-def _by_minor(claim: Claim) -> Iterator[tuple[Item, int]]:
-    for grant in claim.devices:
-        for name, amount in grant.amounts.items():
-            yield (grant.kind, str(grant.minor), name), amount
 
 
 def _sum(claims: Iterable[Claim], measure: Measure, wanted: Set[Item]) -> Sums:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.contracts.state import Node, Pod, Reservation
-from berth.placement_solver.core.verify.device_grants import grant_problems
+from berth.placement_solver.core.verify.grants import grant_problems
 from berth.placement_solver.core.verify.reservations import affinity_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.gpu_partitions import only_partitions, takes_whole_gpus
@@ -48,7 +48,7 @@ def object_problems(claim: Claim, view: View) -> Iterator[str]:
     if row is None or node is None:
         return
     inventory = view.nodes.inventories[row]
-    yield from grant_problems(claim, inventory)
+    yield from grant_problems(claim, node, inventory)
     yield from _node_problems(obj, node, view.profile_of(obj.template.scheduler))
 
 

@@ -1,0 +1,85 @@
+"""What the records of a bound object count for, and what is granted at all: for books, checks and the auditor.
+
+While a decision says what a pod was granted, no record does. Else each kind counts within the pod's request. A pod that
+asks for nothing of a kind holds nothing of it, whatever its record says, also when the record cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from berth.contracts.ledger import Grant
+from berth.contracts.state import Device, PodTemplate
+from berth.rules.records import registry
+from berth.rules.records.seam import GrantRecord
+
+
+class Held(NamedTuple):
+    """What a bound object holds within its node. `unreadable` names the kinds of which it holds nobody knows which."""
+
+    grants: tuple[Grant, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
+NOTHING = Held()
+
+
+def held_by_pod(template: PodTemplate, decided: tuple[Grant, ...] | None) -> Held:
+    """Of a bound pod; `decided` is what the decision that stands for it grants, None without one."""
+    grants: tuple[Grant, ...] = decided or ()
+    unreadable: list[str] = []
+    for record in registry.GRANTS:
+        if not record.asks(template):
+            continue
+        if decided is None:
+            mine = record.within(record.read(template.annotations) or (), template)
+            grants += mine
+        else:
+            mine = tuple(each for each in decided if each.kind in record.kinds)
+        if not mine:
+            unreadable.append(record.name)
+    return Held(grants, tuple(unreadable)) if grants or unreadable else NOTHING
+
+
+def held_by_reservation(annotations: Mapping[str, str]) -> Held:
+    """Of a Reservation that has its node, as written."""
+    found = {record.name: record.read(annotations) for record in registry.GRANTS}
+    return Held(
+        tuple(grant for grants in found.values() for grant in grants or ()),
+        tuple(name for name, grants in found.items() if grants is None),
+    )
+
+
+def within(grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
+    """Of these grants those that the request explains."""
+    return tuple(each for record in registry.GRANTS for each in record.within(grants, template)) if grants else ()
+
+
+def blocked(grants: Iterable[Grant], unreadable: Iterable[str]) -> str:
+    """The first kind among these grants that is unreadable, by its name; empty: none is."""
+    kinds = {grant.kind for grant in grants}
+    unknown = set(unreadable)
+    return next((each.name for each in registry.GRANTS if each.name in unknown and each.kinds & kinds), "")
+
+
+def whole(kind: str, resource: str) -> int | None:
+    """How much one of this kind has of a resource, where all have the same; None: only its node says."""
+    record = _record_of(kind)
+    return record.whole(kind, resource) if record is not None else None
+
+
+def called(grant: Grant) -> str:
+    """How texts call what was granted."""
+    record = _record_of(grant.kind)
+    return record.called(grant) if record is not None else f"{grant.kind} {grant.id}"
+
+
+def broken(grant: Grant, device: Device | None) -> str:
+    """What is wrong with it, by the Device object of its node, if there is one; empty: nothing."""
+    record = _record_of(grant.kind)
+    return record.broken(grant, device) if record is not None else ""
+
+
+def _record_of(kind: str) -> GrantRecord | None:
+    return next((each for each in registry.GRANTS if kind in each.kinds), None)

@@ -1,0 +1,26 @@
+"""The list of the kinds of records. A new one is a file here and a line below.
+
+Who goes through them asks for the lists each time (`registry.GRANTS`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from berth.rules.records.device_allocated import DeviceAllocated
+from berth.rules.records.gang import BindGang
+from berth.rules.records.plan import BoundPlan
+from berth.rules.records.quota import ChargedQuota
+from berth.rules.records.reservation_allocated import ReservationAllocated
+from berth.rules.records.resource_status import ResourceStatus
+from berth.rules.records.seam import GrantRecord, Record
+
+RESERVATION: Final = ReservationAllocated()
+QUOTA: Final = ChargedQuota()
+
+GRANTS: tuple[GrantRecord, ...] = (DeviceAllocated(),)
+"""Those that say what was granted within a node."""
+RECORDS: tuple[Record, ...] = (*GRANTS, RESERVATION, ResourceStatus(), BindGang(), BoundPlan(), QUOTA)
+
+GRANTED_RESOURCES: Final = frozenset[str]().union(*(each.resources for each in GRANTS))
+"""Resources that are given out one by one: the plain sum over a node says nothing about them."""

@@ -1,0 +1,40 @@
+"""Grants in messages that have them in the form of 0.1 as well, as devices: written in both forms, read from either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from berth.contracts.ledger import Allocation, DeviceGrant, Grant
+
+DEVICE_KINDS: Final = frozenset({"gpu", "rdma", "fpga"})
+"""The kinds that readers of 0.1 know."""
+
+
+def device(kind: str, minor: int, amounts: Mapping[str, int]) -> Grant:
+    """The grant of a device minor."""
+    return Grant(kind=kind, id=str(minor), amounts=dict(amounts))
+
+
+def allocation_of(amounts: Mapping[str, int], grants: Sequence[Grant]) -> Allocation:
+    """What a decision writes."""
+    return Allocation(amounts=dict(amounts), devices=as_devices(grants), grants=list(grants))
+
+
+def granted(allocation: Allocation) -> tuple[Grant, ...]:
+    """What a decision grants, whoever wrote it."""
+    return all_of(allocation.grants, allocation.devices)
+
+
+def all_of(grants: Sequence[Grant], devices: Sequence[DeviceGrant]) -> tuple[Grant, ...]:
+    """The grants, or the devices as such where nothing says grants."""
+    return tuple(grants) or tuple(device(each.kind, each.minor, each.amounts) for each in devices)
+
+
+def as_devices(grants: Iterable[Grant]) -> list[DeviceGrant]:
+    """The devices among grants, in the form of 0.1."""
+    return [
+        DeviceGrant(kind=each.kind, minor=each.minor, amounts=each.amounts)
+        for each in grants
+        if each.kind in DEVICE_KINDS
+    ]

@@ -1,0 +1,177 @@
+"""Every kind of record: what is written is read, what cannot be read blocks its kind, and no record proves too much."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.contracts import names
+from berth.contracts.grants import device
+from berth.contracts.ledger import Grant
+from berth.contracts.state import Device, DeviceInfo, PodTemplate
+from berth.rules.records import registry
+from berth.rules.records.binds import annotations_of, names_of_records, written_over
+from berth.rules.records.evidence import blocked, broken, held_by_pod, held_by_reservation, within
+from berth.rules.records.seam import RECORD_LENGTH_MAX, Bound, GrantRecord
+from berth.testing.builders import pod
+
+AMOUNTS = st.dictionaries(
+    st.sampled_from([names.GPU_CORE, names.GPU_MEMORY_RATIO, names.GPU_MEMORY, names.RDMA]),
+    st.integers(0, 200),
+    max_size=3,
+)
+GRANTED: dict[str, st.SearchStrategy[list[Grant]]] = {
+    "devices": st.lists(
+        st.builds(device, st.sampled_from(["fpga", "gpu", "rdma"]), st.integers(0, 12), AMOUNTS),
+        max_size=4,
+        unique_by=lambda grant: (grant.kind, grant.id),
+    ),
+}
+"""What may be granted, by the name of the kind of record."""
+ASKS: dict[str, PodTemplate] = {"devices": pod("p").gpus(2).build(1).template}
+"""A pod that is granted some."""
+GARBAGE = [
+    "{",
+    "[]",
+    "7",
+    "null",
+    '"x"',
+    "\udcff",
+    '{"gpu":7}',
+    '{"gpu":[{"minor":-1}]}',
+    '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"many"}}]}',
+    "[" * 2000 + "]" * 2000,
+    '{"gpu":[]}' + " " * RECORD_LENGTH_MAX,
+]
+
+
+def _which(grant: Grant) -> tuple[str, str]:
+    return grant.kind, grant.id
+
+
+def noted(record: GrantRecord, text: str) -> dict[str, str]:
+    return dict.fromkeys(record.annotations, text)
+
+
+@pytest.mark.parametrize("record", registry.GRANTS, ids=lambda record: record.name)
+def test_each_kind_of_grants_is_tried_here(record: GrantRecord) -> None:
+    assert record.name in GRANTED, f"{record.name}: no row of GRANTED"
+    assert record.name in ASKS, f"{record.name}: no row of ASKS"
+    assert record.asks(ASKS[record.name])
+    assert not record.asks(pod("p").requests(cpu=1).build(1).template)
+
+
+def test_kinds_have_nothing_in_common() -> None:
+    assert len(set(names_of_records())) == len(names_of_records())
+    assert len({each.name for each in registry.GRANTS}) == len(registry.GRANTS)
+    for one, other in combinations(registry.GRANTS, 2):
+        assert not one.kinds & other.kinds
+        assert not one.resources & other.resources
+    assert all(each in registry.RECORDS for each in registry.GRANTS)
+
+
+@pytest.mark.parametrize("record", registry.GRANTS, ids=lambda record: record.name)
+@given(data=st.data())
+def test_what_is_written_is_read(record: GrantRecord, data: st.DataObject) -> None:
+    grants = data.draw(GRANTED[record.name])
+    foreign = Grant(kind="nobody's", id="0")
+    written = record.write(Bound("plan", (*grants, foreign)))
+    assert set(written) <= set(record.annotations)
+    assert bool(written) == bool(grants)
+    read = record.read(written)
+    assert read is not None
+    assert sorted(read, key=_which) == sorted(grants, key=_which)
+    assert record.write(Bound("plan", tuple(reversed(grants)))) == record.write(Bound("plan", tuple(grants)))
+    assert record.read({}) == record.read(noted(record, record.nothing)) == ()
+
+
+@pytest.mark.parametrize("text", GARBAGE, ids=range(len(GARBAGE)))
+@pytest.mark.parametrize("record", registry.GRANTS, ids=lambda record: record.name)
+def test_what_cannot_be_read_blocks_its_kind(record: GrantRecord, text: str) -> None:
+    assert record.read(noted(record, text)) is None
+    template = ASKS[record.name]
+    bound = PodTemplate(requests=template.requests, labels=template.labels, annotations=noted(record, text))
+    assert held_by_pod(bound, None).unreadable == (record.name,)
+    assert held_by_reservation(noted(record, text)).unreadable == (record.name,)
+    plain = PodTemplate(requests={"cpu": 1}, annotations=noted(record, text))
+    assert held_by_pod(plain, None) == ((), ()), "who asks for nothing of it holds nothing of it"
+    (kind, *_) = sorted(record.kinds)
+    assert blocked([Grant(kind=kind, id="0")], [record.name]) == record.name
+    assert blocked([Grant(kind="nobody's", id="0")], [record.name]) == ""
+    assert blocked([Grant(kind=kind, id="0")], []) == ""
+
+
+@pytest.mark.parametrize("record", registry.GRANTS, ids=lambda record: record.name)
+@given(data=st.data())
+def test_no_record_proves_more_than_it_says(record: GrantRecord, data: st.DataObject) -> None:
+    grants = tuple(data.draw(GRANTED[record.name]))
+    counted = within(grants, ASKS[record.name])
+    said = {(each.kind, each.id): each.amounts for each in grants}
+    for each in counted:
+        assert all(amount <= said[each.kind, each.id].get(name, 0) for name, amount in each.amounts.items())
+    assert within(counted, ASKS[record.name]) == counted
+
+
+def test_a_decision_outweighs_what_is_noted() -> None:
+    record = registry.GRANTS[0]
+    template = ASKS[record.name]
+    liar = PodTemplate(requests=template.requests, annotations=noted(record, '{"gpu":[{"minor":9}]}'))
+    assert held_by_pod(liar, (device("gpu", 1, {}),)).grants == (device("gpu", 1, {}),)
+    assert held_by_pod(liar, ()).unreadable == ("devices",), "one that grants none, though the pod asks"
+
+
+BOUND = Bound(
+    "p1",
+    (device("gpu", 10, {names.GPU_CORE: 100}), device("gpu", 2, {names.GPU_CORE: 50})),
+    quota="tree/group",
+    reservation="r",
+    reservation_uid="u",
+    gang="ml/train",
+    gang_size=3,
+    uuids={("gpu", "10"): "GPU-10"},
+)
+
+
+def test_a_bind_writes_a_record_of_each_kind() -> None:
+    written = annotations_of(BOUND)
+    assert set(written) == set(names_of_records()) - {names.ANNOTATION_RESOURCE_STATUS}
+    assert json.loads(written[names.ANNOTATION_DEVICE_ALLOCATED]) == {
+        "gpu": [
+            {"minor": 2, "resources": {names.GPU_CORE: "50"}},
+            {"minor": 10, "resources": {names.GPU_CORE: "100"}, "id": "GPU-10"},
+        ]
+    }
+    assert registry.RESERVATION.read(written) == "u"
+    assert registry.QUOTA.read(written) == "tree/group"
+    assert annotations_of(Bound("p1")) == {names.ANNOTATION_PLAN: "p1"}
+
+
+@pytest.mark.parametrize("name", names_of_records())
+def test_a_bind_leaves_no_record_of_others(name: str) -> None:
+    forged = {name: '{"gpu":[{"minor":0}],"uid":"u"}', "example.com/mine": "x"}
+    (written,) = written_over({}, forged).items()
+    assert written[0] == name
+    assert written[1] in ("", "{}")
+    assert written_over({name: "ours"}, forged) == {name: "ours"}
+    assert written_over({}, {name: ""}) == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", "7", '{"uid":7}', "\udcff"])
+def test_a_reservation_that_cannot_be_read_is_none(text: str) -> None:
+    assert registry.RESERVATION.read({names.ANNOTATION_RESERVATION_ALLOCATED: text}) == ""
+
+
+def test_a_device_is_broken_that_is_not_there_or_not_healthy() -> None:
+    entries = [DeviceInfo(kind="gpu", minor=0, healthy=True), DeviceInfo(kind="gpu", minor=1)]
+    seen = Device(name="n", uid="u", version=1, devices=entries)
+    assert [broken(device("gpu", minor, {}), seen) for minor in range(3)] == [
+        "",
+        "is not healthy",
+        "is not there any more",
+    ]
+    assert broken(device("gpu", 0, {}), None) == "is not there any more"
+    assert broken(Grant(kind="nobody's", id="0"), None) == ""
