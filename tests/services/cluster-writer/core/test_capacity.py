@@ -10,7 +10,8 @@ from tests.services.worlds.writer.decisions import make_decision
 from berth.cluster_writer.core.capacity import held_beside, shortage
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.ledger import Decision, DeviceGrant, Epoch, GangRef, Plan, PlanStatus, Victim
+from berth.contracts.grants import device
+from berth.contracts.ledger import Decision, Epoch, GangRef, Plan, PlanStatus, Victim
 from berth.contracts.state import Device, DeviceInfo, Node, Pod
 from berth.testing.builders import PodBuilder, pod
 from berth.transaction.book import Book
@@ -27,7 +28,7 @@ class Bench:
     """A book of pods on one node and of nominations to it."""
 
     def __init__(self) -> None:
-        self.book = Book(frozenset())
+        self.book = Book()
         self.sequence = 0
         self._write(subjects.EPOCH_KEY, Epoch(epoch=1))
 
@@ -151,16 +152,16 @@ def test_a_node_that_is_over_committed_already_may_stay_so() -> None:
 
 def test_a_device_that_somebody_else_holds_is_taken() -> None:
     offered = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100}
-    device = Device(name="n", uid="d", version=1, devices=[DeviceInfo(kind="gpu", minor=0, amounts=offered)])
+    offering = Device(name="n", uid="d", version=1, devices=[DeviceInfo(kind="gpu", minor=0, amounts=offered)])
     decision = nomination(sized("waits", 1), minors=[0])
-    assert shortage(decision, [], NODE, device) == ""
-    half = DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_CORE: 50})
-    taken = claim("other", devices=(half,), is_bound=True)
-    assert shortage(decision, [taken], NODE, device) == f"node n: Insufficient {names.GPU_CORE} on gpu minor 0"
-    elsewhere = claim("other", devices=(DeviceGrant(kind="gpu", minor=1, amounts=half.amounts),), is_bound=True)
-    assert shortage(decision, [elsewhere], NODE, device) == ""
-    unreadable = claim("other", unreadable=True, is_bound=True)
-    assert shortage(decision, [unreadable], NODE, device) == "node n: holds devices of which nobody knows the minors"
+    assert shortage(decision, [], NODE, offering) == ""
+    half = device("gpu", 0, {names.GPU_CORE: 50})
+    taken = claim("other", grants=(half,), is_bound=True)
+    assert shortage(decision, [taken], NODE, offering) == f"node n: Insufficient {names.GPU_CORE} on gpu minor 0"
+    elsewhere = claim("other", grants=(device("gpu", 1, half.amounts),), is_bound=True)
+    assert shortage(decision, [elsewhere], NODE, offering) == ""
+    unreadable = claim("other", unreadable=("devices",), is_bound=True)
+    assert shortage(decision, [unreadable], NODE, offering) == "node n: a pod holds devices, and nobody knows which"
 
 
 def test_a_host_port_that_somebody_else_has_is_taken() -> None:
