@@ -384,7 +384,7 @@ def test_the_commands_in_documents_exist(path: Path) -> None:
             command = words[words.index("berth") + 1]
             assert command in commands(), words
         else:
-            known = {"apt-get", "kubectl", "docker", "python", "python3", "nats", "curl", "export"}
+            known = {"apt-get", "kubectl", "docker", "dockerd", "python", "python3", "nats", "curl", "export"}
             assert words[0] in known or (ROOT / words[0]).is_file(), words
         for word in words:
             if re.fullmatch(r"(tools|k8s|docs)/[\w./-]+", word):
