@@ -48,5 +48,10 @@ _ALL: Final = (
     Promise(
         "I18", "affinity-kept", "No pod is placed beside one that it must be apart from, or away from its company."
     ),
+    Promise("I19", "claim-used-once", "A claim that one pod alone may use is used by one."),
+    Promise("I19b", "volume-given-once", "A volume that is kept for a claim is given to no other one."),
+    Promise("I20", "volume-reached", "No pod is placed where the volumes of its claims are not reached."),
+    Promise("I21", "volumes-within-limit", "No node is given more volumes of a driver than it takes."),
+    Promise("I22", "claims-bound-first", "A pod is bound only when its claims have their volumes."),
 )
 PROMISES: Final = {promise.name: promise for promise in _ALL}
