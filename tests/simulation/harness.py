@@ -19,6 +19,7 @@ from berth.bus import headers as h
 from berth.bus.settings import BusSettings
 from berth.contracts import buckets, subjects
 from berth.invariants import Observer
+from berth.simcluster.controllers import ControllerSettings
 from berth.simcluster.kubelet import KubeletSettings
 from berth.simcluster.store import Event
 from berth.simcluster.store.collection import DELETED
@@ -46,6 +47,8 @@ STATE: Final = f"KV_{buckets.STATE}"
 RESTART_S: Final = (0.5, 4.0)
 SKEW_S: Final = 2.0
 QUIET: Final = KubeFaults(delay_s=(0.0005, 0.005))
+CONTROLLERS: Final = ControllerSettings(provision_failures=0.15)
+"""Of claims, volumes, ReplicaSets and budgets; now and then a volume cannot be made at once."""
 HOME: Final = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "berth-system"}}
 
 
@@ -170,6 +173,7 @@ def build(
     log_level: Level,
     specs: Iterable[ServiceSpec] = SPECS,
     machine: Machine | None = None,
+    controllers: ControllerSettings = CONTROLLERS,
 ) -> Harness:
     """Everything in place, the services started; nothing has run yet."""
     world = World(seed)
@@ -182,6 +186,7 @@ def build(
         wall=world.wall,
         faults=QUIET,
         kubelet=KubeletSettings(heartbeat_s=0.0),
+        controllers=controllers,
         history=2_000,
         bookmark_s=10.0,
     )
