@@ -68,6 +68,10 @@ def actions(rng: random.Random, size: Size) -> list[Timed]:
         done += owned.draw(rng, size, number)
         done += owned.gated(rng, size, number)
         done.append(owned.mirror(rng, size, number))
+    done += [
+        owned.protected_later(rng, name, rng.uniform(0.0, size.end_s))
+        for name in _singles(done)[:: size.singles // 4 or 1]
+    ]
     if size.ranked:
         _rank(rng, done, size.ranked)
     return sorted(done, key=lambda timed: timed.at_s)

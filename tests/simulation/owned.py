@@ -6,7 +6,8 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from tests.simulation.planted.users import cards
+from tests.simulation.mates import HELD
+from tests.simulation.planted.users import BURST_EVERY_S, _members, cards
 from tests.simulation.workload import (
     MIRROR,
     NAMESPACE,
@@ -26,6 +27,8 @@ from berth.simcluster.generate.build import PodRequest, pod_manifest
 
 SET_LABEL: Final = "set"
 GATE: Final = "team/not-yet"
+FICKLE_S: Final = 12.0
+"""When the first of those come who are gone again soon; others every `BURST_EVERY_S`."""
 REQUESTS: Final = (PodRequest(2_000, 1_024), PodRequest(4_000, 2_048), PodRequest(1_000, 1_024, 1))
 
 
@@ -66,6 +69,41 @@ def mirror(rng: random.Random, size: Size, number: int) -> Timed:
     return Timed(rng.uniform(0.0, size.end_s * 0.5), Place(pod))
 
 
+def fickle(rng: random.Random, size: Size) -> list[Timed]:
+    """Sets that stay and fill the nodes; now and then some pods of higher priority, which are deleted soon."""
+    done: list[Timed] = []
+    for number in range(size.sets):
+        made = replicas(f"set-{number}", 4, REQUESTS[number % 2], {SET_LABEL: f"set-{number}"}, "low")
+        done.append(Timed(rng.uniform(0.0, 3.0), Create(made)))
+    for number in range(size.singles):
+        at_s = FICKLE_S + BURST_EVERY_S * (number % int(size.end_s / BURST_EVERY_S)) + rng.uniform(0.0, 3.0)
+        name = f"pod-{number}"
+        pod = pod_manifest(name, rng.choice(REQUESTS), namespace=NAMESPACE, priority_class="high")
+        done += [Timed(at_s, Create(pod)), Timed(at_s + rng.uniform(4.0, 8.0), Delete("Pod", name, 0))]
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def lingering(rng: random.Random, size: Size) -> list[Timed]:
+    """Low pods that fill the nodes and are terminating for long once they are deleted, and higher ones that come."""
+    done: list[Timed] = []
+    for number in range(size.singles):
+        name, is_low = f"pod-{number}", number % 2 == 0
+        request, priority = rng.choice(REQUESTS[:2]), "low" if is_low else "high"
+        pod = pod_manifest(name, request, namespace=NAMESPACE, priority_class=priority)
+        if is_low:
+            pod["metadata"]["finalizers"] = [HELD]
+            free = Change("Pod", name, {"metadata": {"finalizers": None}})
+            done += [Timed(at_s, free) for at_s in (size.end_s * 0.6, size.end_s)]
+        done.append(Timed(rng.uniform(0.0, 5.0) if is_low else rng.uniform(12.0, size.end_s * 0.5), Create(pod)))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
+def protected_later(rng: random.Random, name: str, at_s: float) -> Timed:
+    """A pod comes to be protected while it runs, or waits."""
+    label, value = rng.choice(PROTECTED)
+    return Timed(at_s + rng.uniform(0.1, 30.0), Change("Pod", name, {"metadata": {"labels": {label: value}}}))
+
+
 def replicas(name: str, count: int, request: PodRequest, labels: dict[str, str], priority_class: str) -> Json:
     """A ReplicaSet of ours."""
     pod = pod_manifest(name, request, namespace=NAMESPACE, labels=labels, priority_class=priority_class)
@@ -97,14 +135,18 @@ def cluster(rng: random.Random, size: Size) -> list[Json]:
 
 
 def crowded(rng: random.Random, size: Size) -> list[Timed]:
-    """Sets that fill the nodes, and pods of higher priority that come over and over and end or are deleted."""
+    """Sets and gangs that fill the nodes, and pods of any priority that come over and over and are deleted or stay."""
     done = [timed for number in range(size.sets) for timed in draw(rng, size, number)]
     done += [mirror(rng, size, number) for number in range(size.nodes)]
+    for number in range(size.gangs):
+        done += _members(f"gang-{number}", 3, REQUESTS[0], rng.uniform(0.0, 10.0), rng)
     for number in range(size.singles):
         at_s, name = rng.uniform(5.0, size.end_s), f"pod-{number}"
         pod = pod_manifest(name, rng.choice(REQUESTS), namespace=NAMESPACE)
         pod["spec"]["priorityClassName"] = rng.choice(sorted(PRIORITIES))
         done.append(Timed(at_s, Create(pod)))
+        if rng.random() < 0.2:
+            done.append(protected_later(rng, name, at_s))
         if rng.random() < 0.7:
             gone_s = at_s + rng.choice((0.3, 2.0, 15.0)) * rng.uniform(0.5, 2.0)
             done.append(Timed(gone_s, Delete("Pod", name, rng.choice((0, 30)))))

@@ -99,6 +99,16 @@ def alone(rng: random.Random, size: Size) -> list[Timed]:
     return sorted(claims, key=lambda timed: timed.at_s)
 
 
+def local(rng: random.Random, size: Size) -> list[Timed]:
+    """Claims of local volumes, more than there are, and all at once."""
+    done: list[Timed] = []
+    for number in range(size.claims):
+        at_s, name = 4.0 + 20.0 * (number % int(size.end_s // 20.0)) + rng.uniform(0.0, 1.0), f"claim-{number}"
+        done.append(Timed(at_s, Create(claim(name, LOCAL, "ReadWriteOnce", 1))))
+        done.append(Timed(at_s + 0.1, Create(user(f"{name}-user", name, notes={DURATION: "12s"}))))
+    return sorted(done, key=lambda timed: timed.at_s)
+
+
 # --- objects ----------------------------------------------------------------------------------------------------------
 
 

@@ -212,14 +212,29 @@ VOLUMES: Final = replace(
     controllers=ControllerSettings(provision_failures=0.3),
 )
 """Claims and their users, while steps are interrupted."""
+VOLUMES_LOCAL: Final = replace(VOLUMES, size=Size(nodes=6, claims=45), actions=volumes.local)
 EVICTIONS: Final = replace(
     SHORT,
-    size=Size(nodes=2, sets=7, singles=60),
+    size=Size(nodes=2, gangs=1, sets=7, singles=60),
     cluster=owned.cluster,
     actions=owned.crowded,
     faults=every(9.0, trouble.killed(WRITER), trouble.paused(WRITER, 0.5, 3.0), trouble.killed(SOLVER)),
 )
 """Pods leave for others, while that is interrupted."""
+EVICTIONS_HELD_UP: Final = replace(
+    EVICTIONS,
+    size=Size(nodes=2, sets=7, singles=24),
+    actions=owned.fickle,
+    faults=trouble.evictions_held_up,
+    end_s=110.0,
+    whole_s=120.0,
+)
+EVICTIONS_AND_LOSS: Final = replace(
+    EVICTIONS,
+    size=Size(nodes=4, singles=60),
+    actions=owned.lingering,
+    faults=every(9.0, trouble.ledger_remade, start_s=12.0),
+)
 GROUPS_MADE_ANEW: Final = replace(
     SHORT,
     size=Size(nodes=1, singles=10),

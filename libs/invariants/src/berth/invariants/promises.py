@@ -41,6 +41,10 @@ _ALL: Final = (
     Promise(
         "I11d", "freed-capacity-for-its-heir", "What was left for a pod goes to it, or to a pod of higher priority."
     ),
+    Promise("I11e", "protected-stay", "Nobody is evicted whom a label or a kubelet protects."),
+    Promise("I11f", "gangs-left-whole", "No eviction leaves a strict gang with fewer members than it needs."),
+    Promise("I11g", "one-set-of-victims", "While victims leave for a pod nobody else is made to leave for it."),
+    Promise("I11h", "looked-first", "Nobody is evicted without a look, behind the mark, at the pod that waits."),
     Promise(
         "I12", "stale-writes-refused", "What a superseded writer writes is never acted upon, and nothing goes back."
     ),

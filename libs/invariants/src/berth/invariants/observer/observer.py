@@ -39,6 +39,7 @@ from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.spread import SpreadLaw
 from berth.invariants.observer.state_fence import StateFence
 from berth.invariants.observer.verdicts import Verdicts, Violation
+from berth.invariants.observer.victims import VictimLaws
 from berth.invariants.observer.volumes import Volumes
 from berth.invariants.observer.withdrawals import Withdrawals
 from berth.invariants.promises import PROMISES
@@ -101,8 +102,9 @@ class Observer:
         self._affinity = AffinityLaw(self._peers, self.verdicts)
         self._volumes = Volumes(self.verdicts, self._sight, self._decided.doubt)
         self._fence = StateFence(self.verdicts)
+        laws = VictimLaws(self.verdicts, self._objects["pods"], self.gangs.group_of)
         self._evictions = Evictions(
-            self.verdicts, calm, self.capacity, self._objects["pods"], self._objects["nodes"], lag_s
+            self.verdicts, calm, self.capacity, self._objects["pods"], self._objects["nodes"], lag_s, laws
         )
         self._ledger = LedgerWatch(
             self.verdicts,
@@ -182,6 +184,14 @@ class Observer:
     def blind(self, for_s: float, readers: Iterable[Reader] | None = None) -> None:
         """From now on for so long these (None: all) may not see what the API shows; decisions are carried out."""
         self._sight.blind(for_s, readers)
+
+    def by_berth(self, does: bool) -> None:
+        """Whether Berth itself makes the changes of the API that are shown from now on: who deletes a pod, say."""
+        self._evictions.by_berth = does
+
+    def looked(self, namespace: str, name: str) -> None:
+        """Berth has just been told by the API server how a pod is. Where that is never shown, I11h is not judged."""
+        self._evictions.looked(namespace, name)
 
     def bar(self, node: str, for_s: float) -> None:
         """From now on for so long an admission policy of the cluster refuses every bind onto this node."""
