@@ -24,6 +24,7 @@ from tests.simulation.workload import (
 )
 
 from berth.simcluster.generate.build import PodRequest, pod_manifest
+from berth.simcluster.kubelet import DURATION
 
 SET_LABEL: Final = "set"
 GATE: Final = "team/not-yet"
@@ -62,9 +63,8 @@ def gated(rng: random.Random, size: Size, number: int) -> list[Timed]:
 def mirror(rng: random.Random, size: Size, number: int) -> Timed:
     """A pod of a kubelet itself, of low priority: nobody but that kubelet can make it leave."""
     name = f"mirror-{number}"
-    pod = pod_manifest(
-        name, PodRequest(2_000, 512), namespace=NAMESPACE, annotations={MIRROR: name}, scheduler="kubelet"
-    )
+    notes = {MIRROR: name, DURATION: f"{rng.uniform(20.0, 120.0):.1f}s"}
+    pod = pod_manifest(name, PodRequest(2_000, 512), namespace=NAMESPACE, annotations=notes, scheduler="kubelet")
     pod["spec"] |= {"nodeName": f"node-{rng.randrange(size.nodes)}", "priorityClassName": "low"}
     return Timed(rng.uniform(0.0, size.end_s * 0.5), Place(pod))
 
