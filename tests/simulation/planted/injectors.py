@@ -88,7 +88,7 @@ class Saboteur(FaultInjector):
 
     def _deletions_slow(self, fault: Fault) -> None:
         """Deletions of pods arrive up to `amount` seconds late."""
-        self._on_api(fault, slow=1.0, slow_s=(fault.amount / 2, fault.amount), verbs=("delete",), resources=("pods",))
+        self._on_api(fault, slow=0.5, slow_s=(fault.amount / 2, fault.amount), verbs=("delete",), resources=("pods",))
 
     def _deletions_lost(self, fault: Fault) -> None:
         """Deletions of pods do not arrive."""
