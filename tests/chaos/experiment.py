@@ -128,9 +128,10 @@ async def _check(field: Field, row: Row, *, ledger_lost: bool) -> None:
 
 
 def _decided_twice(field: Field) -> list[str]:
-    """Pods for which two plans that count were made under one attempt."""
+    """Pods for which two plans that count were made under one attempt. A nomination is followed by a decision (E1)."""
     found = []
-    for (_, attempt), decided in field.log.committed().items():
+    for (_, attempt), committed in field.log.committed().items():
+        decided = [each for each in committed if not each.nominates]
         plans = sorted({each.plan for each in decided})
         if len(plans) > 1:
             told = "; ".join(f"{plan}: {', '.join(field.log.story[plan])}" for plan in plans)

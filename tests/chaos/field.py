@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-from tests.chaos import mix
 from tests.chaos.eyes import Eyes
 from tests.chaos.load import Load
+from tests.chaos.mix import Json, Mix, cluster
 from tests.e2e.clusters import Simulated
 from tests.e2e.ledger_log import LedgerLog
 from tests.e2e.objects import NODES
@@ -163,9 +163,11 @@ async def open_field(
     replicas: Mapping[str, int] | None = None,
     nodes: int = NODES_COUNT,
     seed: int = 1,
+    mix: type[Mix] = Mix,
+    objects: Sequence[Json] = (),
     url: str = "",
 ) -> AsyncIterator[Field]:
-    """Everything started and ready, the cluster known, the load in place and paused.
+    """Everything started and ready, the cluster known (with further `objects`), the load in place and paused.
 
     `url`: where everybody connects; all servers of the bus if empty.
     """
@@ -185,14 +187,14 @@ async def open_field(
             )
         )
         api = await stack.enter_async_context(Api(whole.stack.kube_url))
-        await create_all(api, mix.cluster(nodes, seed))
+        await create_all(api, [*cluster(nodes, seed), *objects])
         await until(lambda: _counted(whole), "the GPUs of the nodes", timeout_s=READY_S)
         eyes = Eyes(api)
         log = LedgerLog()
         for work in (eyes.run(), whole.bus.follow(buckets.LEDGER, log).run()):
             _running(stack, work)
         await eyes.seen.wait()
-        load = await stack.enter_async_context(Load(api, eyes, seed))
+        load = await stack.enter_async_context(Load(api, eyes, mix(seed)))
         field = Field(whole, api, eyes, load, log, bus, ways)
         await whole.bus.subscribe(f"{PREFIX}.evt.audit.reported.found.>", field.hear)
         yield field

@@ -24,12 +24,12 @@ DELETED = (200, 202, 404)
 class Load:
     """An asynchronous context. Nothing arrives and nothing is deleted while it is `pause`d."""
 
-    def __init__(self, api: Api, eyes: Eyes, seed: int) -> None:
+    def __init__(self, api: Api, eyes: Eyes, mix: Mix) -> None:
         self.created: set[str] = set()
         """Names of pods that the API server has accepted and that nobody has begun to delete."""
         self._api = api
         self._eyes = eyes
-        self._mix = Mix(seed)
+        self._mix = mix
         self._going = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._staying: list[tuple[float, Arrival]] = []

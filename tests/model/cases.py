@@ -13,6 +13,7 @@ from tests.model.quota_line import QuotaLine
 from tests.model.rules import Rules, missing, without
 from tests.model.search import Result, System, explore, walk
 from tests.model.unreadable import UnreadableEntry
+from tests.model.volumes import VolumeSteps
 from tests.model.world import World
 
 
@@ -21,7 +22,7 @@ class Case:
     """One search. `commits`: also a decision that overlaps another counts; between a loss and the new epoch it may.
 
     `world` None: the quota accounts; a text: a line of groups whose limit `appears`, or of which one `moves`; or a
-    decision that becomes `unreadable`.
+    decision that becomes `unreadable`; or `volumes` and their steps.
     `fair_every`: from one state in how many a fair run starts; 0: from none.
     """
 
@@ -43,6 +44,8 @@ class Case:
             return QuotaAccounts(self.rules)
         if self.world == "unreadable":
             return UnreadableEntry(self.rules)
+        if self.world == "volumes":
+            return VolumeSteps(self.rules)
         if isinstance(self.world, str):
             return QuotaLine(self.rules, moves=self.world == "moves")
         return Protocol(replace(self.world, rules=self.rules), commits=self.commits)
@@ -162,6 +165,9 @@ LACKING = [
     lacking("a max appears, without sequences", "account_sequences", "appears"),
     lacking("planned beside an entry that cannot be read", "unreadable_blocks", "unreadable"),
     lacking("an entry that cannot be read stays", "unreadable_is_loss", "unreadable", fair_every=1),
+    lacking("a step without version", "step_version", "volumes"),
+    lacking("bound once its step is asked for", "steps_seen", "volumes"),
+    lacking("what a step has done is forgotten", "steps_stay", "volumes", fair_every=1),
 ]
 
 HOLDING = [
@@ -184,6 +190,7 @@ HOLDING = [
     holding("a max appears", "appears", fair_every=1),
     holding("a group moves", "moves", fair_every=1),
     holding("an entry becomes unreadable", "unreadable", fair_every=1),
+    holding("steps before binds", "volumes"),
     holding("gang", replace(GANG, delete=1)),
     holding("gang, rejection", replace(GANG, pods=2, rejects=1)),
     holding("staged gang", STAGED),

@@ -1,4 +1,4 @@
-"""The rules R1 to R16 as switches: each can be taken away, alone or with others.
+"""The rules R1 to R17 as switches: each can be taken away, alone or with others.
 
 `SENTENCES` repeats the table of docs/transaction.md word for word; a test compares them. A rule that says
 several things has a switch for each, since each of them has a trace of its own.
@@ -40,6 +40,9 @@ SENTENCES = {
     "plans nothing until cluster-writer has raised the epoch",
     "R16": "Who follows a bucket compares what it has read with what the stream's leader has: when it makes its "
     "consumer, and every few seconds while that delivers",
+    "R17": "A step's request names the uid and the version of the claim or volume that was judged. The bind is sent on "
+    "a view that shows what the steps are for: each claim bound, to the volume that was decided or made for it. What a "
+    "step has done belongs to the claim and is not undone: who plans the pod next takes it as it is",
 }
 
 
@@ -112,6 +115,12 @@ class Rules:
     """Off: no epoch is raised for it."""
     leader_compared: bool = _switch("R16")
     """Off: who had read what LEDGER lost keeps it, and reads on behind it, if at all."""
+    step_version: bool = _switch("R17")
+    """Off: a step's request names no resource version."""
+    steps_seen: bool = _switch("R17")
+    """Off: a pod is bound once its steps have been asked for."""
+    steps_stay: bool = _switch("R17")
+    """Off: a solver plans as if nothing had been kept for a claim."""
 
 
 SWITCHES = {each.name: str(each.metadata["rule"]) for each in fields(Rules)}

@@ -24,6 +24,7 @@ SMALL = {
     "rules: a max appears",
     "rules: a group moves",
     "rules: an entry becomes unreadable",
+    "rules: steps before binds",
     "rules: gang, rejection",
     "rules: a late view",
 }

@@ -1,8 +1,9 @@
 """What users do in one run, drawn from its seed: a list of timed actions, plain data.
 
 Singles, shared GPUs, Reservations with their users, pods that end, are deleted, or are made again under the same name,
-pods that somebody else puts on nodes; gangs (`gangs`), pods that must be apart or together (`mates`), and nodes and
-quota groups that change (`changes`).
+pods that somebody else puts on nodes; gangs (`gangs`), pods that must be apart or together (`mates`), claims and who
+uses them (`volumes`), ReplicaSets and pods that must stay (`owned`), and nodes and quota groups that change
+(`changes`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import random
 from datetime import UTC, datetime
 
-from tests.simulation import changes, gangs, mates
+from tests.simulation import changes, gangs, mates, owned, volumes
 from tests.simulation.workload import (
     GROUPS,
     NAMESPACE,
@@ -61,6 +62,16 @@ def actions(rng: random.Random, size: Size) -> list[Timed]:
     for number in range(size.mates):
         done += mates.draw(rng, size, number)
     done += mates.zones(rng, size)
+    for number in range(size.claims):
+        done += volumes.draw(rng, size, number)
+    for number in range(size.sets):
+        done += owned.draw(rng, size, number)
+        done += owned.gated(rng, size, number)
+        done.append(owned.mirror(rng, size, number))
+    done += [
+        owned.protected_later(rng, name, rng.uniform(0.0, size.end_s))
+        for name in _singles(done)[:: size.singles // 4 or 1]
+    ]
     if size.ranked:
         _rank(rng, done, size.ranked)
     return sorted(done, key=lambda timed: timed.at_s)

@@ -161,6 +161,11 @@ def _of_spec(data: Mapping[str, Any]) -> tuple[Any, ...]:
     return data.get("spec"), data["metadata"].get("labels")
 
 
+def _of_claim(data: Mapping[str, Any]) -> tuple[Any, ...]:
+    meta = data["metadata"]
+    return data["spec"], meta.get("annotations"), meta.get("deletionTimestamp"), data.get("status")
+
+
 _MATTERS: Final = {
     "pods": _of_pod,
     "reservations": _of_reservation,
@@ -168,5 +173,7 @@ _MATTERS: Final = {
     "devices": _of_spec,
     "elasticquotas": _of_spec,
     "podgroups": _of_spec,
+    "persistentvolumeclaims": _of_claim,
+    "persistentvolumes": _of_claim,
 }
 """What of an object decides on anybody's place, by plural."""

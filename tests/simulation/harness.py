@@ -19,12 +19,15 @@ from berth.bus import headers as h
 from berth.bus.settings import BusSettings
 from berth.contracts import buckets, subjects
 from berth.invariants import Observer
+from berth.kube.answer import Answer
+from berth.simcluster.controllers import ControllerSettings
+from berth.simcluster.http.target import Target
 from berth.simcluster.kubelet import KubeletSettings
 from berth.simcluster.store import Event
 from berth.simcluster.store.collection import DELETED
 from berth.telemetry.logs import Level
 from berth.testing.simulation.journal import Journal
-from berth.testing.simulation.kube_faults import KubeFaults
+from berth.testing.simulation.kube_faults import Fate, KubeFaults
 from berth.testing.simulation.kube_server import SimKube
 from berth.testing.simulation.nats import Faults, SimNats
 from berth.testing.simulation.nats import WorldScheduler as NatsScheduler
@@ -46,6 +49,8 @@ STATE: Final = f"KV_{buckets.STATE}"
 RESTART_S: Final = (0.5, 4.0)
 SKEW_S: Final = 2.0
 QUIET: Final = KubeFaults(delay_s=(0.0005, 0.005))
+CONTROLLERS: Final = ControllerSettings(provision_failures=0.15)
+"""Of claims, volumes, ReplicaSets and budgets; now and then a volume cannot be made at once."""
 HOME: Final = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "berth-system"}}
 
 
@@ -143,6 +148,22 @@ class Nats(SimNats):
         ]
 
 
+class Kube(SimKube):
+    """The API server; the observer hears which pods Berth itself deletes, and at which it looks."""
+
+    observer: Observer
+
+    def serve(self, verb: str, target: Target, body: bytes, content_type: str, fate: Fate) -> Answer:
+        """See `SimKube.serve`; users do not come this way."""
+        self.observer.by_berth(verb == "delete")
+        if verb == "get" and target.path.plural == "pods":
+            self.observer.looked(target.path.namespace, target.path.name)
+        try:
+            return super().serve(verb, target, body, content_type, fate)
+        finally:
+            self.observer.by_berth(False)
+
+
 @dataclass
 class Harness:
     """What a scenario acts on. Close the world when done."""
@@ -170,21 +191,25 @@ def build(
     log_level: Level,
     specs: Iterable[ServiceSpec] = SPECS,
     machine: Machine | None = None,
+    controllers: ControllerSettings = CONTROLLERS,
 ) -> Harness:
     """Everything in place, the services started; nothing has run yet."""
     world = World(seed)
     observer = Observer(keep_log=True)
     struck: list[Fault] = []
     journal = Journal(world, log_level, counts=lambda error: is_odd(error, struck, observer.verdicts))
-    kube = SimKube(
+    kube = Kube(
         WorldScheduler(world),
         world.chance("api"),
         wall=world.wall,
         faults=QUIET,
         kubelet=KubeletSettings(heartbeat_s=0.0),
+        controllers=controllers,
         history=2_000,
         bookmark_s=10.0,
     )
+    kube.observer = observer
+    observer.by_berth(False)
     _show_api(kube, observer, world)
     lease = Lease(kube, world)
     kube.load([dict(HOME), *map(dict, manifests)])

@@ -36,6 +36,8 @@ PROFILES: Final[dict[str, tuple[str, ...]]] = {
     "names": ("forgers", "short", "solvers come and go", "strangers", "successors", "successors late"),
     "shares": ("bookings", "groups made anew", "two groups", "wear", "wear and loss"),
     "neighbours": ("mates", "mates leaving", "mates of four"),
+    "storage": ("volumes", "volumes local"),
+    "preemption": ("evictions", "evictions and loss", "evictions held up"),
 }
 """Which situations each profile draws from, in turn; an ordinary seed has none."""
 

@@ -45,7 +45,7 @@ from berth.telemetry.logs import Level
 from berth.testing.simulation.world import uncollected
 
 TRACE_LINES: Final = 60
-_NAMES: Final = re.compile(r"(?:pod|gang|kept|mates|node)-\d+(?:-(?:user-)?\d+)?")
+_NAMES: Final = re.compile(r"(?:pod|gang|kept|mates|node|claim|set|gated|mirror|scratch|local)-\d+(?:-(?:user-)?\d+)?")
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -117,7 +117,15 @@ def _run(
         machine = Machine(folder, _chance(seed, "machine"), profile.end_s)
         stack.callback(machine.close)
         strikes = sorted([*strikes, *agent_faults(_chance(seed, "faults of the agent"), profile.end_s)])
-    harness = build(seed, manifests, replicas, log_level=level, specs=profile.specs(SPECS), machine=machine)
+    harness = build(
+        seed,
+        manifests,
+        replicas,
+        log_level=level,
+        specs=profile.specs(SPECS),
+        machine=machine,
+        controllers=profile.controllers,
+    )
     stack.callback(harness.world.close)
     stack.enter_context(harness.journal)
     stack.enter_context(unmetered())

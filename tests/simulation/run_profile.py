@@ -14,9 +14,11 @@ from unittest.mock import patch
 
 from tests.simulation import actions as users_actions
 from tests.simulation import faults as fault_plan
-from tests.simulation import workload
+from tests.simulation import volumes, workload
 from tests.simulation.fault_injection import FaultInjector
+from tests.simulation.harness import CONTROLLERS
 
+from berth.simcluster.controllers import ControllerSettings
 from berth.testing.simulation.services import ServiceSpec
 
 Environ = Mapping[str, str]
@@ -33,7 +35,7 @@ class RunProfile:
     whole_s: float = 300.0
     settle_s: float = 400.0
     size: workload.Size = field(default_factory=workload.Size)
-    cluster: Callable[[random.Random, workload.Size], list[workload.Json]] = workload.cluster
+    cluster: Callable[[random.Random, workload.Size], list[workload.Json]] = volumes.cluster
     actions: Callable[[random.Random, workload.Size], list[workload.Timed]] = users_actions.actions
     faults: Callable[[random.Random, float], list[fault_plan.Fault]] = fault_plan.schedule
     replicas: Callable[[random.Random], Mapping[str, int]] = fault_plan.replicas
@@ -41,6 +43,7 @@ class RunProfile:
     injector: type[FaultInjector] = FaultInjector
     environ: Mapping[str, Environ] = field(default_factory=dict)
     constants: Mapping[str, object] = field(default_factory=dict)
+    controllers: ControllerSettings = CONTROLLERS
 
     def specs(self, specs: Sequence[ServiceSpec]) -> list[ServiceSpec]:
         """The services with these settings."""

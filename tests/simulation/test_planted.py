@@ -67,6 +67,18 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "peers first": (0, "I18"),
     "peers relabelled": (0, "I17 I18"),
     "peers account": (0, "I17 I18"),
+    "volumes shared": (0, "I19"),
+    "volumes kept twice": (0, "I19b"),
+    "volumes elsewhere": (0, "I20"),
+    "volumes unlimited": (0, "I21"),
+    "volumes unbound": (0, "I22"),
+    "E2": (0, "I11d"),
+    "E4 look": (0, "I11h"),
+    "E4 version": (0, "I11"),
+    "E5": (2, "I11 I11c"),
+    "E6": (0, "I11g"),
+    "E10 equals": (0, "I11b"),
+    "E10 protected": (0, "I11e"),
 }
 """Bug: a seed that finds it, and promises that it breaks (L1: all settles, and no epoch is raised for nothing)."""
 SIGNS = {"R13": "L1 an epoch for nothing"}

@@ -37,6 +37,10 @@ PATHS: Final = {
     "PodGroup": Path("scheduling.sigs.k8s.io", "v1alpha1", "podgroups", NAMESPACE, ""),
     "Reservation": Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", ""),
     "Device": Path("scheduling.koordinator.sh", "v1alpha1", "devices", "", ""),
+    "ReplicaSet": Path("apps", "v1", "replicasets", NAMESPACE, ""),
+    "PodDisruptionBudget": Path("policy", "v1", "poddisruptionbudgets", NAMESPACE, ""),
+    "PersistentVolumeClaim": Path("", "v1", "persistentvolumeclaims", NAMESPACE, ""),
+    "PersistentVolume": Path("", "v1", "persistentvolumes", "", ""),
     "ConfigMap": Path("", "v1", "configmaps", HOME, ""),
     "ElasticQuota": Path("scheduling.sigs.k8s.io", "v1alpha1", "elasticquotas", NAMESPACE, ""),
 }

@@ -35,6 +35,13 @@ ZONE: Final = "topology.kubernetes.io/zone"
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
 PRIORITIES: Final = {"low": -10, "high": 1_000, "higher": 2_000}
 """Priority classes; a pod without one has the priority 0."""
+PROTECTED: Final = (
+    ("quota.scheduling.koordinator.sh/preemptible", "false"),
+    ("scheduling.koordinator.sh/disable-preemptible", "true"),
+)
+"""Labels of pods that must not be evicted for others."""
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""The annotation of a pod that a kubelet has made of a file of its own."""
 WATCHED_NODE: Final = "node-0"
 """The node that has an agent, in runs with one."""
 
@@ -94,8 +101,9 @@ class Timed(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How much happens. `mates`: groups of pods that must be apart, together or spread. `ranked`: the share of single
-    pods that are of another priority than all others. `end_s`: nothing is created after it."""
+    """How much happens. `mates`: groups of pods that must be apart, together or spread. `claims`: those that pods use
+    volumes by. `sets`: ReplicaSets, and as many pods behind gates. `ranked`: the share of single pods that are of
+    another priority than all others. `end_s`: nothing is created after it."""
 
     nodes: int = 8
     singles: int = 90
@@ -103,6 +111,8 @@ class Size(NamedTuple):
     reservations: int = 4
     strangers: int = 8
     mates: int = 6
+    claims: int = 6
+    sets: int = 2
     ranked: float = 0.0
     end_s: float = 220.0
 
@@ -110,7 +120,7 @@ class Size(NamedTuple):
 def cluster(rng: random.Random, size: Size) -> list[Json]:
     """What is there at the beginning: namespace, quota groups, nodes and their devices."""
     made: list[Json] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
-    made += [priority_class(name, value) for name, value in PRIORITIES.items() if size.ranked]
+    made += [priority_class(name, value) for name, value in PRIORITIES.items()]
     made += _quotas(rng, size)
     for number in range(size.nodes):
         made += node(f"node-{number}", rng.choice((2, 4, 8)), number)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.libs.invariants.story import Story
 
+from berth.contracts import names
 from berth.contracts.ledger import Victim
-from berth.rules.eviction_notes import Mark, mark_note
+from berth.rules.eviction_notes import Mark, let_go_note, mark_note
 from berth.rules.preemption import BY_SCHEDULER
 
 MOMENT = "2026-01-01T00:00:00Z"
@@ -125,6 +126,165 @@ def test_once_a_nomination_is_given_up_anybody_may_take_it(story: Story) -> None
     story.delete("pods", "low")
     story.withdraw("high")
     story.place("later")
+    assert story.broken == []
+
+
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [(names.LABEL_QUOTA_PREEMPTIBLE, "false"), (names.LABEL_DISABLE_PREEMPTIBLE, "true")],
+)
+def test_a_protected_pod_stays(story: Story, label: str, value: str) -> None:
+    plan = nominate(story, "low")
+    story.change("pods", "low", {"metadata": {"labels": {label: value}}})
+    assert story.broken == []
+    evict(story, "low", plan)
+    assert story.broken == ["I11e"]
+
+
+def test_a_mirror_pod_stays(story: Story) -> None:
+    story.change("pods", "low", {"metadata": {"annotations": {names.ANNOTATION_MIRROR: "file"}}})
+    evict(story, "low", nominate(story, "low"))
+    assert story.broken == ["I11e"]
+
+
+def test_a_label_of_another_value_protects_nobody(story: Story) -> None:
+    story.change("pods", "low", {"metadata": {"labels": {names.LABEL_QUOTA_PREEMPTIBLE: "true"}}})
+    evict(story, "low", nominate(story, "low"))
+    assert story.broken == []
+
+
+def test_who_stays_beside_victims_is_judged(story: Story) -> None:
+    story.change("pods", "low", {"metadata": {"labels": {names.LABEL_QUOTA_PREEMPTIBLE: "false"}}})
+    nominate(story)
+    assert story.observer.verdicts.judgements["I11e"] == 1
+
+
+def gang(story: Story, size: int, needed: int) -> list[str]:
+    """A strict gang on n2, of low priority."""
+    story.node("n2")
+    members = [f"g{number}" for number in range(size)]
+    for name in members:
+        story.pod(name, gang="g", minimum=needed)
+    story.gang(*members, node="n2")
+    for name in members:
+        story.bind(name)
+    return members
+
+
+def test_a_strict_gang_keeps_the_members_that_it_needs(story: Story) -> None:
+    gang(story, 2, 2)
+    evict(story, "g0", nominate(story, "g0"))
+    assert "I11f" in story.broken
+
+
+def test_a_strict_gang_leaves_whole(story: Story) -> None:
+    members = gang(story, 2, 2)
+    plan = nominate(story, *members)
+    for name in members:
+        evict(story, name, plan)
+    assert "I11f" not in story.broken
+
+
+def test_a_member_that_nobody_needs_leaves_alone(story: Story) -> None:
+    gang(story, 3, 2)
+    evict(story, "g0", nominate(story, "g0"))
+    assert "I11f" not in story.broken
+
+
+def test_a_podgroup_says_how_many_a_gang_needs(story: Story) -> None:
+    gang(story, 3, 2)
+    story.put("podgroups", "g", {"spec": {"minMember": 3}}, "default")
+    evict(story, "g0", nominate(story, "g0"))
+    assert "I11f" in story.broken
+
+
+def second(story: Story) -> str:
+    """`high` is withdrawn while its victim leaves, and gets another victim."""
+    story.pod("other", "1")
+    evict(story, "low", nominate(story, "low"))
+    story.withdraw("high")
+    return nominate(story, "other")
+
+
+def test_a_pod_gets_one_set_of_victims(story: Story) -> None:
+    second(story)
+    assert story.broken == ["I11g"]
+
+
+def test_a_plan_that_was_let_go_makes_way_for_another(story: Story) -> None:
+    plan = nominate(story, "low")
+    evict(story, "low", plan)
+    story.withdraw("high")
+    story.change("pods", "high", {"metadata": {"annotations": let_go_note({}, plan)}})
+    story.pod("other", "1")
+    nominate(story, "other")
+    assert story.broken == []
+
+
+def test_once_a_victim_is_gone_others_may_follow(story: Story) -> None:
+    story.pod("other", "1")
+    evict(story, "low", nominate(story, "low"))
+    story.delete("pods", "low")
+    story.withdraw("high")
+    nominate(story, "other")
+    assert story.broken == []
+
+
+def test_a_solver_that_has_not_seen_the_victim_leave_is_excused(story: Story) -> None:
+    story.pod("other", "1")
+    before = story.version
+    evict(story, "low", nominate(story, "low"))
+    story.withdraw("high")
+    listed = [Victim(namespace="default", name="other", uid="uid-other", version=before, node="n1")]
+    story.place("high", nominates=True, victims=listed, basis=before)
+    assert story.broken == []
+    assert story.observer.verdicts.excuses["I11g", "unseen"] == 1
+
+
+def test_a_victim_is_deleted_behind_a_look(story: Story) -> None:
+    plan = nominate(story, "low")
+    mark(story, "low", plan)
+    story.observer.looked("default", "high")
+    evict(story, "low", plan)
+    assert story.broken == []
+    assert story.observer.verdicts.judgements["I11h"] == 1
+
+
+def test_a_look_before_the_mark_is_none(story: Story) -> None:
+    plan = nominate(story, "low")
+    story.observer.looked("default", "high")
+    evict(story, "low", plan)
+    assert story.broken == ["I11h"]
+
+
+def test_a_look_that_finds_another_attempt_is_none(story: Story) -> None:
+    plan = nominate(story, "low")
+    mark(story, "low", plan)
+    story.withdraw("high")
+    story.observer.looked("default", "high")
+    evict(story, "low", plan)
+    assert story.broken == ["I11h"]
+
+
+def test_a_deletion_that_was_on_its_way_behind_a_look_is_nobodys_fault(story: Story) -> None:
+    plan = nominate(story, "low")
+    mark(story, "low", plan)
+    story.observer.looked("default", "high")
+    story.delete("pods", "high")
+    evict(story, "low", plan)
+    assert story.broken == []
+
+
+def test_what_berth_deletes_is_marked(story: Story) -> None:
+    story.observer.by_berth(True)
+    story.change("pods", "low", {"metadata": {"deletionTimestamp": MOMENT}})
+    assert story.broken == ["I11"]
+
+
+def test_what_others_delete_is_not_judged_whatever_it_carries(story: Story) -> None:
+    nominate(story)
+    story.observer.by_berth(False)
+    evict(story, "low", "unknown")
     assert story.broken == []
 
 

@@ -43,5 +43,6 @@ def test_a_fault_is_found_in_the_midst_of_others_work(planted: tuple[str, Callab
 
 def test_every_promise_that_is_watched_has_a_fault() -> None:
     elsewhere = {"I1c", "I1d", "I7", "I8"}  # node reports, replays and rebuilds have tests of their own
-    elsewhere |= {"I11", "I11b", "I11c", "I11d"}  # evictions as well: test_evictions
+    elsewhere |= {"I11", "I11b", "I11c", "I11d", "I11e", "I11f", "I11g", "I11h"}  # evictions as well: test_evictions
+    elsewhere |= {"I19", "I19b", "I20", "I21", "I22"}  # and volumes: test_observer_volumes
     assert {promise for promise, _ in FAULTS} == set(PROMISES) - elsewhere

@@ -10,10 +10,12 @@ from typing import Final
 
 from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
+from tests.simulation.planted import in_evictions as evictions
 from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
 from tests.simulation.planted import in_solver as solver
+from tests.simulation.planted import in_volumes as volumes
 from tests.simulation.planted import in_writer as writer
 from tests.simulation.planted import run_profiles
 from tests.simulation.planted.bug import Bug
@@ -164,4 +166,30 @@ PLANTED: Final[dict[str, Bug]] = {
     "peers account": Bug(
         "plans whose pods must be apart or spread share no account", peers.no_account, run_profiles.MATES_OF_FOUR
     ),
+    "volumes shared": Bug("a claim for one pod alone is used by two", volumes.claims_shared, run_profiles.VOLUMES),
+    "volumes kept twice": Bug(
+        "a volume that is kept for a claim is kept for another one", volumes.kept_for_two, run_profiles.VOLUMES_LOCAL
+    ),
+    "volumes elsewhere": Bug(
+        "volumes are reached from every node", volumes.reached_from_everywhere, run_profiles.VOLUMES
+    ),
+    "volumes unlimited": Bug("a node takes as many volumes as there are", volumes.no_limits, run_profiles.VOLUMES),
+    "volumes unbound": Bug(
+        "a pod is bound before its steps are done", volumes.bound_before_its_steps, run_profiles.VOLUMES
+    ),
+    "E2": Bug("a nomination holds nothing", evictions.freed_for_anybody, run_profiles.EVICTIONS),
+    "E4 look": Bug(
+        "nobody looks whether the beneficiary waits before its victims are deleted",
+        evictions.no_look,
+        run_profiles.EVICTIONS,
+    ),
+    "E4 version": Bug(
+        "a deletion names no version that carries the mark", evictions.deleted_by_uid, run_profiles.EVICTIONS_HELD_UP
+    ),
+    "E5": Bug("no mark is taken back", evictions.marks_stay, run_profiles.EVICTIONS_HELD_UP),
+    "E6": Bug(
+        "a pod gets other victims while its own are leaving", evictions.second_set, run_profiles.EVICTIONS_AND_LOSS
+    ),
+    "E10 equals": Bug("pods of equal priority leave", evictions.equals_leave, run_profiles.EVICTIONS),
+    "E10 protected": Bug("protected pods leave", evictions.protected_leave, run_profiles.EVICTIONS),
 }

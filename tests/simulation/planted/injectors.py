@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class Saboteur(FaultInjector):
     """An injector that knows where it hurts."""
 
-    AIMED = frozenset({"late view", "half batches", "leases fail", "binds slow", "binds lost"})
+    AIMED = frozenset(
+        {"late view", "half batches", "leases fail", "binds slow", "binds lost", "deletions slow", "deletions lost"}
+    )
 
     def _late_view(self, fault: Fault) -> None:
         """Target `service:bucket`: each burst of this bucket comes to a replica up to `amount` seconds late."""
@@ -83,6 +85,14 @@ class Saboteur(FaultInjector):
     def _binds_lost(self, fault: Fault) -> None:
         """Answers of binds are lost, and of some the bind itself."""
         self._on_api(fault, lost=fault.amount / 2, lost_after=fault.amount / 2, verbs=("bind",))
+
+    def _deletions_slow(self, fault: Fault) -> None:
+        """Deletions of pods arrive up to `amount` seconds late."""
+        self._on_api(fault, slow=0.5, slow_s=(fault.amount / 2, fault.amount), verbs=("delete",), resources=("pods",))
+
+    def _deletions_lost(self, fault: Fault) -> None:
+        """Deletions of pods do not arrive."""
+        self._on_api(fault, lost=1.0, verbs=("delete",), resources=("pods",))
 
     def _all_killed(self, fault: Fault) -> None:
         """Every replica of a service at once."""

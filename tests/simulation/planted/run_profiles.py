@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import mates
+from tests.simulation import mates, owned, volumes
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import bookings
 from tests.simulation.planted.injectors import Saboteur
 from tests.simulation.planted.trouble import SOLVER, WRITER, every, late
 from tests.simulation.run_profile import RunProfile
 from tests.simulation.workload import Size
+
+from berth.simcluster.controllers import ControllerSettings
 
 
 def one_each(rng: random.Random) -> Mapping[str, int]:
@@ -200,6 +202,38 @@ MATES_OF_FOUR: Final = replace(
     actions=mates.at_once,
     replicas=four_solvers,
     faults=every(4.0, late(f"{SOLVER}:berth_ledger", 1.0)),
+)
+VOLUMES: Final = replace(
+    SHORT,
+    size=Size(nodes=4, claims=45),
+    cluster=volumes.cluster,
+    actions=volumes.alone,
+    faults=every(7.0, trouble.killed(WRITER), trouble.paused(WRITER, 1.0, 4.0), trouble.killed(SOLVER)),
+    controllers=ControllerSettings(provision_failures=0.3),
+)
+"""Claims and their users, while steps are interrupted."""
+VOLUMES_LOCAL: Final = replace(VOLUMES, size=Size(nodes=6, claims=45), actions=volumes.local)
+EVICTIONS: Final = replace(
+    SHORT,
+    size=Size(nodes=2, gangs=1, sets=7, singles=60),
+    cluster=owned.cluster,
+    actions=owned.crowded,
+    faults=every(9.0, trouble.killed(WRITER), trouble.paused(WRITER, 0.5, 3.0), trouble.killed(SOLVER)),
+)
+"""Pods leave for others, while that is interrupted."""
+EVICTIONS_HELD_UP: Final = replace(
+    EVICTIONS,
+    size=Size(nodes=2, sets=7, singles=24),
+    actions=owned.fickle,
+    faults=trouble.evictions_held_up,
+    end_s=110.0,
+    whole_s=120.0,
+)
+EVICTIONS_AND_LOSS: Final = replace(
+    EVICTIONS,
+    size=Size(nodes=4, singles=60),
+    actions=owned.lingering,
+    faults=every(9.0, trouble.ledger_remade, start_s=12.0),
 )
 GROUPS_MADE_ANEW: Final = replace(
     SHORT,

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 
 from tests.simulation.faults import Fault
+from tests.simulation.owned import FICKLE_S
 from tests.simulation.planted.users import BURST_EVERY_S, LOWERED_FOR_S, LOWERED_S
 
 Draw = Callable[[random.Random, float], list[Fault]]
@@ -141,6 +142,11 @@ def state_remade(rng: random.Random, at_s: float) -> list[Fault]:
     return [Fault(at_s, "bucket remade", "berth_state")]
 
 
+def ledger_remade(rng: random.Random, at_s: float) -> list[Fault]:
+    """LEDGER is deleted and made again while everybody goes on."""
+    return [Fault(at_s, "bucket remade", "berth_ledger")]
+
+
 def led_anew(rng: random.Random, at_s: float) -> list[Fault]:
     """A bucket loses its newest writes with its leader, and every connection stands."""
     bucket = rng.choice(("berth_state", "berth_ledger", "berth_state", "berth_reservation", "berth_quota"))
@@ -190,6 +196,20 @@ def barred(rng: random.Random, at_s: float) -> list[Fault]:
 def turned_away(rng: random.Random, at_s: float) -> list[Fault]:
     """A proxy before the API server answers in its place."""
     return [Fault(at_s, "api turns away", amount=rng.choice((0.5, 1.0)), for_s=4.0)]
+
+
+def evictions_held_up(rng: random.Random, end_s: float) -> list[Fault]:
+    """While pods come that others have to leave for, deletions are long on their way, whoever sent them is killed, and
+    another one goes on; or they do not arrive for a while."""
+    found: list[Fault] = []
+    for number in range(int(end_s / BURST_EVERY_S)):
+        at_s = FICKLE_S + BURST_EVERY_S * number
+        if rng.random() < 0.6:
+            found.append(Fault(at_s, "deletions slow", amount=28.0, for_s=4.0))
+            found.append(Fault(at_s + rng.uniform(2.0, 4.0), "kill", WRITER))
+        else:
+            found.append(Fault(at_s, "deletions lost", for_s=12.0))
+    return found
 
 
 def api_trouble(rng: random.Random, at_s: float) -> list[Fault]:

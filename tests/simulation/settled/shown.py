@@ -37,6 +37,10 @@ KINDS: Final = {
     "device": (SCHEDULING, "devices"),
     "reservation": (SCHEDULING, "reservations"),
     "configmap": ("", "configmaps"),
+    "persistentvolumeclaim": ("", "persistentvolumeclaims"),
+    "persistentvolume": ("", "persistentvolumes"),
+    "storageclass": ("storage.k8s.io", "storageclasses"),
+    "csinode": ("storage.k8s.io", "csinodes"),
 }
 """By the first token of their keys: API group and plural."""
 

@@ -41,6 +41,10 @@ _ALL: Final = (
     Promise(
         "I11d", "freed-capacity-for-its-heir", "What was left for a pod goes to it, or to a pod of higher priority."
     ),
+    Promise("I11e", "protected-stay", "Nobody is evicted whom a label or a kubelet protects."),
+    Promise("I11f", "gangs-left-whole", "No eviction leaves a strict gang with fewer members than it needs."),
+    Promise("I11g", "one-set-of-victims", "While victims leave for a pod nobody else is made to leave for it."),
+    Promise("I11h", "looked-first", "Nobody is evicted without a look, behind the mark, at the pod that waits."),
     Promise(
         "I12", "stale-writes-refused", "What a superseded writer writes is never acted upon, and nothing goes back."
     ),
@@ -48,5 +52,10 @@ _ALL: Final = (
     Promise(
         "I18", "affinity-kept", "No pod is placed beside one that it must be apart from, or away from its company."
     ),
+    Promise("I19", "claim-used-once", "A claim that one pod alone may use is used by one."),
+    Promise("I19b", "volume-given-once", "A volume that is kept for a claim is given to no other one."),
+    Promise("I20", "volume-reached", "No pod is placed where the volumes of its claims are not reached."),
+    Promise("I21", "volumes-within-limit", "No node is given more volumes of a driver than it takes."),
+    Promise("I22", "claims-bound-first", "A pod is bound only when its claims have their volumes."),
 )
 PROMISES: Final = {promise.name: promise for promise in _ALL}

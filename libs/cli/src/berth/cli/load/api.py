@@ -16,7 +16,7 @@ TIMEOUT_S = 60.0
 LINE_BYTES_MAX = 8 << 20
 _JSON = {"Content-Type": "application/json"}
 _PLURALS = {"ElasticQuota": "elasticquotas", "PriorityClass": "priorityclasses", "StorageClass": "storageclasses"}
-_CLUSTER_SCOPED = ("Node", "Device", "Reservation", "PriorityClass", "StorageClass", "Namespace")
+_CLUSTER_SCOPED = ("Node", "Device", "Reservation", "PriorityClass", "StorageClass", "PersistentVolume", "Namespace")
 
 
 class Api:

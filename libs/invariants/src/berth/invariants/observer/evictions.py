@@ -1,8 +1,9 @@
 """Who is made to leave, for whom, and who gets what they leave (I11, docs/evictions.md).
 
-An eviction is Berth's when the victim carries the mark and the condition that cluster-writer writes before it deletes.
-It looks at the beneficiary before that; a deletion that is on its way while the beneficiary goes is nobody's fault, so
-one that has just gone still counts, in undisturbed time.
+An eviction is Berth's when whoever shows the API to the observer says so (`by_berth`); where nobody says, when the
+victim carries the mark and the condition that cluster-writer writes before it deletes. It looks at the beneficiary
+before that; a deletion that is on its way while the beneficiary goes is nobody's fault, so one that has just gone still
+counts, in undisturbed time.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from berth.invariants.facts import BY_MINOR, amounts_of
 from berth.invariants.observer.calm import Calm
 from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.verdicts import Verdicts
+from berth.invariants.observer.victims import VictimLaws
 from berth.rules.eviction_notes import Mark, noted_mark
 from berth.rules.preemption import BY_SCHEDULER
 from berth.transaction.ledger_view import LedgerView
@@ -36,7 +38,11 @@ class Evictions:
         pods: Mapping[Name, Json],
         nodes: Mapping[Name, Json],
         lag_s: float,
+        laws: VictimLaws,
     ) -> None:
+        self.by_berth: bool | None = None
+        """Whether Berth makes the change that is shown now; None: not known."""
+        self._laws = laws
         self._verdicts = verdicts
         self._calm = calm
         self._capacity = capacity
@@ -47,6 +53,12 @@ class Evictions:
         """By plan and uid of the beneficiary: the nomination under the uid of each victim."""
         self._attempts: dict[str, int] = {}
         self._priorities: dict[str, int] = {}
+        self._hears_looks = False
+        self._order = 0
+        self._marked: dict[str, tuple[str, int]] = {}
+        """By uid of a victim: under which plan it was marked, and when, in the order of what is shown."""
+        self._looks: dict[str, tuple[int, int]] = {}
+        """By uid of a beneficiary: the last look at it while it waited, in that order, and its attempt."""
         self._over_s: dict[tuple[str, int], float] = {}
         """When a beneficiary's attempt was over: bound, withdrawn, or gone."""
 
@@ -58,20 +70,40 @@ class Evictions:
         if pod is not None and pod["metadata"].get("uid") == decision.uid:
             self._priorities[decision.uid] = _priority(pod)
         self._attempts[decision.uid] = decision.attempt
+        self._laws.nominated(decision, self._priorities.get(decision.uid, 0))
 
     def see(self, pod: Json, deleted: bool) -> None:
         """A pod is written, or deleted; `pods` still shows it as it was."""
         meta = pod["metadata"]
         if meta.get("uid") in self._attempts:
             self._see_beneficiary(pod, deleted)
-        notes = meta.get("annotations")
-        if not notes or names.ANNOTATION_EVICTED_FOR not in notes:
+        self._laws.see(pod, deleted)
+        self._order += 1
+        mark = noted_mark(meta.get("annotations") or {})
+        if mark is None:
+            self._marked.pop(meta["uid"], None)
+        elif self._marked.get(meta["uid"], ("", 0))[0] != mark.plan:
+            self._marked[meta["uid"]] = (mark.plan, self._order)
+        if self.by_berth is False or not (deleted or _is_leaving(pod)):
             return
         before = self._pods.get((meta.get("namespace") or "", meta["name"]))
-        was_leaving = before is not None and _uid(before) == _uid(pod) and _is_leaving(before)
-        mark = noted_mark(notes)
-        if mark is not None and (deleted or _is_leaving(pod)) and not was_leaving and _is_evicted(pod):
+        if before is not None and _uid(before) == _uid(pod) and _is_leaving(before):
+            return
+        if mark is not None and (self.by_berth or _is_evicted(pod)):
             self._judge(pod, mark)
+        elif self.by_berth:
+            self._verdicts.judged("I11")
+            who = f"{meta.get('namespace', '')}/{meta['name']}"
+            text = "is deleted by Berth, and carries no mark"
+            self._verdicts.add("I11", f"{who}, uid {_uid(pod)}", f"{who}: {text}")
+
+    def looked(self, namespace: str, name: str) -> None:
+        """Berth has asked the API server for a pod, and the answer says how it is now."""
+        self._hears_looks = True
+        self._order += 1
+        pod = self._pods.get((namespace, name))
+        if pod is not None and not _is_leaving(pod) and not (pod.get("spec") or {}).get("nodeName"):
+            self._looks[_uid(pod)] = (self._order, _attempt(pod))
 
     def decided(self, decision: Decision, view: LedgerView) -> None:
         """A pod is decided: it takes nothing that others have left for a pod of equal or higher priority."""
@@ -129,11 +161,22 @@ class Evictions:
         if over_s is not None and self._calm.since(over_s) > self._lag_s:
             text = f"is evicted for {mark.beneficiary} under plan {mark.plan}, which does not wait any more"
             self._verdicts.add("I11", subject, f"{who}: {text}")
+        if self._hears_looks:
+            self._judge_look(victim, mark, decision, subject)
+        self._laws.evicted(victim, decision, subject)
         self._verdicts.judged("I11b")
         mine, theirs = _priority(victim), self._priorities.get(decision.uid)
         if theirs is not None and mine >= theirs:
             text = f"is evicted at priority {mine} for {mark.beneficiary} of priority {theirs}"
             self._verdicts.add("I11b", subject, f"{who}: {text}")
+
+    def _judge_look(self, victim: Json, mark: Mark, decision: Decision, subject: str) -> None:
+        """E4: after the mark was written somebody looked at the beneficiary, and it waited."""
+        self._verdicts.judged("I11h")
+        looked, attempt = self._looks.get(decision.uid, (0, 0))
+        if looked < self._marked[_uid(victim)][1] or attempt != decision.attempt:
+            text = f"is evicted under plan {mark.plan}, and nobody looked whether {mark.beneficiary} waits"
+            self._verdicts.add("I11h", subject, f"{'/'.join(_name(victim))}: {text}")
 
     def _see_beneficiary(self, pod: Json, deleted: bool) -> None:
         uid = _uid(pod)
@@ -155,6 +198,11 @@ class Evictions:
             if pod is not None and _uid(pod) == victim.uid:
                 return False
         return True
+
+
+def _name(pod: Json) -> Name:
+    meta = pod["metadata"]
+    return (meta.get("namespace") or "", meta["name"])
 
 
 def _uid(pod: Json) -> str:

@@ -87,6 +87,10 @@ class GangWatch:
             self._excuse(gang, Excuse.MORE_ASKED)
         self._judge(gang)
 
+    def group_of(self, gang: str) -> GangConfig | None:
+        """What the PodGroup of a gang says, if there is one."""
+        return self._groups.get(gang)
+
     def see(self, pod: Watched) -> None:
         """A member as it is now."""
         self._members.setdefault(pod.gang, {})[pod.uid] = pod

@@ -34,8 +34,8 @@ NOBODYS: Final = BUILT_IN_GROUPS | {""}
 class LedgerWatch:
     """The fold of the ledger, and a judgement of each message.
 
-    `seen` gives the object of a name as the API shows it, `claim` works out anew what a name holds; `peer_laws` judge
-    each decision beside the pods that are there.
+    `seen` gives the object of a name as the API shows it, `claim` works out anew what a name holds; `laws` judge
+    each decision beside what is there.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LedgerWatch:
         evictions: Evictions,
         calm: Calm,
         *,
-        peer_laws: Iterable[Callable[[Decision], None]],
+        laws: Iterable[Callable[[Decision], None]],
         seen: Callable[[Name], Watched | None],
         claim: Callable[[Name], None],
         keep_log: bool,
@@ -69,7 +69,7 @@ class LedgerWatch:
         self._withdrawals = withdrawals
         self._evictions = evictions
         self._calm = calm
-        self._peer_laws = tuple(peer_laws)
+        self._laws = tuple(laws)
         self._limit_s = limit_s
         self._doubt_since_s = NEVER
         self._seen = seen
@@ -171,7 +171,7 @@ class LedgerWatch:
             self._capacity.doubt.decided(now.decision.uid, now.sequence)
             self._decided.add(now.decision, self.view.epoch.epoch)
             self._fitness.decided(now.decision)
-            for judge in self._peer_laws:
+            for judge in self._laws:
                 judge(now.decision)
             if now.decision.reservation_uid:
                 self._reserved.decided(now.decision)

@@ -39,6 +39,8 @@ from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.spread import SpreadLaw
 from berth.invariants.observer.state_fence import StateFence
 from berth.invariants.observer.verdicts import Verdicts, Violation
+from berth.invariants.observer.victims import VictimLaws
+from berth.invariants.observer.volumes import Volumes
 from berth.invariants.observer.withdrawals import Withdrawals
 from berth.invariants.promises import PROMISES
 from berth.invariants.report import Report, result_of
@@ -98,9 +100,11 @@ class Observer:
         self._reserved = Reserved(self.verdicts, self.capacity, self.pods)
         self._peers = Peers(self._sight, self._decided.doubt)
         self._affinity = AffinityLaw(self._peers, self.verdicts)
+        self._volumes = Volumes(self.verdicts, self._sight, self._decided.doubt)
         self._fence = StateFence(self.verdicts)
+        laws = VictimLaws(self.verdicts, self._objects["pods"], self.gangs.group_of)
         self._evictions = Evictions(
-            self.verdicts, calm, self.capacity, self._objects["pods"], self._objects["nodes"], lag_s
+            self.verdicts, calm, self.capacity, self._objects["pods"], self._objects["nodes"], lag_s, laws
         )
         self._ledger = LedgerWatch(
             self.verdicts,
@@ -112,7 +116,7 @@ class Observer:
             self._withdrawals,
             self._evictions,
             calm,
-            peer_laws=(SpreadLaw(self._peers, self.verdicts).decided, self._affinity.decided),
+            laws=(SpreadLaw(self._peers, self.verdicts).decided, self._affinity.decided, self._volumes.decided),
             seen=self._seen,
             claim=self._claim,
             keep_log=keep_log,
@@ -131,6 +135,10 @@ class Observer:
             "elasticquotas": limits.see_quota,
             "podgroups": self.gangs.see_group,
             "leases": limits.see_lease,
+            "persistentvolumeclaims": self._volumes.see_claim,
+            "persistentvolumes": self._volumes.see_volume,
+            "storageclasses": self._volumes.see_class,
+            "csinodes": self._volumes.see_csi_node,
         }
 
     @property
@@ -176,6 +184,14 @@ class Observer:
     def blind(self, for_s: float, readers: Iterable[Reader] | None = None) -> None:
         """From now on for so long these (None: all) may not see what the API shows; decisions are carried out."""
         self._sight.blind(for_s, readers)
+
+    def by_berth(self, does: bool) -> None:
+        """Whether Berth itself makes the changes of the API that are shown from now on: who deletes a pod, say."""
+        self._evictions.by_berth = does
+
+    def looked(self, namespace: str, name: str) -> None:
+        """Berth has just been told by the API server how a pod is. Where that is never shown, I11h is not judged."""
+        self._evictions.looked(namespace, name)
 
     def bar(self, node: str, for_s: float) -> None:
         """From now on for so long an admission policy of the cluster refuses every bind onto this node."""
@@ -289,6 +305,7 @@ class Observer:
                 self._gone(known, version_of(data))
             return
         self._peers.see(data)
+        self._volumes.see_pod(data)
         if known is not None and is_same(known, data):
             return
         pod = read_pod(data, self._schedulers, known)
@@ -309,6 +326,7 @@ class Observer:
             self._fitness.bound(pod)
             if decision is not None:
                 self.gangs.begins(pod, decision, self.view)
+                self._volumes.bound(pod, decision)
         if pod.gang:
             self.gangs.see(pod)
             if known is not None and pod.has_ended > known.has_ended:
@@ -325,6 +343,7 @@ class Observer:
             self.gangs.gone(pod)
         self.capacity.put(pod.uid, None)
         self._peers.gone(pod.uid, version)
+        self._volumes.gone(pod.uid)
         self._reserved.changed(pod.uid, pod, None)
         self._forget(pod)
         self._claim(pod.name)
@@ -332,6 +351,7 @@ class Observer:
     def _see_node(self, data: Json, deleted: bool) -> None:
         self._limits.see_node(data, deleted)
         self._peers.see_node(data, deleted)
+        self._volumes.see_node(data, deleted)
 
     def _see_reservation(self, data: Json, deleted: bool) -> None:
         name = ("", data["metadata"]["name"])
@@ -390,4 +410,5 @@ class Observer:
             hold = of_decided(decision, pod)
         self.capacity.put(pod.uid, hold)
         self._peers.put(pod, hold, decision)
+        self._volumes.put(pod, hold, decision)
         self._reserved.changed(pod.uid, pod, held.decision if held is not None else None)

@@ -1,8 +1,8 @@
 """What has to be done next for the steps before a bind: a function of what the view shows of claims and volumes.
 
-A step is a request, guarded by uid and resource version, and then a wait: the PersistentVolume controller binds a claim
-to the volume that is kept for it, a provisioner makes one for a claim that names a node. Doing a step again changes
-nothing: what is asked for already is only waited for.
+A step (R17) is a request, guarded by uid and resource version, and then a wait: the PersistentVolume controller binds a
+claim to the volume that is kept for it, a provisioner makes one for a claim that names a node. Doing a step again
+changes nothing: what is asked for already is only waited for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """VolumeBinding: a pod's bound volumes have to be reached from its node, and its waiting claims need volumes there.
 
-Which volume a claim gets is chosen when the node is: `reserve` gives the steps that come before the bind.
+Which volume a claim gets is chosen when the node is: `reserve` gives the steps that come before the bind. What a step
+of a withdrawn decision has kept or selected counts as any other does (R17).
 """
 
 from __future__ import annotations
