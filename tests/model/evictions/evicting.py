@@ -32,7 +32,8 @@ def steps(know: Knowledge, state: State, w: int, pods: Pods, members: list[Claim
     if holds and state.left("patience"):
         ends_never = any(pod.ends and name in world.stuck for name, pod in victims.items())
         is_refused = waits and world.polite and sum(1 for each in waits if each in world.budgeted) > state.pdb
-        if (rules.let_go and rules.plan_let_go and ends_never) or is_refused:
+        is_unused = not victims  # all have left, and its solver cannot place it there any more
+        if (rules.let_go and ((rules.plan_let_go and ends_never) or is_unused)) or is_refused:
             yield from _give_up(know, state.spend("patience"), w, pods, current, STAYS)
     if why or not waits or (rules.one_set and _has_other_victims(know, pods, current)):
         return

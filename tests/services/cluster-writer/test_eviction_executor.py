@@ -227,6 +227,34 @@ async def test_a_victim_that_never_ends_ends_the_nomination_after_its_grace_peri
     assert bench.attempt("waits") == "1"
 
 
+async def test_a_place_that_is_free_and_not_taken_ends_the_nomination_after_patience(bench):
+    bench.nominate("waits", "low")
+    await bench.turn(3)
+    bench.api.store.delete(Path("", "v1", "pods", "default", "low"), grace="0")
+    await bench.turn(2)
+    bench.now_s += 59
+    await bench.turn()
+    assert bench.attempt("waits") == ""
+    bench.now_s += 2
+    await bench.turn()
+    assert "given up waits: nobody is in its way any more, and it was not placed for 60 s" in bench.events.told
+    assert bench.attempt("waits") == "1"
+    assert bench.note("waits", names.ANNOTATION_NOMINATED) == ""
+
+
+async def test_patience_begins_when_others_that_are_nominated_there_have_no_victims_either(bench):
+    bench.nominate("waits", "low")
+    bench.pod("other", 9)
+    bench.nominate("other", "lower", plan="q")
+    await bench.turn(4)
+    bench.api.store.delete(Path("", "v1", "pods", "default", "low"), grace="0")
+    await bench.turn()
+    bench.now_s += 61
+    await bench.turn()
+    assert bench.is_leaving("lower")
+    assert bench.attempt("waits") == ""
+
+
 async def test_it_is_given_up_too_where_the_ledger_has_forgotten_it(bench):
     bench.nominate("waits", "low")
     await bench.turn(3)

@@ -99,6 +99,7 @@ class EvictionExecutor:
         self._begun: dict[str, int] = {}
         self._deleted: dict[str, str] = {}
         self._refusals: dict[str, dict[str, str]] = {}
+        self._free_since: dict[str, float] = {}
         self._ends = 0
         self._wake = asyncio.Event()
 
@@ -147,6 +148,7 @@ class EvictionExecutor:
             elif not (step.is_doubtful and self._ends <= self._begun[plan]):
                 await self._act(plan, step)
         self._refusals = {plan: why for plan, why in self._refusals.items() if plan in self._begun}
+        self._free_since = {plan: since for plan, since in self._free_since.items() if plan in self._begun}
         record = self._lease.record
         # While LEDGER is being read again, a nomination that is not shown may be there.
         if record is not None and not loss(book.ledger, record.epoch, record.plan):
@@ -160,13 +162,19 @@ class EvictionExecutor:
         members = evictions.members_of(plan, cluster.book)
         if not members:
             return EvictionStep(Stage.OVER)
+        now_s = self._clock.now()
+        if evictions.is_free(members, cluster.book):
+            self._free_since.setdefault(plan, now_s)
+        else:
+            self._free_since.pop(plan, None)
         outlook = Outlook(
             is_read=cluster.is_read,
             why_unfit=self._why_unfit,
             why_stays=lambda victim: why_stays(victim, cluster.pod_groups),
             refusals=self._refusals.get(plan, {}),
+            free_since_s=self._free_since.get(plan),
         )
-        return evictions.next_step(members, cluster.book, outlook, self._clock.now())
+        return evictions.next_step(members, cluster.book, outlook, now_s)
 
     def _why_unfit(self, decision: Decision, seen: Pod | Reservation) -> str:
         cluster = self._cluster

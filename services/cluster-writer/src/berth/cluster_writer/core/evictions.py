@@ -19,7 +19,7 @@ from berth.rules.times import unix_of
 from berth.transaction.book import FINISHED_PHASES, Book
 
 PATIENCE_S: Final = 60.0
-"""How long after its grace period a victim may still be there."""
+"""How long after its grace period a victim may still be there; how long a place that is free may stay unused."""
 
 
 class Stage(Enum):
@@ -71,13 +71,15 @@ class Outlook(NamedTuple):
     `is_read`: nodes, Devices and PodGroups were read to their ends, so that what is not shown is not there.
     `why_unfit(beneficiary, object)`: why it may not go to its node any more, victims or not; `why_stays(victim)`: why
     that pod is nobody's victim. `refusals` are the reasons for which the API server refused a request, by uid of the
-    victim or beneficiary, or under `ANYBODY`.
+    victim or beneficiary, or under `ANYBODY`. `free_since_s`: since when nobody is in its way any more, in unix time;
+    None: somebody is.
     """
 
     is_read: bool
     why_unfit: Callable[[Decision, Pod | Reservation], str]
     why_stays: Callable[[Pod], str]
     refusals: Mapping[str, str] = {}
+    free_since_s: float | None = None
 
 
 def next_step(members: Sequence[Decision], book: Book, outlook: Outlook, now_s: float) -> EvictionStep:
@@ -103,6 +105,9 @@ def next_step(members: Sequence[Decision], book: Book, outlook: Outlook, now_s: 
     why = next(filter(None, (_never_leaves(victim, now_s) for victim in victims)), "")
     if why:
         return EvictionStep(Stage.GIVE_UP, current, reason=why)
+    if outlook.free_since_s is not None and now_s >= outlook.free_since_s + PATIENCE_S:
+        reason = f"nobody is in its way any more, and it was not placed for {PATIENCE_S:.0f} s"
+        return EvictionStep(Stage.GIVE_UP, current, reason=reason)
     step = _refused(current, waits, outlook.refusals)
     if step is not None:
         return step
@@ -237,6 +242,20 @@ def in_flight(book: Book) -> dict[str, int]:
         if pod is not None and pod.deleting:
             found[pod.node] = found.get(pod.node, 0) + 1
     return found
+
+
+def is_free(members: Sequence[Decision], book: Book) -> bool:
+    """Whether nobody is in the way of a plan any more: neither its own victims nor those of others nominated there."""
+    if any(_victims(each, book) for each in members):
+        return False
+    plans = {each.plan for each in members}
+    nodes = {each.node for each in members}
+    others = (each for node in nodes for each in book.nominations.on(node))
+    return not any(
+        _victims(each.decision, book)
+        for each in others
+        if each.decision is not None and each.decision.plan not in plans
+    )
 
 
 def _victims(decision: Decision, book: Book) -> tuple[Pod, ...]:
