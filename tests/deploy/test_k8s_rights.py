@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from tests.deploy.manifests import ROOT, WORKLOADS, name_of, of_kind, pod_of
+import pytest
+import yaml
+from tests.deploy.manifests import K8S, OBJECTS, ROOT, WORKLOADS, Json, name_of, of_kind, pod_of, resolve
 
 from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS
 from berth.cluster_writer.commands import WRITABLE
+from berth.cluster_writer.eviction_requests import RIGHTS_FROM
 from berth.contracts.slo import CONFIG_MAP
 from berth.kube import resources
 from berth.kube.resources import Resource
@@ -17,14 +21,13 @@ READS = {"get", "list", "watch"}
 USERS = ("auditor", "cluster-watcher", "cluster-writer", "node-authenticator")
 
 
-def rules_of(service: str) -> dict[tuple[str, str], set[str]]:
+def rules_of(service: str, objects: Sequence[Json] = OBJECTS) -> dict[tuple[str, str], set[str]]:
     """(group, resource) -> verbs, over every role that a service is bound to."""
     found: dict[tuple[str, str], set[str]] = {}
-    for binding in [*of_kind("ClusterRoleBinding"), *of_kind("RoleBinding")]:
+    for binding in (each for each in objects if each["kind"] in ("ClusterRoleBinding", "RoleBinding")):
         if any(subject["name"] == service for subject in binding["subjects"]):
-            role = next(
-                each for each in of_kind(binding["roleRef"]["kind"]) if name_of(each) == binding["roleRef"]["name"]
-            )
+            wanted = (binding["roleRef"]["kind"], binding["roleRef"]["name"])
+            role = next(each for each in objects if (each["kind"], name_of(each)) == wanted)
             for rule in role["rules"]:
                 for group in rule["apiGroups"]:
                     for resource in rule["resources"]:
@@ -47,7 +50,7 @@ def test_the_watcher_reads_what_state_shows_and_nothing_else() -> None:
 
 def test_the_writer_has_the_rights_for_what_it_calls() -> None:
     wanted = {
-        key(resources.PODS): {"get", "list", "patch", "delete"},
+        key(resources.PODS): {"get", "list", "patch"},
         key(resources.PODS, "binding"): {"create"},
         key(resources.PODS, "eviction"): {"create"},
         key(resources.PODS, "status"): {"patch"},
@@ -65,7 +68,33 @@ def test_the_writer_has_the_rights_for_what_it_calls() -> None:
     wanted[key(resources.NODE_SLOS)] = {"get", "create", "patch"}  # by server-side apply, guarded by a version
     for resource in WRITABLE.values():
         wanted.setdefault(key(resource, "status"), {"patch"})
-    assert rules_of("cluster-writer") == wanted
+    assert rules_of("cluster-writer", list(resolve(K8S / "base"))) == wanted
+
+
+def test_to_delete_pods_is_a_right_of_its_own() -> None:
+    preemption = list(resolve(K8S / "components/preemption"))
+    assert rules_of("cluster-writer", preemption) == {key(resources.PODS): {"delete"}}
+    bound = [subject["name"] for each in preemption for subject in each.get("subjects", [])]
+    assert bound == ["cluster-writer"]
+    assert RIGHTS_FROM == "k8s/components/preemption"
+
+
+def test_the_setting_comes_with_the_right() -> None:
+    (settings,) = yaml.safe_load_all((K8S / "components/preemption/settings.yaml").read_text())
+    (shared,) = (each for each in of_kind("ConfigMap") if name_of(each) == name_of(settings))
+    assert settings["metadata"] == shared["metadata"]
+    assert settings["data"] == {"BERTH_PREEMPTION": "true"}
+
+
+def test_without_the_component_nobody_is_made_to_leave() -> None:
+    (shared,) = (each for each in of_kind("ConfigMap") if name_of(each) == "berth")
+    assert shared["data"]["BERTH_PREEMPTION"] == "false"
+
+
+@pytest.mark.parametrize("overlay", ["single-node", "production"])
+def test_an_overlay_has_the_component(overlay: str) -> None:
+    chosen = yaml.safe_load((K8S / "overlays" / overlay / "kustomization.yaml").read_text())
+    assert "../../components/preemption" in chosen["components"]
 
 
 def test_the_writer_calls_nothing_else() -> None:
@@ -93,7 +122,7 @@ def test_nobody_else_has_any_right(house: Any) -> None:
         if service not in USERS:
             assert rules_of(service) == {}
     bound = [subject["name"] for each in of_kind("ClusterRoleBinding") for subject in each["subjects"]]
-    assert sorted(bound) == sorted(USERS)
+    assert sorted(set(bound)) == sorted(USERS)
 
 
 def test_only_the_writer_writes_and_nobody_reads_secrets() -> None:

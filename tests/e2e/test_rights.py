@@ -54,8 +54,8 @@ async def server(real_kind: str) -> AsyncIterator[Server]:
 
 
 def manifests() -> Iterator[Json]:
-    """Every object of the base."""
-    for file in sorted((K8S / "base").glob("*.yaml")):
+    """Every object of the base, and the rights of preemption."""
+    for file in [*sorted((K8S / "base").glob("*.yaml")), K8S / "components/preemption/rights.yaml"]:
         yield from (each for each in yaml.safe_load_all(Path(file).read_text()) if each)
 
 

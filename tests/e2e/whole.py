@@ -182,7 +182,7 @@ async def run_whole(
 ) -> AsyncIterator[Whole]:
     """Everything started and ready; stopped on the way out. Without a cluster on the simulated API."""
     server = cluster or Simulated()
-    settings = {"BERTH_REPORT_AFTER_S": "0.5", "BERTH_PREEMPTION": "true", **(environment or {})}
+    settings = {"BERTH_REPORT_AFTER_S": "0.5", **(environment or {})}
     sim = ["--sim", "--start-delay-seconds", "0.1", "--stop-delay-seconds", "0.1", *sim_arguments]
     timeout = aiohttp.ClientTimeout(total=30)
     known = server.stack_settings()

@@ -100,6 +100,7 @@ def test_names_say_what_they_name() -> None:
         "ANNOTATION_NOMINATED",
         "ANNOTATION_EVICTED_FOR",
         "ANNOTATION_LET_GO",
+        "ANNOTATION_REFUSED",
         "ANNOTATION_REVISION",
     }
     assert all("GANG" in name for name, value in METADATA.items() if value.startswith(names.GANG_PREFIX))

@@ -37,12 +37,7 @@ SPECS: Final = (
     ServiceSpec(name="device-inventory", settings_type=InventorySettings, main=inventory),
     ServiceSpec(name="quota-manager", settings_type=QuotaSettings, main=quota),
     ServiceSpec(name="reservation-manager", settings_type=ReservationSettings, main=reservation),
-    ServiceSpec(
-        name="placement-solver",
-        settings_type=SolverSettings,
-        main=solver,
-        environ={"BERTH_PREEMPTION": "true"},
-    ),
+    ServiceSpec(name="placement-solver", settings_type=SolverSettings, main=solver),
     ServiceSpec(
         name=AUDITOR,
         settings_type=AuditorSettings,

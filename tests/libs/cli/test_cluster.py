@@ -16,12 +16,16 @@ from berth.kube import DEVICES, ELASTIC_QUOTAS, POD_GROUPS, RESERVATIONS
 from berth.kube.answer import Answer
 
 K8S = Path(__file__).parents[3] / "k8s/base"
+PREEMPTION = K8S.parent / "components/preemption/rights.yaml"
 
 
 def granted(service: str) -> set[rights.Need]:
-    """What the manifests of a service grant it, one verb on one kind each."""
+    """What the manifests of a service grant it, preemption included, one verb on one kind each."""
     needs = set()
-    for document in yaml.safe_load_all((K8S / f"{service}.yaml").read_text()):
+    text = (K8S / f"{service}.yaml").read_text()
+    if service == "cluster-writer":
+        text += "---\n" + PREEMPTION.read_text()
+    for document in yaml.safe_load_all(text):
         if document["kind"] not in ("ClusterRole", "Role"):
             continue
         namespace = document["metadata"].get("namespace", "")

@@ -157,6 +157,17 @@ async def test_evict_and_delete_with_preconditions(kube: Kube) -> None:
     assert (await kube.get(PODS, "default", "p")).missing
 
 
+async def test_a_deletion_that_is_only_asked_about_has_no_effect(kube: Kube) -> None:
+    meta = (await created_pod(kube, "p")).metadata
+    guard = {"uid": meta.uid, "version": meta.resource_version, "dry_run": True}
+    assert (await kube.delete(PODS, "default", "p", **guard)).ok
+    assert (await kube.delete(PODS, "default", "p", **{**guard, "uid": "other"})).conflict
+    assert (await kube.delete(PODS, "default", "p", **{**guard, "version": "1"})).conflict
+    stored = msgspec.json.decode((await kube.get(PODS, "default", "p")).body, type=Pod)
+    assert stored.metadata.resource_version == meta.resource_version
+    assert stored.metadata.deletion_timestamp is None
+
+
 async def test_a_withdrawal_is_a_guarded_patch(kube: Kube) -> None:
     meta = (await created_pod(kube, "p")).metadata
     notes = {"annotations": {"scheduling.berth.sh/attempt": "1"}}

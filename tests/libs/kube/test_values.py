@@ -126,6 +126,8 @@ def test_evictions_and_deletions_carry_preconditions() -> None:
         "gracePeriodSeconds": 0,
     }
     assert "preconditions" not in delete_options()
+    assert delete_options(uid="u", dry_run=True)["dryRun"] == ["All"]
+    assert "dryRun" not in delete_options(uid="u")
 
 
 @given(name=st.text("abc-.", min_size=1, max_size=253), message=st.text(max_size=3000))

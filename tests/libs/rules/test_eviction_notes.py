@@ -11,6 +11,8 @@ from berth.contracts.ledger import DeviceGrant
 from berth.rules.eviction_notes import (
     LET_GO_MAX,
     NOTE_LENGTH_MAX,
+    REFUSED_FOR_S,
+    REFUSED_MAX,
     Mark,
     Nominated,
     let_go_note,
@@ -20,6 +22,8 @@ from berth.rules.eviction_notes import (
     noted_mark,
     noted_nomination,
     plans_let_go,
+    refusal_note,
+    refused_victims,
 )
 
 texts = st.text(min_size=1, max_size=20)
@@ -70,3 +74,30 @@ def test_the_newest_plans_are_remembered_each_once() -> None:
 @pytest.mark.parametrize("text", ["", "{}", "7", '{"a":1}', "[1]", "["])
 def test_what_nobody_let_go_is_not_let_go(text: str) -> None:
     assert plans_let_go({names.ANNOTATION_LET_GO: text}) == ()
+
+
+def test_a_refusal_counts_for_a_while() -> None:
+    notes = refusal_note({}, ["b", "a"], 1000.0)
+    assert refused_victims(notes, 1000.0 + REFUSED_FOR_S - 1) == {"a", "b"}
+    assert refused_victims(notes, 1000.0 + REFUSED_FOR_S) == set()
+
+
+def test_refusals_that_still_count_are_kept_beside_new_ones() -> None:
+    first = refusal_note({}, ["old"], 0.0)
+    second = refusal_note(first, ["a"], 100.0)
+    third = refusal_note(second, ["a", "b"], REFUSED_FOR_S + 50.0)
+    assert refused_victims(third, REFUSED_FOR_S + 50.0) == {"a", "b"}
+    assert refused_victims(third, REFUSED_FOR_S + 150.0) == {"a", "b"}, "a was refused again"
+    assert refusal_note(second, [], 100.0) == {}
+
+
+def test_the_newest_refusals_are_remembered() -> None:
+    notes = refusal_note({}, ["first"], 0.0)
+    notes = refusal_note(notes, map(str, range(REFUSED_MAX)), 1.0)
+    assert len(refused_victims(notes, 2.0)) == REFUSED_MAX
+    assert "first" not in refused_victims(notes, 2.0)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "7", '["a"]', '[{"uid":""}]', '[{"uid":"a","until":"soon"}]', "["])
+def test_what_nobody_refused_is_not_refused(text: str) -> None:
+    assert refused_victims({names.ANNOTATION_REFUSED: text}, 0.0) == set()

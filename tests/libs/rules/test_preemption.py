@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.contracts import kube, names
-from berth.contracts.kube import LabelSelector, Taint
+from berth.contracts.kube import LabelSelector, Requirement, Taint
 from berth.contracts.state import Node, Pod, PodDisruptionBudget, PodTemplate
 from berth.resources.amounts import Amounts, add, parse_amounts
 from berth.resources.pod_request import request_of
@@ -23,13 +23,14 @@ from berth.rules.ports import UsedPorts, host_ports
 from berth.rules.preemption import (
     NO_VICTIMS,
     NOT_HELPFUL,
+    Budgets,
     Candidate,
     best_candidate,
     candidates_wanted,
+    compile_budget,
     explanation,
     importance,
     lower_than,
-    split_by_budget,
     victims_on,
     why_not_eligible,
     why_protected,
@@ -101,6 +102,10 @@ class Filtered(NamedTuple):
         return "UnschedulableAndUnresolvable" if self.unresolvable else "Unschedulable"
 
 
+def compiled(budgets: Iterable[PodDisruptionBudget], leaving: Iterable[Pod] = ()) -> Budgets:
+    return Budgets(filter(None, map(compile_budget, budgets)), leaving)
+
+
 def filtered(pod: Pod, node: Node, there: Collection[Pod]) -> Filtered:
     """The filters that depend on the node and on what is on it, in the order of their plugins."""
     template = pod.template
@@ -153,7 +158,7 @@ def test_victims(case: dict[str, Any]) -> None:
         def without(gone: Collection[Pod], node: Node = node, there: Sequence[Pod] = there) -> Filtered:
             return filtered(pod, node, [each for each in there if each not in gone])
 
-        found = victims_on(node.name, lower, budgets, lambda gone: without(gone).code == "Success")
+        found = victims_on(node.name, lower, compiled(budgets), lambda gone: without(gone).code == "Success")
         assert (found is not None) == (expect["code"] == "Success")
         if found is None:
             assert list(without(lower).reasons) == expect["reasons"]
@@ -200,14 +205,82 @@ def test_a_pod_that_its_budget_has_counted_already_is_not_counted_again() -> Non
         namespace="default", name="b", version=1, selector=LabelSelector(match_labels={"app": "x"}), disrupted=["one"]
     )
     pods = [simple("one", 1, labels={"app": "x"}), simple("two", 1, labels={"app": "x"})]
-    assert split_by_budget(pods, [budget]) == ([pods[1]], [pods[0]])
+    assert compiled([budget]).split(pods) == ([pods[1]], [pods[0]])
 
 
 def test_a_budget_of_another_namespace_protects_nobody() -> None:
     budget = PodDisruptionBudget(
         namespace="other", name="b", version=1, selector=LabelSelector(match_labels={"app": "x"})
     )
-    assert split_by_budget([simple("one", 1, labels={"app": "x"})], [budget])[0] == []
+    assert compiled([budget]).split([simple("one", 1, labels={"app": "x"})])[0] == []
+
+
+@pytest.mark.parametrize("case", cases("quota/pdb_groups"))
+def test_protected_and_others(case: dict[str, Any]) -> None:
+    of = case["given"]
+    pods = [
+        Pod(
+            namespace=each.get("namespace", "ns1"),
+            name=each["name"],
+            uid=each["name"],
+            version=1,
+            template=PodTemplate(labels=each["labels"]),
+        )
+        for each in of["pods"]
+    ]
+    broken = LabelSelector(match_expressions=[Requirement(key="app", operator="Nonsense", values=[])])
+    budgets = [
+        PodDisruptionBudget(
+            namespace=each["namespace"],
+            name=f"b{at}",
+            version=1,
+            selector=broken if each.get("invalidSelector") else LabelSelector(match_labels=each["matchLabels"]),
+            disruptions_allowed=each["disruptionsAllowed"],
+            disrupted=each.get("disruptedPods", []),
+        )
+        for at, each in enumerate(of["pdbs"])
+    ]
+    violating, others = compiled(budgets).split(pods)
+    assert [each.name for each in violating] == case["expect"]["violating"]
+    assert [each.name for each in others] == case["expect"]["nonViolating"]
+
+
+def budget(name: str = "b", allowed: int = 1, version: int = 1, **fields: Any) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        namespace="default",
+        name=name,
+        version=version,
+        disruptions_allowed=allowed,
+        **{"selector": LabelSelector(match_labels={"app": "x"}), **fields},
+    )
+
+
+def test_who_is_about_to_leave_has_spent_a_disruption() -> None:
+    leaving, staying = (simple(name, 1, labels={"app": "x"}) for name in ("leaving", "staying"))
+    left = compiled([budget(allowed=1)], [leaving])
+    assert left.split([staying])[0] == [staying]
+    assert left.split([leaving])[0] == [], "it is not counted twice"
+    assert compiled([budget(allowed=2)], [leaving]).split([staying])[0] == []
+
+
+def test_who_is_about_to_leave_spends_nothing_that_was_counted_already_and_nothing_of_others() -> None:
+    leaving, staying = (simple(name, 1, labels={"app": "x"}) for name in ("leaving", "staying"))
+    elsewhere = msgspec.structs.replace(leaving, namespace="other")
+    assert compiled([budget(disrupted=["leaving"])], [leaving]).split([staying])[0] == []
+    assert compiled([budget()], [elsewhere]).split([staying])[0] == []
+
+
+def test_a_budget_that_is_newer_than_its_pods_deletion_has_counted_it() -> None:
+    staying = simple("staying", 1, labels={"app": "x"})
+    leaving = msgspec.structs.replace(simple("leaving", 1, labels={"app": "x"}), deleting=True, version=5)
+    assert compiled([budget(version=6)], [leaving]).split([staying])[0] == []
+    assert compiled([budget(version=4)], [leaving]).split([staying])[0] == [staying]
+
+
+def test_which_budgets_select_a_pod() -> None:
+    some = compiled([budget("b"), budget("a"), budget("none", selector=None), budget("all", selector=LabelSelector())])
+    assert [each.name for each in some.of(simple("one", 1, labels={"app": "x"}))] == ["b", "a"]
+    assert some.of(simple("two", 1, labels={"app": "y"})) == some.of(simple("three", 1)) == []
 
 
 def test_who_has_not_started_counts_as_started_last() -> None:
@@ -296,6 +369,16 @@ budgets_of_apps = st.tuples(st.integers(0, 2), st.integers(0, 2)).map(
 )
 
 
+@given(holders, budgets_of_apps, st.integers(0, 7))
+def test_to_be_counted_beforehand_and_to_be_asked_first_comes_to_the_same(
+    pods: list[Pod], budgets: list[PodDisruptionBudget], cut: int
+) -> None:
+    """A standing nomination is charged as if its victims had been asked about first, in one go."""
+    first, then = pods[:cut], pods[cut:]
+    protected, _ = compiled(budgets).split(pods)
+    assert compiled(budgets, first).split(then)[0] == [pod for pod in protected if pod in then]
+
+
 @given(holders, budgets_of_apps, st.integers(0, 12), st.integers(0, 3))
 def test_no_victim_could_have_stayed(
     pods: list[Pod], budgets: list[PodDisruptionBudget], capacity: int, priority: int
@@ -304,14 +387,14 @@ def test_no_victim_could_have_stayed(
         return sum(each.template.requests[names.CPU] for each in pods if each not in gone) <= capacity
 
     lower = lower_than(priority, pods)
-    found = victims_on("n", lower, budgets, fits)
+    found = victims_on("n", lower, compiled(budgets), fits)
     assert (found is None) == (not fits(lower))
     if found is None:
         return
     assert fits(found.victims)
     assert all(each.template.priority < priority for each in found.victims)
     assert list(found.victims) == sorted(found.victims, key=importance)
-    protected, _ = split_by_budget(lower, budgets)
+    protected, _ = compiled(budgets).split(lower)
     assert found.violations == sum(each in protected for each in found.victims)
     # One more that stays never fits: the filter here grows with who is there.
     for each in found.victims:

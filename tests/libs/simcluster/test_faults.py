@@ -26,6 +26,17 @@ async def test_a_fault_may_strike_one_kind_of_client(start):
         assert response.status == 500
 
 
+async def test_an_error_may_speak_like_an_admission_policy(start, new_pod):
+    text = "ValidatingAdmissionPolicy 'keep' with binding 'keep' denied request: the pod stays"
+    client = await start(faults=(Fault(kind="error", status=422, message=text, verbs=("delete",), name_prefix="kept"),))
+    for name in ("kept", "other"):
+        await client.ok("POST", PODS, new_pod(name))
+    for path in ("kept", "kept?dryRun=All"):
+        status, answer = await client.call("DELETE", f"{PODS}/{path}")
+        assert (status, answer["reason"], answer["message"]) == (422, "Invalid", text)
+    assert (await client.call("DELETE", f"{PODS}/other"))[0] == 200
+
+
 async def test_a_limited_fault_ends(start, new_pod):
     client = await start(faults=(Fault(kind="error", status=500, limit=2),))
     answers = [(await client.call("GET", PODS))[0] for _ in range(4)]

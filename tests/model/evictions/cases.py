@@ -44,6 +44,10 @@ BREAKS = replace(FREED, breaks=1, once=False)
 """And one breaks."""
 STAYS = replace(TWO, stuck=(1,), patience=1, once=False)
 """A victim never ends."""
+POLICED = replace(TWO, policed=(1,), once=False)
+"""A policy of the API server forbids to delete a victim."""
+BESIDE = World(nodes=(0, 0), prio=(2, 0, 0), start=(0, 1, 2), width=(2, 1, 1), policed=(2,))
+"""And another one would have to leave as well."""
 WIDE = World(nodes=(0, 0), prio=(2, 0, 0, 3), start=(0, 1, 2, 0), width=(2, 1, 1, 1))
 GANG = World(nodes=(0, 1), prio=(2, 2, 0, 0), start=(0, 0, 1, 2), gang=(0, 1))
 BUDGET = replace(GANG, polite=True, budgeted=(2, 3), pdb=2, shrinks=1, patience=1, solvers=1)
@@ -123,6 +127,7 @@ LACKING = [
     lacking("marks", "marked", BREAKS),
     lacking("the look", "look", replace(ONE, delete=1, deletable=(0,))),
     lacking("first marked, first deleted", "all_marked", replace(GANG, protect=1)),
+    lacking("a question before the deletions", "asked", BESIDE),
     lacking("the version in a deletion", "version", BREAKS),
     lacking("the uid in a deletion", "uid", NAMESAKE),
     lacking("planned anew before victims are spared", "spared", BREAKS),
@@ -131,6 +136,7 @@ LACKING = [
     lacking("letting go of what STATE alone shows", "state_let_go", replace(STAYS, full=1, solvers=1), fair_every=40),
     lacking("letting go of victims of others", "plan_let_go", replace(STAYS, delete=1, deletable=(1,)), fair_every=40),
     lacking("the second patch of a Reservation", "other_kind", RESERVED),
+    lacking("a memory of refusals", "refused", POLICED, fair_every=1),
     lacking("half a gang", "whole", replace(GANG, delete=1, deletable=(0,))),
     lacking("unfit places", "works", replace(TWO, breaks=1, once=False)),
     lacking("budgets", "budgets", BUDGET),

@@ -142,6 +142,8 @@ def _delete_lands(know: Knowledge, state: State, after: State, request: tuple[An
         if not state.pdb:
             return Step("delete is refused by a budget", (name,), after)
         after = after._replace(pdb=state.pdb - 1)
+    if name in world.policed:
+        return Step("delete is refused by a policy", (name,), after)
     bad = deletion(know, state, request, pod)
     promises = frozenset((who, uid, place, mark[0]) for (who, uid), (_, place) in zip(members, places, strict=True))
     after = after.change(name, ends=1, mark=mark)

@@ -34,7 +34,7 @@ def steps(know: Knowledge, state: State, w: int, pods: Pods, members: list[Claim
         is_refused = waits and world.polite and sum(1 for each in waits if each in world.budgeted) > state.pdb
         if (rules.let_go and rules.plan_let_go and ends_never) or is_refused:
             yield from _give_up(know, state.spend("patience"), w, pods, current, STAYS)
-    if why or not waits:
+    if why or not waits or (rules.one_set and _has_other_victims(know, pods, current)):
         return
     if rules.noted:
         for each in current:
@@ -45,7 +45,19 @@ def steps(know: Knowledge, state: State, w: int, pods: Pods, members: list[Claim
                     noted = state.change(each.name, noted=(each.plan, each.place))
                     yield Step("writer notes the nomination", (w, each.name), noted)
                 return
-    yield from _evict(know, state, w, members, victims, waits, is_whole=is_whole)
+    yield from _evict(know, state, w, pods, members, victims, waits, is_whole=is_whole)
+
+
+def _has_other_victims(know: Knowledge, pods: Pods, current: list[Claim]) -> bool:
+    """Pods are marked for it by a plan that it has not let go: they leave, or are spared, first."""
+    for claim in current:
+        beneficiary = pods[claim.name]
+        assert beneficiary
+        for other in pods:
+            is_marked = other and other.mark and other.mark[1] == know.who(claim.name, claim.uid)
+            if other and is_marked and other.mark[0] not in (claim.plan, *beneficiary.let_go):
+                return True
+    return False
 
 
 def _why_not(
@@ -77,6 +89,7 @@ def _evict(
     know: Knowledge,
     state: State,
     w: int,
+    pods: Pods,
     members: list[Claim],
     victims: dict[int, Pod],
     waits: list[int],
@@ -100,25 +113,37 @@ def _evict(
         return  # refused: tried again later
     if not ready or (rules.look and not _looks(know, state, w, members)):
         return
+    refused = tuple(victims[name].uid for name in ready if name in world.policed)
+    if refused and rules.asked:
+        yield from _give_up(know, state, w, pods, members, "a policy protects a victim", refused)
+        return
     wrong = truth(know, state, members, is_whole=is_whole)
     whose = tuple((each.name, each.uid) for each in members)
     places = tuple((each.name, each.place) for each in members)
-    sent = frozenset(
-        (
-            "delete",
-            name,
-            victims[name].uid if rules.uid else 0,
-            victims[name].version if rules.version else 0,
-            mark,
-            whose,
-            dict(claim.victims)[name],
-            places,
-            wrong,
+    for together in _turns(ready, world.victim_gang):
+        sent = frozenset(
+            (
+                "delete",
+                name,
+                victims[name].uid if rules.uid else 0,
+                victims[name].version if rules.version else 0,
+                mark,
+                whose,
+                dict(claim.victims)[name],
+                places,
+                wrong,
+            )
+            for name in together
         )
-        for name in ready
-    )
-    if not sent <= state.net:
-        yield Step("writer sends deletions", (w, *ready), state._replace(net=state.net | sent))
+        if not sent <= state.net:
+            yield Step("writer sends deletions", (w, *together), state._replace(net=state.net | sent))
+            return
+
+
+def _turns(ready: list[int], gang: tuple[int, ...]) -> list[list[int]]:
+    """Before each deletion the writer looks again; a gang leaves whole, so its members go at once."""
+    whole = [name for name in ready if name in gang]
+    return ([whole] if whole else []) + [[name] for name in ready if name not in gang]
 
 
 def _answered(there: Pod | None, seen: Pod, mark: tuple[int, int]) -> Pod:
@@ -147,8 +172,17 @@ def _looks(know: Knowledge, state: State, w: int, members: list[Claim]) -> bool:
     return bool(wanted)
 
 
-def _give_up(know: Knowledge, state: State, w: int, pods: Pods, current: list[Claim], why: str) -> Iterator[Step]:
-    """By a patch of each beneficiary, guarded by its version: the next attempt, nominated nowhere, the plan let go."""
+def _give_up(
+    know: Knowledge,
+    state: State,
+    w: int,
+    pods: Pods,
+    current: list[Claim],
+    why: str,
+    refused: tuple[int, ...] = (),
+) -> Iterator[Step]:
+    """By a patch of each beneficiary, guarded by its version: the next attempt, nominated nowhere, the plan let go, and
+    whose deletion was refused."""
     for each in current:
         pod = pods[each.name]
         assert pod
@@ -156,10 +190,10 @@ def _give_up(know: Knowledge, state: State, w: int, pods: Pods, current: list[Cl
             if each.name in know.world.apart and know.rules.other_kind and pod.noted:
                 yield Step("writer takes the note back", (w, each.name, why), state.change(each.name, noted=()))
             else:
-                yield Step("writer gives up", (w, each.name, why), let(know, state, each.name, each.plan))
+                yield Step("writer gives up", (w, each.name, why), let(know, state, each.name, each.plan, refused))
 
 
-def let(know: Knowledge, state: State, name: int, plan: int) -> State:
+def let(know: Knowledge, state: State, name: int, plan: int, refused: tuple[int, ...] = ()) -> State:
     """The beneficiary lets the plan go."""
     pod = state.pods[name]
     assert pod
@@ -168,5 +202,6 @@ def let(know: Knowledge, state: State, name: int, plan: int) -> State:
         basis, state = len(state.bases), state._replace(bases=(*state.bases, len(state.log)))
     rest = frozenset(each for each in state.promised if not (each[0] == name and each[3] == plan))
     given_up = (*pod.let_go, plan)
-    after = state.change(name, attempt=pod.attempt + 1, noted=(), let_go=given_up, basis=basis)
+    refused = tuple(sorted({*pod.refused, *refused}))
+    after = state.change(name, attempt=pod.attempt + 1, noted=(), let_go=given_up, basis=basis, refused=refused)
     return after._replace(promised=rest)

@@ -101,6 +101,8 @@ def truth(know: Knowledge, state: State, members: list[Claim], *, is_whole: bool
             return "evicted for quota that another has"
     if world.polite and sum(1 for name in stay(state, claim) if name in world.budgeted) > state.pdb:
         return "evicted although a budget spares another victim"
+    if any(name in world.policed for name in stay(state, claim)):
+        return "evicted although a policy protects another victim"
     mark = (claim.plan, know.who(claim.name, claim.uid))
     for name in stay(state, claim):
         if state.pods[name].mark != mark and know.rules.marked:  # type: ignore[union-attr]

@@ -141,6 +141,9 @@ class Knowledge:
         if pod.ends:
             # Past its grace period: seen by the clock, here by somebody's having given up.
             return not (pod.mark and pod.mark[0] in given_up) and not (given_up and victim in world.stuck)
+        waits = pods[name]
+        if self.rules.refused and waits and pod.uid in waits.refused:
+            return False
         if pod.guarded or (world.polite and victim in world.budgeted and not state.pdb):
             return False
         if self.rules.strict:

@@ -167,6 +167,8 @@ class Evictions:
         there = know.on(pods, place)
         if any(pods[each].ends or not know.may_evict(state, pods, name, each) for each in there):  # type: ignore[union-attr]
             return False
+        if any(each in world.policed for each in there):
+            return False
         if any(each in world.victim_gang for each in there):
             for each in world.victim_gang:
                 member = pods[each]

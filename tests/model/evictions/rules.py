@@ -20,24 +20,28 @@ SENTENCES = {
     "or could not have it",
     "E4": "Each victim is patched with the mark, guarded by uid and version. When all are marked the writer looks: "
     "at its Lease, at the epoch and the nomination at the leader, at the beneficiary at the API server, "
-    "whether the capacity is still fit. Then each deletion names the uid and the version that carries the "
-    "mark",
+    "whether the capacity is still fit. It asks the API server, without effect, whether all deletions would be "
+    "let through. Then each deletion names the uid and the version that carries the mark, and the writer looks "
+    "again before each; a gang leaves whole",
     "E5": "Who gives up takes the marks back, guarded, before the beneficiary is planned anew. The active writer "
     "takes back every mark whose nomination is neither in LEDGER nor current, or was let go",
     "E6": "While a victim that is marked for a beneficiary is leaving, the beneficiary gets no other victims, "
     "unless the plan was let go",
     "E7": "A victim that is still there when its grace period and the patience are over, whoever began its "
-    "deletion, that is protected, or whose budget refuses for as long, ends the nomination: by a patch of the "
-    "beneficiary that raises `attempt`, takes the note back and lists the plan in `let-go`. A Reservation as "
-    "beneficiary of pods is patched twice, its note first, and planned anew only on a view of pods complete "
-    "through that moment",
+    "deletion, that is protected, whose mark or deletion is refused, or whose budget refuses for as long, ends the "
+    "nomination: by a patch of the beneficiary that raises `attempt`, takes the note back, lists the plan in "
+    "`let-go`, and in `refused` whose mark or deletion was refused. Those are no victims for it for a while. A "
+    "Reservation as beneficiary of pods is patched twice, its note first, and planned anew only on a view of pods "
+    "complete through that moment",
     "E8": "For a gang evictions begin only when every member's nomination is there and current, every place still "
     "fit, every victim still evictable, and the budgets allow all of them. All are marked, then the look, "
     "then the deletions",
     "E9": "A member of a strict gang that would fall below its minimum is evicted with its whole gang, all of which "
     "are victims of the plan and stamp the gang's account; above it, singly. A gang that has grown since is "
     "judged again",
-    "E10": "A victim's priority is strictly lower than the beneficiary's, so a chain of displacements ends",
+    "E10": "A victim's priority is strictly lower than the beneficiary's, so a chain of displacements ends. A "
+    'protected pod is no victim: labelled `quota.scheduling.koordinator.sh/preemptible: "false"` or '
+    '`scheduling.koordinator.sh/disable-preemptible: "true"`, or a mirror pod (`libs/rules`, `why_protected`)',
     "E11": "The Reservation of a migration takes no user before its pod leaves, and does not expire while a mark "
     "stands. It is given up only when the mark was taken back",
 }
@@ -78,6 +82,8 @@ class Rules:
     """Off: after the mark nobody looks again."""
     all_marked: bool = _switch("E4")
     """Off: a victim is deleted as soon as it is marked itself."""
+    asked: bool = _switch("E4")
+    """Off: nobody asks whether all deletions would be let through, before the first one."""
     version: bool = _switch("E4")
     """Off: a deletion names no version."""
     uid: bool = _switch("E4")
@@ -96,6 +102,8 @@ class Rules:
     """Off: only nominations that the ledger still has are given up."""
     other_kind: bool = _switch("E7")
     """Off: a Reservation is given up in one patch, and planned anew on any view of the pods."""
+    refused: bool = _switch("E7")
+    """Off: nobody remembers whose deletion was refused."""
     whole: bool = _switch("E8")
     """Off: evictions for a gang begin with the members at hand."""
     works: bool = _switch("E8")

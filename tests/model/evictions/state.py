@@ -35,6 +35,8 @@ class Pod(NamedTuple):
     version: int
     basis: int = 0
     """Of another kind than its victims: the id of the version of theirs that a planner's view must have."""
+    refused: tuple[int, ...] = ()
+    """Uids of pods whose deletion for it was refused."""
 
 
 class Claim(NamedTuple):

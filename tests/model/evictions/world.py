@@ -49,6 +49,8 @@ class World:
     """Disruptions that it allows."""
     polite: bool = False
     """Victims are evicted through the eviction API, not deleted."""
+    policed: tuple[int, ...] = ()
+    """Names whose deletion a policy of the API server refuses. Only its answer says so."""
     stuck: tuple[int, ...] = ()
     """Names that never end by themselves."""
     apart: tuple[int, ...] = ()

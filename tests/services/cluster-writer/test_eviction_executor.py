@@ -7,8 +7,8 @@ from tests.services.worlds.writer.eviction_bench import NOW, EvictingApi, Evicti
 
 from berth.contracts import names, subjects
 from berth.contracts.ledger import Epoch, Plan, PlanStatus
-from berth.kube.answer import Answer, answer_of
-from berth.rules.eviction_notes import Mark, mark_note, noted_mark, noted_nomination, plans_let_go
+from berth.kube.answer import Answer
+from berth.rules.eviction_notes import Mark, mark_note, noted_mark, noted_nomination, refused_victims
 from berth.simcluster import SimCluster, SimSettings
 from berth.simcluster.store import Path
 
@@ -60,7 +60,18 @@ async def test_nothing_is_sent_on_a_view_older_than_the_solvers(bench):
     assert bench.api.sent == []
 
 
-@pytest.mark.parametrize("what", ["epoch", "plan", "decision", "lease", "gone", "attempt", "bound", "note"])
+async def test_nothing_is_sent_before_nodes_devices_and_groups_are_read(bench):
+    bench.nominate("waits", "low")
+    for kind in ("nodes", "devices", "podgroups"):
+        bench.unread = kind
+        await bench.turn(3)
+        assert bench.api.sent == [], kind
+    bench.unread = ""
+    await bench.turn(3)
+    assert bench.is_leaving("low")
+
+
+@pytest.mark.parametrize("what", ["epoch", "plan", "decision", "lease", "gone", "ended", "attempt", "bound", "note"])
 async def test_after_the_marks_whatever_has_changed_stops_the_deletions(bench, what):
     """The view shows none of it yet."""
     decision = bench.nominate("waits", "low")
@@ -75,9 +86,11 @@ async def test_after_the_marks_whatever_has_changed_stops_the_deletions(bench, w
         case "decision":
             bench.write(subjects.decision_key(1, "default", "waits"), None, read_too=False)
         case "lease":
-            bench.lease.held = False
+            bench.lease.active = False
         case "gone":
             bench.api.store.delete(waits, grace="0")
+        case "ended":
+            bench.api.store.patch(waits._replace(subresource="status"), {"status": {"phase": "Failed"}})
         case "attempt":
             bench.api.store.patch(waits, {"metadata": {"annotations": {names.ANNOTATION_ATTEMPT: "1"}}})
         case "bound":
@@ -101,6 +114,40 @@ async def test_a_victim_that_changes_after_the_look_is_not_deleted(bench):
     assert bench.is_leaving("low"), "it is judged again once STATE shows the change"
 
 
+@pytest.mark.parametrize("what", ["gone", "lease", "plan"])
+async def test_between_two_deletions_it_looks_again(bench, what):
+    bench.nominate("waits", "low", "lower")
+    await bench.turn(2)
+
+    def happens(name, guard):
+        match what:
+            case "gone":
+                bench.api.store.delete(Path("", "v1", "pods", "default", "waits"), grace="0")
+            case "lease":
+                bench.lease.active = False
+            case "plan":
+                bench.write(subjects.plan_key(1, "p"), Plan(id="p", status=PlanStatus.ABORTED), read_too=False)
+
+    bench.api.on("delete", happens)
+    await bench.executor.turn()
+    assert bench.is_leaving("low")
+    assert not bench.is_leaving("lower")
+
+
+async def test_between_two_deletions_the_view_counts_as_well(bench):
+    bench.nominate("waits", "low", "lower")
+    await bench.turn(2)
+
+    def protects(name, guard):
+        label = {"metadata": {"labels": {names.LABEL_QUOTA_PREEMPTIBLE: "false"}}}
+        bench.api.store.patch(Path("", "v1", "pods", "default", "lower"), label)
+        bench.show()
+
+    bench.api.on("delete", protects)
+    await bench.executor.turn()
+    assert bench.api.sent.count("delete lower") == 0
+
+
 async def test_a_deletion_names_uid_and_the_version_that_carries_the_mark(bench):
     seen = []
     bench.nominate("waits", "low")
@@ -120,6 +167,21 @@ async def test_a_mark_whose_nomination_is_gone_is_taken_back(bench):
     assert bench.note("low", names.ANNOTATION_EVICTED_FOR) == ""
     assert not bench.is_leaving("low")
     assert len(bench.executor) == 0
+
+
+async def test_who_is_spared_is_no_target_of_a_disruption_any_more(bench):
+    bench.nominate("waits", "low")
+    await bench.turn(2)
+    bench.api.refuse("ask low", 503, "not now")
+    await bench.turn()
+    assert bench.cluster.book.pods["default", "low"].disruption == "PreemptionByScheduler"
+    bench.api.store.delete(Path("", "v1", "pods", "default", "waits"), grace="0")
+    await bench.turn(3)
+    assert bench.note("low", names.ANNOTATION_EVICTED_FOR) == ""
+    condition = bench.api.raw("low")["status"]["conditions"][-1]
+    assert (condition["type"], condition["status"]) == ("DisruptionTarget", "False")
+    assert "reason" not in condition
+    assert "message" not in condition
 
 
 async def test_a_mark_that_somebody_forged_is_taken_back(bench):
@@ -149,24 +211,6 @@ async def test_who_takes_over_goes_on_where_the_marks_stand(bench):
     assert bench.is_leaving("low")
     assert bench.is_leaving("lower")
     assert bench.events.told.count("marked low") == 1
-
-
-async def test_a_victim_that_a_policy_protects_ends_the_nomination(bench):
-    bench.nominate("waits", "low", "lower")
-    await bench.turn()
-    refusal = b'{"kind":"Status","code":403,"reason":"Forbidden","message":"a policy says no"}'
-    bench.api.on("patch", lambda name, body: answer_of(403, refusal, "", None))
-    await bench.turn(2)
-    assert "refused low" in bench.events.told
-    assert "given up waits: default/low is protected: a policy says no" in bench.events.told
-    assert bench.attempt("waits") == "1"
-    assert plans_let_go({names.ANNOTATION_LET_GO: bench.note("waits", names.ANNOTATION_LET_GO)}) == ("p",)
-    assert bench.note("waits", names.ANNOTATION_NOMINATED) == ""
-    assert not bench.api.raw("waits")["status"].get("nominatedNodeName")
-    await bench.turn(2)
-    assert "spared lower" in bench.events.told
-    assert not bench.is_leaving("low")
-    assert not bench.is_leaving("lower")
 
 
 async def test_a_victim_that_never_ends_ends_the_nomination_after_its_grace_period_and_patience(bench):
@@ -204,6 +248,44 @@ async def test_a_cordoned_node_ends_the_nomination_once_the_view_is_certain(benc
     bench.cluster.nodes["n"] = type(node)(name="n", uid=node.uid, version=node.version, unschedulable=True)
     await bench.turn()
     assert "given up waits: node n is cordoned" in bench.events.told
+
+
+async def test_a_place_that_others_hold_ends_the_nomination_before_anybody_dies(bench):
+    bench.nominate("waits", "low")
+    await bench.turn(2)
+    assert bench.events.told == ["marked low"]
+    bench.pod("late", 0, "n", cpu="15")
+    await bench.turn(3)
+    assert "given up waits: node n: Insufficient cpu" in bench.events.told
+    assert not bench.is_leaving("low")
+    assert "spared low" in bench.events.told
+
+
+async def test_a_victim_that_is_protected_by_now_ends_the_nomination(bench):
+    bench.nominate("waits", "low", "lower")
+    await bench.turn(2)
+    label = {"metadata": {"labels": {names.LABEL_QUOTA_PREEMPTIBLE: "false"}}}
+    bench.api.store.patch(Path("", "v1", "pods", "default", "lower"), label)
+    await bench.turn(2)
+    why = "default/lower is protected: label quota.scheduling.koordinator.sh/preemptible=false"
+    assert f"given up waits: {why}" in bench.events.told
+    refused = refused_victims({names.ANNOTATION_REFUSED: bench.note("waits", names.ANNOTATION_REFUSED)}, bench.now_s)
+    assert refused == {bench.api.seen("lower").uid}
+    assert not bench.is_leaving("low")
+
+
+async def test_nobody_gets_a_second_set_while_the_first_leaves(bench):
+    """The ledger has lost the plan under which they were marked."""
+    first = Mark("lost", "default/waits", bench.api.seen("waits").uid, "")
+    low = Path("", "v1", "pods", "default", "low")
+    bench.api.store.patch(low, {"metadata": {"annotations": mark_note(first)}})
+    bench.api.store.delete(low)
+    bench.nominate("waits", "lower")
+    await bench.turn(3)
+    assert bench.api.sent == []
+    bench.api.store.delete(low, grace="0")
+    await bench.turn(3)
+    assert bench.is_leaving("lower")
 
 
 async def test_a_gang_begins_whole_or_not_at_all(bench):

@@ -103,6 +103,14 @@ def test_a_plugin_that_is_off_rules_no_node_out(run: Any) -> None:
     assert decision.unasked == ["NodeUnschedulable", "TaintToleration"], "the last check is told"
 
 
+def test_who_ignores_a_resource_is_not_asked_for_amounts_later(run: Any) -> None:
+    run.node("n")
+    run.configure(pluginConfig=[{"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/license"]}}])
+    run.pod(pod("p").requests({"cpu": 100, "example.com/license": 1}))
+    (decision,), _ = run.decide(run.round())
+    assert decision.unasked == ["NodeResourcesFit"]
+
+
 def test_a_decision_under_the_default_profile_has_every_last_check(run: Any) -> None:
     run.node("n")
     run.pod(pod("p").requests(cpu=100))

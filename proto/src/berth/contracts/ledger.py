@@ -66,7 +66,8 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision.set.v1"):
     `node_uid` is the uid of the node that was chosen (empty: not said): a node that registers anew under the name is
     another one. `before` are the steps that come before the bind, in order. `nominates`: it waits, nothing is bound
     under it, and `victims` are who has to leave for its whole plan (docs/evictions.md). `unasked` names those of
-    NodeUnschedulable and TaintToleration that the pod's profile switches off: the last check leaves them out, too.
+    NodeUnschedulable, TaintToleration and NodeResourcesFit that the pod's profile switches off, the last also where it
+    ignores some resource: what is checked later leaves them out, too.
     `quota` is `tree/group` of the charged group, `reservation` the name of the one it draws on. `host_ports` are
     written `address/protocol/port`, with `0.0.0.0` for every address. `seen_ms` and `decided_ms` are unix times in
     milliseconds, for latency only; `trace` is the W3C traceparent of the pod's way, empty if unsampled.

@@ -24,6 +24,8 @@ ANNOTATION_EVICTED_FOR = "scheduling.berth.sh/evicted-for"
 """Pod that is to be evicted: for whom, JSON: plan, beneficiary, reason. Under this mark alone is it evicted."""
 ANNOTATION_LET_GO = "scheduling.berth.sh/let-go"
 """Pod, Reservation: the plans of its nominations that were withdrawn, the newest last, a JSON list."""
+ANNOTATION_REFUSED = "scheduling.berth.sh/refused"
+"""Pod, Reservation: whom the API server did not let go for it, JSON: a list of uid and until when that counts."""
 ANNOTATION_REVISION = "scheduling.berth.sh/revision"
 """NodeSLO: the request that it was last written for, so that no older one is carried out after it."""
 

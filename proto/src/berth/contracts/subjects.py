@@ -161,6 +161,11 @@ def claim_account(namespace: str, name: str) -> str:
     return f"claim.{escape(namespace)}.{escape(name)}"
 
 
+def budget_account(namespace: str, name: str) -> str:
+    """The account of a PodDisruptionBudget, charged by a nomination whose victims it selects."""
+    return f"budget.{escape(namespace)}.{escape(name)}"
+
+
 # --- subjects of streams and questions -------------------------------------------------------------------------------
 
 

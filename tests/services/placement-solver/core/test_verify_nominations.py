@@ -53,3 +53,21 @@ def test_a_protected_pod_may_not(run: Any, made: PodBuilder, why: str) -> None:
     low = run.pod(made.on("n0"))
     waits = run.pod(sized("waits", 4, 9))
     assert problems(run, waits, [low]) == [f"default/waits: victim default/low is protected: {why}"]
+
+
+@pytest.mark.parametrize("scheduler", [names.SCHEDULER_NAME, "other"])
+@pytest.mark.parametrize("mode", ["Strict", "NonStrict"])
+@pytest.mark.parametrize("by_group", [True, False])
+def test_a_member_of_a_strict_gang_may_not_whoever_placed_it(
+    run: Any, scheduler: str, mode: str, by_group: bool
+) -> None:
+    made = sized("low", 4, 0)
+    if by_group:
+        run.pod_group("g", 1, annotations={names.ANNOTATION_GANG_MODE: mode})
+        made.gang("g")
+    else:
+        made.gang("g", 1, mode=mode)
+    low = run.pod(made.template(scheduler=scheduler).on("n0"))
+    found = problems(run, run.pod(sized("waits", 4, 9)), [low])
+    expected = ["default/waits: victim default/low belongs to a strict gang"] if mode == "Strict" else []
+    assert found == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -20,31 +21,53 @@ from berth.contracts.base import Message
 from berth.contracts.codec import encode
 from berth.contracts.ledger import Decision, Epoch, GangRef, Plan, PlanStatus, Victim
 from berth.kube.answer import Answer, answer_of
+from berth.kube.bodies import delete_options
 from berth.simcluster import Store
 from berth.simcluster.store import Path
 
-KINDS = ("pods", "nodes", "reservations")
+KINDS = ("pods", "nodes", "reservations", "devices", "podgroups")
 NOW = 1_700_000_000.0
 
 
 class EvictingApi(StoreApi):
-    """`KubeApi` with its deletions; each request is written down as `verb name`."""
+    """`KubeApi` with its deletions; each request is written down as `verb name`; `ask` is a dry run of a deletion."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.sent: list[str] = []
+        self.policies: dict[str, Answer] = {}
+        """What is always answered to `verb name`."""
+
+    def refuse(self, request: str, status: int, message: str, **details: Any) -> None:
+        """From now on the server answers `verb name` with this Status; to a deletion, also where it is asked about."""
+        body = {"kind": "Status", "code": status, "message": message, **details}
+        for each in (request, request.replace("delete ", "ask ")):
+            self.policies[each] = answer_of(status, msgspec.json.encode(body), "", None)
 
     async def patch(self, resource: Any, namespace: str, name: str, body: Any, **how: Any) -> Answer:
-        self.sent.append(f"patch {how.get('subresource', '')} {name}".replace("  ", " "))
+        verb = f"patch {how.get('subresource', '')}".strip()
+        self.sent.append(f"{verb} {name}")
+        told = self.policies.get(f"{verb} {name}")
+        if told is not None:
+            return told
         return await super().patch(resource, namespace, name, body, **how)
 
     async def delete(  # type: ignore[override]
-        self, resource: Any, namespace: str, name: str, *, uid: str = "", version: str = "", grace_s: int | None = None
+        self,
+        resource: Any,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        version: str = "",
+        grace_s: int | None = None,
+        dry_run: bool = False,
     ) -> Answer:
-        self.sent.append(f"delete {name}")
+        verb = "ask" if dry_run else "delete"
+        self.sent.append(f"{verb} {name}")
         preconditions = {"uid": uid, "resourceVersion": version}
-        body = {"preconditions": {key: value for key, value in preconditions.items() if value}}
-        told = self._before("delete", name, preconditions)
+        body = delete_options(uid=uid, version=version, grace_s=grace_s, dry_run=dry_run)
+        told = self.policies.get(f"{verb} {name}") or self._before(verb, name, preconditions)
         if told is not None:
             return told
         reply = self.store.delete(self._path(resource, namespace, name), body)
@@ -79,9 +102,11 @@ class EvictionBench:
     def __init__(self, api: EvictingApi) -> None:
         self.api = api
         self.now_s = NOW
+        self.unread = ""
+        """A kind that is not read to its end yet."""
         self.leader = Leader()
         self.events = Events()
-        self.lease = SimpleNamespace(held=True, record=SimpleNamespace(epoch=1, plan=""))
+        self.lease = SimpleNamespace(active=True, record=SimpleNamespace(epoch=1, plan=""))
         self.cluster = ClusterView(lambda *args: None)
         self.executor = self.another()
         self.write(subjects.EPOCH_KEY, Epoch(epoch=1))
@@ -90,8 +115,16 @@ class EvictionBench:
 
     def another(self) -> EvictionExecutor:
         """One that has read the same and remembers nothing."""
-        clock: Any = SimpleNamespace(now=lambda: self.now_s)
-        return EvictionExecutor(self.cluster, self.api, self.leader, self.lease, clock, self.events)  # type: ignore[arg-type]
+        clock: Any = SimpleNamespace(now=lambda: self.now_s, monotonic=lambda: self.now_s)
+        return EvictionExecutor(
+            self.cluster,
+            self.api,  # type: ignore[arg-type]
+            self.leader,  # type: ignore[arg-type]
+            self.lease,  # type: ignore[arg-type]
+            clock,
+            random.Random(1),
+            self.events,
+        )
 
     def write(self, key: str, message: Message | None, *, read_too: bool = True) -> None:
         """An entry of LEDGER, at the leader, and as this writer reads it."""
@@ -128,7 +161,8 @@ class EvictionBench:
                 self._known[name] = raw["metadata"]["resourceVersion"]
                 self._put(key, self.api.seen(name))
         for kind in KINDS:
-            marker = state.Synced(kind=kind, version=self.api.store.version, complete=True)
+            is_read = kind != self.unread
+            marker = state.Synced(kind=kind, version=self.api.store.version, complete=is_read)
             self._put(subjects.synced_key(kind), marker)
         self.cluster.end_of_state()
         self.executor.at_end()

@@ -23,6 +23,11 @@ _READ = {
 }
 
 
+NONE_HERE = ("elasticquotas", "devices", "podgroups", "poddisruptionbudgets")
+"""Kinds of which a real solver has to know that there is nothing here. Plain ones give out devices of which nobody
+knows."""
+
+
 def state_message(event: Event) -> tuple[str, bytes | None]:
     """The key and the bytes that STATE has for a change; None and a tombstone for a deletion."""
     plural = event.resource.plural
@@ -41,6 +46,7 @@ class Mirror:
         self.store = store
         self.owned = bus.owned(buckets.STATE, on_reset=self.relist)
         self.relists = 0
+        self.none_of: tuple[str, ...] = ()
         self._held: list[Event] | None = None
         store.listen(self._see)
 
@@ -56,7 +62,7 @@ class Mirror:
 
     def mark(self, *, complete: bool = True) -> None:
         """All kinds are complete through now."""
-        for kind in (*_READ, "elasticquotas"):
+        for kind in (*_READ, *self.none_of):
             marker = state.Synced(kind=kind, version=self.store.version, complete=complete)
             self.owned.put(subjects.synced_key(kind), encode(marker))
 

@@ -6,6 +6,7 @@ import asyncio
 import random
 from typing import Any
 
+from tests.services.worlds.writer.mirror import NONE_HERE
 from tests.services.worlds.writer.world import World
 
 from berth.contracts import subjects
@@ -26,6 +27,8 @@ class Solvers:
         self.ledger = View()
 
     async def start(self, instance: str, **settings: Any) -> None:
+        self.world.mirror.none_of = NONE_HERE
+        self.world.mirror.mark()
         bus = await self.world.connect("placement-solver")
         chosen = Settings(**({"optimiser_budget_s": 0.0} | settings))
         context = Context(

@@ -81,8 +81,12 @@ class KubeApi(Protocol):
         uid: str = "",
         version: str = "",
         grace_s: int | None = None,
+        dry_run: bool = False,
     ) -> Answer:
-        """DELETE if uid and resource version, where given, still hold; else 409."""
+        """DELETE if uid and resource version, where given, still hold; else 409.
+
+        `dry_run`: say whether it would be done, admission included, and do nothing.
+        """
 
     async def bind(
         self, namespace: str, name: str, *, uid: str, version: str, node: str, annotations: Mapping[str, str]

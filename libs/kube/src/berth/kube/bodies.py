@@ -57,7 +57,9 @@ def eviction(namespace: str, name: str, *, uid: str, grace_s: int | None = None)
     }
 
 
-def delete_options(*, uid: str = "", version: str = "", grace_s: int | None = None) -> dict[str, Any]:
+def delete_options(
+    *, uid: str = "", version: str = "", grace_s: int | None = None, dry_run: bool = False
+) -> dict[str, Any]:
     """DeleteOptions with the given preconditions; empty ones are left out."""
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
     preconditions = {k: v for k, v in (("uid", uid), ("resourceVersion", version)) if v}
@@ -65,6 +67,8 @@ def delete_options(*, uid: str = "", version: str = "", grace_s: int | None = No
         options["preconditions"] = preconditions
     if grace_s is not None:
         options["gracePeriodSeconds"] = grace_s
+    if dry_run:
+        options["dryRun"] = ["All"]
     return options
 
 

@@ -162,9 +162,10 @@ class Kube:
         uid: str = "",
         version: str = "",
         grace_s: int | None = None,
+        dry_run: bool = False,
     ) -> Answer:
         """See `KubeApi.delete`."""
-        body = bodies.delete_options(uid=uid, version=version, grace_s=grace_s)
+        body = bodies.delete_options(uid=uid, version=version, grace_s=grace_s, dry_run=dry_run)
         return await self._send("delete", "DELETE", resource, namespace, name, body=body)
 
     async def bind(

@@ -1,4 +1,5 @@
-"""What the annotations of evictions say: a nomination on its beneficiary, a mark on a victim, plans that were let go.
+"""What the annotations of evictions say: a nomination on its beneficiary, a mark on a victim, plans that were let go,
+and whom the API server does not let go.
 
 Each is read and written here alone. What cannot be read counts as absent: nobody is evicted under such a mark, and such
 a nomination holds nothing.
@@ -6,17 +7,24 @@ a nomination holds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from berth.contracts import names
 from berth.contracts.ledger import DeviceGrant
+from berth.rules.times import text_of, unix_of
 
 NOTE_LENGTH_MAX: Final = 256 * 1024
 LET_GO_MAX: Final = 8
 """How many plans are remembered."""
+REFUSED_MAX: Final = 64
+"""How many refusals are remembered."""
+REFUSED_FOR_S: Final = 180.0
+"""How long one is remembered: a policy may change, and a pod be relabelled."""
+ANYBODY: Final = "*"
+"""In the place of a uid: no pod at all may be deleted for this one."""
 
 Note = TypeVar("Note")
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
@@ -39,6 +47,14 @@ class Mark(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class Refusal(msgspec.Struct, frozen=True):
+    """The uid of a pod that may not be marked or deleted for the pod that carries this, and until when that counts
+    (RFC 3339)."""
+
+    uid: Text
+    until: Text
+
+
 class BeneficiaryName(NamedTuple):
     """Namespace (empty for a Reservation) and name."""
 
@@ -49,6 +65,7 @@ class BeneficiaryName(NamedTuple):
 _NOMINATED: Final = msgspec.json.Decoder(Nominated)
 _MARK: Final = msgspec.json.Decoder(Mark)
 _PLANS: Final = msgspec.json.Decoder(list[str])
+_REFUSALS: Final = msgspec.json.Decoder(list[Refusal])
 
 
 def noted_nomination(annotations: Mapping[str, str]) -> Nominated | None:
@@ -87,6 +104,27 @@ def let_go_note(annotations: Mapping[str, str], plan: str) -> dict[str, str]:
     """The annotation once `plan` was let go beside those of `annotations`: the newest `LET_GO_MAX`."""
     kept = [*(each for each in plans_let_go(annotations) if each != plan), plan]
     return {names.ANNOTATION_LET_GO: _written(kept[-LET_GO_MAX:])}
+
+
+def refused_victims(annotations: Mapping[str, str], now_s: float) -> frozenset[str]:
+    """The uids of those who may not be chosen as victims for a beneficiary now; `ANYBODY` among them: nobody may."""
+    return frozenset(each.uid for each in _standing(annotations, now_s))
+
+
+def refusal_note(annotations: Mapping[str, str], uids: Iterable[str], now_s: float) -> dict[str, str]:
+    """The annotation once these were refused beside those of `annotations` that still count: the newest
+    `REFUSED_MAX`. Nothing without any."""
+    refused = sorted(set(uids))
+    if not refused:
+        return {}
+    kept = [each for each in _standing(annotations, now_s) if each.uid not in refused]
+    until = text_of(now_s + REFUSED_FOR_S)
+    return {names.ANNOTATION_REFUSED: _written([*kept, *(Refusal(uid, until) for uid in refused)][-REFUSED_MAX:])}
+
+
+def _standing(annotations: Mapping[str, str], now_s: float) -> list[Refusal]:
+    found = _read(_REFUSALS, annotations.get(names.ANNOTATION_REFUSED, "")) or []
+    return [each for each in found if (unix_of(each.until) or 0.0) > now_s]
 
 
 def _written(note: object) -> str:

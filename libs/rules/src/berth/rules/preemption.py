@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from berth.contracts.names import LABEL_DISABLE_PREEMPTIBLE, LABEL_QUOTA_PREEMPTIBLE
 from berth.contracts.state import Pod, PodDisruptionBudget
-from berth.rules.selectors import compile_selector
+from berth.rules.selectors import LabelTest, compile_selector
 
 NEVER: Final = "Never"
 """The preemption policy of a pod for which nobody leaves."""
@@ -20,6 +20,7 @@ BY_SCHEDULER: Final = "PreemptionByScheduler"
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 POLICY_FORBIDS: Final = "not eligible due to preemptionPolicy=Never."
+NOBODY_MAY_GO: Final = "the API server lets nobody be deleted for it."
 STILL_LEAVING: Final = "not eligible due to a terminating pod on the nominated node."
 
 _PROTECTING: Final = ((LABEL_QUOTA_PREEMPTIBLE, "false"), (LABEL_DISABLE_PREEMPTIBLE, "true"))
@@ -84,35 +85,82 @@ def lower_than(priority: int, pods: Iterable[Pod]) -> list[Pod]:
     return sorted(lower, key=importance)
 
 
-def split_by_budget(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
-    """The pods that a budget protects, and the others; both in the order given.
+class Budget(NamedTuple):
+    """A PodDisruptionBudget that selects somebody, compiled. `version` is its resource version, `allowed` how many
+    disruptions it still allows, `disrupted` names the pods that it has counted already."""
 
-    Each pod in turn spends one disruption of every budget that selects it and has not counted it before, be it evicted
-    in the end or not; it is protected if one of them had none left. A budget that selects everything selects nothing.
+    namespace: str
+    name: str
+    version: int
+    matches: LabelTest
+    allowed: int
+    disrupted: frozenset[str]
+
+
+def compile_budget(budget: PodDisruptionBudget) -> Budget | None:
+    """None for one that protects nobody: without a selector, or with one that selects everything."""
+    selector = budget.selector
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return None
+    return Budget(
+        budget.namespace,
+        budget.name,
+        budget.version,
+        compile_selector(selector).matches,
+        budget.disruptions_allowed,
+        frozenset(budget.disrupted),
+    )
+
+
+class Budgets:
+    """Disruption budgets once they have counted pods that are about to leave.
+
+    They are counted as the API server counts whom it lets be evicted until they are gone: each spends a disruption of
+    every budget that selects it, and none when it is asked about again. A pod whose deletion has begun is no longer
+    healthy, so a budget that was written after that has counted it: where versions of the two kinds cannot be compared,
+    it may be counted twice, or not at all, until it is gone.
     """
-    counted = [
-        (each.namespace, compile_selector(each.selector).matches, frozenset(each.disrupted), each.disruptions_allowed)
-        for each in budgets
-        if each.selector is not None and (each.selector.match_labels or each.selector.match_expressions)
-    ]
-    left = [allowed for *_, allowed in counted]
-    protected: list[Pod] = []
-    others: list[Pod] = []
-    for pod in pods:
-        is_protected = False
+
+    def __init__(self, budgets: Iterable[Budget] = (), leaving: Iterable[Pod] = ()) -> None:
+        self._in: dict[str, dict[str, Budget]] = {}
+        for each in budgets:
+            self._in.setdefault(each.namespace, {})[each.name] = each
+        for pod in leaving:
+            for each in self.of(pod):
+                if pod.name not in each.disrupted and not (pod.deleting and each.version > pod.version):
+                    self._in[each.namespace][each.name] = each._replace(
+                        allowed=each.allowed - 1, disrupted=each.disrupted | {pod.name}
+                    )
+
+    def of(self, pod: Pod) -> list[Budget]:
+        """Those that select the pod; none does without labels."""
         labels = pod.template.labels
-        for at, (namespace, matches, disrupted, _) in enumerate(counted if labels else ()):
-            if namespace == pod.namespace and pod.name not in disrupted and matches(labels):
-                left[at] -= 1
-                is_protected = is_protected or left[at] < 0
-        (protected if is_protected else others).append(pod)
-    return protected, others
+        return [each for each in self._in.get(pod.namespace, {}).values() if each.matches(labels)] if labels else []
+
+    def split(self, pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
+        """The pods that a budget protects, and the others; both in the order given.
+
+        Each pod in turn spends one disruption of every budget that selects it and has not counted it before, be it
+        evicted in the end or not; it is protected if one of them had none left.
+        """
+        left: dict[tuple[str, str], int] = {}
+        protected: list[Pod] = []
+        others: list[Pod] = []
+        for pod in pods:
+            is_protected = False
+            for each in self.of(pod):
+                if pod.name not in each.disrupted:
+                    key = (each.namespace, each.name)
+                    left[key] = left.get(key, each.allowed) - 1
+                    is_protected = is_protected or left[key] < 0
+            (protected if is_protected else others).append(pod)
+        return protected, others
 
 
 def victims_on(
     node: str,
     lower: Sequence[Pod],
-    budgets: Iterable[PodDisruptionBudget],
+    budgets: Budgets,
     fits: Callable[[Collection[Pod]], bool],
 ) -> Candidate | None:
     """Who of `lower` (as `lower_than` gives them) has to leave the node; None: it does not help that all of them leave.
@@ -124,7 +172,7 @@ def victims_on(
     if not fits(gone.values()):
         return None
     violations = 0
-    protected, others = split_by_budget(lower, budgets)
+    protected, others = budgets.split(lower)
     for group, cost in ((protected, 1), (others, 0)):
         for pod in group:
             key = (pod.namespace, pod.name)

@@ -19,7 +19,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """One rule. Empty lists match everything.
 
     `drop-before` closes the connection without looking at the request; `drop-after` closes it when the effect has
-    happened, so that the client cannot know. `limit`: how often the rule may fire, 0 for ever. `agent_prefix`: of the
+    happened, so that the client cannot know. `error` with 400, 403 or 422 and a `message` is what an admission policy
+    says, to a dry run as well. `limit`: how often the rule may fire, 0 for ever. `agent_prefix`: of the
     clients' User-Agent; empty means every client.
     """
 
@@ -30,6 +31,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     name_prefix: str = ""
     agent_prefix: str = ""
     status: int = 500
+    message: str = "a planned fault fails this request"
     delay_s: float = 0.0
     retry_after_s: int | None = None
     limit: int = 0

@@ -7,7 +7,7 @@ ledger by their expected sequences, all of a batch or nothing of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from berth.contracts import names, subjects
 from berth.contracts.base import Message
@@ -18,6 +18,12 @@ from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Device, Namespace, Node, Pod, PodGroup, Reservation, Synced
 from berth.testing.builders import GI, PodBuilder
+
+FOLLOWED: Final = (
+    *("pods", "reservations", "elasticquotas"),
+    *("nodes", "devices", "poddisruptionbudgets", "podgroups"),
+)
+"""The kinds that `Feed.complete` marks."""
 
 
 class LedgerReader(Protocol):
@@ -105,7 +111,7 @@ class Feed:
     def complete(self) -> None:
         """The markers that say that everything written so far is all there is."""
         self.version += 1
-        for kind in ("pods", "reservations", "elasticquotas"):
+        for kind in FOLLOWED:
             self.state(subjects.synced_key(kind), Synced(kind=kind, version=self.version, complete=True))
         self.reader.end_of_state()
 

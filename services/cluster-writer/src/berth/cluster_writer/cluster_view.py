@@ -12,7 +12,16 @@ from berth.cluster_writer.core.volume_holders import VolumeHolders
 from berth.contracts import names, subjects
 from berth.contracts.codec import decode
 from berth.contracts.ledger import Decision
-from berth.contracts.state import Device, Node, PersistentVolume, PersistentVolumeClaim, Pod, Reservation, Synced
+from berth.contracts.state import (
+    Device,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodGroup,
+    Reservation,
+    Synced,
+)
 from berth.rules.gpu_request import FAMILY
 from berth.rules.storage import StorageObjects
 from berth.transaction.book import Book
@@ -40,6 +49,8 @@ class ClusterView:
         self.nodes_known = False
         self.devices: dict[str, Device] = {}
         self.devices_known = False
+        self.pod_groups: dict[Name, PodGroup] = {}
+        self.pod_groups_known = False
         self.begun: set[tuple[str, str]] = set()
         """Plan and gang of every strict gang of which a member was seen bound, even if that member is gone by now."""
         self.storage = StorageObjects()
@@ -54,15 +65,21 @@ class ClusterView:
 
     def reset_state(self) -> None:
         """STATE starts over."""
-        self._live = self.nodes_known = self.devices_known = False
+        self._live = self.nodes_known = self.devices_known = self.pod_groups_known = False
         self.nodes.clear()
         self.devices.clear()
+        self.pod_groups.clear()
         self.storage.clear()
         self.volume_holders.clear()
         self.storage_known = False
         self._storage_complete = dict.fromkeys(STORAGE_MARKERS, False)
         self.book.reset_state()
         self.placements.reset()
+
+    @property
+    def is_read(self) -> bool:
+        """Nodes, Devices and PodGroups were read to their ends: what is not shown is not there."""
+        return self._live and self.nodes_known and self.devices_known and self.pod_groups_known
 
     def end_of_state(self) -> None:
         """The end of STATE was reached; from the first time on, changes are news."""
@@ -94,6 +111,12 @@ class ClusterView:
                 self.devices.pop(name, None)
             else:
                 self.devices[name] = decode(value, Device)
+        elif kind == "podgroup":
+            namespace, group_name = subjects.parts(rest)
+            if deleted:
+                self.pod_groups.pop((namespace, group_name), None)
+            else:
+                self.pod_groups[namespace, group_name] = decode(value, PodGroup)
         elif kind in STORAGE_KINDS:
             self._read_storage(kind, rest, value, deleted)
         elif kind == "synced" and not deleted:
@@ -102,6 +125,8 @@ class ClusterView:
                 self.nodes_known = marker.complete
             elif marker.kind == "devices":
                 self.devices_known = marker.complete
+            elif marker.kind == "podgroups":
+                self.pod_groups_known = marker.complete
             elif marker.kind in self._storage_complete:
                 self._storage_complete[marker.kind] = marker.complete
                 self.storage_known = all(self._storage_complete.values())

@@ -37,6 +37,9 @@ class EvictionPublisher:
         subject = subjects.event_subject("eviction", "refused", victim.namespace, victim.name)
         refused = event.EvictionRefused(**_about(victim, mark), message=message)
         self._offer(subject, refused, f"refused-{victim.uid}-{mark.plan}")
+        about = ObjectRef("v1", "Pod", victim.namespace, victim.name, victim.uid)
+        text = f"Pod {mark.uid} cannot preempt it: {message}"
+        self._outbox.put(Note(about, "PreemptionRefused", text, warning=True, action="Preempting"))
 
     def spared(self, victim: Pod, mark: Mark, message: str) -> None:
         """A mark was taken back."""
@@ -59,6 +62,10 @@ class EvictionPublisher:
             victims=decision.victims if decision is not None else [],
         )
         self._offer(subject, withdrawn, f"withdrawn-{pod.uid}-{plan}")
+        if isinstance(pod, Pod):
+            about = ObjectRef("v1", "Pod", namespace, pod.name, pod.uid)
+            text = f"Preemption was given up: {reason}"
+            self._outbox.put(Note(about, "PreemptionGivenUp", text, warning=True, action="Preempting"))
 
     def _offer(self, subject: str, message: event.Event, marker: str) -> None:
         kind = str(type(message).__struct_config__.tag)

@@ -65,7 +65,9 @@ async def main(ctx: Context[Settings]) -> None:
         on_landed=event_publisher.landed,
     )
     open_binds.append(bind_executor)
-    evictions = EvictionExecutor(cluster, api, bus.ledger(), lease, ctx.clock, EvictionPublisher(bus.events(), outbox))
+    evictions = EvictionExecutor(
+        cluster, api, bus.ledger(), lease, ctx.clock, ctx.random, EvictionPublisher(bus.events(), outbox)
+    )
     wave_runner = WaveRunner(
         cluster, bus.ledger(), lease, bind_executor, evictions, epochs, ctx.clock, on_raised=event_publisher.raised
     )

@@ -34,6 +34,8 @@ from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ROWS_BYTES_MAX, ClassTable
 from berth.placement_solver.core.displacers.beneficiaries import Beneficiaries
+from berth.placement_solver.core.displacers.inputs import Inputs
+from berth.placement_solver.core.displacers.leavers import Leavers
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
 from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.placement_solver.core.facts import facts_of
@@ -53,6 +55,7 @@ from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
 from berth.placement_solver.core.volumes import KINDS as STORAGE_KINDS
 from berth.placement_solver.core.volumes import StorageChange
+from berth.rules.preemption import Budget, compile_budget
 from berth.rules.queueing import NO_LABELS
 from berth.rules.queueing.events import NODE
 from berth.rules.scheduler_config import Profile
@@ -102,14 +105,22 @@ class ClusterView:
         self.book = Book(
             DEVICE_NAMES, on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.named
         )
-        self.budgets: dict[Name, PodDisruptionBudget] = {}
+        self.gangs = Gangs()
+        self.budgets: dict[Name, Budget] = {}
+        """Those that protect somebody."""
+        self.eviction_inputs = Inputs()
+        self.leavers = Leavers()
         self.beneficiaries = Beneficiaries()
         self.displacer = PriorityPreemption(
-            self.nodes, self.book, self.capacity.nominated, self.budgets.values, self._stays
+            self.nodes,
+            self.book,
+            self.capacity.nominated,
+            self.budgets.values,
+            self.gangs.is_in_strict,
+            self.leavers.have_below,
         )
         self.classes = ClassTable(self.profiles, class_rows_bytes_max)
         self.solver.costs.on_rows = self.solver.picker.on_rows = self.classes.keep
-        self.gangs = Gangs()
         self.queue = Queue()
         self.happenings = Happenings(lambda namespace: self.namespaces.get(namespace, NO_LABELS))
         self.volumes.watch(self._storage_changed)
@@ -129,6 +140,7 @@ class ClusterView:
         self._trackers = {
             **self.book.complete,
             **self.volumes.complete,
+            **self.eviction_inputs.complete,
             "elasticquotas": self.awaited.elastic_quotas.complete,
             **({self._config_key: self._config_complete} if config_map else {}),
         }
@@ -159,18 +171,22 @@ class ClusterView:
         self.facts.peers.reset()
         self.awaited.reset_state()
         self.volumes.reset()
+        self.eviction_inputs.reset()
+        self.leavers.forget_pods()
         self.changed_gangs.clear()
         self._config_data = None
         self._config_complete.reset()
 
     def end_of_state(self) -> None:
         """The end of STATE was reached."""
-        was_complete = self.volumes.is_complete
+        was_complete, was_unread = self.volumes.is_complete, bool(self.eviction_inputs.unread)
         for tracker in self._trackers.values():
             tracker.end()
         self._look_for_config_map()
         if self.volumes.is_complete and not was_complete:
             self.capacity_came_back = True  # pods with claims have waited for it
+        if was_unread and not self.eviction_inputs.unread:
+            self.capacity_came_back = True  # whom it may help that others leave
         self._settle()
         if self._state_began_anew:  # a Device that was shown before may be gone
             self._state_began_anew = False
@@ -480,6 +496,7 @@ class ClusterView:
     def _on_nomination(self, nomination: Nomination, stands: bool) -> None:
         self.capacity.nominated.on_change(nomination, stands)
         self.beneficiaries.on_change(nomination, stands)
+        self.leavers.on_nomination(nomination, stands)
         if not stands and len(self.queue):
             self.happenings.left(self._pod_of(nomination.claim))
 
@@ -487,11 +504,6 @@ class ClusterView:
         """What STATE alone shows of a nomination holds nothing: its pod could not have it (E3)."""
         self.capacity.nominated.forget(name)
         self.capacity_came_back = True
-
-    def _stays(self, pod: Pod) -> bool:
-        """It is nobody's victim: a strict gang would not be whole without it (E9)."""
-        gang = self.gangs.gang_of((pod.namespace, pod.name))
-        return gang is not None and (gang.config is None or gang.config.mode == "Strict")
 
     def _pod_of(self, claim: Claim) -> Pod | None:
         """The pod whose claim it is or was, on the node of the claim; None: it is not known."""
@@ -542,7 +554,9 @@ class ClusterView:
 
     def _see_pod(self, name: Name) -> None:
         """The pod of a name has been read into the book."""
-        self.facts.see_pod(name, self._pod(name))
+        pod = self._pod(name)
+        self.facts.see_pod(name, pod)
+        self.leavers.see_pod(name, pod)
         self._judge(name)
 
     def _judge_beneficiary(self, name: Name) -> None:
@@ -553,10 +567,11 @@ class ClusterView:
             self.queue.rest_until(waiting, self.now)
 
     def _read_budget(self, rest: str, value: bytes, deleted: bool) -> None:
-        if deleted:
+        budget = None if deleted else compile_budget(decode(value, PodDisruptionBudget))
+        if budget is None:
             self.budgets.pop(namespaced(rest), None)
         else:
-            self.budgets[namespaced(rest)] = decode(value, PodDisruptionBudget)
+            self.budgets[namespaced(rest)] = budget
 
     def _read_namespace(self, name: str, value: bytes, deleted: bool) -> None:
         labels = None if deleted else decode(value, Namespace).labels

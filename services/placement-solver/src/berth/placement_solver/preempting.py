@@ -17,6 +17,7 @@ from berth.placement_solver.core.explain import OWN
 from berth.placement_solver.core.plan import Placement, Refusal, Unit
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
+from berth.rules.eviction_notes import refused_victims
 from berth.telemetry import get_logger
 from berth.transaction.claims import Name
 
@@ -71,6 +72,9 @@ class Preempting:
     def propose(self, refusal: Refusal, plan: str) -> Proposal | Nobody | Free:
         """A verified proposal for a refused pod."""
         cluster = self._cluster
+        unread = cluster.eviction_inputs.unread
+        if unread:
+            return Nobody(f"preemption: {', '.join(unread)} have not been read to their end")
         unit = cluster.renewed(Unit("", (refusal.candidate,)))
         candidate = unit.candidates[0]
         if candidate.refusals:
@@ -82,7 +86,8 @@ class Preempting:
             return Free()
         if any(reason.code in OWN for reason in now):
             return Nobody("")  # its quota was used up since it was refused
-        found = cluster.displacer.propose(candidate, self._random.randrange(OFFSET_MAX))
+        refused = refused_victims(candidate.object.template.annotations, cluster.now_ms / 1_000)
+        found = cluster.displacer.propose(candidate, self._random.randrange(OFFSET_MAX), refused)
         nomination = cluster.capacity.nominated.of(candidate.name)
         if isinstance(found, Nobody):
             note = nomination if nomination is not None and nomination.decision is None else None

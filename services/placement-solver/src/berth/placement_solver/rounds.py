@@ -283,7 +283,7 @@ class Rounds:
         }
         decisions, revisions = decisions_of(solution.placements, plan, basis, cluster.nodes, cluster.quotas, traces)
         if victims:
-            decisions = [nominating(decision, victims) for decision in decisions]
+            decisions = [nominating(decision, victims, cluster.budgets.values()) for decision in decisions]
         if not self.readiness.may_plan():
             # The optimiser takes its time, in which an epoch may have begun that this view has not reached (R12).
             trial.undo()

@@ -37,7 +37,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     ] = 2.0
     preemption: Annotated[
         bool, Meta(description="whether pods of lower priority are made to leave for one that no node takes")
-    ] = False
+    ] = True
     report_after_s: Annotated[
         float, Meta(ge=0, le=600, description="how long a gang may gather before its pods are reported as waiting")
     ] = 2.0

@@ -50,7 +50,7 @@ class Tidying:
             await self._committer.abort(plan)
 
     def _idle_stamps(self) -> list[str]:
-        """Accounts of our part whose node, reservation, namespace, volume or claim is gone.
+        """Accounts of our part whose node, reservation, namespace, budget, volume or claim is gone.
 
         Those of groups stay: their revision counts (R14).
         """
@@ -66,6 +66,8 @@ class Tidying:
             elif family == "peers":
                 namespace = subjects.unescape(rest)
                 is_there = not namespace or namespace in cluster.namespaces
+            elif family == "budget":
+                is_there = subjects.parts(rest) in cluster.budgets or bool(cluster.eviction_inputs.unread)
             elif family in ("volume", "claim") and not cluster.volumes.is_complete:
                 continue
             elif family == "volume":

@@ -20,6 +20,7 @@ from berth.placement_solver.core.plan import Candidate
 from berth.resources.amounts import parse_amounts
 from berth.resources.pod_request import request_of
 from berth.rules import preemption
+from berth.rules.eviction_notes import ANYBODY
 from berth.rules.ports import host_ports
 from berth.testing.builders import PodBuilder, gpu_grant, gpu_slots, pod
 from berth.testing.vectors import cases
@@ -36,17 +37,29 @@ def candidate_of(run: Any, name: str) -> Candidate:
     return found
 
 
+def compiled(budgets: Iterable[PodDisruptionBudget]) -> list[preemption.Budget]:
+    return [found for each in budgets if (found := preemption.compile_budget(each)) is not None]
+
+
 def displacer(
     run: Any, budgets: Iterable[PodDisruptionBudget] = (), stays: Callable[[Pod], bool] = lambda pod: False
 ) -> PriorityPreemption:
     cluster = run.cluster
-    return PriorityPreemption(cluster.nodes, cluster.book, cluster.capacity.nominated, lambda: budgets, stays)
+    return PriorityPreemption(
+        cluster.nodes,
+        cluster.book,
+        cluster.capacity.nominated,
+        lambda: compiled(budgets),
+        stays,
+        cluster.leavers.have_below,
+    )
 
 
-def proposal(run: Any, waits: PodBuilder, **given: Any) -> Displacement | Nobody:
+def proposal(
+    run: Any, waits: PodBuilder, *, offset: int = 0, refused: Collection[str] = (), **given: Any
+) -> Displacement | Nobody:
     wanted = run.pod(waits)
-    offset = given.pop("offset", 0)
-    return displacer(run, **given).propose(candidate_of(run, wanted.name), offset)
+    return displacer(run, **given).propose(candidate_of(run, wanted.name), offset, refused)
 
 
 def victims(found: Displacement | Nobody) -> list[str]:
@@ -165,7 +178,7 @@ def test_it_is_the_best_of_all_nodes_by_the_rules(
 
         fits_somewhere = fits_somewhere or fits(())
         lower = preemption.lower_than(priority, pods)
-        found = preemption.victims_on(node, lower, [budget], fits) if lower else None
+        found = preemption.victims_on(node, lower, preemption.Budgets(compiled([budget])), fits) if lower else None
         if found is not None:
             candidates[node] = found
     if fits_somewhere:
@@ -253,6 +266,19 @@ def test_a_protected_pod_stays(run: Any, protected: Callable[[PodBuilder], PodBu
     run.node("n0", cpu=4000)
     run.pods([protected(sized("low", 2, 0)).on("n0"), sized("single", 2, 1).on("n0")])
     assert victims(proposal(run, sized("waits", 2, 9))) == ["single"]
+
+
+def test_who_was_refused_of_late_stays(run: Any) -> None:
+    run.node("n0", cpu=4000)
+    low, _ = run.pods([sized("low", 2, 0).on("n0"), sized("single", 2, 1).on("n0")])
+    assert victims(proposal(run, sized("waits", 2, 9), refused=[low.uid])) == ["single"]
+
+
+def test_where_nobody_may_be_deleted_nobody_is_chosen(run: Any) -> None:
+    run.node("n0", cpu=4000)
+    run.pod(sized("low", 4, 0).on("n0"))
+    found = proposal(run, sized("waits", 2, 9), refused=[ANYBODY])
+    assert found == Nobody("preemption: the API server lets nobody be deleted for it.")
 
 
 def test_where_all_lower_ones_are_protected_nobody_leaves(run: Any) -> None:

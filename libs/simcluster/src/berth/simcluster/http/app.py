@@ -19,6 +19,15 @@ from berth.simcluster.tables.table import Tables, wants_table
 from berth.simcluster.verbs import call, refusal_of, timeout_s, verb_of
 
 _JSON_TYPE = "application/json"
+_REASONS = {
+    400: "BadRequest",
+    403: "Forbidden",
+    409: "Conflict",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
 
 
 class App:
@@ -121,10 +130,8 @@ def respond(reply: Reply) -> web.Response:
 
 
 def _refusal(fault: Fault) -> Reply:
-    reasons = {429: "TooManyRequests", 503: "ServiceUnavailable", 504: "Timeout", 409: "Conflict", 403: "Forbidden"}
-    reason = reasons.get(fault.status, "InternalError")
-    text = "a planned fault fails this request"
-    return ApiError(fault.status, reason, text, retry_after_s=fault.retry_after_s).reply()
+    reason = _REASONS.get(fault.status, "InternalError")
+    return ApiError(fault.status, reason, fault.message, retry_after_s=fault.retry_after_s).reply()
 
 
 def _drop(request: web.BaseRequest) -> web.StreamResponse:

@@ -238,13 +238,15 @@ class KubeServer:
         return self.kubectl("apply", "--server-side", "-f", "-", stdin="\n---\n".join(wanted))
 
     def install_berth(self, k8s: Path, overlay: str = "overlays/single-node") -> None:
-        """Custom resources, and namespaces, service accounts, rights and policies; no workloads.
+        """Custom resources, and namespaces, service accounts, rights (those of preemption, too) and policies; no
+        workloads.
 
         Returns once the server serves the custom resources and judges by the policies.
         """
         self.install(k8s / "crds")
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
         self.install(k8s / overlay, RIGHTS)
+        self.kubectl("apply", "--server-side", "-f", str(k8s / "components/preemption/rights.yaml"))
 
     # --- etcd --------------------------------------------------------------------------------------------------------
 

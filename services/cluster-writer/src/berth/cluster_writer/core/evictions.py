@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from berth.cluster_writer.core.basis import is_late
 from berth.contracts.ledger import Decision, PlanStatus
 from berth.contracts.state import Pod, Reservation
-from berth.rules.eviction_notes import Mark, noted_nomination, plans_let_go
+from berth.rules.eviction_notes import ANYBODY, Mark, noted_nomination, plans_let_go
 from berth.rules.preemption import BY_SCHEDULER
 from berth.rules.times import unix_of
 from berth.transaction.book import FINISHED_PHASES, Book
@@ -40,13 +40,18 @@ class Stage(Enum):
 
 
 class EvictionStep(NamedTuple):
-    """A stage, whom it is about as the view shows them, and why. `is_doubtful`: a late view would say the same."""
+    """A stage, whom it is about as the view shows them, and why.
+
+    `is_doubtful`: a late view would say the same. `refused` are the uids of victims that may not be chosen again soon;
+    `ANYBODY` among them: nobody may.
+    """
 
     stage: Stage
     beneficiaries: tuple[Decision, ...] = ()
     victims: tuple[Pod, ...] = ()
     reason: str = ""
     is_doubtful: bool = False
+    refused: tuple[str, ...] = ()
 
 
 WAIT: Final = EvictionStep(Stage.WAIT)
@@ -60,18 +65,23 @@ class LetGo(NamedTuple):
     reason: str
 
 
-def next_step(
-    members: Sequence[Decision],
-    book: Book,
-    why_unfit: Callable[[Decision, Pod | Reservation], str],
-    now_s: float,
-    protected: Mapping[str, str],
-) -> EvictionStep:
-    """What follows for a plan, given its nominations in LEDGER.
+class Outlook(NamedTuple):
+    """What has to be known of a plan beside its book.
 
-    `why_unfit` says why a beneficiary may not go to its node any more; `protected` by uid of a victim why it may not
-    be evicted; `now_s` is unix time.
+    `is_read`: nodes, Devices and PodGroups were read to their ends, so that what is not shown is not there.
+    `why_unfit(beneficiary, object)`: why it may not go to its node any more, victims or not; `why_stays(victim)`: why
+    that pod is nobody's victim. `refusals` are the reasons for which the API server refused a request, by uid of the
+    victim or beneficiary, or under `ANYBODY`.
     """
+
+    is_read: bool
+    why_unfit: Callable[[Decision, Pod | Reservation], str]
+    why_stays: Callable[[Pod], str]
+    refusals: Mapping[str, str] = {}
+
+
+def next_step(members: Sequence[Decision], book: Book, outlook: Outlook, now_s: float) -> EvictionStep:
+    """What follows for a plan, given its nominations in LEDGER. `now_s` is unix time."""
     plan = members[0].plan
     if book.ledger.plan_status(plan) is not PlanStatus.COMMITTED:
         return EvictionStep(Stage.OVER)
@@ -90,26 +100,52 @@ def next_step(
         return EvictionStep(Stage.GIVE_UP, current, reason=f"{len(current)} of {size} members are there")
     victims = _victims(first, book)
     waits = tuple(victim for victim in victims if not victim.deleting)
-    for victim in victims:
-        why = _never_leaves(victim, now_s) or protected.get(victim.uid, "")
-        if why:
-            return EvictionStep(Stage.GIVE_UP, current, reason=why)
+    why = next(filter(None, (_never_leaves(victim, now_s) for victim in victims)), "")
+    if why:
+        return EvictionStep(Stage.GIVE_UP, current, reason=why)
+    step = _refused(current, waits, outlook.refusals)
+    if step is not None:
+        return step
+    if not outlook.is_read:
+        return WAIT
+    return _why_not(current, waits, book, outlook) or _proceed(current, waits, book)
+
+
+def _refused(current: tuple[Decision, ...], waits: tuple[Pod, ...], refusals: Mapping[str, str]) -> EvictionStep | None:
+    """What the API server has refused."""
+    found = {uid: refusals[uid] for uid in (ANYBODY, *(victim.uid for victim in waits)) if uid in refusals}
+    own = next((refusals[each.uid] for each in current if each.uid in refusals), "")
+    if not found and not own:
+        return None
+    return EvictionStep(Stage.GIVE_UP, current, reason=next(iter(found.values()), own), refused=tuple(found))
+
+
+def _why_not(
+    current: tuple[Decision, ...], waits: tuple[Pod, ...], book: Book, outlook: Outlook
+) -> EvictionStep | None:
+    """What speaks against it by now: nobody is to leave for a place that is of no use, nor who has to stay."""
+    stays = {victim.uid: why for victim in waits if (why := outlook.why_stays(victim))}
+    if stays:
+        return EvictionStep(Stage.GIVE_UP, current, reason=next(iter(stays.values())), refused=tuple(stays))
     for each in current:
         seen = book.seen((each.namespace, each.name))
-        why = why_unfit(each, seen) if seen is not None else ""
+        if seen is None:
+            continue
+        why = outlook.why_unfit(each, seen)
         if why:
             return EvictionStep(Stage.GIVE_UP, current, reason=why, is_doubtful=True)
-        if seen is not None and any(victim.template.priority >= seen.template.priority for victim in waits):
+        if any(victim.template.priority >= seen.template.priority for victim in waits):
             return EvictionStep(Stage.GIVE_UP, current, reason="a victim is not of lower priority any more")
-    if not waits:
+    return None
+
+
+def _proceed(current: tuple[Decision, ...], waits: tuple[Pod, ...], book: Book) -> EvictionStep:
+    first = current[0]
+    if not waits or any(_has_other_victims(each, book) for each in current):
         return WAIT
     bare = tuple(each for each in current if not is_noted(book, each))
     if bare:
         return EvictionStep(Stage.NOTE, bare)
-    return _mark_or_evict(first, waits, book)
-
-
-def _mark_or_evict(first: Decision, waits: tuple[Pod, ...], book: Book) -> EvictionStep:
     mark = mark_of(first)
     marks = {victim.uid: book.marks.of((victim.namespace, victim.name)) for victim in waits}
     unmarked = tuple(victim for victim in waits if marks[victim.uid] is None)
@@ -118,6 +154,22 @@ def _mark_or_evict(first: Decision, waits: tuple[Pod, ...], book: Book) -> Evict
     if any(each != mark for each in marks.values()):
         return WAIT
     return EvictionStep(Stage.EVICT, (first,), waits)
+
+
+def _has_other_victims(decision: Decision, book: Book) -> bool:
+    """Pods are marked for it by another plan, which it has not let go: they leave, or are spared, first (E5, E6)."""
+    seen = book.seen((decision.namespace, decision.name))
+    let_go = plans_let_go(_annotations(seen)) if seen is not None else ()
+    for name, mark in book.marks.leaving_for(decision.uid):
+        pod = book.pods.get(name)
+        is_there = pod is not None and pod.phase not in FINISHED_PHASES
+        if is_there and mark.plan != decision.plan and mark.plan not in let_go:
+            return True
+    return False
+
+
+def _annotations(seen: Pod | Reservation) -> Mapping[str, str]:
+    return seen.template.annotations if isinstance(seen, Pod) else seen.annotations
 
 
 def mark_of(decision: Decision) -> Mark:
@@ -142,7 +194,7 @@ def is_noted(book: Book, decision: Decision) -> bool:
     seen = book.seen((decision.namespace, decision.name))
     if seen is None:
         return False
-    note = noted_nomination(seen.template.annotations if isinstance(seen, Pod) else seen.annotations)
+    note = noted_nomination(_annotations(seen))
     is_in_status = not isinstance(seen, Pod) or seen.nominated == decision.node
     return note is not None and (note.plan, note.node) == (decision.plan, decision.node) and is_in_status
 

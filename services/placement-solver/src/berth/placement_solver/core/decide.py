@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,9 +15,15 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Contended
+from berth.rules.preemption import Budget, Budgets
+from berth.rules.scheduler_config import FitArgs, Profile
 
-ASKED_AT_THE_BIND: Final = ("NodeUnschedulable", "TaintToleration")
-"""Constraints that cluster-writer asks once more before it binds."""
+FIT: Final = "NodeResourcesFit"
+ASKED_ONCE_MORE: Final = ("NodeUnschedulable", "TaintToleration", FIT)
+"""Constraints that cluster-writer asks once more: the first two before it binds, all before it evicts."""
+
+BUDGETS_MAX: Final = 64
+"""How many budgets a nomination stamps: a plan has to fit into one batch, however many select the same pod."""
 
 
 class Basis(NamedTuple):
@@ -65,18 +71,33 @@ def decisions_of(
                 trace=traces.get(claim.uid, ""),
                 node_uid=_node_uid(nodes, claim.node),
                 before=list(claim.before),
-                unasked=[name for name in ASKED_AT_THE_BIND if name not in candidate.cls.rules.profile.constraints],
+                unasked=_unasked(candidate.cls.rules.profile),
             )
         )
     return decisions, revisions
 
 
-def nominating(decision: Decision, victims: Iterable[Pod]) -> Decision:
-    """The decision as a nomination: it waits until these have left its node. Nothing is bound under it."""
+def _unasked(profile: Profile) -> list[str]:
+    """What the profile does not ask for; of the amounts, not for all of them."""
+    found = [name for name in ASKED_ONCE_MORE if name not in profile.constraints]
+    args = profile.args_of(FIT, FitArgs)
+    if FIT not in found and (args.ignored_resources or args.ignored_resource_groups):
+        found.append(FIT)
+    return found
+
+
+def nominating(decision: Decision, victims: Collection[Pod], budgets: Iterable[Budget]) -> Decision:
+    """The decision as a nomination: it waits until these have left its node. Nothing is bound under it.
+
+    It charges the budgets that select its victims, so that two plans do not spend the same disruption unseen.
+    """
+    all_budgets = Budgets(budgets)
+    selecting = {subjects.budget_account(each.namespace, each.name) for pod in victims for each in all_budgets.of(pod)}
     return msgspec.structs.replace(
         decision,
         nominates=True,
         annotations={},
+        accounts=[*decision.accounts, *sorted(selecting)[:BUDGETS_MAX]],
         victims=[
             Victim(namespace=each.namespace, name=each.name, uid=each.uid, version=each.version, node=decision.node)
             for each in victims

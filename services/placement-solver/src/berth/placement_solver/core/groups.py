@@ -113,6 +113,20 @@ class Gangs:
         """The gang of a pod that was seen."""
         return self.gangs.get(self._of_pod.get(name, ""))
 
+    def is_in_strict(self, pod: Pod) -> bool:
+        """Whether a pod belongs to a strict gang, whoever placed it.
+
+        Members that another scheduler places are in no gang here: a PodGroup speaks for them as well, and without one
+        what they say themselves. A gang of which nothing is known counts as strict.
+        """
+        own = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
+        if own is None:
+            return False
+        gang = self.gangs.get(own.id)
+        if gang is None or not (gang.by_group_object or (pod.namespace, pod.name) in gang.children):
+            return own.mode == "Strict"
+        return gang.config is None or gang.config.mode == "Strict"
+
     def group_of(self, gang_id: str) -> str:
         """The id of the group that a gang is in; its own id when it is alone, unknown, or missing from its own list."""
         gang = self.gangs.get(gang_id)

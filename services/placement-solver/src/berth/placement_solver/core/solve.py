@@ -280,6 +280,10 @@ class Solver:
                 return Reason(
                     code="reservation", message=f"reservation {name}: {', '.join(rejection.reasons)}", nodes=1
                 )
+        if not self._admitted_beside_nominated(candidate, row):
+            return Reason(
+                code="reservation", message=f"reservation {name}: pods nominated to its node do not admit it", nodes=1
+            )
         devices: tuple[DeviceGrant, ...] = ()
         if cls.want is not None:
             mine = {grant.minor for grant in grants_of(holder.devices)}

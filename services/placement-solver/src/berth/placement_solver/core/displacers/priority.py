@@ -11,18 +11,19 @@ is not (`core.nominated`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from berth.contracts.state import Pod, PodDisruptionBudget
+from berth.contracts.state import Pod
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.registry import Asked
 from berth.placement_solver.core.seams import Depends, Hypothesis, Rejection, RowArray, Target
 from berth.rules import preemption
+from berth.rules.eviction_notes import ANYBODY
 from berth.rules.scheduler_config import PreemptionArgs
 from berth.rules.scheduler_config.plugins import POST_FILTER
 from berth.transaction.book import Book
@@ -55,7 +56,7 @@ class PriorityPreemption:
     """`propose` for candidates that no node takes, if their profile has the plugin.
 
     `budgets` gives the disruption budgets there are; `stays` says of a pod that it is nobody's victim, whatever its
-    priority.
+    priority; `have_lower` whether any pod that might leave, or any nomination, is of lower priority than this.
     """
 
     def __init__(
@@ -63,17 +64,24 @@ class PriorityPreemption:
         nodes: Nodes,
         book: Book,
         nominated: Nominated,
-        budgets: Callable[[], Iterable[PodDisruptionBudget]],
+        budgets: Callable[[], Iterable[preemption.Budget]],
         stays: Callable[[Pod], bool],
+        have_lower: Callable[[int], bool],
     ) -> None:
         self._nodes = nodes
         self._book = book
         self._nominated = nominated
         self._budgets = budgets
         self._stays = stays
+        self._have_lower = have_lower
 
-    def propose(self, candidate: Candidate, offset: int = 0) -> Displacement | Nobody:
-        """The best node with its victims; nodes are tried from the `offset`-th on that eviction may help with."""
+    def propose(
+        self, candidate: Candidate, offset: int = 0, refused: Collection[str] = frozenset()
+    ) -> Displacement | Nobody:
+        """The best node with its victims; nodes are tried from the `offset`-th on that eviction may help with.
+
+        `refused` are the uids of those whom the API server did not let go for it of late (E7).
+        """
         pod, profile = candidate.object, candidate.cls.rules.profile
         if not isinstance(pod, Pod) or NAME not in profile.points[POST_FILTER]:
             return Nobody("")
@@ -81,11 +89,14 @@ class PriorityPreemption:
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
         rows = helpful_rows(asked, self._nodes)
         why_not = self._why_not(pod, rows)
+        if not why_not and ANYBODY in refused:
+            why_not = preemption.NOBODY_MAY_GO
         if why_not:
             return Nobody(f"preemption: {why_not}")
-        if not self._has_lower(pod):
+        if not self._have_lower(pod.template.priority):
+            # Who is of the lowest priority is refused without a look at each node.
             return self._nobody(rows, {preemption.NO_VICTIMS: rows.size})
-        budgets = list(self._budgets())
+        budgets = preemption.Budgets(self._budgets(), self._about_to_leave())
         wanted = preemption.candidates_wanted(
             rows.size, args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
         )
@@ -93,7 +104,7 @@ class PriorityPreemption:
         reasons: Counter[str] = Counter()
         is_gentle = False
         for row in np.roll(rows, -offset % rows.size if rows.size else 0).tolist():
-            trial = _Trial(self, pod, asked, row)
+            trial = _Trial(self, pod, asked, row, refused)
             proposal = trial.victims(budgets)
             if isinstance(proposal, Displacement):
                 found[self._nodes.names[row]] = proposal
@@ -118,12 +129,13 @@ class PriorityPreemption:
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
         return _Trial(self, pod, asked, row).could_fit()
 
-    def _has_lower(self, pod: Pod) -> bool:
-        """Whether anybody is of lower priority: whoever is of the lowest is refused without a look at each node."""
-        priority = pod.template.priority
-        return any(each.node and each.template.priority < priority for each in self._book.pods.values()) or any(
-            each.priority < priority for each in self._book.nominations
-        )
+    def _about_to_leave(self) -> Iterator[Pod]:
+        """The victims of standing nominations, as far as they are there: budgets are spent on them."""
+        for nomination in self._book.nominations:
+            for victim in self._book.remaining_victims(nomination):
+                pod = self._book.pods.get((victim.namespace, victim.name))
+                if pod is not None and pod.uid == victim.uid:
+                    yield pod
 
     def _nobody(self, helpful: RowArray, reasons: Mapping[str, int]) -> Nobody:
         alive = int(np.count_nonzero(self._nodes.alive))
@@ -143,7 +155,14 @@ class PriorityPreemption:
 class _Trial:
     """One pod on one node."""
 
-    def __init__(self, owner: PriorityPreemption, pod: Pod, asked: Sequence[Asked], row: int) -> None:
+    def __init__(
+        self,
+        owner: PriorityPreemption,
+        pod: Pod,
+        asked: Sequence[Asked],
+        row: int,
+        refused: Collection[str] = frozenset(),
+    ) -> None:
         self._pod = pod
         self._asked = asked
         self._row = row
@@ -166,11 +185,13 @@ class _Trial:
             # Who draws on a reservation stays: its capacity is the reservation's.
             if holder is None or not claim.is_bound or claim.reservation or owner._stays(holder):
                 continue
+            if holder.uid in refused:
+                continue
             holders.append(holder)
             self._claims[holder.uid] = claim
         self._potential = preemption.lower_than(pod.template.priority, holders)
 
-    def victims(self, budgets: Sequence[PodDisruptionBudget]) -> Displacement | Rejection:
+    def victims(self, budgets: preemption.Budgets) -> Displacement | Rejection:
         """Who has to leave; or why it does not help that all lower ones do."""
         yielding = [each for each in self._lower if self._gives_way(each, self._potential)]
         if not self._potential and not yielding:
@@ -194,9 +215,7 @@ class _Trial:
         mine = {victim.uid for victim in victims}
         return all(victim.uid in mine for victim in self._book.staying_victims(nomination))
 
-    def _choose(
-        self, yielding: Sequence[Nomination], budgets: Sequence[PodDisruptionBudget]
-    ) -> Displacement | Rejection:
+    def _choose(self, yielding: Sequence[Nomination], budgets: preemption.Budgets) -> Displacement | Rejection:
         given = [each.claim for each in yielding]
 
         def fits(gone: Collection[Pod]) -> bool:

@@ -22,7 +22,7 @@ def gang_problems(claims: Sequence[Claim], view: View) -> Iterator[str]:
                 arriving.setdefault(f"{pod.namespace}/{name}", set()).add(claim.name)
     judged: set[str] = set()
     for gang_id in arriving:
-        config = _settings(gang_id, view)
+        config = settings_of(gang_id, view)
         group = (config.group if config else ()) or (gang_id,)
         if group[0] not in judged or gang_id not in judged:
             judged.update(group)
@@ -33,7 +33,7 @@ def _group_problems(group: Sequence[str], arriving: dict[str, set[Name]], view: 
     """Asks what Kubernetes users know as Permit, for the last of the plan's members of each gang."""
     gangs: dict[str, GangMembers] = {}
     for gang_id in group:
-        config = _settings(gang_id, view)
+        config = settings_of(gang_id, view)
         if config is None or config.min_member is None:
             yield f"gang {gang_id}: nobody knows how many members it needs"
             return
@@ -54,7 +54,7 @@ def _counts(group: Sequence[str], gangs: dict[str, GangMembers]) -> str:
     return f"too few members are placed together: {', '.join(listed)}"
 
 
-def _settings(gang_id: str, view: View) -> GangConfig | None:
+def settings_of(gang_id: str, view: View) -> GangConfig | None:
     """From the PodGroup. Without one the first member that was ever seen has set them, which only the view knows."""
     namespace, _, name = gang_id.partition("/")
     group = view.pod_groups.get(gang_id)

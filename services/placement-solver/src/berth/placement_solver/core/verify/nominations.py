@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from berth.contracts.state import Pod
+from berth.placement_solver.core.verify.gangs import settings_of
 from berth.placement_solver.core.verify.view import View
-from berth.rules.gang_config import gang_name_of_pod
+from berth.rules.gang_config import gang_of_pod
 from berth.rules.preemption import NEVER, why_protected
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
@@ -74,8 +75,12 @@ def nominated_beside(claims: Sequence[Claim], displaced: Collection[Name], view:
 
 
 def _is_held_by_gang(pod: Pod, view: View) -> bool:
-    name = gang_name_of_pod(pod.template.labels, pod.template.annotations)
-    gang = view.gangs.gangs.get(f"{pod.namespace}/{name}") if name else None
-    if gang is None or (pod.namespace, pod.name) not in gang.children:
+    """From the PodGroup; without one from what counts for the gang, where the pod is one of its members here, or from
+    what the pod says itself."""
+    own = gang_of_pod(pod.namespace, pod.template.labels, pod.template.annotations)
+    if own is None:
         return False
-    return gang.config is None or gang.config.mode == "Strict"
+    gang = view.gangs.gangs.get(own.id)
+    is_ours = gang is not None and (pod.namespace, pod.name) in gang.children
+    config = settings_of(own.id, view) if is_ours or own.id in view.pod_groups else own
+    return config is None or config.mode == "Strict"
