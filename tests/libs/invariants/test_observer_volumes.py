@@ -248,8 +248,18 @@ def test_a_pod_is_bound_when_its_step_is_done(story: Story) -> None:
 def test_a_claim_that_no_step_is_named_for_has_its_volume(story: Story) -> None:
     claim(story, "later")
     user(story, "p", "later")
+    story.wait(60.0)
     story.place("p")
     assert story.broken == ["I22"]
+
+
+def test_a_claim_that_was_just_made_again_may_be_taken_for_its_predecessor(story: Story) -> None:
+    user(story, "p", "data")
+    story.delete("persistentvolumeclaims", "data")
+    claim(story, "data")
+    story.place("p")
+    assert story.broken == []
+    assert story.observer.verdicts.excuses["I22", "unseen"] == 1
 
 
 def test_a_volume_that_is_bound_by_half_is_not_bound(story: Story) -> None:

@@ -10,8 +10,8 @@ from unittest.mock import patch
 import msgspec
 from tests.simulation.planted.in_writer import together
 
-from berth.cluster_writer.core import evictions
-from berth.cluster_writer.eviction_executor import EvictionExecutor
+from berth.cluster_writer.core import evictions, victims
+from berth.cluster_writer.eviction_look import Look
 from berth.contracts.state import Pod
 from berth.kube import bodies
 from berth.placement_solver.core.displacers.priority import PriorityPreemption
@@ -40,9 +40,7 @@ def no_look() -> Planted:
     async def waits(*_: Any) -> bool:
         return True
 
-    return together(
-        patch.object(EvictionExecutor, "_still_waits", waits), patch.object(evictions, "is_current", lambda *_: True)
-    )
+    return together(patch.object(Look, "_still_waits", waits), patch.object(evictions, "is_current", lambda *_: True))
 
 
 def second_set() -> Planted:
@@ -60,9 +58,13 @@ def equals_leave() -> Planted:
         lower = (pod for pod in pods if pod.template.priority <= priority and not preemption.why_protected(pod))
         return sorted(lower, key=preemption.importance)
 
-    real = evictions._victims
+    real, proposed = evictions._victims, PriorityPreemption.propose
 
-    def victims(*args: Any) -> tuple[Pod, ...]:
+    def propose(self: PriorityPreemption, *args: Any, **kwargs: Any) -> Any:
+        self._have_lower = lambda *_: True
+        return proposed(self, *args, **kwargs)
+
+    def lowered(*args: Any) -> tuple[Pod, ...]:
         return tuple(
             msgspec.structs.replace(each, template=msgspec.structs.replace(each.template, priority=LOWEST))
             for each in real(*args)
@@ -70,20 +72,15 @@ def equals_leave() -> Planted:
 
     return together(
         patch.object(preemption, "lower_than", lower_than),
-        patch.object(PriorityPreemption, "_has_lower", lambda *_: True),
+        patch.object(PriorityPreemption, "propose", propose),
         patch.object(verifier, "victim_problems", lambda *_: ()),
-        patch.object(evictions, "_victims", victims),
+        patch.object(evictions, "_victims", lowered),
     )
 
 
 def protected_leave() -> Planted:
     """Priority alone decides who leaves."""
-    return together(
-        *(
-            patch.object(each, "why_protected", lambda _: "", create=True)
-            for each in (preemption, nominations, evictions)
-        )
-    )
+    return together(*(patch.object(each, "why_protected", lambda _: "") for each in (preemption, nominations, victims)))
 
 
 def freed_for_anybody() -> Planted:

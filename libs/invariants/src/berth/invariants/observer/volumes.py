@@ -293,7 +293,9 @@ class Volumes:
         since_s = max(
             self.storage.since("claim", claim.namespace, claim.name), self.storage.since("volume", claim.volume)
         )
-        if is_bound(claim) and not self._is_seen(BOUND_FIRST, reader, since_s):
+        # A step names the claim by its uid; without one the solver may have seen a former claim of the name.
+        if (is_bound(claim) or reader is Reader.SOLVER) and not self._sight.has_seen(reader, since_s):
+            self._verdicts.excused(BOUND_FIRST, self._sight.excuse(since_s))
             return
         self._verdicts.judged(BOUND_FIRST)
         who = f"{pod.namespace}/{pod.name}"
