@@ -28,7 +28,7 @@ SENTENCES = {
     "All must agree with the Lease and be committed; then the new plan goes into the Lease, guarded. A disagreement "
     "raises the epoch; a refused Lease write means another writer is active",
     "R11": "No other unsettled decision that this writer has read, and no bound pod of its view, holds what the "
-    "decision takes. A device or host port that two decisions it knows of hold means that the ledger has lost "
+    "decision takes. A grant or host port that two decisions it knows of hold means that the ledger has lost "
     "something: raise the epoch. Any other clash withdraws the decision",
     "R12": "In a new epoch a solver plans only on a view complete through the versions that the epoch entry names",
     "R13": "cluster-writer judges a decision only on a view complete through its `basis`, and through its "

@@ -143,7 +143,7 @@ LACKING = [
     lacking("half a victim gang", "gang_whole", TEAM),
     lacking("the account of a victim gang", "gang_stamp", LATE_TEAM),
     lacking("equal priority", "strict", World(prio=(1, 1), start=(0, 1), reborn=True), fair_every=40),
-    lacking("the Lease", "lease", replace(TWO, tail=1, solvers=1, once=False)),
+    lacking("the Lease", "lease", replace(REBORN, tail=1, solvers=1, once=False)),
     lacking("a migration open to all", "closed", None, fair_every=1),
     lacking("a migration that expires", "no_clock", None, fair_every=1),
     lacking("the mark of a migration", "migration_marked", None, fair_every=1),
