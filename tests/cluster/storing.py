@@ -14,7 +14,7 @@ NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 
 def store(cluster: Cluster, outside: Outside) -> None:
     """No disk, so it waits; then there is one."""
-    folder, word = cluster.space.home / "disk", secrets.token_hex(8)
+    folder, word = cluster.space.home / "disk", secrets.token_hex(8) + "\n"
     folder.mkdir()
     (folder / "note").write_text(word)
     cluster.apply("reader.yaml")
