@@ -104,6 +104,12 @@ def is_shown(trace: Trace, difference: Difference) -> bool:
     )
 
 
+def is_doubtful(trace: Trace) -> bool:
+    """Something differs, or was not decided in time."""
+    is_late = any(step.outcome.verdict == "none" for step in trace.steps)
+    return is_late or any(isinstance(each, Difference) for each in compare(trace))
+
+
 async def patiently(reference: Reference, world: World) -> Trace:
     """What kube-scheduler does when it has had time to see everything."""
     reference.settle_s, before = PATIENT_S, reference.settle_s
@@ -142,7 +148,7 @@ async def run(options: argparse.Namespace, report: Report, traces: list[Trace]) 
         for world in worlds(options):
             began = time.monotonic()
             trace = await reference.decide(world)
-            if not options.hasty and any(isinstance(each, Difference) for each in compare(trace)):
+            if not options.hasty and is_doubtful(trace):
                 trace = await patiently(reference, world)
             report.seconds += time.monotonic() - began
             traces.append(trace)

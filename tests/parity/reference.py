@@ -10,6 +10,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -34,6 +35,10 @@ CHANGING: Final = ("Pod", "PersistentVolume", "PersistentVolumeClaim")
 
 class ApiError(RuntimeError):
     """The API server refused something; the text is its answer."""
+
+
+class WatchEndedError(RuntimeError):
+    """The API server cannot go on with a watch; the text says why."""
 
 
 class Reference:
@@ -61,7 +66,7 @@ class Reference:
         self.standing = [await self._create(each) for each in standing()]
         await self._start_scheduler()
         self._controller = VolumeController(self.call)
-        self._tasks = [asyncio.create_task(self._watch(kind)) for kind in CHANGING]
+        self._tasks = [asyncio.create_task(self._follow(kind)) for kind in CHANGING]
         return self
 
     async def __aexit__(
@@ -276,6 +281,15 @@ class Reference:
                 raise ApiError(f"{method} {path}: {response.status} {answer[:1500].decode()}")
             return _lean(json.loads(answer))
 
+    async def _follow(self, kind: str) -> None:
+        """Watch a kind, from the start again when the API server ends the watch."""
+        while True:
+            if kind == "Pod":
+                self._pods.clear()
+            with suppress(aiohttp.ClientError, WatchEndedError):
+                await self._watch(kind)
+            await asyncio.sleep(0.05)
+
     async def _watch(self, kind: str) -> None:
         path = RESOURCES[kind].path() + "?watch=1&resourceVersion=0"
         async with self._session.get(path) as response:
@@ -287,8 +301,11 @@ class Reference:
 
     async def _see(self, kind: str, event: dict[str, Any]) -> None:
         found = event["object"]
+        if event["type"] == "ERROR":
+            raise WatchEndedError(str(found))
         if kind != "Pod":
-            await self._controller.see(kind, event["type"], found)
+            with suppress(ApiError):  # of an object that is gone by now
+                await self._controller.see(kind, event["type"], found)
             return
         async with self._changed:
             uid = found["metadata"]["uid"]
