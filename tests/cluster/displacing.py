@@ -9,7 +9,6 @@ from typing import Any
 
 from tests.cluster import groups
 from tests.cluster.cluster import Cluster
-from tests.cluster.installing import SYSTEM, until_ready
 from tests.cluster.listening import Outside
 from tests.cluster.node import NAME
 from tests.cluster.placing import HOME, done, placed_by_berth
@@ -22,7 +21,6 @@ LOW = f"/api/v1/namespaces/{HOME}/pods/low"
 
 def displace(cluster: Cluster, outside: Outside) -> None:
     """One pod leaves; every other one stays."""
-    _switch_on(cluster)
     farewell = cluster.space.home / "farewell"
     farewell.mkdir()
     farewell.chmod(0o777)  # the container is nobody here
@@ -60,16 +58,6 @@ def displace(cluster: Cluster, outside: Outside) -> None:
     cluster.kubectl("delete", "priorityclass", "work-low", "work-high")
 
 
-def _switch_on(cluster: Cluster) -> None:
-    """The node has no capacity for a second solver beside the first, so one goes before the other comes."""
-    solver = "deployment/placement-solver"
-    cluster.kubectl("scale", solver, "--replicas=0", "-n", SYSTEM)
-    cluster.kubectl("set", "env", solver, "BERTH_PREEMPTION=true", "-n", SYSTEM)
-    cluster.until(lambda: not _solvers(cluster), "the solver to be gone")
-    cluster.kubectl("scale", solver, "--replicas=1", "-n", SYSTEM)
-    until_ready(cluster)
-
-
 def _free_milli(cluster: Cluster) -> int:
     """CPU of the node that no pod has asked for."""
     node = cluster.get(f"/api/v1/nodes/{NAME}")
@@ -80,11 +68,6 @@ def _free_milli(cluster: Cluster) -> int:
         for container in pod["spec"]["containers"]
     ]
     return parse_milli(node["status"]["allocatable"]["cpu"]) - sum(asked)
-
-
-def _solvers(cluster: Cluster) -> list[str]:
-    labels = "app.kubernetes.io/name=placement-solver"
-    return [pod["metadata"]["name"] for pod in cluster.pods(SYSTEM, labels)]
 
 
 def _uids(cluster: Cluster) -> set[str]:

@@ -102,7 +102,7 @@ class Berth:
         self._stack = Stack(
             kube={"BERTH_KUBECONFIG": str(server.admin_kubeconfig)},
             replicas={SOLVER: self._solvers, "node-qos-enforcer": 0},
-            environment={"BERTH_LOG_LEVEL": "info", "BERTH_PREEMPTION": "true"},
+            environment={"BERTH_LOG_LEVEL": "info"},
         )
         await self._stack.__aenter__()
 

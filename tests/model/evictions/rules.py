@@ -29,11 +29,11 @@ SENTENCES = {
     "unless the plan was let go",
     "E7": "A victim that is still there when its grace period and the patience are over, whoever began its "
     "deletion, that is protected, whose mark or deletion is refused, or whose budget refuses for as long, ends the "
-    "nomination; and so it ends when nobody is in its way any more and it is not placed for as long (a quota that sank, "
-    "a pod that may not be beside it): by a patch of the beneficiary that raises `attempt`, takes the note back, lists "
-    "the plan in `let-go`, and in `refused` whose mark or deletion was refused. Those are no victims for it for a while. "
-    "A Reservation as beneficiary of pods is patched twice, its note first, and planned anew only on a view of pods "
-    "complete through that moment",
+    "nomination; and so it ends when nobody is in its way any more and it is not placed for as long (a quota that "
+    "sank, a pod that may not be beside it): by a patch of the beneficiary that raises `attempt`, takes the note back, "
+    "lists the plan in `let-go`, and in `refused` whose mark or deletion was refused. Those are no victims for it for "
+    "a while. A Reservation as beneficiary of pods is patched twice, its note first, and planned anew only on a view "
+    "of pods complete through that moment",
     "E8": "For a gang evictions begin only when every member's nomination is there and current, every place still "
     "fit, every victim still evictable, and the budgets allow all of them. All are marked, then the look, "
     "then the deletions",

@@ -75,8 +75,7 @@ async def demo(*, nodes: int, seed: int, keep: bool) -> int:
     progress = Progress()
     progress.line(f"berth demo   seed {seed}")
     began = time.monotonic()
-    settings = {**OUR_PODS, "BERTH_PREEMPTION": "true"}
-    stack = Stack(environment=settings, say=lambda text: progress.update(f"  {text}"))
+    stack = Stack(environment=OUR_PODS, say=lambda text: progress.update(f"  {text}"))
     async with stack, Api(stack.kube_url) as api, embedded(stack.nats_url) as bus:
         with RunFile(nats_url=stack.nats_url, kube_url=stack.kube_url, command="demo"):
             took_s = time.monotonic() - began
