@@ -294,6 +294,10 @@ def test_null_and_empty_mean_the_default() -> None:
         ("a: 0x" + "f" * 100, "document"),
         ('a: !!int "1:30"', "document"),
         ('a: !!float "1:30.5"', "document"),
+        ("a: !!bool foo", "document"),
+        ("a: !!int ''", "document"),
+        ("a: !!float ''", "document"),
+        ("a: !!timestamp foo", "document"),
         ("a:\n  b: 1\n  b: 2", "document"),
         ("<<: {a: 1}", "document"),
         ("a: !!python/object:os.system x", "document"),
@@ -465,6 +469,14 @@ def test_default_constraints_are_checked() -> None:
     place = "profiles[0].pluginConfig[0].args.defaultConstraints"
     names = ("maxSkew", "topologyKey", "whenUnsatisfiable", "labelSelector")
     assert set(found) == {f"{place}[{at}].{name}" for at in (0, 1) for name in names} | {f"{place}[1]"}
+
+
+def test_default_constraints_are_checked_as_those_of_pods() -> None:
+    bad = {"maxSkew": 1, "topologyKey": "a b", "whenUnsatisfiable": "DoNotSchedule", "minDomains": -1}
+    args = {"defaultingType": "List", "defaultConstraints": [{**bad, "nodeTaintsPolicy": "Foo"}]}
+    place = "profiles[0].pluginConfig[0].args.defaultConstraints[0]"
+    found = problems({"profiles": [shape(PodTopologySpread=args)]})
+    assert set(found) == {f"{place}.{name}" for name in ("topologyKey", "minDomains", "nodeTaintsPolicy")}
 
 
 @pytest.mark.parametrize(

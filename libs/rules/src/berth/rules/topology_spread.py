@@ -116,7 +116,7 @@ def compile_spread(constraints: Sequence[TopologySpreadConstraint], labels: Labe
     by_action: dict[str, list[SpreadConstraint]] = {HARD: [], SOFT: []}
     for position, each in enumerate(constraints):
         field = f"{_FIELD}[{position}]"
-        problems += _problems_of(each, field)
+        problems += problems_of(each, field)
         by_action.get(each.when_unsatisfiable, []).append(_compile(each, labels, field, problems))
     return Spread(tuple(by_action[HARD]), tuple(by_action[SOFT]), problems=tuple(problems))
 
@@ -293,7 +293,8 @@ def _with_selector(constraint: TopologySpreadConstraint, selector: LabelSelector
     return msgspec.structs.replace(constraint, label_selector=selector, match_label_keys=None)
 
 
-def _problems_of(constraint: TopologySpreadConstraint, field: str) -> Iterable[Problem]:
+def problems_of(constraint: TopologySpreadConstraint, field: str) -> Iterable[Problem]:
+    """What is wrong with a constraint that stands in `field`, its selector aside."""
     if not is_label_key(constraint.topology_key):
         yield Problem(field=f"{field}.topologyKey", message=f"{constraint.topology_key[:64]!r} is no label key")
     if constraint.when_unsatisfiable not in (HARD, SOFT):

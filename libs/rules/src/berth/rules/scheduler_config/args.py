@@ -11,7 +11,7 @@ from berth.contracts.base import Integer, Problem
 from berth.contracts.kube import NodeAffinity, TopologySpreadConstraint
 from berth.rules.node_affinity import compile_preference, compile_terms
 from berth.rules.scheduler_config.shapes import GROUP, Strict
-from berth.rules.topology_spread import Defaults
+from berth.rules.topology_spread import Defaults, problems_of
 
 PERCENT_MAX: Final = 100
 WEIGHT_MAX: Final = 100
@@ -174,14 +174,18 @@ def _spread(args: PodTopologySpreadArgs, path: str) -> Found:
     kinds: set[tuple[str, str]] = set()
     for at, each in enumerate(args.default_constraints):
         here = f"{place}[{at}]"
+        named: list[Problem] = []
         if each.max_skew <= 0:
-            yield Problem(field=f"{here}.maxSkew", message="must be greater than 0")
+            named.append(Problem(field=f"{here}.maxSkew", message="must be greater than 0"))
         if not each.topology_key:
-            yield Problem(field=f"{here}.topologyKey", message="is missing")
+            named.append(Problem(field=f"{here}.topologyKey", message="is missing"))
         if each.when_unsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
-            yield Problem(field=f"{here}.whenUnsatisfiable", message="must be DoNotSchedule or ScheduleAnyway")
+            named.append(Problem(field=f"{here}.whenUnsatisfiable", message="must be DoNotSchedule or ScheduleAnyway"))
         if each.label_selector is not None:
-            yield Problem(field=f"{here}.labelSelector", message="must not be set: it follows from each pod")
+            named.append(Problem(field=f"{here}.labelSelector", message="must not be set: it follows from each pod"))
+        fields = {problem.field for problem in named}
+        yield from named
+        yield from (problem for problem in problems_of(each, here) if problem.field not in fields)
         kind = (each.topology_key, each.when_unsatisfiable)
         if kind in kinds:
             yield Problem(field=here, message=f"{kind[0]} with {kind[1]} is listed twice")

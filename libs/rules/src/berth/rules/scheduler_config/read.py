@@ -187,7 +187,8 @@ def _loaded(text: str) -> Any:
         return Problem(field="document", message=f"has more than {TEXT_MAX} characters")
     try:
         documents = list(yaml.load_all(text, Loader=_Loader))
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
+        # What a tag says a text is, and it is not, PyYAML finds out in ways of its own.
         return Problem(field="document", message=f"is neither YAML nor JSON: {error}"[:500])
     except RecursionError:
         return Problem(field="document", message="is nested too deeply")

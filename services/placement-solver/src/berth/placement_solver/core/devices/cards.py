@@ -6,7 +6,7 @@ After each placement one node has changed, for which plain numbers are many time
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berth.placement_solver.core.devices.columns import CORE, RATIO, Vector
 from berth.placement_solver.core.devices.memory import serves
@@ -31,6 +31,8 @@ class _Alike(NamedTuple):
 
 
 NOTHING_SERVES = Serving(0, 100)
+SERVING_MAX: Final = 64
+"""How many kinds of requests a node remembers."""
 
 
 class Cards:
@@ -62,6 +64,8 @@ class Cards:
             found = NOTHING_SERVES
             if each:
                 found = Serving(sum([group.devices for group in each]), min([group.percent for group in each]))
+            if len(self._serving) >= SERVING_MAX:
+                self._serving.clear()
             self._serving[want.amounts] = found
         return found
 
