@@ -53,6 +53,11 @@ def why_not_eligible(pod: Pod, on_nominated: Iterable[Pod] = (), *, is_nominated
     return STILL_LEAVING if is_waiting else ""
 
 
+def leaves_by_itself(pod: Pod) -> bool:
+    """It is leaving, and no preemption is why, whatever mark it carries: its owner may write marks, no conditions."""
+    return pod.deleting and pod.disruption != BY_SCHEDULER
+
+
 def candidates_wanted(count: int, percentage: int = 10, at_least: int = 100) -> int:
     """How many nodes with victims are enough, of so many that eviction may help with."""
     return min(count, max(count * percentage // 100, at_least))

@@ -155,16 +155,16 @@ class EvictionExecutor:
             for pod, mark, reason in list(evictions.to_spare(book)):
                 await self._spare(pod, mark, reason)
         for each in list(evictions.to_let_go(book, self._clock.now())):
-            await self._let_go(each.pod, each.plan, None, each.reason)
+            await self._let_go(each.pod, each.plan, None, each.reason, (each.victim,))
 
     def _judge(self, plan: str) -> EvictionStep:
         cluster = self._cluster
         members = evictions.members_of(plan, cluster.book)
         if not members:
             return EvictionStep(Stage.OVER)
-        now_s = self._clock.now()
+        monotonic_s = self._clock.monotonic()
         if evictions.is_free(members, cluster.book):
-            self._free_since.setdefault(plan, now_s)
+            self._free_since.setdefault(plan, monotonic_s)
         else:
             self._free_since.pop(plan, None)
         outlook = Outlook(
@@ -172,9 +172,9 @@ class EvictionExecutor:
             why_unfit=self._why_unfit,
             why_stays=lambda victim: why_stays(victim, cluster.pod_groups),
             refusals=self._refusals.get(plan, {}),
-            free_since_s=self._free_since.get(plan),
+            free_for_s=monotonic_s - self._free_since.get(plan, monotonic_s),
         )
-        return evictions.next_step(members, cluster.book, outlook, now_s)
+        return evictions.next_step(members, cluster.book, outlook, self._clock.now())
 
     def _why_unfit(self, decision: Decision, seen: Pod | Reservation) -> str:
         cluster = self._cluster
@@ -252,14 +252,16 @@ class EvictionExecutor:
     # --- victims -----------------------------------------------------------------------------------------------------
 
     async def _mark(self, victims: Iterable[Pod], mark: Mark) -> None:
+        """In the order given: a later one is not marked before the ones before it are."""
         for victim in victims:
             if self._requests.is_held(victim):
-                continue
+                return
             outcome = await self._requests.patch(victim, {"annotations": mark_note(mark)}, str(victim.version))
             if outcome.heed is Heed.DONE:
                 metrics.EVICTIONS.labels("marked").inc()
                 self._events.marked(victim, mark)
-            elif self._is_refusal(victim, mark, outcome):
+            else:
+                self._is_refusal(victim, mark, outcome)
                 return
 
     async def _evict(self, plan: str, victims: tuple[Pod, ...], mark: Mark) -> None:
@@ -283,7 +285,8 @@ class EvictionExecutor:
             is_due = step.stage is Stage.EVICT and any(victim.uid == each.uid for each in step.victims)
             if not is_due or not await self._look.is_right(plan):
                 return
-            await self._delete(victim, versions[victim.uid], mark)
+            if not await self._delete(victim, versions[victim.uid], mark):
+                return
 
     def _is_within_bounds(self, victims: tuple[Pod, ...]) -> bool:
         leaving = evictions.in_flight(self._cluster.book)
@@ -311,15 +314,16 @@ class EvictionExecutor:
                     break
         return is_allowed
 
-    async def _delete(self, victim: Pod, version: str, mark: Mark) -> None:
+    async def _delete(self, victim: Pod, version: str, mark: Mark) -> bool:
         outcome = await self._requests.delete(victim, version)
         if outcome.heed is Heed.DONE:
             if self._requests.is_awaited(victim):
                 self._deleted[victim.uid] = victim.node
             metrics.EVICTIONS.labels("sent").inc()
             self._events.sent(victim, mark)
-        else:
-            self._is_refusal(victim, mark, outcome)
+            return True
+        self._is_refusal(victim, mark, outcome)
+        return False
 
     async def _spare(self, victim: Pod, mark: Mark, reason: str) -> None:
         """E5. The condition first: what still carries the mark is found again."""

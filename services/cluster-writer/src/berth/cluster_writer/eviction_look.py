@@ -21,6 +21,7 @@ from berth.rules.pod_reading import PodItem, whole_pod
 from berth.transaction.book import FINISHED_PHASES
 
 _POD = msgspec.json.Decoder(PodItem)
+ATTEMPT_DIGITS_MAX = 10
 
 
 class Look:
@@ -81,7 +82,7 @@ class Look:
         note = noted_nomination(annotations)
         return (
             meta.uid == decision.uid
-            and annotations.get(names.ANNOTATION_ATTEMPT, "0") == str(decision.attempt)
+            and _number(annotations.get(names.ANNOTATION_ATTEMPT, "0")) == decision.attempt
             and meta.deletion_timestamp is None
             and phase not in FINISHED_PHASES
             and not node
@@ -89,3 +90,8 @@ class Look:
             and note is not None
             and (note.plan, note.node) == (decision.plan, decision.node)
         )
+
+
+def _number(text: str) -> int:
+    """An attempt as it is read everywhere; what is none is 0."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= ATTEMPT_DIGITS_MAX else 0

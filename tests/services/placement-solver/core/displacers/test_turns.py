@@ -12,6 +12,7 @@ from berth.contracts.state import Pod
 from berth.placement_solver import why
 from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.rules.eviction_notes import Mark, let_go_note, mark_note
+from berth.rules.preemption import BY_SCHEDULER
 from berth.testing.builders import PodBuilder, pod
 
 WAITS = ("default", "waits")
@@ -98,6 +99,8 @@ def test_a_mark_has_to_be_taken_back_first(run: Any) -> None:
 
 def test_while_a_marked_victim_leaves_there_are_no_others_unless_the_plan_was_let_go(run: Any) -> None:
     run.pod(marked(run, deleting=True))
+    assert turn(run) is Turn.ANYHOW, "a mark that somebody has made up"
+    run.pod(marked(run, deleting=True, disruption=BY_SCHEDULER))
     assert turn(run) is Turn.IF_FREE
     free = waits()
     for key, value in let_go_note({}, "p").items():

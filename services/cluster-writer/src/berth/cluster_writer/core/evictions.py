@@ -14,7 +14,7 @@ from berth.cluster_writer.core.basis import is_late
 from berth.contracts.ledger import Decision, PlanStatus
 from berth.contracts.state import Pod, Reservation
 from berth.rules.eviction_notes import ANYBODY, Mark, noted_nomination, plans_let_go
-from berth.rules.preemption import BY_SCHEDULER
+from berth.rules.preemption import BY_SCHEDULER, leaves_by_itself
 from berth.rules.times import unix_of
 from berth.transaction.book import FINISHED_PHASES, Book
 
@@ -32,7 +32,7 @@ class Stage(Enum):
     NOTE = "note"
     """Patch `beneficiaries` with their nomination."""
     MARK = "mark"
-    """Patch `victims` with the mark."""
+    """Patch `victims` with the mark, in this order; who is not marked keeps the rest from it."""
     EVICT = "evict"
     """Look, then delete `victims`, all of which carry the mark."""
     GIVE_UP = "give-up"
@@ -63,6 +63,8 @@ class LetGo(NamedTuple):
     pod: Pod
     plan: str
     reason: str
+    victim: str
+    """Its uid."""
 
 
 class Outlook(NamedTuple):
@@ -71,15 +73,14 @@ class Outlook(NamedTuple):
     `is_read`: nodes, Devices and PodGroups were read to their ends, so that what is not shown is not there.
     `why_unfit(beneficiary, object)`: why it may not go to its node any more, victims or not; `why_stays(victim)`: why
     that pod is nobody's victim. `refusals` are the reasons for which the API server refused a request, by uid of the
-    victim or beneficiary, or under `ANYBODY`. `free_since_s`: since when nobody is in its way any more, in unix time;
-    None: somebody is.
+    victim or beneficiary, or under `ANYBODY`. `free_for_s`: for how many seconds nobody has been in its way any more.
     """
 
     is_read: bool
     why_unfit: Callable[[Decision, Pod | Reservation], str]
     why_stays: Callable[[Pod], str]
     refusals: Mapping[str, str] = {}
-    free_since_s: float | None = None
+    free_for_s: float = 0.0
 
 
 def next_step(members: Sequence[Decision], book: Book, outlook: Outlook, now_s: float) -> EvictionStep:
@@ -102,10 +103,10 @@ def next_step(members: Sequence[Decision], book: Book, outlook: Outlook, now_s: 
         return EvictionStep(Stage.GIVE_UP, current, reason=f"{len(current)} of {size} members are there")
     victims = _victims(first, book)
     waits = tuple(victim for victim in victims if not victim.deleting)
-    why = next(filter(None, (_never_leaves(victim, now_s) for victim in victims)), "")
-    if why:
-        return EvictionStep(Stage.GIVE_UP, current, reason=why)
-    if outlook.free_since_s is not None and now_s >= outlook.free_since_s + PATIENCE_S:
+    stuck = {victim.uid: why for victim in victims if (why := _never_leaves(victim, now_s))}
+    if stuck:
+        return EvictionStep(Stage.GIVE_UP, current, reason=next(iter(stuck.values())), refused=tuple(stuck))
+    if outlook.free_for_s >= PATIENCE_S:
         reason = f"nobody is in its way any more, and it was not placed for {PATIENCE_S:.0f} s"
         return EvictionStep(Stage.GIVE_UP, current, reason=reason)
     step = _refused(current, waits, outlook.refusals)
@@ -152,12 +153,16 @@ def _proceed(current: tuple[Decision, ...], waits: tuple[Pod, ...], book: Book) 
     if bare:
         return EvictionStep(Stage.NOTE, bare)
     mark = mark_of(first)
-    marks = {victim.uid: book.marks.of((victim.namespace, victim.name)) for victim in waits}
-    unmarked = tuple(victim for victim in waits if marks[victim.uid] is None)
+    unmarked: list[Pod] = []
+    for victim in sorted(waits, key=lambda each: each.uid):
+        its = book.marks.of((victim.namespace, victim.name))
+        if its is None:
+            unmarked.append(victim)
+        elif its != mark:
+            # Every plan marks in this order, so that of two that share victims one has all of them.
+            return EvictionStep(Stage.MARK, (first,), tuple(unmarked)) if unmarked else WAIT
     if unmarked:
-        return EvictionStep(Stage.MARK, (first,), unmarked)
-    if any(each != mark for each in marks.values()):
-        return WAIT
+        return EvictionStep(Stage.MARK, (first,), tuple(unmarked))
     return EvictionStep(Stage.EVICT, (first,), waits)
 
 
@@ -167,7 +172,7 @@ def _has_other_victims(decision: Decision, book: Book) -> bool:
     let_go = plans_let_go(_annotations(seen)) if seen is not None else ()
     for name, mark in book.marks.leaving_for(decision.uid):
         pod = book.pods.get(name)
-        is_there = pod is not None and pod.phase not in FINISHED_PHASES
+        is_there = pod is not None and pod.phase not in FINISHED_PHASES and not leaves_by_itself(pod)
         if is_there and mark.plan != decision.plan and mark.plan not in let_go:
             return True
     return False
@@ -222,7 +227,7 @@ def to_let_go(book: Book, now_s: float) -> Iterator[LetGo]:
     for name, mark in sorted(book.marks.items()):
         victim = book.pods.get(name)
         reason = _never_leaves(victim, now_s) if victim is not None else ""
-        if not reason:
+        if victim is None or not reason:
             continue
         namespace, _, waiting = mark.beneficiary.rpartition("/")
         pod = book.pods.get((namespace, waiting))
@@ -231,7 +236,7 @@ def to_let_go(book: Book, now_s: float) -> Iterator[LetGo]:
         decision = book.open_decision((namespace, waiting))
         is_decided = decision is not None and not decision.nominates and decision.attempt == pod.attempt
         if not is_decided and mark.plan not in plans_let_go(pod.template.annotations):
-            yield LetGo(pod, mark.plan, reason)
+            yield LetGo(pod, mark.plan, reason, victim.uid)
 
 
 def in_flight(book: Book) -> dict[str, int]:
@@ -239,7 +244,7 @@ def in_flight(book: Book) -> dict[str, int]:
     found: dict[str, int] = {}
     for name in book.marks:
         pod = book.pods.get(name)
-        if pod is not None and pod.deleting:
+        if pod is not None and pod.deleting and not leaves_by_itself(pod):
             found[pod.node] = found.get(pod.node, 0) + 1
     return found
 

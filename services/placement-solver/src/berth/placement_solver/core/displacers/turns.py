@@ -6,6 +6,7 @@ from enum import Enum
 
 from berth.contracts.state import Pod, Reservation
 from berth.rules.eviction_notes import plans_let_go
+from berth.rules.preemption import leaves_by_itself
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Name
 
@@ -38,6 +39,8 @@ def turn_of(book: Book, name: Name, obj: Pod | Reservation) -> Turn:
         pod = book.pods.get(victim)
         if pod is not None and pod.phase in FINISHED_PHASES:
             continue  # it has left by itself, and nobody deletes it any more
+        if pod is not None and leaves_by_itself(pod):
+            continue  # a mark that somebody has made up
         if pod is None or not pod.deleting:
             return Turn.NOT_YET
         if mark.plan not in let_go:
