@@ -352,7 +352,12 @@ async def test_of_two_plans_that_share_victims_one_has_all_of_them(bench):
     bench.nominate("waits", "low", "lower")
     bench.nominate("other", "low", "lower", plan="q")
     await bench.turn()
-    bench.api.on("patch", lambda name, body: bench.api.touch(name))
+
+    def changes(name, body):
+        bench.api.touch(name)
+        bench.show()
+
+    bench.api.on("patch", changes)
     for _ in range(8):
         await bench.turn()
     marks = {bench.note(name, names.ANNOTATION_EVICTED_FOR) for name in ("low", "lower")}
