@@ -23,6 +23,7 @@ from berth.rules.ports import UsedPorts, host_ports
 from berth.rules.preemption import (
     NO_VICTIMS,
     NOT_HELPFUL,
+    PATIENCE_S,
     Budgets,
     Candidate,
     best_candidate,
@@ -31,6 +32,7 @@ from berth.rules.preemption import (
     explanation,
     importance,
     lower_than,
+    never_leaves,
     victims_on,
     why_not_eligible,
     why_protected,
@@ -320,6 +322,14 @@ def test_why_a_pod_is_protected_names_what_protects_it() -> None:
 
 def test_a_mirror_pod_stays() -> None:
     assert lower_than(2, [msgspec.structs.replace(simple("one", 1), mirror=True)]) == []
+
+
+def test_who_is_past_its_grace_period_by_more_than_patience_never_leaves() -> None:
+    leaving = msgspec.structs.replace(simple("one", 1), deleting=True, deletes_at="1970-01-01T00:01:40Z")
+    assert never_leaves(leaving, 100 + PATIENCE_S - 0.1) == ""
+    assert never_leaves(leaving, 100 + PATIENCE_S) == "default/one does not end"
+    assert never_leaves(msgspec.structs.replace(leaving, deleting=False), 1e9) == ""
+    assert never_leaves(msgspec.structs.replace(leaving, deletes_at=""), 1e9) == ""
 
 
 def test_nobody_to_choose_among() -> None:

@@ -27,6 +27,8 @@ from berth.rules.eviction_notes import (
     nomination_note,
     refusal_note,
 )
+from berth.rules.preemption import PATIENCE_S
+from berth.rules.times import text_of
 from berth.runtime.settings import load_settings
 from berth.testing.builders import PodBuilder, gpu_grant, gpu_slots, pod
 from berth.testing.feed import FOLLOWED
@@ -626,3 +628,17 @@ async def test_whom_the_api_server_did_not_let_go_is_not_chosen_again_for_a_whil
     bench.clock.time += max(REFUSED_FOR_S, FLUSH_S) + 1
     await bench.until_idle()
     assert is_nominated(run, "high")
+
+
+async def test_who_should_have_left_long_before_is_not_chosen_again(run: Any, bench: SolverBench) -> None:
+    ends_at_s = bench.clock.now() - PATIENCE_S
+    run.pod(low(deleting=True, deletes_at=text_of(ends_at_s)))
+    run.pod(sized("high", 4, 9))
+    await bench.until_idle()
+    assert not is_nominated(run, "high")
+    run.node("n1", cpu=4000)
+    run.pod(sized("other", 4, 1).on("n1"))
+    bench.clock.time += FLUSH_S + 1
+    await bench.until_idle()
+    assert is_nominated(run, "high")
+    assert [each.name for each in held(run, "high").victims] == ["other"]

@@ -11,11 +11,14 @@ from typing import Final, NamedTuple
 from berth.contracts.names import LABEL_DISABLE_PREEMPTIBLE, LABEL_QUOTA_PREEMPTIBLE
 from berth.contracts.state import Pod, PodDisruptionBudget
 from berth.rules.selectors import LabelTest, compile_selector
+from berth.rules.times import unix_of
 
 NEVER: Final = "Never"
 """The preemption policy of a pod for which nobody leaves."""
 BY_SCHEDULER: Final = "PreemptionByScheduler"
 """Reason of the condition DisruptionTarget of a victim."""
+PATIENCE_S: Final = 60.0
+"""How long after its grace period a victim may still be there; how long a place that is free may stay unused."""
 
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
@@ -82,6 +85,15 @@ def why_protected(pod: Pod) -> str:
         if labels.get(label) == value:
             return f"label {label}={value}"
     return ""
+
+
+def never_leaves(pod: Pod, now_s: float) -> str:
+    """Why a terminating pod is not waited for: it is past its grace period by more than patience allows, whoever began
+    its deletion (a finalizer, a dead kubelet); empty: it is not terminating, or may still end. `now_s` is unix time."""
+    ends_at = unix_of(pod.deletes_at) if pod.deleting else None
+    if ends_at is None or now_s < ends_at + PATIENCE_S:
+        return ""
+    return f"{pod.namespace}/{pod.name} does not end"
 
 
 def lower_than(priority: int, pods: Iterable[Pod]) -> list[Pod]:

@@ -86,12 +86,13 @@ class Preempting:
             return Free()
         if any(reason.code in OWN for reason in now):
             return Nobody("")  # its quota was used up since it was refused
-        refused = refused_victims(candidate.object.template.annotations, cluster.now_ms / 1_000)
-        found = cluster.displacer.propose(candidate, self._random.randrange(OFFSET_MAX), refused)
+        now_s = cluster.now_ms / 1_000
+        refused = refused_victims(candidate.object.template.annotations, now_s)
+        found = cluster.displacer.propose(candidate, self._random.randrange(OFFSET_MAX), refused, now_s)
         nomination = cluster.capacity.nominated.of(candidate.name)
         if isinstance(found, Nobody):
             note = nomination if nomination is not None and nomination.decision is None else None
-            if note is not None and not cluster.displacer.could_have(candidate, note.claim.node):
+            if note is not None and not cluster.displacer.could_have(candidate, note.claim.node, now_s):
                 cluster.forget_nomination(candidate.name)
             return found
         placement = cluster.solver.place_under(candidate, found.target, plan)

@@ -22,8 +22,11 @@ from berth.resources.pod_request import request_of
 from berth.rules import preemption
 from berth.rules.eviction_notes import ANYBODY
 from berth.rules.ports import host_ports
+from berth.rules.times import text_of
 from berth.testing.builders import PodBuilder, gpu_grant, gpu_slots, pod
 from berth.testing.vectors import cases
+
+ENDS_AT_S = 1_700_000_000.0
 
 
 @pytest.fixture
@@ -56,10 +59,16 @@ def displacer(
 
 
 def proposal(
-    run: Any, waits: PodBuilder, *, offset: int = 0, refused: Collection[str] = (), **given: Any
+    run: Any,
+    waits: PodBuilder,
+    *,
+    offset: int = 0,
+    refused: Collection[str] = (),
+    now_s: float = 0.0,
+    **given: Any,
 ) -> Displacement | Nobody:
     wanted = run.pod(waits)
-    return displacer(run, **given).propose(candidate_of(run, wanted.name), offset, refused)
+    return displacer(run, **given).propose(candidate_of(run, wanted.name), offset, refused, now_s)
 
 
 def victims(found: Displacement | Nobody) -> list[str]:
@@ -274,6 +283,41 @@ def test_who_was_refused_of_late_stays(run: Any) -> None:
     assert victims(proposal(run, sized("waits", 2, 9), refused=[low.uid])) == ["single"]
 
 
+def terminating(name: str, cpu: int, priority: int) -> PodBuilder:
+    """Its grace period ends at ENDS_AT_S."""
+    return sized(name, cpu, priority).set(deleting=True, deletes_at=text_of(ENDS_AT_S))
+
+
+def test_who_never_leaves_is_no_victim_and_another_node_is_chosen(run: Any) -> None:
+    """Before the limit it costs less than the other."""
+    for node, made in (("n0", terminating("stuck", 4, 0)), ("n1", sized("other", 4, 1))):
+        run.node(node, cpu=4000)
+        run.pod(made.on(node))
+    limit_s = ENDS_AT_S + preemption.PATIENCE_S
+    assert victims(proposal(run, sized("waits", 4, 9), now_s=limit_s - 1)) == ["stuck"]
+    run.delete_pod("waits")
+    assert victims(proposal(run, sized("waits", 4, 9), now_s=limit_s)) == ["other"]
+
+
+def test_who_never_leaves_goes_on_holding_its_capacity(run: Any) -> None:
+    run.node("n0", cpu=4000)
+    run.pods([terminating("stuck", 2, 0).on("n0"), sized("other", 2, 1).on("n0")])
+    now_s = ENDS_AT_S + preemption.PATIENCE_S
+    assert victims(proposal(run, sized("waits", 2, 9), now_s=now_s)) == ["other"]
+    run.delete_pod("waits")
+    found = proposal(run, sized("waits", 4, 9), now_s=now_s)
+    assert isinstance(found, Nobody)
+    assert "1 Insufficient cpu" in found.message
+
+
+def test_where_all_lower_ones_never_leave_nobody_is_chosen(run: Any) -> None:
+    run.node("n0", cpu=4000)
+    run.pod(terminating("stuck", 4, 0).on("n0"))
+    found = proposal(run, sized("waits", 4, 9), now_s=ENDS_AT_S + preemption.PATIENCE_S)
+    assert isinstance(found, Nobody)
+    assert preemption.NO_VICTIMS in found.message
+
+
 def test_where_nobody_may_be_deleted_nobody_is_chosen(run: Any) -> None:
     run.node("n0", cpu=4000)
     run.pod(sized("low", 4, 0).on("n0"))
@@ -403,3 +447,14 @@ def test_it_could_have_a_node_that_all_lower_ones_leave_and_no_other(run: Any) -
     assert found.could_have(candidate, "n0")
     assert not found.could_have(candidate, "n1")
     assert not found.could_have(candidate, "nowhere")
+
+
+def test_it_could_not_have_a_node_that_a_lower_one_never_leaves(run: Any) -> None:
+    run.node("n0", cpu=4000)
+    run.pod(terminating("stuck", 4, 0).on("n0"))
+    run.pod(sized("waits", 4, 9))
+    candidate = candidate_of(run, "waits")
+    found = displacer(run)
+    limit_s = ENDS_AT_S + preemption.PATIENCE_S
+    assert found.could_have(candidate, "n0", limit_s - 1)
+    assert not found.could_have(candidate, "n0", limit_s)

@@ -14,12 +14,8 @@ from berth.cluster_writer.core.basis import is_late
 from berth.contracts.ledger import Decision, PlanStatus
 from berth.contracts.state import Pod, Reservation
 from berth.rules.eviction_notes import ANYBODY, Mark, noted_nomination, plans_let_go
-from berth.rules.preemption import BY_SCHEDULER, leaves_by_itself
-from berth.rules.times import unix_of
+from berth.rules.preemption import BY_SCHEDULER, PATIENCE_S, leaves_by_itself, never_leaves
 from berth.transaction.book import FINISHED_PHASES, Book
-
-PATIENCE_S: Final = 60.0
-"""How long after its grace period a victim may still be there; how long a place that is free may stay unused."""
 
 
 class Stage(Enum):
@@ -103,7 +99,7 @@ def next_step(members: Sequence[Decision], book: Book, outlook: Outlook, now_s: 
         return EvictionStep(Stage.GIVE_UP, current, reason=f"{len(current)} of {size} members are there")
     victims = _victims(first, book)
     waits = tuple(victim for victim in victims if not victim.deleting)
-    stuck = {victim.uid: why for victim in victims if (why := _never_leaves(victim, now_s))}
+    stuck = {victim.uid: why for victim in victims if (why := never_leaves(victim, now_s))}
     if stuck:
         return EvictionStep(Stage.GIVE_UP, current, reason=next(iter(stuck.values())), refused=tuple(stuck))
     if outlook.free_for_s >= PATIENCE_S:
@@ -226,7 +222,7 @@ def to_let_go(book: Book, now_s: float) -> Iterator[LetGo]:
     """Beneficiaries of marked pods that never end, also where LEDGER has forgotten the nomination (E7)."""
     for name, mark in sorted(book.marks.items()):
         victim = book.pods.get(name)
-        reason = _never_leaves(victim, now_s) if victim is not None else ""
+        reason = never_leaves(victim, now_s) if victim is not None else ""
         if victim is None or not reason:
             continue
         namespace, _, waiting = mark.beneficiary.rpartition("/")
@@ -271,14 +267,6 @@ def _victims(decision: Decision, book: Book) -> tuple[Pod, ...]:
         if seen is not None and seen.uid == victim.uid and seen.phase not in FINISHED_PHASES:
             found.append(seen)
     return tuple(found)
-
-
-def _never_leaves(victim: Pod, now_s: float) -> str:
-    """Whoever began its deletion: it is past its grace period by more than patience allows."""
-    ends_at = unix_of(victim.deletes_at) if victim.deleting else None
-    if ends_at is None or now_s < ends_at + PATIENCE_S:
-        return ""
-    return f"{victim.namespace}/{victim.name} does not end"
 
 
 def members_of(plan: str, book: Book) -> list[Decision]:

@@ -76,19 +76,22 @@ class PriorityPreemption:
         self._have_lower = have_lower
 
     def propose(
-        self, candidate: Candidate, offset: int = 0, refused: Collection[str] = frozenset()
+        self, candidate: Candidate, offset: int = 0, refused: Collection[str] = frozenset(), now_s: float = 0.0
     ) -> Displacement | Nobody:
         """The best node with its victims; nodes are tried from the `offset`-th on that eviction may help with.
 
-        `refused` are the uids of those whom the API server did not let go for it of late (E7).
+        `refused` are the uids of those whom the API server did not let go for it of late, `now_s` is unix time: who
+        should have left long before is not chosen again (E7).
         """
         pod, profile = candidate.object, candidate.cls.rules.profile
         if not isinstance(pod, Pod) or NAME not in profile.points[POST_FILTER]:
             return Nobody("")
         with self._nominated.heeded_by(candidate.name, pod.template.priority):
-            return self._propose(candidate, pod, offset, refused)
+            return self._propose(candidate, pod, offset, refused, now_s)
 
-    def _propose(self, candidate: Candidate, pod: Pod, offset: int, refused: Collection[str]) -> Displacement | Nobody:
+    def _propose(
+        self, candidate: Candidate, pod: Pod, offset: int, refused: Collection[str], now_s: float
+    ) -> Displacement | Nobody:
         profile = candidate.cls.rules.profile
         args = profile.args_of(NAME, PreemptionArgs)
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
@@ -109,7 +112,7 @@ class PriorityPreemption:
         reasons: Counter[str] = Counter()
         is_gentle = False
         for row in np.roll(rows, -offset % rows.size if rows.size else 0).tolist():
-            trial = _Trial(self, pod, asked, row, refused)
+            trial = _Trial(self, pod, asked, row, now_s, refused)
             proposal = trial.victims(budgets)
             if isinstance(proposal, Displacement):
                 found[self._nodes.names[row]] = proposal
@@ -125,15 +128,15 @@ class PriorityPreemption:
             return found[best.node]
         return self._nobody(rows, reasons)
 
-    def could_have(self, candidate: Candidate, node: str) -> bool:
+    def could_have(self, candidate: Candidate, node: str, now_s: float = 0.0) -> bool:
         """Whether the pod could have this node once all leave whom it may make leave: else what Kubernetes remembers of
-        its nomination holds nothing (E3)."""
+        its nomination holds nothing (E3). `now_s` is unix time."""
         pod, row = candidate.object, self._nodes.rows.get(node)
         if not isinstance(pod, Pod) or row is None or not self._nodes.alive[row]:
             return False
         asked = candidate.cls.rules.in_order((*candidate.cls.asked, *candidate.asked))
         with self._nominated.heeded_by(candidate.name, pod.template.priority):
-            return _Trial(self, pod, asked, row).could_fit()
+            return _Trial(self, pod, asked, row, now_s).could_fit()
 
     def _about_to_leave(self) -> Iterator[Pod]:
         """The victims of standing nominations, as far as they are there: budgets are spent on them."""
@@ -167,6 +170,7 @@ class _Trial:
         pod: Pod,
         asked: Sequence[Asked],
         row: int,
+        now_s: float,
         refused: Collection[str] = frozenset(),
     ) -> None:
         self._pod = pod
@@ -192,7 +196,7 @@ class _Trial:
             # Who draws on a reservation stays: its capacity is the reservation's.
             if holder is None or not claim.is_bound or claim.reservation or owner._stays(holder):
                 continue
-            if holder.uid in refused:
+            if holder.uid in refused or preemption.never_leaves(holder, now_s):
                 continue
             holders.append(holder)
             self._claims[holder.uid] = claim
