@@ -116,3 +116,15 @@ def test_what_was_held_when_a_limit_came_is_nobodys_mistake_at_the_end(change: C
     assert story.observer.verdicts.excuses["I2b", Excuse.LEFT_OVER] == 1
     story.place("a", quota="/company/blue")
     assert story.finish() == ["I2"]
+
+
+def test_a_bound_pod_that_comes_to_be_protected_is_nobodys_mistake_at_the_end() -> None:
+    story = stage()
+    story.quota("blue", "4", "1", parent="company")
+    story.pod("large", cpu="3")
+    story.place("large", quota="/company/blue")
+    story.bind("large")
+    story.change("pods", "large", {"metadata": {"labels": {names.LABEL_QUOTA_PREEMPTIBLE: "false"}}})
+    story.wait(LATE_S)
+    assert story.finish() == []
+    assert story.observer.verdicts.excuses["I2b", Excuse.LEFT_OVER] == 1

@@ -102,6 +102,8 @@ class Capacity:
             self.holds[uid] = hold
             self.on_node.setdefault(hold.node, {})[uid] = hold
             self._sum(hold, 1)
+            if old is not None and hold.is_non_preemptible and not old.is_non_preemptible and old.is_bound:
+                self._note_protected(hold)
             if hold.is_ours:
                 self._compare(hold, is_charged=old is not None and self._was_charged(old, hold))
 
@@ -129,6 +131,14 @@ class Capacity:
             for name, most in known.most.amounts.items():
                 self._note_left_over("I2", group, name, self._charged.get((group, name), 0), most)
                 least = known.non_preemptible.amounts.get(name, most)
+                self._note_left_over("I2b", group, name, self._non_preemptible.get((group, name), 0), least)
+
+    def _note_protected(self, hold: Hold) -> None:
+        """A bound pod was labelled: what its group's pods of that kind hold now, nobody has taken by mistake."""
+        known = self.groups.get(hold.groups[0]) if hold.groups else None
+        for name, least in known.non_preemptible.amounts.items() if known is not None else ():
+            if hold.amounts.get(name):
+                group = hold.groups[0]
                 self._note_left_over("I2b", group, name, self._non_preemptible.get((group, name), 0), least)
 
     def is_left_over(self, promise: str, subject: str) -> bool:

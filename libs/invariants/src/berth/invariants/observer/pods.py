@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -97,6 +97,10 @@ def version_of(data: Mapping[str, Any]) -> int:
     return _number(data["metadata"].get("resourceVersion", ""))
 
 
+PAYING: Final = (names.LABEL_QUOTA_NAME, names.LABEL_QUOTA_PREEMPTIBLE)
+"""Labels that say from what a pod is paid."""
+
+
 def is_same(known: Watched, data: Mapping[str, Any]) -> bool:
     """Nothing has changed that matters: what most updates of a pod are."""
     meta = data["metadata"]
@@ -108,7 +112,7 @@ def is_same(known: Watched, data: Mapping[str, Any]) -> bool:
         and known.attempt_text == notes.get(names.ANNOTATION_ATTEMPT, "0")
         and known.plan == notes.get(names.ANNOTATION_PLAN, "")
         and known.device_text == notes.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
-        and known.labels.get(names.LABEL_QUOTA_NAME) == (meta.get("labels") or NO_TEXTS).get(names.LABEL_QUOTA_NAME)
+        and all(known.labels.get(name) == (meta.get("labels") or NO_TEXTS).get(name) for name in PAYING)
     )
 
 
