@@ -116,6 +116,63 @@ def test_no_record_proves_more_than_it_says(record: GrantRecord, data: st.DataOb
     assert within(counted, ASKS[record.name]) == counted
 
 
+def cards(*noted: dict[str, object]) -> dict[str, str]:
+    return {names.ANNOTATION_DEVICE_ALLOCATED: json.dumps({"gpu": list(noted)})}
+
+
+def bound(requests: dict[str, int], notes: dict[str, str]) -> PodTemplate:
+    return PodTemplate(requests=requests, annotations=notes)
+
+
+HALF = {names.GPU_CORE: 50, names.GPU_MEMORY_RATIO: 50}
+FULL = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100}
+
+
+@pytest.mark.parametrize("resources", [{}, {names.GPU_CORE: "1"}, {names.GPU_CORE: "0", names.GPU_MEMORY_RATIO: "7"}])
+def test_a_card_that_is_named_counts_for_all_that_is_asked_of_it(resources: dict[str, str]) -> None:
+    held = held_by_pod(bound(HALF, cards({"minor": 3, "resources": resources})), None)
+    assert held == ((device("gpu", 3, HALF),), ())
+    two = bound({names.NVIDIA_GPU: 2}, cards(*({"minor": minor, "resources": resources} for minor in (0, 4))))
+    assert held_by_pod(two, None) == ((device("gpu", 0, FULL), device("gpu", 4, FULL)), ())
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [{}, cards(), cards({"minor": 0}), cards({"minor": 0}, {"minor": 0}), cards({"minor": 0}, {"minor": 10**18})],
+    ids=["none", "empty", "one", "one-twice", "no-minor"],
+)
+def test_a_record_of_fewer_cards_than_asked_for_is_none(notes: dict[str, str]) -> None:
+    assert held_by_pod(bound({names.NVIDIA_GPU: 2}, notes), None) == ((), ("devices",))
+
+
+def test_a_record_of_one_family_of_two_is_none() -> None:
+    both = {names.NVIDIA_GPU: 1, names.RDMA: 100}
+    card, interface = [{"minor": 0}], [{"minor": 1}]
+    for noted_of in ({"gpu": card}, {"rdma": interface}):
+        notes = {names.ANNOTATION_DEVICE_ALLOCATED: json.dumps(noted_of)}
+        assert held_by_pod(bound(both, notes), None) == ((), ("devices",))
+    notes = {names.ANNOTATION_DEVICE_ALLOCATED: json.dumps({"gpu": card, "rdma": interface})}
+    assert held_by_pod(bound(both, notes), None) == ((device("gpu", 0, FULL), device("rdma", 1, {names.RDMA: 100})), ())
+
+
+@pytest.mark.parametrize(("minor", "reads"), [(10**18 - 1, True), (10**18, False), (10**30, False)])
+def test_a_minor_of_too_many_digits_cannot_be_read(minor: int, reads: bool) -> None:
+    held = held_by_pod(bound(HALF, cards({"minor": minor})), None)
+    assert held == (((device("gpu", minor, HALF),), ()) if reads else ((), ("devices",)))
+
+
+def test_memory_that_was_not_asked_for_in_its_unit_counts_as_noted() -> None:
+    gi = 1 << 30
+    noted_as = {"minor": 0, "resources": {names.GPU_MEMORY: "8Gi", names.GPU_MEMORY_RATIO: "33"}}
+    by_bytes = held_by_pod(bound({names.GPU_MEMORY: 8 * gi}, cards(noted_as)), None)
+    assert by_bytes.grants == (device("gpu", 0, {names.GPU_MEMORY: 8 * gi, names.GPU_MEMORY_RATIO: 33}),)
+    by_percent = held_by_pod(bound({names.GPU_MEMORY_RATIO: 34}, cards(noted_as)), None)
+    assert by_percent.grants == (device("gpu", 0, {names.GPU_MEMORY: 8 * gi, names.GPU_MEMORY_RATIO: 34}),)
+    assert held_by_pod(bound({names.GPU_MEMORY: 9 * gi}, cards(noted_as)), None).grants == (
+        device("gpu", 0, {names.GPU_MEMORY: 9 * gi, names.GPU_MEMORY_RATIO: 33}),
+    )
+
+
 def test_a_decision_outweighs_what_is_noted() -> None:
     record = registry.GRANTS[0]
     template = ASKS[record.name]

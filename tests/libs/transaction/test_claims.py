@@ -121,9 +121,9 @@ def test_devices_that_nobody_recorded_block_the_node() -> None:
 )
 def test_quantities_in_annotations(text: str, amount: int) -> None:
     note = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory":"%s"}}]}' % text  # noqa: UP031
-    asks = pod("a").requests({names.GPU_MEMORY: 1 << 40}).annotation(names.ANNOTATION_DEVICE_ALLOCATED, note)
+    asks = pod("a").requests({names.GPU_MEMORY_RATIO: 50}).annotation(names.ANNOTATION_DEVICE_ALLOCATED, note)
     read = claims.of_pod(asks.on("n").build(1))
-    assert read.grants == (device("gpu", 0, {names.GPU_MEMORY: amount}),)
+    assert read.grants == (device("gpu", 0, {names.GPU_MEMORY_RATIO: 50, names.GPU_MEMORY: amount}),)
 
 
 @pytest.mark.parametrize("text", ["{", '{"uid":"u","x":%s}' % DEEP])  # noqa: UP031

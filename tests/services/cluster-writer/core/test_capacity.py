@@ -164,6 +164,25 @@ def test_a_device_that_somebody_else_holds_is_taken() -> None:
     assert shortage(decision, [unreadable], NODE, offering) == "node n: a pod holds devices, and nobody knows which"
 
 
+@pytest.mark.parametrize("offered", [{names.GPU_CORE: 500, names.GPU_MEMORY_RATIO: 500}, None], ids=["more", "unseen"])
+def test_no_device_has_more_than_all_of_it(offered: dict[str, int] | None) -> None:
+    entries = [DeviceInfo(kind="gpu", minor=0, amounts=offered)] if offered else []
+    offering = Device(name="n", uid="d", version=1, devices=entries)
+    decision = nomination(sized("waits", 1), minors=[0])
+    taken = claim("other", grants=(device("gpu", 0, {names.GPU_MEMORY_RATIO: 1}),), is_bound=True)
+    for seen in (offering, offering if offered else None):
+        assert shortage(decision, [], NODE, seen) == ""
+        assert (
+            shortage(decision, [taken], NODE, seen) == f"node n: Insufficient {names.GPU_MEMORY_RATIO} on gpu minor 0"
+        )
+
+
+def test_what_a_device_does_not_report_is_left_to_others() -> None:
+    offering = Device(name="n", uid="d", version=1, devices=[DeviceInfo(kind="gpu", minor=0, amounts={"x": 1})])
+    taken = claim("other", grants=(device("gpu", 0, {names.GPU_CORE: 100}),), is_bound=True)
+    assert shortage(nomination(sized("waits", 1), minors=[0]), [taken], NODE, offering) == ""
+
+
 def test_a_host_port_that_somebody_else_has_is_taken() -> None:
     decision = nomination(sized("waits", 1), host_ports=["0.0.0.0/TCP/80"])
     assert shortage(decision, [claim("other", ports=("0.0.0.0/UDP/80",))], NODE, None) == ""

@@ -11,8 +11,11 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Node
 from berth.placement_solver.core.capacity import Capacity
+from berth.placement_solver.core.constraints.device_share import UNREAD, DeviceShare
+from berth.placement_solver.core.devices import gpu_want
 from berth.placement_solver.core.nodes import AMOUNT_MAX, Nodes
 from berth.placement_solver.core.quotas import Quotas
+from berth.placement_solver.core.seams import Hypothesis, Rejection, Target
 from berth.rules.ports import read_port, write_port
 from berth.testing.builders import gpu_grant, gpu_slots
 from berth.transaction.claims import Claim
@@ -43,6 +46,7 @@ def claims(draw: st.DrawFn) -> list[Claim]:
             amounts={names.CPU: 1000 * draw(st.integers(0, 5))},
             grants=(gpu_grant(0, draw(st.integers(1, 100))),) if draw(st.booleans()) else (),
             is_reservation=True,
+            unreadable=("devices",) if draw(st.integers(0, 3)) == 0 else (),
         )
         for index in range(2)
     ]
@@ -95,7 +99,7 @@ def check(made: Capacity, held: list[Claim]) -> None:
         pods = [claim for claim in held if not claim.is_reservation and claim.node == name]
         assert nodes.free[0, row] == naive_cpu(held, name)
         assert nodes.free[nodes.columns[names.PODS], row] == OFFERED[names.PODS] - len(pods)
-        assert nodes.unreadable[row] == sum(bool(claim.unreadable) for claim in pods)
+        assert nodes.unreadable[row] == sum(bool(claim.unreadable) for claim in held if claim.node == name)
         for slot in nodes.slots[row]:
             assert slot.used[0] == naive_core(held, name, slot.minor)
     assert made.quotas.used(("", "team")).get(names.CPU, 0) == naive_quota(held, "/team")
@@ -180,3 +184,19 @@ def test_other_device_kinds_do_not_disturb() -> None:
     tested = capacity()
     tested.apply(Claim(("d", "p"), "p", "n0", {}, grants=(device("rdma", 0, {names.RDMA: 1}),)), 1)
     assert [slot.free[0] for slot in tested.nodes.slots[0]] == [100, 100]
+
+
+def test_what_is_left_of_a_reservation_says_nothing_of_what_cannot_be_read() -> None:
+    tested = capacity()
+    kept = Claim(("", "r"), "r", "n0", {}, (gpu_grant(0, 50),), is_reservation=True, unreadable=("devices",))
+    pod = Claim(("default", "p"), "p", "n0", {names.GPU_CORE: 50}, unreadable=("devices",))
+    for claim in (kept, pod):
+        tested.apply(claim, 1)
+    query = gpu_want({names.GPU_CORE: 10, names.GPU_MEMORY_RATIO: 10})
+    share = DeviceShare(tested.nodes)
+    target = Target(tested.nodes.row("n0"), Hypothesis(gone=(tested.reserved["r"].remainder,)))
+    assert share.filter(query, target) == Rejection((UNREAD,))
+    tested.apply(pod, -1)
+    assert share.filter(query, target) == Rejection((UNREAD,))
+    tested.apply(kept, -1)
+    assert share.filter(query, Target(target.row)) is None

@@ -72,6 +72,9 @@ class LaneRecord:
     def within(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         return tuple(each for each in grants if each.kind == "lane")[: template.requests.get(LANE, 0)]
 
+    def held(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
+        return self.within(grants, template)
+
     def whole(self, kind: str, resource: str) -> int | None:
         return 1
 

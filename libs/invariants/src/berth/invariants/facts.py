@@ -17,7 +17,7 @@ from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
 from berth.rules.bounded_json import read_annotation
 from berth.rules.gpu_request import FAMILY
-from berth.rules.records.device_allocated import devices_within
+from berth.rules.records.device_allocated import devices_held
 
 ENDED = frozenset({"Succeeded", "Failed"})
 BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
@@ -109,7 +109,7 @@ class Seen:
     @property
     def held_devices(self) -> list[Grant]:
         """Of the noted devices what its request explains: anybody can write a note."""
-        return list(devices_within(tuple(self.devices), self.amounts))
+        return list(devices_held(tuple(self.devices), self.amounts))
 
 
 class Holder(NamedTuple):

@@ -15,7 +15,7 @@ from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.grants import DEVICE_KINDS, device
 from berth.contracts.kube import Quantity, View
-from berth.contracts.ledger import Grant
+from berth.contracts.ledger import MINOR_DIGITS_MAX, Grant
 from berth.contracts.state import Device, PodTemplate
 from berth.resources.amounts import Amounts, format_amounts, parse_amounts
 from berth.rules.device_request import device_requests
@@ -29,7 +29,7 @@ _BY_PERCENT: Final = {"rdma": names.RDMA, "fpga": names.FPGA}
 
 
 class _Device(View, frozen=True, kw_only=True):
-    minor: Annotated[int, msgspec.Meta(ge=0)]
+    minor: Annotated[int, msgspec.Meta(ge=0, lt=10**MINOR_DIGITS_MAX)]
     resources: dict[str, Quantity] = {}
 
 
@@ -73,6 +73,10 @@ class DeviceAllocated:
         """See `GrantRecord`."""
         return devices_within(grants, template.requests)
 
+    def held(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
+        """See `GrantRecord`."""
+        return devices_held(grants, template.requests)
+
     def whole(self, kind: str, resource: str) -> int | None:
         """See `GrantRecord`."""
         return WHOLE if resource in _PERCENT else None
@@ -109,13 +113,37 @@ def read_devices(text: str) -> tuple[Grant, ...] | None:
 
 def devices_within(grants: tuple[Grant, ...], requests: Mapping[str, int]) -> tuple[Grant, ...]:
     """Of these devices those that the request explains, with no more of each than it asks for."""
-    if not grants:
+    limits = _limits(requests) if grants else {}
+    return tuple(
+        device(grant.kind, grant.minor, _within(grant.amounts, limits[grant.kind]))
+        for grant in _explained(grants, limits)
+    )
+
+
+def devices_held(grants: tuple[Grant, ...], requests: Mapping[str, int]) -> tuple[Grant, ...]:
+    """Of these devices as many as the request takes, each with all that it takes of one; none where they are fewer.
+
+    A record of less than is asked for would have what is held count as free.
+    """
+    limits = _limits(requests) if grants else {}
+    explained = _explained(grants, limits)
+    if len(explained) < sum(limit.count for limit in limits.values()):
         return ()
+    return tuple(
+        device(grant.kind, grant.minor, _within(grant.amounts, limits[grant.kind]) | limits[grant.kind].each)
+        for grant in explained
+    )
+
+
+def _limits(requests: Mapping[str, int]) -> dict[str, CardRequest]:
     asked = device_requests(requests)
     if isinstance(asked, Problem):
-        return ()
-    limits = {family: _limit(family, request) for family, request in asked.items()}
-    counted: list[Grant] = []
+        return {}
+    return {family: _limit(family, request) for family, request in asked.items()}
+
+
+def _explained(grants: tuple[Grant, ...], limits: Mapping[str, CardRequest]) -> list[Grant]:
+    explained: list[Grant] = []
     taken: dict[str, set[int]] = {}
     for grant in grants:
         limit = limits.get(grant.kind)  # cards of every vendor are `gpu`
@@ -123,8 +151,8 @@ def devices_within(grants: tuple[Grant, ...], requests: Mapping[str, int]) -> tu
         if limit is None or grant.minor in minors or len(minors) == limit.count:
             continue
         minors.add(grant.minor)
-        counted.append(device(grant.kind, grant.minor, _within(grant.amounts, limit)))
-    return tuple(counted)
+        explained.append(grant)
+    return explained
 
 
 def _limit(family: str, request: Mapping[str, int]) -> CardRequest:

@@ -1,7 +1,8 @@
 """What the records of a bound object count for, and what is granted at all: for books, checks and the auditor.
 
-While a decision says what a pod was granted, no record does. Else each kind counts within the pod's request. A pod that
-asks for nothing of a kind holds nothing of it, whatever its record says, also when the record cannot be read.
+While a decision says what a pod was granted, no record does. Else a record says which things a pod holds, and its
+request how much of each; one that names fewer than the request takes is as good as none. A pod that asks for nothing of
+a kind holds nothing of it, whatever its record says, also when the record cannot be read.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def held_by_pod(template: PodTemplate, decided: tuple[Grant, ...] | None) -> Hel
         if not record.asks(template):
             continue
         if decided is None:
-            mine = record.within(record.read(template.annotations) or (), template)
+            mine = record.held(record.read(template.annotations) or (), template)
             grants += mine
         else:
             mine = tuple(each for each in decided if each.kind in record.kinds)

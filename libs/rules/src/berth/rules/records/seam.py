@@ -66,6 +66,10 @@ class GrantRecord(Record, Protocol):
     def within(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         """Of these grants those that the pod's request explains, with no more of each than it asks for."""
 
+    def held(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
+        """What a bound pod holds by these grants of its record: of each no less than it asks for, and no more; none
+        where they are fewer than it asks for."""
+
     def whole(self, kind: str, resource: str) -> int | None:
         """How much one of this kind has of a resource, where all have the same; None: only its node says."""
 

@@ -7,22 +7,19 @@ would nominate and give up in turns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from berth.contracts import names
-from berth.contracts.ledger import Decision
+from berth.contracts.ledger import Decision, Grant
 from berth.contracts.state import Device, Node
-from berth.rules.gpu_request import FAMILY
 from berth.rules.node_fit import node_fit
 from berth.rules.ports import UsedPorts, read_port
-from berth.rules.records.evidence import blocked, called
+from berth.rules.records import registry
+from berth.rules.records.evidence import blocked, called, whole
 from berth.transaction.book import Book
 from berth.transaction.claims import Claim, of_decision
 
-BY_MINOR: Final = frozenset(FAMILY) | {names.RDMA, names.FPGA}
-"""Resources that are given out device by device."""
-PERCENT: Final = frozenset({names.GPU_CORE, names.GPU_MEMORY_RATIO})
 FIT: Final = "NodeResourcesFit"
 
 
@@ -70,7 +67,13 @@ def _misfits(mine: Claim, held: Sequence[Claim], node: Node) -> Iterator[str]:
     pods = [claim for claim in held if not claim.is_reservation]
     requests = {name: amount for name, amount in mine.amounts.items() if name in node.allocatable}
     requested = {name: _sum(pods, name) for name in requests}
-    fit = node_fit(requests, allocatable=node.allocatable, requested=requested, pod_count=len(pods), ignored=BY_MINOR)
+    fit = node_fit(
+        requests,
+        allocatable=node.allocatable,
+        requested=requested,
+        pod_count=len(pods),
+        ignored=registry.GRANTED_RESOURCES,
+    )
     yield from fit.reasons
 
 
@@ -80,7 +83,7 @@ def _unkept(mine: Claim, held: Sequence[Claim], node: Node) -> Iterator[str]:
     if not any(claim.is_reservation for claim in everything):
         return
     for name, amount in sorted(mine.amounts.items()):
-        if amount <= 0 or name in BY_MINOR or name not in node.allocatable or name == names.PODS:
+        if amount <= 0 or name in registry.GRANTED_RESOURCES or name not in node.allocatable or name == names.PODS:
             continue
         before, after = (_sum_of_pods(each, name) + _left_of_reservations(each, name) for each in (held, everything))
         if after > max(node.allocatable[name], before):
@@ -94,8 +97,7 @@ def _overdrawn(mine: Claim, held: Sequence[Claim], device: Device | None) -> Ite
     offered = {(each.kind, str(each.minor)): each.amounts for each in device.devices} if device is not None else {}
     for grant in mine.grants:
         for name, amount in sorted(grant.amounts.items()):
-            total = offered.get((grant.kind, grant.id), {}).get(name, 0)
-            total = min(total, 100) if name in PERCENT else total
+            total = _total(grant, name, offered.get((grant.kind, grant.id)))
             taken = sum(
                 other.amounts.get(name, 0)
                 for claim in held
@@ -105,6 +107,15 @@ def _overdrawn(mine: Claim, held: Sequence[Claim], device: Device | None) -> Ite
             )
             if total > 0 and amount > 0 and taken + amount > total:
                 yield f"Insufficient {name} on {called(grant)}"
+
+
+def _total(grant: Grant, name: str, offered: Mapping[str, int] | None) -> int:
+    """How much there is of it; 0 where nobody says. A device is governed by what it reports, up to a whole one."""
+    most = whole(grant.kind, name)
+    if offered is None:
+        return most or 0
+    total = offered.get(name, 0)
+    return total if most is None else min(total, most)
 
 
 def _sum(claims: Iterable[Claim], name: str) -> int:

@@ -35,8 +35,9 @@ class Reserved:
 
     @property
     def remainder(self) -> Claim:
-        """What is kept for further users, as a claim."""
-        return self.claim._replace(amounts=self.amounts, grants=self.grants)
+        """What is kept for further users, as a claim. A record that cannot be read is no part of it: it blocks the
+        node for users as well."""
+        return self.claim._replace(amounts=self.amounts, grants=self.grants, unreadable=())
 
 
 class Capacity:
@@ -128,10 +129,7 @@ class Capacity:
             self._take_grants(row, claim.grants, sign)
         if claim.ports:
             self.nodes.take_ports(row, map(read_port, claim.ports), sign)
-        if claim.unreadable:
-            for tally in self._grant_tallies:
-                if tally.name in claim.unreadable:
-                    tally.block(row, sign)
+        self._block(row, claim.unreadable, sign)
         if claim.quota:
             self.quotas.charge(claim.quota, claim.amounts, sign, non_preemptible=claim.non_preemptible)
 
@@ -139,11 +137,13 @@ class Capacity:
         if sign > 0:
             holder = Reserved(claim, self._users_without.pop(claim.uid, {}))
             self.reserved[claim.uid] = holder
+            self._block(self.nodes.row(claim.node), claim.unreadable, 1)
             self._charge_remainder(holder, 1)
         else:
             gone = self.reserved.pop(claim.uid, None)
             if gone is not None:
                 self._charge_remainder(gone, -1)
+                self._block(self.nodes.row(gone.claim.node), gone.claim.unreadable, -1)
                 if gone.users:
                     self._users_without[claim.uid] = gone.users
 
@@ -156,6 +156,11 @@ class Capacity:
         self.nodes.take(row, holder.amounts, sign, slots=0)
         if holder.grants:
             self._take_grants(row, holder.grants, sign)
+
+    def _block(self, row: int, unreadable: tuple[str, ...], sign: int) -> None:
+        for tally in self._grant_tallies if unreadable else ():
+            if tally.name in unreadable:
+                tally.block(row, sign)
 
     def _take_grants(self, row: int, grants: tuple[Grant, ...], sign: int) -> None:
         for tally in self._grant_tallies:

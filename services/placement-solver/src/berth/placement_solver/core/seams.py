@@ -221,7 +221,7 @@ class Tally(Protocol):
 class GrantTally(Protocol):
     """What is held within nodes of one kind of record (`berth.rules.records`), in one file of `core/tallies`.
 
-    Charged with the pods that hold something, and with what is left of a reservation.
+    Charged with the pods that hold something, and with what is left of a reservation; blocked by either.
     """
 
     name: str
