@@ -46,7 +46,8 @@ async def test_a_deletion_that_a_policy_forbids_ends_the_nomination_before_anybo
     bench.api.refuse("delete lower", status, POLICY)
     bench.nominate("waits", "low", "lower")
     await bench.turn(5)
-    assert bench.events.told[:3] == ["marked low", "marked lower", "refused lower"]
+    assert sorted(bench.events.told[:2]) == ["marked low", "marked lower"]
+    assert bench.events.told[2] == "refused lower"
     assert given_up(bench) == [f"default/lower may not be evicted: {POLICY}"]
     assert bench.attempt("waits") == "1"
     assert plans_let_go({names.ANNOTATION_LET_GO: bench.note("waits", names.ANNOTATION_LET_GO)}) == ("p",)
