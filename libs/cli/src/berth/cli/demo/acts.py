@@ -124,6 +124,8 @@ async def preemption(stage: Stage, plot: Scenario) -> bool:
     await stage.create([plot.spot])
     lower = await stage.create(plot.reports)
     fates = dict(zip(lower, await stage.settled(lower), strict=True))
+    # Who came before the node was seen was refused first.
+    await stage.until(lambda: all(fate.node for fate in fates.values()))
     node = plot.spot["metadata"]["name"]
     stage.tell("pods", "report", f"placed {sum(fate.node == node for fate in fates.values())}/{len(lower)}", node)
     (name,) = await stage.create([plot.urgent])
