@@ -60,7 +60,23 @@ def _has_port_twice(difference: Difference, trace: Trace) -> bool:
     found: Counter[Hashable] = Counter(
         each for pod in _bound(difference, trace) for each in {(pod["spec"]["nodeName"], *port) for port in _ports(pod)}
     )
+    if difference.kind == "verdict":
+        return _is_freed_with_another(difference, trace)
     return difference.kind in ("victims", "preemption") and any(count > 1 for count in found.values())
+
+
+def _is_freed_with_another(difference: Difference, trace: Trace) -> bool:
+    """A pod has left the node of kube-scheduler's choice, and one that is there still has a host port of it."""
+    node = difference.outcome.node
+    there = {identity(each): set(_ports(each)) for each in _bound(difference, trace) if _node_of(each) == node}
+    before = (each for each in trace.objects if each["kind"] == "Pod" and _node_of(each) == node)
+    left = {port for each in before if identity(each) not in there for port in _ports(each)}
+    wanted = {port[:2] for port in _ports(difference.pod)}
+    return any(port in left and port[:2] in wanted for ports in there.values() for port in ports)
+
+
+def _node_of(pod: Manifest) -> str:
+    return pod["spec"].get("nodeName") or ""
 
 
 def _spreads_without_leaving(difference: Difference, trace: Trace) -> bool:

@@ -15,7 +15,7 @@ from tests.parity.report import Report, manifests
 from tests.parity.schedule_log import ScheduleLog
 from tests.parity.shrinking import fewest, paths, pinned, shrink, without
 from tests.parity.traces import read_traces, write_traces
-from tests.parity.world import Manifest, Outcome, Step, Trace, World, identity
+from tests.parity.world import Identity, Manifest, Outcome, Step, Trace, World, identity
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "parity.md"
 
@@ -294,6 +294,16 @@ def test_a_host_port_that_two_pods_have() -> None:
     )
     once = [held("b0", "n0", 1, port=81, cpu="1"), held("b1", "n0", 20, port=80, cpu="1")]
     assert explained([node("n0"), *once], pod, refusal("n0", "alpha/b0", text=ports)) == ""
+
+
+def test_a_host_port_that_somebody_has_still_whose_fellow_has_left() -> None:
+    pod = waiting("p1", "1")
+    pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+    first = preempting()
+    gone = Step(first, refusal("n0", "alpha/b0", text="1 Insufficient cpu"), ((Identity("Pod", "alpha", "b0"), None),))
+    for port, expected in ((80, "a host port that two pods have"), (81, "")):
+        bound = [held("b0", "n0", 1, port=port, cpu="1"), held("b1", "n0", 20, port=80, cpu="1")]
+        assert explained([node("n0"), *bound], pod, Outcome("bound", node="n0"), (gone,)) == expected
 
 
 def test_a_victim_that_leaves_already_and_spread() -> None:
