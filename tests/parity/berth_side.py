@@ -75,7 +75,7 @@ class BerthSide:
 
     def __init__(self, objects: Iterable[Manifest]) -> None:
         self._view = ClusterView([SCHEDULER], "solver")
-        self._view.configure(CONFIGURATION)
+        self._view.configuration.read(CONFIGURATION)
         self._preempting = Preempting(self._view, Verifier(self._view), Random(1))
         self._version = 0
         for each in objects:

@@ -15,7 +15,7 @@ from berth.contracts.kube import (
     WeightedPodAffinityTerm,
 )
 from berth.contracts.state import Pod
-from berth.rules.inter_pod_affinity import AffinityCounts, affinity_scores, normalise_affinity
+from berth.rules.inter_pod_affinity import AffinityCounts
 from berth.rules.pod_terms import Peer, Placed, Unfit, compile_pod_terms, merged_affinity
 from berth.testing.peer_worlds import World, read_world
 from berth.testing.vectors import cases
@@ -48,28 +48,6 @@ def answer(unfit: Unfit | None) -> dict[str, Any]:
         return {"code": "Success"}
     code = "Unschedulable" if unfit.resolvable else "UnschedulableAndUnresolvable"
     return {"code": code, "reasons": [unfit.reason]}
-
-
-@pytest.mark.parametrize("case", cases("kube-scheduler/inter_pod_affinity_score"))
-def test_score_vector(case: dict[str, Any]) -> None:
-    world = read_world(case["given"])
-    args = case["given"].get("args", {})
-    pod = placed_pod(world.pod)
-    raw = affinity_scores(
-        pod.peer,
-        pod.terms,
-        world.namespaces,
-        world.nodes,
-        [placed_pod(each) for each in world.pods],
-        case["given"].get("feasibleNodes", list(world.nodes)),
-        hard_weight=args.get("hardPodAffinityWeight", 1),
-        ignore_preferred_terms_of_existing_pods=args.get("ignorePreferredTermsOfExistingPods", False),
-    )
-    if case["expect"].get("skipped"):
-        assert raw is None
-        return
-    assert raw == case["expect"]["raw"]
-    assert normalise_affinity(raw) == case["expect"]["scores"]
 
 
 ANY = LabelSelector()
@@ -143,9 +121,3 @@ def test_terms_that_mean_the_same_pods_have_one_identity() -> None:
     assert identity("zone", "red") != identity("zone", "blue")
     assert identity("zone", "red") != identity("zone", "red", "b")
     assert identity("zone", "red") != identity("zone", "red", namespace_selector=ANY)
-
-
-def test_the_quotient_is_taken_first() -> None:
-    """100 * (29/100) is 28.999..., as the reference has it."""
-    assert normalise_affinity({"a": 0, "b": 29, "c": 100}) == {"a": 0, "b": 28, "c": 100}
-    assert normalise_affinity({"a": 7, "b": 7}) == {"a": 0, "b": 0}

@@ -21,9 +21,6 @@ from berth.rules.topology_spread import (
     compile_spread,
     default_spread,
     incoming_of,
-    normalise_spread,
-    round_half_up,
-    spread_scores,
 )
 from berth.testing.peer_worlds import World, read_constraints, read_selecting, read_world
 from berth.testing.vectors import cases
@@ -64,21 +61,6 @@ def answer(unfit: Unfit | None) -> dict[str, Any]:
         return {"code": "Success"}
     code = "Unschedulable" if unfit.resolvable else "UnschedulableAndUnresolvable"
     return {"code": code, "reasons": [unfit.reason]}
-
-
-@pytest.mark.parametrize("case", cases("kube-scheduler/topology_spread_score"))
-def test_score_vector(case: dict[str, Any]) -> None:
-    world = read_world(case["given"])
-    spread = spread_of(world, case["given"])
-    feasible = case["given"].get("feasibleNodes", list(world.nodes))
-    incoming = incoming_of(world.pod.template, world.pod.namespace)
-    scores = spread_scores(spread, incoming, world.nodes, placed(world), feasible)
-    if case["expect"].get("skipped"):
-        assert scores is None
-        return
-    assert scores is not None
-    assert scores.raw == case["expect"]["raw"]
-    assert normalise_spread(scores) == case["expect"]["scores"]
 
 
 @pytest.mark.parametrize("case", cases("numa-cpu-scoring/topology_spread"))
@@ -226,10 +208,6 @@ def test_the_first_constraint_that_fails_names_the_reason() -> None:
     assert one.unfit(world.nodes["a"]) == Unfit(REASON)
     one.add(Peer("default", {"foo": ""}), world.nodes["a"], -1)
     assert one.unfit(world.nodes["a"]) is None
-
-
-def test_half_is_rounded_up() -> None:
-    assert [round_half_up(amount) for amount in (0.0, 0.49999999999999994, 0.5, 1.5, 2.5)] == [0, 0, 1, 2, 3]
 
 
 def test_soft_constraints_rule_nothing_out() -> None:

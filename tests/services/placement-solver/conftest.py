@@ -33,7 +33,7 @@ class Solving(Feed):
         """Read a configuration with one profile, for our scheduler name; whether another one holds from now on."""
         head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
         document = {**head, "profiles": [{"schedulerName": names.SCHEDULER_NAME, **profile}]}
-        return self.cluster.configure(json.dumps(document))
+        return self.cluster.configuration.read(json.dumps(document))
 
     def solve(self, limit: int = 200) -> tuple[Solution, Trial]:
         """One batch, tried on the capacity and not taken back."""

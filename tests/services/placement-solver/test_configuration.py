@@ -140,8 +140,8 @@ def test_a_filter_that_is_off(run: Any) -> None:
 
 
 def test_profiles_of_names_that_are_not_ours_place_nobody(run: Any) -> None:
-    run.cluster.configure(BY_SCORE)
-    assert run.cluster.foreign_profiles == ["other"]
+    run.cluster.configuration.read(BY_SCORE)
+    assert run.cluster.configuration.foreign == ["other"]
     run.node("n")
     run.pod(pod("p").requests(cpu=100).template(scheduler="other"))
     assert run.round().placements == ()
@@ -151,23 +151,23 @@ def test_profiles_of_names_that_are_not_ours_place_nobody(run: Any) -> None:
 def test_a_configuration_that_holds_for_nobody_says_so_loudly(run: Any) -> None:
     """kube-scheduler's own, whose profile names no scheduler."""
     told: list[str] = []
-    run.cluster.on_configuration = lambda: told.append(run.cluster.configuration_state)
-    assert run.cluster.idle_configuration == ""
-    run.cluster.configure(HEAD)
-    assert run.cluster.idle_configuration == (
+    run.cluster.configuration.on_change = lambda: told.append(run.cluster.configuration.state)
+    assert run.cluster.configuration.idle == ""
+    run.cluster.configuration.read(HEAD)
+    assert run.cluster.configuration.idle == (
         "NOBODY is placed by this configuration: it has no profile for schedulerName berth-scheduler, "
         "only for default-scheduler"
     )
-    assert told == [f"{run.cluster.idle_configuration}; default-scheduler (native)"]
-    run.cluster.configure(HEAD)
+    assert told == [f"{run.cluster.configuration.idle}; default-scheduler (native)"]
+    run.cluster.configuration.read(HEAD)
     assert len(told) == 1, "once"
-    run.cluster.configure(BROKEN)
+    run.cluster.configuration.read(BROKEN)
     assert told[-1].startswith("refused, the one before holds: ")
-    assert run.cluster.idle_configuration in told[-1]
-    run.cluster.configure(BY_SCORE)
-    assert run.cluster.idle_configuration == ""
+    assert run.cluster.configuration.idle in told[-1]
+    run.cluster.configuration.read(BY_SCORE)
+    assert run.cluster.configuration.idle == ""
     assert told[-1] == run.cluster.configuration.state
-    run.cluster.refuse_configuration("/a", "cannot be read: no")
+    run.cluster.configuration.refuse("/a", "cannot be read: no")
     assert "/a: cannot be read" in told[-1]
 
 
@@ -176,7 +176,7 @@ def test_back_off_is_that_of_the_configuration(run: Any) -> None:
         HEAD
         + f"podInitialBackoffSeconds: 3\npodMaxBackoffSeconds: 5\nprofiles: [{{schedulerName: {names.SCHEDULER_NAME}}}]"
     )
-    run.cluster.configure(config)
+    run.cluster.configuration.read(config)
     pauses = []
     run.node("n", cpu=10)
     run.pod(pod("p").requests(cpu=100))
@@ -191,7 +191,7 @@ def test_back_off_is_that_of_the_configuration(run: Any) -> None:
             run.cluster.now += 0.5
         pauses.append(run.cluster.now - began)
     assert pauses == [3.0, 5.0, 5.0]
-    run.cluster.configure(None)
+    run.cluster.configuration.read(None)
     assert run.cluster.queue.back_off == BackOff()
 
 
@@ -199,7 +199,7 @@ def test_pods_of_two_profiles_are_of_two_classes() -> None:
     cluster = ClusterView([names.SCHEDULER_NAME, "other"], "s1")
     feed = Feed(cluster)
     feed.node("n")
-    assert cluster.configure(BY_SCORE)
+    assert cluster.configuration.read(BY_SCORE)
     one, other = (pod("p").template(scheduler=name).build(0) for name in (names.SCHEDULER_NAME, "other"))
     classes = [cluster.classes.of(each.template, []) for each in (one, other)]
     assert [cls.rules.decides_by_score for cls in classes] == [True, False]
@@ -229,16 +229,16 @@ def decides(cluster: ClusterView) -> str:
 
 def test_nothing_is_known_before_the_config_map_is_read() -> None:
     cluster, feed = followed()
-    assert not cluster.knows_rules()
+    assert not cluster.configuration.is_known
     show(feed, BY_SCORE)
-    assert cluster.knows_rules()
+    assert cluster.configuration.is_known
     assert decides(cluster) == "kube-scheduler"
 
 
 def test_a_config_map_that_does_not_exist_means_the_defaults() -> None:
     cluster, feed = followed()
     mark(feed)
-    assert cluster.knows_rules()
+    assert cluster.configuration.is_known
     assert decides(cluster) == "native"
 
 
@@ -271,7 +271,7 @@ def test_another_config_map_is_none_of_ours() -> None:
     feed.version += 1
     key = subjects.namespaced_key("configmap", "kube-system", "slo")
     feed.state(key, ConfigMap(namespace="kube-system", name="slo", version=feed.version, data={"config": BY_SCORE}))
-    assert not cluster.knows_rules()
+    assert not cluster.configuration.is_known
 
 
 # --- a file ----------------------------------------------------------------------------------------------------------
@@ -281,11 +281,11 @@ def test_a_file_is_read_again(tmp_path: Path) -> None:
     cluster = ClusterView([names.SCHEDULER_NAME], "s1", is_configured=True)
     file = tmp_path / "config.yaml"
     assert not read_file(cluster, file)
-    assert not cluster.knows_rules()
+    assert not cluster.configuration.is_known
     assert str(file) in cluster.configuration.state
     file.write_text(BY_SCORE)
     assert read_file(cluster, file)
-    assert cluster.knows_rules()
+    assert cluster.configuration.is_known
     assert not read_file(cluster, file)
     file.write_bytes(b"\xff\xfe")
     assert not read_file(cluster, file)

@@ -1,6 +1,6 @@
 """Pods that want to be, or must not be, in one domain with other pods: Kubernetes' InterPodAffinity.
 
-The definition, worked out from scratch over the nodes and pods of a cluster. It is what to explain and to check with;
+The definition, worked out from scratch over the nodes and pods of a cluster. It is what to check with;
 placing thousands of pods works on running sums.
 """
 
@@ -20,7 +20,6 @@ EXISTING_ANTI_AFFINITY_REASON: Final = "node(s) didn't satisfy existing pods ant
 HARD_WEIGHT: Final = 1
 """What required affinity of another pod counts in scores, unless configured (`hardPodAffinityWeight`)."""
 
-_MAX_SCORE: Final = 100
 
 Pair = tuple[str, str]
 """A label of nodes and a value of it: a domain."""
@@ -74,55 +73,6 @@ class AffinityCounts:
 
     def _labels_of(self, peer: Peer) -> Labels:
         return self._namespaces.get(peer.namespace, NO_LABELS)
-
-
-def affinity_scores(
-    peer: Peer,
-    terms: PodTerms,
-    namespaces: Mapping[str, Labels],
-    nodes: Mapping[str, NodeLabels],
-    pods: Iterable[Placed],
-    feasible: Iterable[str],
-    *,
-    hard_weight: int = HARD_WEIGHT,
-    ignore_preferred_terms_of_existing_pods: bool = False,
-) -> dict[str, int] | None:
-    """The sum of the weights of all terms that hold, for each feasible node; it may be negative.
-
-    None: nothing was counted. `nodes` are all of the cluster, by name; pods on others do not count.
-    """
-    if ignore_preferred_terms_of_existing_pods and not terms.preferred:
-        return None
-    sums: Counter[Pair] = Counter()
-    own_labels = namespaces.get(peer.namespace, NO_LABELS)
-    for pod in pods:
-        node = nodes.get(pod.node)
-        if node is None:
-            continue
-        labels = namespaces.get(pod.peer.namespace, NO_LABELS)
-        for weight, term in terms.preferred:
-            if term.matches(pod.peer, labels):
-                _count(sums, term, node, weight)
-        for weight, term in pod.terms.preferred:
-            if term.matches(peer, own_labels):
-                _count(sums, term, node, weight)
-        if hard_weight > 0:
-            for term in pod.terms.affinity:
-                if term.matches(peer, own_labels):
-                    _count(sums, term, node, hard_weight)
-    if not sums:
-        return None
-    return {name: sum(sums[pair] for pair in nodes[name].labels.items() if pair in sums) for name in feasible}
-
-
-def normalise_affinity(raw: Mapping[str, int]) -> dict[str, int]:
-    """The sums as scores of 0 to 100: the least becomes 0, the greatest 100; all equal: 0."""
-    least, most = min(raw.values(), default=0), max(raw.values(), default=0)
-    # As the reference rounds: the quotient first.
-    return {
-        name: int(_MAX_SCORE * ((amount - least) / (most - least))) if most > least else 0
-        for name, amount in raw.items()
-    }
 
 
 def _count(sums: Counter[Pair], term: PodTerm, node: NodeLabels, amount: int) -> None:

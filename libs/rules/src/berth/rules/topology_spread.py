@@ -1,15 +1,13 @@
 """Pods spread over domains of nodes: Kubernetes' PodTopologySpread.
 
-Constraints are compiled once per pod. The definition of filter and score is here as well, worked out from scratch over
-the nodes and pods of a cluster. It is what to explain and to check with; placing thousands of pods works on running
-sums.
+Constraints are compiled once per pod. The definition of the filter is here as well, worked out from scratch over the
+nodes and pods of a cluster. It is what to check with; placing thousands of pods works on running sums.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,7 +16,7 @@ from berth.contracts.base import Problem
 from berth.contracts.kube import LabelSelector, TopologySpreadConstraint
 from berth.contracts.state import PodTemplate
 from berth.rules.node_affinity import NodeRule, compile_node_rule
-from berth.rules.pod_terms import NodeLabels, Peer, Placed, Unfit, merge_label_keys
+from berth.rules.pod_terms import NodeLabels, Peer, Unfit, merge_label_keys
 from berth.rules.selectors import Labels, LabelTest, compile_selector, is_label_key
 from berth.rules.taints import Tolerations
 
@@ -40,7 +38,6 @@ CONSTRAINTS_MAX: Final = 64
 COUNT_MAX: Final = (1 << 31) - 1
 """The smallest count of no domain at all."""
 
-_MAX_SCORE: Final = 100
 _FIELD: Final = "spec.topologySpreadConstraints"
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
@@ -185,82 +182,6 @@ class SpreadCounts:
             for each, counts in zip(self._constraints, self._counts, strict=True)
             if self._incoming.counts_node(each, node)
         ]
-
-
-class SpreadScores(NamedTuple):
-    """The rating of each feasible node, less being better; those `ignored` have none."""
-
-    raw: dict[str, int]
-    ignored: frozenset[str]
-
-
-def spread_scores(
-    spread: Spread,
-    incoming: Incoming,
-    nodes: Mapping[str, NodeLabels],
-    pods: Iterable[Placed],
-    feasible: Sequence[str],
-) -> SpreadScores | None:
-    """The ratings by the soft constraints; None: there are none. `nodes` are all of the cluster, by name."""
-    soft = spread.soft
-    if not soft:
-        return None
-    on_node: dict[str, list[Peer]] = {}
-    for pod in pods:
-        on_node.setdefault(pod.node, []).append(pod.peer)
-    rated = [name for name in feasible if not spread.requires_all_keys or _has_all(nodes[name], soft)]
-    sums = dict.fromkeys(feasible, 0.0)
-    for each in soft:
-        count_at = _counter(each, spread, incoming, nodes, on_node, rated)
-        # A node without the key is in the domain of the empty value, as far as domains are counted.
-        domains = len(rated) if each.key == HOSTNAME else len({nodes[name].labels.get(each.key, "") for name in rated})
-        weight = math.log(domains + 2)
-        for name in rated:
-            if each.key in nodes[name].labels:
-                sums[name] += count_at(name) * weight + (each.max_skew - 1)
-    return SpreadScores({name: round_half_up(each) for name, each in sums.items()}, frozenset(feasible) - set(rated))
-
-
-def normalise_spread(scores: SpreadScores) -> dict[str, int]:
-    """The ratings as scores of 0 to 100, more being better."""
-    rated = [amount for name, amount in scores.raw.items() if name not in scores.ignored]
-    least, most = min(rated, default=0), max(rated, default=0)
-    return {
-        name: 0 if name in scores.ignored else (_MAX_SCORE * (most + least - amount) // most if most else _MAX_SCORE)
-        for name, amount in scores.raw.items()
-    }
-
-
-def round_half_up(amount: float) -> int:
-    """The nearest integer of an amount that is not negative, a half away from zero."""
-    below = math.floor(amount)
-    return below + (amount - below >= 0.5)
-
-
-def _counter(
-    constraint: SpreadConstraint,
-    spread: Spread,
-    incoming: Incoming,
-    nodes: Mapping[str, NodeLabels],
-    on_node: Mapping[str, Sequence[Peer]],
-    rated: Iterable[str],
-) -> Callable[[str], int]:
-    """How many pods count in the domain of a node."""
-
-    def on(name: str) -> int:
-        return sum(constraint.counted(peer, incoming.peer.namespace) for peer in on_node.get(name, ()))
-
-    if constraint.key == HOSTNAME:
-        return on
-    counts: Counter[str] = Counter()
-    domains = {nodes[name].labels.get(constraint.key, "") for name in rated}
-    for name, node in nodes.items():
-        if spread.requires_all_keys and not _has_all(node, spread.soft):
-            continue
-        value = node.labels.get(constraint.key, "")
-        if value in domains and incoming.counts_node(constraint, node):
-            counts[value] += on(name)
-    return lambda name: counts[nodes[name].labels[constraint.key]]
 
 
 def _has_all(node: NodeLabels, constraints: Iterable[SpreadConstraint]) -> bool:

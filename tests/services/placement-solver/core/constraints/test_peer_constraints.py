@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.libs.rules.pod_scores import affinity_scores, normalise_affinity, normalise_spread, spread_scores
 
 from berth.contracts.kube import Affinity, LabelSelector, PodAffinity, PodAffinityTerm
 from berth.contracts.state import Node, Pod
@@ -24,7 +25,7 @@ from berth.placement_solver.core.tallies.affine_pods import AffinePods
 from berth.placement_solver.core.tallies.domains import LabelDomains
 from berth.placement_solver.core.tallies.peers import Peers
 from berth.placement_solver.core.tallies.spreads import Spreads
-from berth.rules.inter_pod_affinity import AffinityCounts, affinity_scores, normalise_affinity
+from berth.rules.inter_pod_affinity import HARD_WEIGHT, AffinityCounts
 from berth.rules.pod_terms import Peer, Placed, Unfit, compile_pod_terms
 from berth.rules.scheduler_config import PodTopologySpreadArgs
 from berth.rules.scheduler_config.args import read_args
@@ -32,8 +33,6 @@ from berth.rules.topology_spread import (
     SpreadCounts,
     compile_spread,
     incoming_of,
-    normalise_spread,
-    spread_scores,
 )
 from berth.testing import builders
 from berth.testing.builders import PodBuilder
@@ -58,10 +57,8 @@ class Side:
         self.nodes = Nodes(capacity=2)
         self.peers = Peers(self.nodes)
         domains = LabelDomains(self.nodes)
-        spreads, affine = (
-            Spreads(self.nodes, domains, self.peers, selectors, args.defaults),
-            AffinePods(self.nodes, domains, self.peers),
-        )
+        spreads = Spreads(self.nodes, domains, self.peers, selectors, args.defaults)
+        self.affine = affine = AffinePods(self.nodes, domains, self.peers)
         self.spread, self.affinity = PodTopologySpread(spreads), InterPodAffinity(affine)
         self.spread_score, self.affinity_score = PodTopologySpreadScore(spreads), InterPodAffinityScore(affine)
         for name, labels in world.namespaces.items():
@@ -262,8 +259,39 @@ def test_spread_score_vector(case: dict[str, Any]) -> None:
     assert query is not None
     feasible = case["given"].get("feasibleNodes", list(side.world.nodes))
     rows = np.array([side.row(name) for name in feasible], np.intp)
-    scores = side.spread_score.normalise(query, side.spread_score.raw(query, rows), rows)
-    assert by_name(feasible, scores) == case["expect"]["scores"]
+    raw = side.spread_score.raw(query, rows)
+    assert by_name(feasible, raw) == case["expect"]["raw"]
+    assert by_name(feasible, side.spread_score.normalise(query, raw, rows)) == case["expect"]["scores"]
+
+
+@pytest.mark.parametrize("case", cases("kube-scheduler/inter_pod_affinity_score"))
+def test_affinity_score_vector(case: dict[str, Any]) -> None:
+    args = case["given"].get("args", {})
+    side = Side(read_world(case["given"]))
+    score = InterPodAffinityScore(
+        side.affine,
+        args.get("hardPodAffinityWeight", HARD_WEIGHT),
+        ignore_others=args.get("ignorePreferredTermsOfExistingPods", False),
+    )
+    query = score.prescore(spec_of(side.world.pod))
+    if case["expect"].get("skipped"):
+        assert query is None
+        return
+    assert query is not None
+    feasible = case["given"].get("feasibleNodes", list(side.world.nodes))
+    rows = np.array([side.row(name) for name in feasible], np.intp)
+    raw = score.raw(query, rows)
+    assert by_name(feasible, raw) == case["expect"]["raw"]
+    assert by_name(feasible, score.normalise(query, raw, rows)) == case["expect"]["scores"]
+
+
+def test_the_quotient_of_affinity_is_taken_first() -> None:
+    """100 * (29/100) is 28.999..., as the reference has it."""
+    side = world_of(builders.pod("incoming"), [])
+    query: Any = None
+    raw = np.array([0.0, 29.0, 100.0])
+    assert side.affinity_score.normalise(query, raw, np.arange(3)).tolist() == [0, 28, 100]
+    assert side.affinity_score.normalise(query, np.array([7.0, 7.0]), np.arange(2)).tolist() == [0, 0]
 
 
 def answers(constraint: PodTopologySpread | InterPodAffinity, side: Side) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def prefers_pods(affinity: Affinity | None) -> bool:
 
 
 class InterPodAffinityScore:
-    """The query is the pod. Ratings are as in `berth.rules.inter_pod_affinity.affinity_scores`, 0 where nothing counts.
+    """The query is the pod. The rating is the sum of the weights of all terms that hold, 0 where nothing counts.
 
     `hard_weight`: what required affinity of another pod counts; `ignore_others`: a pod without preferences of its own
     is not rated (`ignorePreferredTermsOfExistingPods`).

@@ -15,8 +15,8 @@ _MAX_SCORE: Final = 100
 
 
 class PodTopologySpreadScore:
-    """The query is a pod with soft constraints. Ratings are as in `berth.rules.topology_spread.spread_scores`: less is
-    better, and nodes that lack a key have none unless the constraints are the system's own."""
+    """The query is a pod with soft constraints. A lower rating is better, and nodes that lack a key have none unless
+    the constraints are the system's own."""
 
     name = "PodTopologySpread"
     depends = Depends.NODE | Depends.PEERS
