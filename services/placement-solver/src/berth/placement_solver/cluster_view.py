@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from berth.contracts import subjects
-from berth.contracts.base import Problem, Reason
+from berth.contracts.base import Reason
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import (
-    ConfigMap,
     Device,
     ElasticQuota,
     Namespace,
@@ -29,6 +28,7 @@ from berth.contracts.state import (
     Reservation,
     Synced,
 )
+from berth.placement_solver.configuration_view import ConfigurationView
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.capacity import Capacity
@@ -47,7 +47,7 @@ from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Unit
 from berth.placement_solver.core.pod_selectors import KINDS as SELECTING_KINDS
 from berth.placement_solver.core.policy import Policy
-from berth.placement_solver.core.profiles import Configuration, Profiles
+from berth.placement_solver.core.profiles import Profiles
 from berth.placement_solver.core.queue import Queue, Waiting
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.reserved import Reservations
@@ -60,11 +60,10 @@ from berth.rules.pod_selectors import SelectingObjects
 from berth.rules.preemption import Budget, compile_budget
 from berth.rules.queueing import NO_LABELS
 from berth.rules.queueing.events import NODE
-from berth.rules.scheduler_config import Profile
+from berth.rules.scheduler_config import Profile, SchedulerConfig
 from berth.rules.storage import StorageObjects
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
-from berth.transaction.completeness import Completeness
 from berth.transaction.nominations import Nomination
 
 
@@ -97,15 +96,8 @@ class ClusterView:
         self.capacity.tallies = self.facts.tallies
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""
-        self.configuration = Configuration()
-        self.on_configuration: Callable[[], None] = lambda: None
-        """Called when what is known of the configuration is another thing: one was read, refused or taken away."""
-        self._told_of = ""
-        self.config_map = config_map
-        # Where nothing is to be read, the defaults are what holds.
-        self.configuration.is_known = not is_configured and config_map is None
-        self._config_key = subjects.namespaced_key("configmap", *config_map) if config_map else ""
-        self._config_data: dict[str, str] | None = None
+        self.configuration = ConfigurationView(self.schedulers, config_map, is_configured=is_configured)
+        self.configuration.on_use = self._use
         self.profiles = Profiles(self.facts)
         self.solver = Solver(self.capacity, self.reservations, policy or Policy())
         self.book = Book(on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.named)
@@ -142,14 +134,13 @@ class ClusterView:
         self.fellows_changed = False
         """Pods may be spread with others than before by constraints of the configuration."""
         self._batches = Batches(self.queue, self.gangs, self.awaited, self.classes, self.payers)
-        self._config_complete = Completeness()
         self._trackers = {
             **self.book.complete,
             **self.volumes.complete,
             **self.eviction_inputs.complete,
             **self.selectors.complete,
             "elasticquotas": self.awaited.elastic_quotas.complete,
-            **({self._config_key: self._config_complete} if config_map else {}),
+            **self.configuration.trackers,
         }
         self._state_began_anew = False
         self._traces: dict[Name, str] = {}
@@ -182,8 +173,7 @@ class ClusterView:
         self.leavers.forget_pods()
         self.selectors.reset()
         self.changed_gangs.clear()
-        self._config_data = None
-        self._config_complete.reset()
+        self.configuration.reset()
 
     def end_of_state(self) -> None:
         """The end of STATE was reached."""
@@ -191,7 +181,7 @@ class ClusterView:
         knew_fellows = self.selectors.is_complete
         for tracker in self._trackers.values():
             tracker.end()
-        self._look_for_config_map()
+        self.configuration.look()
         if self.volumes.is_complete and not was_complete:
             self.capacity_came_back = True  # pods with claims have waited for it
         if was_unread and not self.eviction_inputs.unread:
@@ -227,7 +217,7 @@ class ClusterView:
         elif kind == "poddisruptionbudget":
             self._read_budget(rest, value, deleted)
         elif kind == "configmap":
-            self._read_config_map(key, value, deleted)
+            self.configuration.read_config_map(key, value, deleted)
         elif kind in STORAGE_KINDS:
             self.volumes.read(kind, rest, value, deleted=deleted)
         elif kind in SELECTING_KINDS:
@@ -238,7 +228,7 @@ class ClusterView:
                 knew_fellows = self.selectors.is_complete
                 self._trackers[marker.kind].marked(marker.version, marker.complete)
                 self.fellows_changed |= self.selectors.is_complete and not knew_fellows
-                self._look_for_config_map()
+                self.configuration.look()
                 self._settle()
                 self._look_at_unread()
 
@@ -343,77 +333,15 @@ class ClusterView:
 
     # --- the configuration -------------------------------------------------------------------------------------------
 
-    def knows_rules(self) -> bool:
-        """Whether it is known by which profiles to place."""
-        return self.configuration.is_known
-
     def profile_of(self, scheduler: str) -> Profile:
         """What holds for the pods that name this scheduler."""
         return self.profiles.of(scheduler).profile
 
-    @property
-    def foreign_profiles(self) -> list[str]:
-        """Profiles of scheduler names that are not ours: nobody is placed by them."""
-        return sorted(self.configuration.config.profiles.keys() - self.schedulers)
-
-    @property
-    def idle_configuration(self) -> str:
-        """That the configuration holds for nobody, and why; empty where it does, or there is none."""
-        foreign = self.foreign_profiles
-        if not foreign or len(foreign) < len(self.configuration.config.profiles):
-            return ""
-        ours = " or ".join(sorted(self.schedulers))
-        theirs = ", ".join(foreign)
-        return f"NOBODY is placed by this configuration: it has no profile for schedulerName {ours}, only for {theirs}"
-
-    @property
-    def configuration_state(self) -> str:
-        """What holds, in one line for people; what is wrong with it comes first."""
-        parts = (self.configuration.state, self.idle_configuration)
-        return "; ".join(filter(None, parts if self.configuration.problems else reversed(parts)))
-
-    def configure(self, text: str | None) -> bool:
-        """Read a configuration; whether another one holds from now on."""
-        return self._use(self.configuration.read(text))
-
-    def refuse_configuration(self, source: str, message: str) -> None:
-        """The configuration cannot be had where it should be."""
-        self.configuration.refuse((Problem(field=source, message=message),))
-        self._tell_of_configuration()
-
-    def _read_config_map(self, key: str, value: bytes, deleted: bool) -> None:
-        if key != self._config_key:
-            return
-        if deleted:
-            self._config_complete.seen(tombstone_version(value))
-            self._config_data = None
-            self._look_for_config_map()
-            return
-        found = decode(value, ConfigMap)
-        self._config_complete.seen(found.version)
-        self._config_data = found.data
-        self._use(self.configuration.read_config_map(found.data))
-
-    def _look_for_config_map(self) -> None:
-        """One that is not there in a complete view does not exist: the defaults hold."""
-        if self.config_map and self._config_data is None and self._config_complete.is_known:
-            self._use(self.configuration.read_config_map(None))
-
-    def _use(self, is_another: bool) -> bool:
-        if is_another:
-            profiles = self.configuration.config.profiles
-            self.profiles.use({name: profile for name, profile in profiles.items() if name in self.schedulers})
-            self.queue.back_off = self.configuration.config.back_off
-            self.classes.forget()
-            self.capacity_came_back = True  # who was refused may be taken by the rules that hold now
-        self._tell_of_configuration()
-        return is_another
-
-    def _tell_of_configuration(self) -> None:
-        state = self.configuration_state
-        if state != self._told_of:
-            self._told_of = state
-            self.on_configuration()
+    def _use(self, config: SchedulerConfig) -> None:
+        self.profiles.use({name: profile for name, profile in config.profiles.items() if name in self.schedulers})
+        self.queue.back_off = config.back_off
+        self.classes.forget()
+        self.capacity_came_back = True  # who was refused may be taken by the rules that hold now
 
     # --- units out ---------------------------------------------------------------------------------------------------
 

@@ -20,9 +20,9 @@ def read_file(cluster: ClusterView, path: Path) -> bool:
         with path.open(encoding="utf-8") as file:
             text = file.read(TEXT_MAX + 1)
     except (OSError, UnicodeDecodeError) as error:
-        cluster.refuse_configuration(str(path), f"cannot be read: {error}"[:300])
+        cluster.configuration.refuse(str(path), f"cannot be read: {error}"[:300])
         return False
-    return cluster.configure(text)
+    return cluster.configuration.read(text)
 
 
 async def follow_file(ctx: Context[Settings], cluster: ClusterView, path: Path, changed: Callable[[], None]) -> None:

@@ -42,7 +42,7 @@ class Readiness:
             epoch.epoch > 0
             and not self._awaited
             and cluster.knows_quotas()
-            and cluster.knows_rules()
+            and cluster.configuration.is_known
             and pods.is_known
             and pods.version >= epoch.pods_version
             and reservations.is_known

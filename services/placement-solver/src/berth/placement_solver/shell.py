@@ -64,7 +64,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         preempts=settings.preemption,
     )
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
-    cluster.on_configuration = lambda: _tell_of_configuration(ctx, cluster)
+    cluster.configuration.on_change = lambda: _tell_of_configuration(ctx, cluster)
     if file is not None:
         read_file(cluster, file)
         ctx.spawn(follow_file(ctx, cluster, file, rounds.changed.set), name="configuration")
@@ -83,16 +83,16 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
 
 
 def _tell_of_configuration(ctx: Context[Settings], cluster: ClusterView) -> None:
-    is_wrong = bool(cluster.configuration.problems or cluster.idle_configuration)
+    is_wrong = bool(cluster.configuration.problems or cluster.configuration.idle)
     say = ctx.log.warning if is_wrong else ctx.log.info
     problems = [f"{each.field}: {each.message}" for each in cluster.configuration.problems[:8]]
-    say("configuration of the scheduler", state=cluster.configuration_state, problems=problems)
+    say("configuration of the scheduler", state=cluster.configuration.state, problems=problems)
 
 
 def _views(cluster: ClusterView, rounds: Rounds) -> tuple[bool, str]:
     if rounds.readiness.may_plan():
-        return True, "; ".join(filter(None, ("complete", cluster.idle_configuration)))
-    if not cluster.knows_rules():
+        return True, "; ".join(filter(None, ("complete", cluster.configuration.idle)))
+    if not cluster.configuration.is_known:
         return False, f"waiting for the configuration of the scheduler: {cluster.configuration.state}"
     return False, "still reading"
 
@@ -160,7 +160,7 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
 
     def facts() -> dict[str, str | int | float]:
         return {
-            "profiles": cluster.configuration_state,  # first: what is wrong with them must not be cut off
+            "profiles": cluster.configuration.state,  # first: what is wrong with them must not be cut off
             "waiting": len(cluster.queue),
             "nodes": int(np.count_nonzero(cluster.nodes.alive)),
             "epoch": cluster.book.ledger.epoch.epoch,
@@ -168,7 +168,7 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
             "classes": sum(1 for _ in cluster.classes),
             "unreadable": len(cluster.book.ledger.unreadable),
             "ledger_full": int(rounds.back_off.is_full),
-            "profiles_of_others": ", ".join(cluster.foreign_profiles),
+            "profiles_of_others": ", ".join(cluster.configuration.foreign),
             "configurations_refused": cluster.configuration.broken,
         }
 

@@ -114,7 +114,7 @@ class Gangs:
         return self.gangs.get(self._of_pod.get(name, ""))
 
     def is_in_strict(self, pod: Pod) -> bool:
-        """Whether a pod belongs to a strict gang, whoever placed it.
+        """Whether a pod belongs to a strict gang, Berth's or another scheduler's.
 
         Members that another scheduler places are in no gang here: a PodGroup speaks for them as well, and without one
         what they say themselves. A gang of which nothing is known counts as strict.
