@@ -22,7 +22,7 @@ def allocation_of(amounts: Mapping[str, int], grants: Sequence[Grant]) -> Alloca
 
 
 def granted(allocation: Allocation) -> tuple[Grant, ...]:
-    """What a decision grants, whoever wrote it."""
+    """What a decision grants, in either form."""
     return all_of(allocation.grants, allocation.devices)
 
 

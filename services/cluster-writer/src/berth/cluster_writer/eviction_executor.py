@@ -3,7 +3,7 @@
 Each turn judges every nomination that was begun on the view as it is, and sends what follows. Every request names the
 uid and the version that was judged, so it lands once or is refused; what is unknown is judged again when the view has
 moved. Nothing is remembered that STATE and LEDGER do not show, but for what was sent and is not shown yet, and for what
-the API server refuses: whoever takes over goes on where the marks stand.
+the API server refuses: the next leader goes on where the marks stand.
 """
 
 from __future__ import annotations

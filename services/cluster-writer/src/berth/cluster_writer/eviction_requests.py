@@ -58,7 +58,7 @@ class _Pause:
 
 
 class EvictionRequests:
-    """Sends one request at a time. Answers are told by `Outcome`s; nothing is tried again here."""
+    """Sends one request at a time. Answers are `Outcome`s; nothing is tried again here."""
 
     def __init__(self, api: KubeApi, book: Book, clock: Clock, random: randomness.Random) -> None:
         self._api = api

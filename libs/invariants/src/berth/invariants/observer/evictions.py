@@ -1,6 +1,6 @@
 """Who is made to leave, for whom, and who gets what they leave (I11, docs/evictions.md).
 
-An eviction is Berth's when whoever shows the API to the observer says so (`by_berth`); where nobody says, when the
+An eviction is Berth's when the feeder of the observer says so (`by_berth`); where nobody says, when the
 victim carries the mark and the condition that cluster-writer writes before it deletes. It looks at the beneficiary
 before that; a deletion that is on its way while the beneficiary goes is nobody's fault, so one that has just gone still
 counts, in undisturbed time.

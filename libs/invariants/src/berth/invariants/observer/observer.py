@@ -190,7 +190,7 @@ class Observer:
         self._evictions.by_berth = does
 
     def looked(self, namespace: str, name: str) -> None:
-        """Berth has just been told by the API server how a pod is. Where that is never shown, I11h is not judged."""
+        """The API server has just shown Berth a pod. Where that is never reported, I11h is not judged."""
         self._evictions.looked(namespace, name)
 
     def bar(self, node: str, for_s: float) -> None:

@@ -1,8 +1,8 @@
 """Who may not be made to leave: protected pods (I11e), members that a strict gang needs (I11f), and a second set of
 victims for a pod (I11g). docs/evictions.md has the rules: E6, E9, E10.
 
-A deletion names the version of the victim that was judged, so labels and notes of that version are known to whoever
-deletes it.
+A deletion names the version of the victim that was judged, so labels and notes of that version are known when it is
+deleted.
 """
 
 from __future__ import annotations
