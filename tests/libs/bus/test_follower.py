@@ -74,6 +74,8 @@ async def test_deletions_carry_their_payload_and_traces_come_along(bus: Bus, spa
     view = View()
     follower = bus.follow(STATE, view)
     spawn(follower.run())
+    # A later follower is sent the deletion alone.
+    await asyncio.wait_for(follower.ready.wait(), 5)
     owned = bus.owned(STATE)
     owned.put("pod.ns.a", b"1", traceparent="00-11-22-01")
     await owned.drain()

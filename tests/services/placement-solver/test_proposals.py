@@ -79,7 +79,6 @@ def test_the_verifier_agrees_with_every_proposal(
     asyncio.run(SolverBench(run, preempts=True).until_idle())
     assert metrics.REJECTED_PLANS._value.get() == before
     book = run.cluster.book
-    chosen: list[str] = []
     for entry in book.ledger.decisions.values():
         decision: Decision = entry.decision
         waits: Pod = book.pods[decision.namespace, decision.name]
@@ -88,8 +87,8 @@ def test_the_verifier_agrees_with_every_proposal(
             assert seen.template.priority < waits.template.priority
             assert not why_protected(seen)
             assert seen.template.annotations.get(names.ANNOTATION_GANG_MODE, "NonStrict") == "NonStrict"
-            chosen.append(seen.name)
-    assert len(chosen) == len(set(chosen)), "nobody leaves for two"
+        assert len({victim.uid for victim in decision.victims}) == len(decision.victims)
+    # Two may wait for the same victim, as long as both find capacity once it has left.
     for at in range(3):
         nominated = [e.decision for e in book.ledger.decisions.values() if e.decision.node == f"n{at}"]
         taken = sum(each.allocation.amounts[names.CPU] for each in nominated)
