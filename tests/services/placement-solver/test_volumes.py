@@ -397,6 +397,24 @@ def test_a_claim_that_a_pod_is_nominated_with_is_its_own_on_every_node(solving: 
     assert [victim.name for victim in found.victims] == ["low"]
 
 
+def test_a_pod_nominated_to_one_node_may_have_its_volume_made_for_another(cluster: Cluster) -> None:
+    run = cluster.run
+    cluster.claim("one", storage_class="made")
+    cluster.complete()
+    cluster.pod("waits", "one")
+    made_there = Step(action="provision-volume", claim="one", claim_uid="uid-one")
+    nominate(run, "waits", "n1", 1, before=[made_there])
+    solution, trial = run.solve()
+    trial.undo()
+    (claim,) = (placement.claim for placement in solution.placements)
+    elsewhere = claim._replace(node="n2")
+    assert elsewhere.before == (made_there,)
+    assert run.verifier.check([elsewhere]) == []
+    run.pod(pod("other").template(volumes=[VolumeUse(source="persistentVolumeClaim", claim="one")]))
+    other = elsewhere._replace(name=("default", "other"), uid=run.cluster.book.pods["default", "other"].uid)
+    assert run.verifier.check([other]) == ["claim one gets its volume in two ways"]
+
+
 def test_the_verifier_counts_disks_and_places_for_volumes(cluster: Cluster) -> None:
     cluster.see(CSINode(name="n0", version=1, drivers=[CSINodeDriver(name="csi", count=1)]))
     for at in range(2):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.ledger import Allocation, Decision, Plan, PlanStatus, Victim
+from berth.contracts.ledger import Allocation, Decision, Plan, PlanStatus, Step, Victim
 from berth.contracts.state import Pod
 
 
-def nominate(run: Any, name: str, node: str, cpu: int, leaving: Iterable[Pod] = ()) -> Decision:
-    """A committed nomination of a pod that was seen: so many cores of the node, which `leaving` have to leave."""
+def nominate(
+    run: Any, name: str, node: str, cpu: int, leaving: Iterable[Pod] = (), before: Sequence[Step] = ()
+) -> Decision:
+    """A committed nomination of a pod that was seen: so many cores of the node, which `leaving` have to leave, and the
+    steps before its bind."""
     waits = run.cluster.book.pods["default", name]
     decision = Decision(
         plan=f"plan-{name}",
@@ -24,6 +27,7 @@ def nominate(run: Any, name: str, node: str, cpu: int, leaving: Iterable[Pod] = 
         pod_version=waits.version,
         basis=run.version,
         allocation=Allocation(amounts={names.CPU: cpu * 1000}),
+        before=list(before),
         nominates=True,
         victims=[
             Victim(namespace=each.namespace, name=each.name, uid=each.uid, version=each.version, node=node)

@@ -148,8 +148,14 @@ def _claims_shared(arriving: Sequence[Arriving], view: View, gone: Collection[Cl
 
 
 def _steps_at_odds(claims: Sequence[Claim], view: View) -> Iterator[str]:
-    """One volume for one claim, and one way for each claim, in this plan and in all open decisions."""
-    decided = (held.decision for held in view.book.ledger.decisions.values() if held.decision.before)
+    """One volume for one claim, and one way for each claim, in this plan and in all open decisions but those that it
+    replaces: a pod that is nominated to one node may be decided to another."""
+    replaced = {claim.name for claim in claims}
+    decided = (
+        held.decision
+        for name, held in view.book.ledger.decisions.items()
+        if held.decision.before and name not in replaced
+    )
     steps = [
         (decision.namespace, decision.node, step)
         for decision in decided
