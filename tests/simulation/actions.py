@@ -191,6 +191,9 @@ def _stranger(rng: random.Random, size: Size, number: int, gpus: int = 0, most_s
     )
     if rng.random() < 0.2:
         pod["metadata"]["annotations"] |= forged(rng)
+        if gpus:
+            # Up to what it asks for, its note counts: a card that is taken would be given twice, and not by Berth.
+            pod["metadata"]["annotations"].pop(names.ANNOTATION_DEVICE_ALLOCATED, None)
     pod["spec"]["nodeName"] = f"node-{rng.randrange(size.nodes)}"
     return [Timed(at_s, Place(pod))]
 

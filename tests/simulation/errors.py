@@ -69,6 +69,12 @@ EXPLAINED: Final[Mapping[Pardon, Explained]] = {
         lambda fault: fault.kind == "entry garbled",
         300.0,  # whoever starts anew before the epoch is raised reads it again
     ),
+    Pardon.MANY_EPOCHS: Explained(
+        re.compile(r"too many epochs were raised of late.*cannot be read"),
+        ("cluster-writer",),
+        lambda fault: fault.kind == "entry garbled",
+        30.0,
+    ),
     Pardon.FULL: Explained(
         re.compile(r"the ledger is full"), ("placement-solver",), lambda fault: fault.kind == "bucket full", 0.0
     ),

@@ -64,6 +64,8 @@ class Pardon(StrEnum):
     """errors: the auditor's alarms are judged by themselves."""
     GARBLED = "entry garbled"
     """errors: somebody has overwritten an entry of LEDGER with what nobody can read."""
+    MANY_EPOCHS = "many epochs"
+    """errors: entries are overwritten faster than epochs may be raised."""
     FULL = "ledger full"
     """errors: LEDGER takes no plan, since it is as large as it may be."""
     KERNEL = "kernel refuses"

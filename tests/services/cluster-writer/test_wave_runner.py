@@ -205,10 +205,14 @@ async def test_after_a_reconnect_all_is_judged_again(bench):
     assert bench.binds.began == ["a", "a"]
 
 
-async def test_plans_are_forgotten_but_for_the_one_in_the_lease(bench):
+async def test_plans_are_forgotten_but_for_the_one_in_the_lease(bench, monkeypatch):
+    """After a while: a decision that came under the number of one that was lost is not seen at once."""
     bench.plan("p0")
     bench.plan("p1", "a")
     await bench.turn()
+    await bench.wave_runner.forget_plans()
+    assert _keys(bench) == []
+    monkeypatch.setattr("berth.cluster_writer.wave_runner.FORGET_AFTER_S", 0.0)
     await bench.wave_runner.forget_plans()
     assert _keys(bench) == [[subjects.plan_key(1, "p0")]]
 
@@ -216,6 +220,7 @@ async def test_plans_are_forgotten_but_for_the_one_in_the_lease(bench):
 async def test_a_plan_that_goes_on_while_others_are_forgotten_is_not(bench, monkeypatch):
     """Its deletion expects what was read when it was judged."""
     monkeypatch.setattr("berth.bus.deleting.BATCH_MAX", 1)
+    monkeypatch.setattr("berth.cluster_writer.wave_runner.FORGET_AFTER_S", 0.0)
     bench.plan("p0")
     bench.plan("p1", status=PlanStatus.OPEN)
     judged = bench.cluster.book.ledger.expected(subjects.plan_key(1, "p1"))

@@ -36,6 +36,9 @@ log = get_logger(__name__)
 
 PLANS_MAX = 64
 IDLE_S = 1.0
+FORGET_AFTER_S = 10.0
+"""A plan entry whose decisions are gone stays so long. Where LEDGER has lost its tail and has gone on, the numbers of
+the lost messages are given again: until the follower has noticed, decisions that came under them are not seen."""
 LOOK_EVERY_S = 2.0
 NO_BUCKET = 10059
 """JetStream's error code for a stream that is not there."""
@@ -67,6 +70,7 @@ class WaveRunner:
         self.wake = asyncio.Event()
         self.suspected_loss = ""
         self._fresh: set[str] = set()
+        self._undecided_since: dict[str, float] = {}
         self._read_to = (0, 0)
         self._is_checked = False
         self._looked_at = float("-inf")
@@ -334,7 +338,11 @@ class WaveRunner:
         if not self.is_acting or record is None:
             return
         view = self._cluster.book.ledger
-        keys = [subjects.plan_key(view.epoch.epoch, plan) for plan in plans_to_forget(view, record.plan)]
+        now = self._clock.monotonic()
+        undecided = plans_to_forget(view, record.plan)
+        self._undecided_since = {plan: self._undecided_since.get(plan, now) for plan in undecided}
+        gone = [plan for plan, since in self._undecided_since.items() if now - since >= FORGET_AFTER_S]
+        keys = [subjects.plan_key(view.epoch.epoch, plan) for plan in gone]
         # What each expects is taken now, with the judgement: a plan that goes on meanwhile has to refuse it (R8).
         writes = [Write(key, None, view.expected(key)) for key in keys]
         await delete(self._ledger, writes)
