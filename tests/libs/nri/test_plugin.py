@@ -287,6 +287,16 @@ async def test_updates_are_sent(runtime: FakeRuntime, handler: Told) -> None:
         assert [each.container_id for each in peer.updates] == ["a", "b", "c"]
 
 
+async def test_failed_updates_that_the_runtime_does_not_name_are_found(runtime: FakeRuntime, handler: Told) -> None:
+    async with running(runtime, handler) as plugin:
+        peer = await ready(runtime)
+        peer.breaking = {"b", "g"}
+        pushed = await plugin.update_containers([Update(name, Resources(cpus="0-3")) for name in "abcdefgh"])
+        assert pushed.failed == ("b", "g")
+        assert pushed.fault is None
+        assert {each.container_id for each in peer.updates} == set("abcdefgh")
+
+
 async def test_many_updates_go_in_several_calls(runtime: FakeRuntime, handler: Told) -> None:
     async with running(runtime, handler, call_s=5) as plugin:
         peer = await ready(runtime)

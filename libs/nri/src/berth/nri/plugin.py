@@ -39,7 +39,10 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Pushed(msgspec.Struct, frozen=True):
-    """What became of updates: containers whose update failed, and why the rest was not sent, if it was not."""
+    """What became of updates: containers whose update failed, and why the rest was not sent, if it was not.
+
+    Of a container that is gone, or not yet there, the runtime says nothing.
+    """
 
     failed: tuple[str, ...] = ()
     fault: Fault | None = None
@@ -98,14 +101,15 @@ class Plugin:
         """Give containers new limits, now. Not to be awaited in a handler: the runtime would answer neither."""
         failed: list[str] = []
         async with self._pushing:
-            for part in _parts(update_messages(updates)):
-                connection = self._connection
-                if connection is None or not connection.is_ready:
-                    metrics.UPDATES.labels("unsent").inc(len(part))
-                    return Pushed(tuple(failed), Fault("unreachable", "UpdateContainers: no runtime is connected"))
-                request = api.UpdateContainersRequest(update=part)
-                answer = await connection.ask("UpdateContainers", request, self._settings.call_s)
-                found = answer if isinstance(answer, Fault) else _failed(answer)
+            parts = list(_parts(update_messages(updates)))[::-1]
+            while parts:
+                part = parts.pop()
+                answer = await self._push(part)
+                if isinstance(answer, Answer) and answer.code == ttrpc.UNKNOWN and len(part) > 1:
+                    # containerd carries out what it can, and does not name what it could not: halves find it.
+                    parts += [part[len(part) // 2 :], part[: len(part) // 2]]
+                    continue
+                found = _failed(part, answer)
                 if isinstance(found, Fault):
                     metrics.UPDATES.labels(found.kind).inc(len(part))
                     return Pushed(tuple(failed), found)
@@ -113,6 +117,13 @@ class Plugin:
                 metrics.UPDATES.labels("done").inc(max(len(part) - len(found), 0))
                 failed += found
         return Pushed(tuple(failed))
+
+    async def _push(self, part: list[api.ContainerUpdate]) -> Answer | Fault:
+        connection = self._connection
+        if connection is None or not connection.is_ready:
+            return Fault("unreachable", "UpdateContainers: no runtime is connected")
+        request = api.UpdateContainersRequest(update=part)
+        return await connection.ask("UpdateContainers", request, self._settings.call_s)
 
     async def _once(self) -> Fault:
         try:
@@ -155,7 +166,11 @@ def _parts(updates: list[api.ContainerUpdate]) -> Iterator[list[api.ContainerUpd
         yield part
 
 
-def _failed(answer: Answer) -> list[str] | Fault:
+def _failed(part: list[api.ContainerUpdate], answer: Answer | Fault) -> list[str] | Fault:
+    if isinstance(answer, Fault):
+        return answer
+    if answer.code == ttrpc.UNKNOWN and len(part) == 1:
+        return [part[0].container_id]
     if answer.code != ttrpc.OK:
         return Fault("refused", f"UpdateContainers: status {answer.code}: {answer.text[:200]}")
     try:

@@ -20,7 +20,10 @@ class PluginSettings(msgspec.Struct, frozen=True):
     index: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{2}$")] = "00"
     """Two digits: plugins are asked in this order."""
     events: tuple[Event, ...] = ()
-    """What it wants to hear of; nothing means everything that this runtime knows."""
+    """What it wants to hear of; nothing means everything that this runtime knows.
+
+    A runtime refuses a plugin that wants an event it does not know: those after REMOVE_CONTAINER came with later ones.
+    """
     failure_policy: FailurePolicy = "Ignore"
     """What a handler that raises or is late does to a container: nothing, or its creation fails."""
     register_s: Positive = 5.0

@@ -48,7 +48,9 @@ class PluginPeer:
         self.updates: list[api.ContainerUpdate] = []
         """What it asked for by UpdateContainers."""
         self.failing: set[str] = set()
-        """Containers whose updates fail."""
+        """Containers whose updates fail, which the answer names."""
+        self.breaking: set[str] = set()
+        """Containers whose updates fail as they do in containerd: with a status that names none."""
         self.is_silent = False
         """Whether calls of the plugin get no answer."""
         self.refusal = 0
@@ -163,6 +165,8 @@ class PluginPeer:
             self.updates += asked.update
             failed = [each for each in asked.update if each.container_id in self.failing]
             response.payload = api.UpdateContainersResponse(failed=failed).SerializeToString()
+            if any(each.container_id in self.breaking for each in asked.update):
+                response.status.code, response.status.message = 2, "NRI update of some containers failed"
         if self.refusal:
             response.status.code, response.status.message = self.refusal, "not now"
         if self.is_silent:
