@@ -135,7 +135,7 @@ def test_a_request_that_is_none_is_malformed() -> None:
     assert fault.kind == "malformed"
 
 
-@pytest.mark.parametrize("number", [0, 2, 3, 1])
+@pytest.mark.parametrize("number", [0, 2, 4, 3, 1])
 def test_numbers_of_calls_are_odd_and_increase(number: int) -> None:
     session = Session()
     assert isinstance(session.receive(call(3))[0], Call)
