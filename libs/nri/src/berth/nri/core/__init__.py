@@ -1,0 +1,1 @@
+"""The protocol as values: bytes to frames to messages and back. No I/O, no clock, no chance."""
