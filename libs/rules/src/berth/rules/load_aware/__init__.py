@@ -4,7 +4,7 @@
 | --- | --- |
 | `args` | what does a profile say about it? |
 | `estimate` | what will a pod use that nobody has measured yet, and for how long does that count? |
-| `metric` | what does a node report: which window counts, and is the report too old? |
+| `metric`, `node_metric` | what does a node report: which window counts, and is the report too old? |
 | `existing` | what do the pods of a node use, measured and estimated together? |
 | `thresholds`, `filter` | is the node too busy for the pod? |
 | `score` | how much of the node would be left? |
