@@ -13,6 +13,7 @@ from berth.resources.pod_request import (
     CONTAINERS_MAX,
     ContainerAmounts,
     PodAmounts,
+    limits_of,
     pod_requests,
     request_of,
     scored_of,
@@ -84,6 +85,8 @@ def test_vector(case: dict[str, Any]) -> None:
     requests, problems = request_of(specification, status=status if given.get("useStatus") else None)
     assert problems == []
     assert requests == read(expect["requests"])
+    if "limits" in expect:
+        assert limits_of(specification) == (read(expect["limits"]), [])
 
 
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(0, 10**6), max_size=3)

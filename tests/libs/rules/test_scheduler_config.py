@@ -14,12 +14,15 @@ from berth.rules.scheduler_config import (
     DEFAULT,
     BerthArgs,
     FitArgs,
+    FitPlusArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
+    PlusResource,
     PodTopologySpreadArgs,
     PreemptionArgs,
     Profile,
     Resource,
+    ScarceArgs,
     SchedulerConfig,
     VolumeBindingArgs,
     read_scheduler_config,
@@ -455,11 +458,34 @@ def test_a_plugin_that_cannot_be_is_named(plugins: dict[str, Any], field: str, w
         ("VolumeBinding", {"bindTimeoutSeconds": 86_401}, "bindTimeoutSeconds"),
         ("DynamicResources", {"filterTimeout": "5s"}, "filterTimeout"),
         ("VolumeBinding", {"shape": [{"utilization": 0, "score": 0}]}, "shape"),
+        ("NodeResourcesFitPlus", {"resources": {"cpu": {"weight": -1}}}, "resources[cpu].weight"),
+        ("NodeResourcesFitPlus", {"resources": {"cpu": {"type": "Best"}}}, "resources[...].type"),
+        ("NodeResourcesFitPlus", {"resources": {f"r{at}": {} for at in range(257)}}, "resources"),
+        ("ScarceResourceAvoidance", {"resources": ["r"] * 257}, "resources"),
+        ("ScarceResourceAvoidance", {"resources": [1]}, "resources[0]"),
         ("Berth", {"decides": "nobody"}, "decides"),
     ],
 )
 def test_an_argument_that_cannot_be_is_named(plugin: str, args: dict[str, Any], field: str) -> None:
     assert list(problems({"profiles": [shape(**{plugin: args})]})) == [f"profiles[0].pluginConfig[0].args.{field}"]
+
+
+def test_plugins_that_no_default_has() -> None:
+    plus = {"resources": {"nvidia.com/gpu": {"type": "MostAllocated", "weight": 2}, "cpu": {"weight": 0}}}
+    scarce = {"resources": ["nvidia.com/gpu"]}
+    found = profile(
+        {"multiPoint": on(NodeResourcesFitPlus=2), "score": on("ScarceResourceAvoidance")},
+        NodeResourcesFitPlus=plus,
+        ScarceResourceAvoidance=scarce,
+    )
+    assert found.weights == {**DEFAULT.weights, "NodeResourcesFitPlus": 2, "ScarceResourceAvoidance": 1}
+    assert found.args_of("NodeResourcesFitPlus", FitPlusArgs).resources == {
+        "nvidia.com/gpu": PlusResource(type="MostAllocated", weight=2),
+        "cpu": PlusResource(),
+    }
+    assert found.args_of("ScarceResourceAvoidance", ScarceArgs).resources == ("nvidia.com/gpu",)
+    assert not {"NodeResourcesFitPlus", "ScarceResourceAvoidance"} & set(DEFAULT.weights)
+    assert profile({"multiPoint": off("NodeResourcesFitPlus")}).weights == DEFAULT.weights
 
 
 def test_default_constraints_are_checked() -> None:

@@ -119,6 +119,49 @@ def test_a_decision_under_the_default_profile_has_every_last_check(run: Any) -> 
     assert decision.unasked == []
 
 
+SCARCE = {"name": "ScarceResourceAvoidance", "args": {"resources": ["example.com/gpu"]}}
+PACKS_GPUS = {
+    "name": "NodeResourcesFitPlus",
+    "args": {"resources": {"example.com/gpu": {"type": "MostAllocated", "weight": 2}, "cpu": {"weight": 1}}},
+}
+
+
+@pytest.mark.parametrize("decides", ["native", "kube-scheduler"])
+def test_pods_that_need_nothing_scarce_leave_it(run: Any, decides: str) -> None:
+    """Whatever decides: who lists a plugin that no default has means it."""
+    berth = {"name": "Berth", "args": {"decides": decides}}
+    on = {"multiPoint": {"enabled": [{"name": "ScarceResourceAvoidance", "weight": 100}]}}
+    run.configure(plugins=on, pluginConfig=[SCARCE, berth])
+    run.node("scarce", cpu=64_000, extended={"example.com/gpu": 8})
+    run.node("plain", cpu=2_000)
+    run.pod(pod("p").requests(cpu=1_000))
+    run.pod(pod("q").requests({"example.com/gpu": 1}, cpu=100))
+    assert run.nodes_of(run.round()) == {"p": "plain", "q": "scarce"}
+
+
+@pytest.mark.parametrize("decides", ["native", "kube-scheduler"])
+def test_one_resource_is_packed_although_others_are_spread(run: Any, decides: str) -> None:
+    berth = {"name": "Berth", "args": {"decides": decides}}
+    on = {"multiPoint": {"enabled": [{"name": "NodeResourcesFitPlus", "weight": 100}]}}
+    run.configure(plugins=on, pluginConfig=[PACKS_GPUS, berth])
+    for name in ("a", "b"):
+        run.node(name, cpu=64_000, extended={"example.com/gpu": 8})
+    run.pod(pod("there").requests({"example.com/gpu": 4}, cpu=32_000).on("b"))
+    run.pod(pod("p").requests({"example.com/gpu": 1}, cpu=1_000))
+    assert run.nodes_of(run.round()) == {"p": "b"}
+
+
+@pytest.mark.parametrize("name", ["NodeResourcesFitPlus", "ScarceResourceAvoidance"])
+def test_what_no_default_has_is_not_looked_at(run: Any, name: str) -> None:
+    """Arguments alone switch nothing on."""
+    rules = run.cluster.profiles.default
+    listed = (*rules.scores_of_class, *rules.scores_of_pod)
+    assert name not in [each.score.name for each in listed]
+    run.configure(pluginConfig=[SCARCE, PACKS_GPUS])
+    rules = run.cluster.profiles.of(names.SCHEDULER_NAME)
+    assert name not in [each.score.name for each in (*rules.scores_of_class, *rules.scores_of_pod)]
+
+
 def test_resources_that_the_filter_leaves_to_others(run: Any) -> None:
     args = {"ignoredResources": ["example.com/a"], "ignoredResourceGroups": ["example.org"]}
     run.configure(pluginConfig=[{"name": "NodeResourcesFit", "args": args}])

@@ -237,6 +237,25 @@ NPU_CPU = "huawei.com/npu-cpu"
 NPU_DVPP = "huawei.com/npu-dvpp"
 """Percent of an Ascend NPU's image units."""
 
+# --- what nodes really use -------------------------------------------------------------------------------------------
+
+ANNOTATION_USAGE_THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds"
+"""Node: how much of it may be in use before pods stay away, JSON."""
+ANNOTATION_ESTIMATED_FACTORS = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+"""Pod: the percentages of its requests that it is expected to use, by resource, JSON."""
+ANNOTATION_ESTIMATED_AFTER_SCHEDULED = "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
+"""Pod: for how many seconds after its bind it counts with its estimate."""
+ANNOTATION_ESTIMATED_AFTER_INITIALIZED = "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
+"""Pod: the same, after it is initialised."""
+ANNOTATION_RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
+"""Node: what it offers before amplification, JSON."""
+ANNOTATION_AMPLIFICATION_RATIO = "node.koordinator.sh/resource-amplification-ratio"
+"""Node: by how much it shows more of each resource than it has, JSON."""
+ANNOTATION_CPU_NORMALIZATION_RATIO = "node.koordinator.sh/cpu-normalization-ratio"
+"""Node: the work of one of its CPUs, where 1 is that of the reference; two decimals."""
+LABEL_CPU_NORMALIZATION_ENABLED = "node.koordinator.sh/cpu-normalization-enabled"
+"""Node: `true` or `false`, before what the configuration says."""
+
 # --- which annotations STATE carries ---------------------------------------------------------------------------------
 
 READ_PREFIXES = (

@@ -6,7 +6,8 @@ sidecars declared before it; the larger of the two counts. Pod-level cpu, memory
 and the overhead comes on top. During an in-place resize a container counts with the largest of what it asks for, was
 granted and has.
 
-Whether the request fits anywhere is not asked here, nor are limits: nothing that is built looks at them.
+Limits follow the same rule; a container without one contributes nothing. Whether the request fits anywhere is not
+asked here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,6 +91,24 @@ def request_of(
         only = spec.containers[0].resources.requests
         return _read(only, f"{field}.containers[0].resources.requests", problems), problems
     return clamped(pod_requests(read_pod(spec, problems, field))), problems
+
+
+def limits_of(spec: PodSpec, field: str = "spec") -> tuple[Amounts, list[FieldProblem]]:
+    """The effective limits of a pod's specification, and what of them could not be read, which is left out.
+
+    The overhead raises a limit that there is, and makes none.
+    """
+    problems: list[FieldProblem] = []
+    level, init = spec.resources, spec.init_containers or []
+    pod = PodAmounts(
+        containers=_limits(spec.containers, f"{field}.containers", problems),
+        init_containers=_limits(init, f"{field}.initContainers", problems),
+        level_requests=_read(level.limits if level else None, f"{field}.resources.limits", problems),
+    )
+    total = pod_requests(pod)
+    overhead = _read(spec.overhead, f"{field}.overhead", problems)
+    add_into(total, {name: amount for name, amount in overhead.items() if total.get(name, 0)})
+    return clamped(total), problems
 
 
 def scored_of(spec: PodSpec, requests: Mapping[str, int], *, status: PodStatus | None = None) -> Amounts:
@@ -186,6 +205,19 @@ def _read_containers(
             problems,
         )
         for position, each in enumerate(containers)
+    ]
+
+
+def _limits(containers: Sequence[Container], field: str, problems: list[FieldProblem]) -> list[ContainerAmounts]:
+    if len(containers) > CONTAINERS_MAX:
+        problems.append((field, f"has {len(containers)} entries, at most {CONTAINERS_MAX} are accepted"))
+        return []
+    return [
+        ContainerAmounts(
+            requests=_read(each.resources.limits, f"{field}[{place}].resources.limits", problems),
+            sidecar=each.restart_policy == "Always",
+        )
+        for place, each in enumerate(containers)
     ]
 
 

@@ -24,8 +24,19 @@ from berth.placement_solver.core.scores.node_resources_fit import (
     least_allocated,
     most_allocated,
 )
+from berth.placement_solver.core.scores.node_resources_fit_plus import NodeResourcesFitPlusScore
 from berth.placement_solver.core.scores.normalise import by_highest
-from berth.rules.scheduler_config import BalancedArgs, FitArgs, Resource, ScoringStrategy, ShapePoint
+from berth.placement_solver.core.scores.scarce_resource_avoidance import ScarceResourceAvoidanceScore
+from berth.rules.scheduler_config import (
+    BalancedArgs,
+    FitArgs,
+    FitPlusArgs,
+    PlusResource,
+    Resource,
+    ScarceArgs,
+    ScoringStrategy,
+    ShapePoint,
+)
 from berth.transaction.claims import of_pod
 
 GPU = "example.com/gpu"
@@ -204,6 +215,84 @@ def test_nothing_is_asked_of_the_balance(scoring: Any) -> None:
     world.node("n", {names.CPU: 1000})
     bare = PodTemplate(requests={names.CPU: 0, names.EPHEMERAL_STORAGE: 5}, scored={names.CPU: 100})
     assert world.scores(BalancedAllocationScore(world.nodes, world.tally, BalancedArgs()), bare) is None
+
+
+# --- Koordinator's: a strategy for each resource, and what is scarce --------------------------------------------------
+
+NAMES = (names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, GPU, names.NVIDIA_GPU, names.BATCH_CPU)
+some = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 50))
+configured = st.dictionaries(
+    st.sampled_from(NAMES),
+    st.builds(PlusResource, type=st.sampled_from(["LeastAllocated", "MostAllocated", ""]), weight=st.integers(0, 5)),
+)
+
+
+def world_with(scoring: Any, nodes: list[tuple[dict[str, int], dict[str, int]]]) -> Any:
+    """Nodes, each with a pod that requests something."""
+    world = scoring()
+    for at, (offers, taken) in enumerate(nodes):
+        world.node(f"n{at}", offers)
+        there = PodTemplate(requests=taken)
+        world.charge(Pod(namespace="d", name=f"q{at}", uid=f"q{at}", version=1, node=f"n{at}", template=there))
+    return world
+
+
+@given(st.lists(st.tuples(some, some), min_size=1, max_size=3), configured, some)
+def test_fit_plus(
+    scoring: Any,
+    nodes: list[tuple[dict[str, int], dict[str, int]]],
+    resources: dict[str, PlusResource],
+    asked: dict[str, int],
+) -> None:
+    world = world_with(scoring, nodes)
+    defined = []
+    for offers, taken in nodes:
+        total, weights = 0, 0
+        for name, of in resources.items():
+            if not asked.get(name, 0):
+                continue
+            used, whole = taken.get(name, 0) + asked[name], offers.get(name, 0)
+            least = 0 if not whole or used > whole else (whole - used) * 100 // whole
+            most = min(used, whole) * 100 // whole if whole else 0
+            total += of.weight * {"LeastAllocated": least, "MostAllocated": most, "": 0}[of.type]
+            weights += of.weight
+        defined.append(total // weights if weights else 100)
+    score = NodeResourcesFitPlusScore(world.nodes, world.tally, FitPlusArgs(resources=resources))
+    assert world.scores(score, PodTemplate(requests=asked)) == [(each, each) for each in defined]
+
+
+def test_fit_plus_counts_containers_without_a_request_as_all_scores_do(scoring: Any) -> None:
+    world = scoring()
+    world.node("n", {names.CPU: 1000, names.MEMORY: 1000 * MIB})
+    bare = PodTemplate(scored={names.CPU: 100, names.MEMORY: 200 * MIB})
+    world.charge(Pod(namespace="d", name="a", uid="a", version=1, node="n", template=bare))
+    args = FitPlusArgs(resources={names.CPU: PlusResource(type="MostAllocated", weight=1)})
+    score = NodeResourcesFitPlusScore(world.nodes, world.tally, args)
+    half = PodTemplate(requests={names.CPU: 300}, scored={names.CPU: 400})  # a second container names none
+    assert world.scores(score, half) == [(50, 50)]
+    assert world.scores(score, bare) == [(100, 100)], "it requests nothing"
+
+
+@given(st.lists(some, min_size=1, max_size=3), st.sets(st.sampled_from(NAMES)), some)
+def test_scarce(scoring: Any, nodes: list[dict[str, int]], scarce: set[str], asked: dict[str, int]) -> None:
+    world = world_with(scoring, [({**offers, names.PODS: 10}, {}) for offers in nodes])
+    defined = []
+    for offers in nodes:
+        unused = {name for name, amount in offers.items() if amount} - {name for name, of in asked.items() if of}
+        defined.append(100 * len(unused - scarce) // len(unused) if unused & scarce else 100)
+    score = ScarceResourceAvoidanceScore(world.nodes, ScarceArgs(resources=tuple(scarce)))
+    assert world.scores(score, PodTemplate(requests=asked)) == [(each, each) for each in defined]
+
+
+def test_what_a_node_comes_to_offer_is_rated_anew(scoring: Any) -> None:
+    world = scoring()
+    world.node("n", {names.CPU: 1000, names.MEMORY: 1})
+    score = ScarceResourceAvoidanceScore(world.nodes, ScarceArgs(resources=(names.NVIDIA_GPU,)))
+    assert world.scores(score, PodTemplate()) == [(100, 100)]
+    before = world.nodes.touched.end
+    world.node("n", {names.CPU: 1000, names.MEMORY: 1, names.NVIDIA_GPU: 2})
+    assert world.nodes.touched.since(before)
+    assert world.scores(score, PodTemplate()) == [(66, 66)]
 
 
 steps = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 300)), max_size=30)

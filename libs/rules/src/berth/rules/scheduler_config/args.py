@@ -9,12 +9,14 @@ import msgspec
 
 from berth.contracts.base import Integer, Problem
 from berth.contracts.kube import NodeAffinity, TopologySpreadConstraint
+from berth.resources.amounts import NAME_LENGTH_MAX
 from berth.rules.node_affinity import compile_preference, compile_terms
 from berth.rules.scheduler_config.shapes import GROUP, Strict
 from berth.rules.topology_spread import Defaults, problems_of
 
 PERCENT_MAX: Final = 100
 WEIGHT_MAX: Final = 100
+PLUS_WEIGHT_MAX: Final = 2**31 - 1
 SHAPE_SCORE_MAX: Final = 10
 ENTRIES_MAX: Final = 256
 TIMEOUT_MAX_S: Final = 24 * 3600
@@ -123,6 +125,25 @@ class DynamicResourcesArgs(Args, frozen=True, kw_only=True):
     filter_timeout: str = FILTER_TIMEOUT
 
 
+class PlusResource(Strict, frozen=True, kw_only=True):
+    """How NodeResourcesFitPlus scores one resource. Without a type it scores 0, and its weight counts all the same."""
+
+    type: Literal["LeastAllocated", "MostAllocated", ""] = ""
+    weight: Integer = 0
+
+
+class FitPlusArgs(Args, frozen=True, kw_only=True):
+    """Koordinator's NodeResourcesFitPlusArgs: the strategy and weight of each resource, by its name."""
+
+    resources: dict[str, PlusResource] = {}
+
+
+class ScarceArgs(Args, frozen=True, kw_only=True):
+    """Koordinator's ScarceResourceAvoidanceArgs: resources that are kept for pods which ask for them."""
+
+    resources: tuple[str, ...] = ()
+
+
 class BerthArgs(Args, frozen=True, kw_only=True):
     """Berth's own: what decides among the nodes that fit."""
 
@@ -219,6 +240,13 @@ def _dynamic_resources(args: DynamicResourcesArgs, path: str) -> Found:
         yield Problem(field=f"{path}.filterTimeout", message=message)
 
 
+def _fit_plus(args: FitPlusArgs, path: str) -> Found:
+    if len(args.resources) > ENTRIES_MAX:
+        yield Problem(field=f"{path}.resources", message=f"has more than {ENTRIES_MAX} entries")
+    for name, each in args.resources.items():
+        yield from _within(each.weight, 0, PLUS_WEIGHT_MAX, f"{path}.resources[{name[:NAME_LENGTH_MAX]}].weight")
+
+
 def _resources(resources: Sequence[Resource], path: str) -> Found:
     for at, each in enumerate(resources):
         yield from _within(each.weight, 0, WEIGHT_MAX, f"{path}[{at}].weight")
@@ -248,6 +276,8 @@ KINDS: Final[dict[str, tuple[type[Args], Callable[[Any, str], Found] | None]]] =
     "DefaultPreemption": (PreemptionArgs, _preemption),
     "VolumeBinding": (VolumeBindingArgs, _volume_binding),
     "DynamicResources": (DynamicResourcesArgs, _dynamic_resources),
+    "NodeResourcesFitPlus": (FitPlusArgs, _fit_plus),
+    "ScarceResourceAvoidance": (ScarceArgs, None),
     "Berth": (BerthArgs, None),
 }
 """By plugin: the type of its arguments, and what is wrong with some of that type."""

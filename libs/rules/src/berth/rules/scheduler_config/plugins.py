@@ -65,7 +65,13 @@ DEFAULTS: Final = (
 )
 """kube-scheduler's default plugins, in its order."""
 
-KNOWN: Final = {plugin.name: plugin for plugin in DEFAULTS}
+OPTIONAL: Final = (
+    _plugin("NodeResourcesFitPlus", "preScore score"),
+    _plugin("ScarceResourceAvoidance", "preScore score"),
+)
+"""Koordinator's plugins that a profile may switch on; no default has them."""
+
+KNOWN: Final = {plugin.name: plugin for plugin in (*DEFAULTS, *OPTIONAL)}
 
 TOGETHER: Final[dict[str, tuple[str, ...]]] = {
     "NodeAffinity": (PRE_FILTER, FILTER),
@@ -87,9 +93,7 @@ SORTS_AS_BERTH: Final = "Coscheduling"
 ALWAYS_ON: Final = frozenset({"Coscheduling", "DeviceShare", "ElasticQuota", "Reservation"})
 """Koordinator's plugins whose work Berth does for every pod: they may be named, and cannot be switched off."""
 
-NOT_BUILT: Final = frozenset(
-    {"LoadAwareScheduling", "NodeNUMAResource", "NodeResourcesFitPlus", "ScarceResourceAvoidance"}
-)
+NOT_BUILT: Final = frozenset({"LoadAwareScheduling", "NodeNUMAResource"})
 """Koordinator's plugins whose work Berth does not do."""
 
 BERTH: Final = "Berth"

@@ -34,7 +34,9 @@ from berth.placement_solver.core.scores.image_locality import ImageLocalityScore
 from berth.placement_solver.core.scores.inter_pod_affinity import InterPodAffinityScore, prefers_pods
 from berth.placement_solver.core.scores.node_affinity import NodeAffinityScore
 from berth.placement_solver.core.scores.node_resources_fit import NodeResourcesFitScore
+from berth.placement_solver.core.scores.node_resources_fit_plus import NodeResourcesFitPlusScore
 from berth.placement_solver.core.scores.pod_topology_spread import PodTopologySpreadScore
+from berth.placement_solver.core.scores.scarce_resource_avoidance import ScarceResourceAvoidanceScore
 from berth.placement_solver.core.scores.taint_toleration import TaintTolerationScore
 from berth.placement_solver.core.seams import (
     BEYOND_NODE,
@@ -51,10 +53,12 @@ from berth.rules.scheduler_config import (
     DEFAULT,
     BalancedArgs,
     FitArgs,
+    FitPlusArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
     PodTopologySpreadArgs,
     Profile,
+    ScarceArgs,
 )
 from berth.rules.scheduler_config.plugins import KNOWN
 
@@ -143,6 +147,8 @@ class Registry:
         self.allocators: tuple[Allocator[Any], ...] = (GPUAllocator(self.device_share),)
         """What is given out one by one, in the order in which it is chosen."""
         balanced = profile.args_of("NodeResourcesBalancedAllocation", BalancedArgs)
+        plus = profile.args_of("NodeResourcesFitPlus", FitPlusArgs)
+        scarce = profile.args_of("ScarceResourceAvoidance", ScarceArgs)
         scores: tuple[Listed, ...] = (
             Listed(TaintTolerationScore(nodes), lambda template: True),
             Listed(NodeAffinityScore(nodes, added), lambda template: True),
@@ -162,6 +168,9 @@ class Registry:
                 ),
                 lambda template: prefers_pods(template.affinity),
             ),
+            # No default has these two: who lists them means them for every pod of the profile.
+            Listed(NodeResourcesFitPlusScore(nodes, facts.scored, plus), lambda template: True),
+            Listed(ScarceResourceAvoidanceScore(nodes, scarce), lambda template: True),
         )
         self._rank = {name: place for place, name in enumerate(order)}
         self.of_class = tuple(each for each in of_class if _is_on(each.name, profile))

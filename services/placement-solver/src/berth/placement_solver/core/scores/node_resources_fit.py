@@ -26,12 +26,22 @@ class _Sums(NamedTuple):
 
 def least_allocated(filled: Sequence[Filled]) -> Ints:
     """The mean of what is left of each resource, in percent."""
-    return _mean(filled, lambda asked, whole: np.where(asked > whole, 0, (whole - asked) * SCORE_MAX // _some(whole)))
+    return _mean(filled, least_of)
 
 
 def most_allocated(filled: Sequence[Filled]) -> Ints:
     """The mean of what is taken of each resource, in percent; more than all counts as all."""
-    return _mean(filled, lambda asked, whole: np.minimum(asked, whole) * SCORE_MAX // _some(whole))
+    return _mean(filled, most_of)
+
+
+def least_of(asked: Ints, whole: Ints) -> Ints:
+    """What is left of one resource, in percent, truncated."""
+    return np.where(asked > whole, 0, (whole - asked) * SCORE_MAX // _some(whole))
+
+
+def most_of(asked: Ints, whole: Ints) -> Ints:
+    """What is taken of one resource, in percent, truncated; more than all counts as all."""
+    return np.minimum(asked, whole) * SCORE_MAX // _some(whole)
 
 
 def by_shape(shape: Iterable[ShapePoint]) -> Strategy:

@@ -1,0 +1,15 @@
+"""What nodes really use, and what that means for a pod that waits (Koordinator's LoadAwareScheduling).
+
+| module | question |
+| --- | --- |
+| `args` | what does a profile say about it? |
+| `estimate` | what will a pod use that nobody has measured yet, and for how long does that count? |
+| `metric`, `node_metric` | what does a node report: which window counts, and is the report too old? |
+| `existing` | what do the pods of a node use, measured and estimated together? |
+| `thresholds`, `filter` | is the node too busy for the pod? |
+| `score` | how much of the node would be left? |
+| `capacity` | of what are these the percentages? |
+
+Amounts are thousandths of a core and bytes, as in `berth.resources.amounts`; times are seconds of one clock, which the
+caller chooses: reports and assignments are compared with each other, and a report's age with `now_s`.
+"""

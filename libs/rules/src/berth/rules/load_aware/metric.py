@@ -1,0 +1,60 @@
+"""What a node reports of itself: the newest usage, windows of it, its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from berth.resources.amounts import Amounts
+
+REPORT_INTERVAL_S: Final = 60.0
+NOTHING: Final[Amounts] = {}
+
+
+class Window(NamedTuple):
+    """Usage over the last so many seconds, by aggregation type (`avg`, `p95`, ...)."""
+
+    duration_s: float
+    usage: Mapping[str, Amounts]
+
+
+class PodReport(NamedTuple):
+    """Usage of one pod, and whether the node counts it among prod pods."""
+
+    usage: Amounts
+    is_prod: bool = False
+
+
+class Metric(NamedTuple):
+    """One report. `updated_s`: when it was made, None: never; `node_usage` None: it has no figures.
+
+    `pods` goes by whatever the caller tells pods apart by.
+    """
+
+    updated_s: float | None
+    node_usage: Amounts | None = None
+    report_interval_s: float = REPORT_INTERVAL_S
+    system_usage: Amounts = NOTHING
+    windows: tuple[Window, ...] = ()
+    pods: Mapping[object, PodReport] = {}
+
+
+def is_expired(metric: Metric, now_s: float, limit_s: float) -> bool:
+    """Whether a report is too old to say anything about now."""
+    return metric.updated_s is None or now_s - metric.updated_s >= limit_s
+
+
+def usage_of(metric: Metric, aggregation: str = "", duration_s: float = 0.0) -> Amounts | None:
+    """The usage of the node by an aggregation type and window; None: that window is not reported.
+
+    Without a type it is the newest usage. A duration of 0 means the longest window that says something of the type; if
+    there is none, the newest usage.
+    """
+    newest = metric.node_usage if metric.node_usage is not None else NOTHING
+    if not aggregation:
+        return newest
+    reported = [(each.duration_s, each.usage.get(aggregation)) for each in metric.windows]
+    if duration_s == 0:
+        longest = max(((length, usage) for length, usage in reported if usage), key=lambda each: each[0], default=None)
+        return newest if longest is None else longest[1]
+    return next((usage for length, usage in reported if length == duration_s and usage), None)

@@ -1,0 +1,126 @@
+"""From a case of the reference to what the rules take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from berth.contracts.kube import PodSpec
+from berth.resources.amounts import Amounts, parse_amounts
+from berth.resources.pod_request import limits_of, request_of
+from berth.rules.cpus.qos import PROD, ContainerSize, kube_qos_class, priority_class_or_default
+from berth.rules.load_aware.args import LoadAwareArgs
+from berth.rules.load_aware.capacity import capacity_of
+from berth.rules.load_aware.estimate import estimate_pod
+from berth.rules.load_aware.existing import Assigned, existing_of
+from berth.rules.load_aware.filter import Incoming, Measured
+from berth.rules.load_aware.metric import Metric, PodReport, Window
+from berth.rules.load_aware.thresholds import thresholds_of
+
+NOW_S = 1_000_000.0
+
+
+def amounts(given: Any) -> Amounts:
+    found, problems = parse_amounts(given, "amounts")
+    assert problems == []
+    return found
+
+
+def with_durations(given: dict[str, Any]) -> dict[str, Any]:
+    """Durations of cases are numbers of seconds, those of the API texts."""
+    return {
+        name.removesuffix("Seconds") if name.endswith("DurationSeconds") else name: (
+            f"{value}s" if name.endswith("DurationSeconds") else value
+        )
+        for name, value in given.items()
+    }
+
+
+def args_of(given: dict[str, Any]) -> LoadAwareArgs:
+    fields = {name: value for name, value in given.items() if value is not None}
+    if "aggregated" in fields:
+        fields["aggregated"] = with_durations(fields["aggregated"])
+    return msgspec.convert(fields, LoadAwareArgs)
+
+
+def windows(given: list[dict[str, Any]]) -> tuple[Window, ...]:
+    return tuple(
+        Window(each["durationSeconds"], {kind: amounts(usage) for kind, usage in each["usage"].items()})
+        for each in given
+    )
+
+
+def priority_class(pod: dict[str, Any]) -> str:
+    containers = [*pod.get("containers", []), *pod.get("initContainers", [])]
+    sizes = [ContainerSize(amounts(each.get("requests")), amounts(each.get("limits"))) for each in containers]
+    return priority_class_or_default(pod.get("labels", {}), pod.get("priority"), kube_qos_class(sizes))
+
+
+def estimate(pod: dict[str, Any], factors: dict[str, int]) -> Amounts:
+    containers = {
+        part: [
+            {
+                "name": f"{part}{at}",
+                "resources": {name: each[name] for name in ("requests", "limits") if name in each},
+                "restartPolicy": each.get("restartPolicy", ""),
+            }
+            for at, each in enumerate(pod.get(part, []))
+        ]
+        for part in ("containers", "initContainers")
+    }
+    spec = msgspec.convert({**containers, "overhead": pod.get("overhead")}, PodSpec)
+    return estimate_pod(request_of(spec)[0], limits_of(spec)[0], priority_class(pod), factors)
+
+
+def key(pod: dict[str, Any]) -> tuple[str, str]:
+    return (pod.get("namespace", ""), pod.get("name", ""))
+
+
+def metric_of(given: dict[str, Any] | None) -> Metric | None:
+    if given is None:
+        return None
+    ago = given.get("updatedSecondsAgo")
+    usage = given.get("nodeUsage")
+    return Metric(
+        updated_s=None if ago is None else NOW_S - ago,
+        node_usage=None if usage is None else amounts(usage),
+        report_interval_s=given.get("reportIntervalSeconds", 60),
+        system_usage=amounts(given.get("systemUsage")),
+        windows=windows(given.get("aggregated", [])),
+        pods={key(pod): PodReport(amounts(pod["usage"]), pod.get("priority") == PROD) for pod in given.get("pods", [])},
+    )
+
+
+def world(given: dict[str, Any]) -> tuple[LoadAwareArgs, Measured, Incoming]:
+    args = args_of(given["args"])
+    factors = args.estimated_scaling_factors
+    annotations = {}
+    if "nodeCustomThresholds" in given:
+        custom = {
+            part: with_durations(value) if isinstance(value, dict) else value
+            for part, value in given["nodeCustomThresholds"].items()
+        }
+        annotations["scheduling.koordinator.sh/usage-thresholds"] = msgspec.json.encode(custom).decode()
+    if given["node"].get("rawAllocatable"):
+        raw = msgspec.json.encode(given["node"]["rawAllocatable"]).decode()
+        annotations["node.koordinator.sh/raw-allocatable"] = raw
+    thresholds, problem = thresholds_of(args, annotations)
+    assert problem is None
+    capacity, problem = capacity_of(amounts(given["node"]["allocatable"]), annotations)
+    assert problem is None
+    metric = metric_of(given["metric"])
+    pods = [
+        Assigned(
+            key(pod),
+            estimate(pod, factors),
+            NOW_S - pod.get("scheduledSecondsAgo", 0),
+            None if pod.get("estimateUntilSecondsAgo") is None else NOW_S - pod["estimateUntilSecondsAgo"],
+            priority_class(pod) == PROD,
+        )
+        for pod in given["existingPods"]
+    ]
+    existing = existing_of(metric or Metric(None), pods)
+    pod = given["pod"]
+    incoming = Incoming(estimate(pod, factors), priority_class(pod) == PROD, pod.get("ownerKinds", []))
+    return args, Measured(capacity, thresholds, metric, existing), incoming
