@@ -192,6 +192,11 @@ LABEL_GPU_PARTITION_POLICY = "node.koordinator.sh/gpu-partition-policy"
 LABEL_GPU_ISOLATION = "koordinator.sh/gpu-isolation-provider"
 """Pod: what isolates a shared GPU in the container."""
 
+# --- CPUs and NUMA nodes ---------------------------------------------------------------------------------------------
+
+ANNOTATION_CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
+"""NodeResourceTopology: core, socket and NUMA node of each CPU, JSON."""
+
 # --- resource names --------------------------------------------------------------------------------------------------
 
 CPU = "cpu"
