@@ -75,6 +75,8 @@ def rounds(draw):
         "current": draw(ids),
         "reserved": draw(ids),
         "exclusive_system": draw(ids),
+        "lsr": draw(ids),
+        "lse": draw(ids),
     }
 
 
@@ -82,10 +84,20 @@ def rounds(draw):
 def test_a_round_keeps_off_what_is_not_its_own_and_grows_slowly(node):
     chosen = choose_cpus(**node)
     assert len(chosen) == len(set(chosen))
-    forbidden = set(node["reserved"]) | set(node["exclusive_system"])
+    forbidden = node["reserved"] | node["exclusive_system"] | node["lse"]
     assert not forbidden & set(chosen)
     assert len(chosen) <= max(2, -(-node["target_milli"] // 1000))
     assert len(chosen) <= len(node["current"]) + -(-len(node["processors"]) // 10)
+
+
+@given(rounds())
+def test_cpus_of_lsr_pods_give_no_more_than_their_part(node):
+    chosen = choose_cpus(**node)
+    left = {row.cpu for row in node["processors"]} - node["reserved"] - node["exclusive_system"] - node["lse"]
+    wanted = choose_cpus(**node | {"lsr": ()})
+    if wanted:
+        assert len(chosen) == len(wanted), "both pools can give their part"
+        assert len(node["lsr"] & set(chosen)) == len(wanted) * len(node["lsr"] & left) // len(left)
 
 
 @given(st.lists(st.integers(-4_000, 40_000), min_size=2, max_size=2).map(sorted))

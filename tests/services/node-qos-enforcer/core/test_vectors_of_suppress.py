@@ -53,6 +53,7 @@ def test_choice_from_all_pools(case):
         notes[names.ANNOTATION_NODE_RESERVATION] = json.dumps({"reservedCPUs": given["reserved_cpus"]})
     if given.get("system_qos"):
         notes[names.ANNOTATION_NODE_SYSTEM_QOS] = json.dumps(given["system_qos"])
+    held = {qos: [parse_cpuset(pod["cpuset"]) for pod in given["pods"] if pod["qos"] == qos] for qos in ("LSR", "LSE")}
     facts = facts_of(Node(name="n", uid="u", version=1, annotations=notes))
     cpus = choose_cpus(
         target_milli=given["target_milli"],
@@ -60,6 +61,8 @@ def test_choice_from_all_pools(case):
         current=parse_cpuset(given["old_cpuset"]),
         reserved=facts.reserved_cpus,
         exclusive_system=facts.system_cpus,
+        lsr=frozenset().union(*held["LSR"]),
+        lse=frozenset().union(*held["LSE"]),
     )
     assert cpus == case["expect"]["cpus"]
     assert (format_cpuset(cpus) if cpus else None) == case["expect"]["applied_cpuset"]
