@@ -281,7 +281,9 @@ def test_a_node_reservation_that_cannot_be_read_keeps_nothing(content: Any) -> N
 
 def test_amounts_of_a_node_reservation() -> None:
     content = {"resources": {"cpu": "4", "memory": "-1", names.BATCH_CPU: "1", names.NVIDIA_GPU: "1"}}
-    found, _ = read_node_reservation(note(names.ANNOTATION_NODE_RESERVATION, content))
+    found, problem = read_node_reservation(note(names.ANNOTATION_NODE_RESERVATION, content))
+    assert problem is not None
+    assert problem.field == f"metadata.annotations[{names.ANNOTATION_NODE_RESERVATION}].resources[memory]"
     allocatable = {"cpu": 3000, "memory": 5, names.BATCH_CPU: 10, names.NVIDIA_GPU: 2}
     assert trimmed(allocatable, found) == {"cpu": 0, "memory": 5, names.BATCH_CPU: 10, names.NVIDIA_GPU: 2}
     for policy in ("ReservedCPUsOnly", "Other"):

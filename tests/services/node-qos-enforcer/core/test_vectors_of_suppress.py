@@ -7,10 +7,11 @@ import pytest
 from berth.contracts import names
 from berth.contracts.state import Node
 from berth.node_qos_enforcer.core.choose import choose_cpus, choose_from_pool
-from berth.node_qos_enforcer.core.cpuset import format_cpuset, parse_cpuset
+from berth.node_qos_enforcer.core.cpuset import parse_cpuset
 from berth.node_qos_enforcer.core.node_facts import facts_of
 from berth.node_qos_enforcer.core.suppress import Pod, quota_step, suppress_target
 from berth.node_qos_enforcer.core.topology import Processor
+from berth.rules.cpus.cpuset import format_cpuset
 from berth.testing.vectors import cases
 
 

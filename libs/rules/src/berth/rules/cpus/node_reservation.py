@@ -54,7 +54,8 @@ class _Reservation(msgspec.Struct, frozen=True, rename="camel"):
 def read_node_reservation(annotations: Mapping[str, str]) -> tuple[NodeReservation, Problem | None]:
     """What the annotation of a Node, or of a NodeResourceTopology, keeps; and what in it cannot be used.
 
-    A list that cannot be read keeps nothing, also no amounts. A negative amount keeps nothing of that resource.
+    A list that cannot be read keeps nothing, also no amounts. A negative amount keeps nothing of that resource, and the
+    rest counts.
     """
     read = read_annotation(annotations, names.ANNOTATION_NODE_RESERVATION, _Reservation)
     if read is None:
@@ -65,14 +66,16 @@ def read_node_reservation(annotations: Mapping[str, str]) -> tuple[NodeReservati
     if problems:
         field, message = problems[0]
         return NOTHING, Problem(field=field, message=message)
+    negative = min((name for name, amount in amounts.items() if amount < 0), default="")
+    problem = Problem(field=f"{_FIELD}.resources[{negative}]", message="must not be negative") if negative else None
     amounts = {name: amount for name, amount in amounts.items() if amount >= 0}
     trims = read.apply_policy in _TRIMS
     if not read.reserved_cpus:
-        return NodeReservation("", NO_CPUS, -(-amounts.get(names.CPU, 0) // 1000), amounts, trims), None
+        return NodeReservation("", NO_CPUS, -(-amounts.get(names.CPU, 0) // 1000), amounts, trims), problem
     cpus = read_cpuset(read.reserved_cpus, f"{_FIELD}.reservedCPUs")
     if isinstance(cpus, Problem):
         return NodeReservation(read.reserved_cpus), cpus
-    return NodeReservation(read.reserved_cpus, cpus, 0, amounts | {names.CPU: 1000 * len(cpus)}, trims), None
+    return NodeReservation(read.reserved_cpus, cpus, 0, amounts | {names.CPU: 1000 * len(cpus)}, trims), problem
 
 
 def trimmed(allocatable: Mapping[str, int], reservation: NodeReservation) -> Amounts:
