@@ -263,6 +263,8 @@ def test_a_number_takes_whole_places_first() -> None:
     assert cpus_by_number(LAYOUT, 5) == {0, 1, 2, 3, 4}
     small_first = CpuLayout([*(Cpu(cpu, cpu // 2, 0, 0) for cpu in range(4)), Cpu(4, 0, 1, 1), Cpu(5, 0, 1, 1)])
     assert cpus_by_number(small_first, 3) == {4, 5, 0}
+    two_zones_each = CpuLayout(Cpu(cpu, cpu // 2, cpu // 4, cpu // 2) for cpu in range(8))
+    assert cpus_by_number(two_zones_each, 6) == {0, 1, 2, 3, 4, 5}
     uneven = CpuLayout([Cpu(0, 0, 0, 0), Cpu(1, 0, 0, 0), Cpu(2, 1, 0, 0)])
     assert cpus_by_number(uneven, 1) == {2}
 

@@ -263,6 +263,31 @@ def test_a_zone_that_is_larger_than_others_is_used_as_a_whole() -> None:
     assert take_cpus(layout, layout.all, 6, bind=SPREAD_BY_PCPUS).cpus == set(range(2, 8))
 
 
+def cores_of(*sizes_by_socket: tuple[int, ...]) -> CpuLayout:
+    """Cores of these sizes, a zone for each socket, ids in order."""
+    cores = [(socket, core, size) for socket, sizes in enumerate(sizes_by_socket) for core, size in enumerate(sizes)]
+    threads = [(socket, core) for socket, core, size in cores for _ in range(size)]
+    return CpuLayout(Cpu(cpu, core, socket, socket) for cpu, (socket, core) in enumerate(threads))
+
+
+def test_whole_cores_of_several_sockets_come_to_the_number_asked_for() -> None:
+    """The first socket as a whole would leave one CPU to find, and no core has one."""
+    layout = cores_of((1, 2, 2), (2, 2))
+    assert take_cpus(layout, layout.all, 6, bind=FULL_PCPUS, required=True).cpus == {1, 2, 3, 4, 5, 6}
+
+
+def test_preferred_cores_that_spoil_the_number_are_left() -> None:
+    layout = cores_of((1, 2, 2))
+    assert take_cpus(layout, layout.all, 4, bind=FULL_PCPUS, required=True, preferred={0}).cpus == {1, 2, 3, 4}
+    assert take_cpus(layout, layout.all, 3, bind=FULL_PCPUS, required=True, preferred={0}).cpus == {0, 1, 2}
+
+
+def test_single_threads_are_taken_beside_the_others() -> None:
+    layout = even(3, 1, 4, 2)
+    taken = take_cpus(layout, layout.all, 11, bind=FULL_PCPUS, strategy=LEAST_ALLOCATED)
+    assert format_cpuset(taken.cpus) == "0-10"
+
+
 def test_never_more_than_asked_for_from_several_sockets() -> None:
     layout = even(2, 1, 4, 2)
     taken = take_cpus(layout, layout.all - {0, 1, 8, 9}, 11, bind=FULL_PCPUS).cpus

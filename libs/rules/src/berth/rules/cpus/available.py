@@ -23,7 +23,7 @@ def references(pinned: Iterable[Set[int]], given_back: Iterable[Set[int]] = ()) 
     """
     counts = Counter(cpu for cpus in pinned for cpu in cpus)
     for cpus in given_back:
-        counts.subtract(cpu for cpu in cpus if counts[cpu] > 0)
+        counts.subtract(cpus)
     return {cpu: count for cpu, count in counts.items() if count > 0}
 
 
