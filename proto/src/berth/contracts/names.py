@@ -192,6 +192,21 @@ LABEL_GPU_PARTITION_POLICY = "node.koordinator.sh/gpu-partition-policy"
 LABEL_GPU_ISOLATION = "koordinator.sh/gpu-isolation-provider"
 """Pod: what isolates a shared GPU in the container."""
 
+# --- CPUs and NUMA nodes ---------------------------------------------------------------------------------------------
+
+ANNOTATION_CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
+"""NodeResourceTopology: core, socket and NUMA node of each CPU, JSON."""
+ANNOTATION_CPU_SHARED_POOLS = "node.koordinator.sh/cpu-shared-pools"
+"""NodeResourceTopology: CPUs of pods without CPUs of their own, by socket and NUMA node, JSON."""
+ANNOTATION_BE_CPU_SHARED_POOLS = "node.koordinator.sh/be-cpu-shared-pools"
+"""NodeResourceTopology: the same for best-effort pods, JSON."""
+ANNOTATION_POD_CPU_ALLOCS = "node.koordinator.sh/pod-cpu-allocs"
+"""NodeResourceTopology: pods that kubelet has given CPUs of their own, JSON."""
+ANNOTATION_CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
+"""NodeResourceTopology: the policy of kubelet's CPU manager, JSON."""
+LABEL_CPU_BIND_POLICY = "node.koordinator.sh/cpu-bind-policy"
+"""Node: how CPUs are bound there (None, FullPCPUsOnly, SpreadByPCPUs)."""
+
 # --- resource names --------------------------------------------------------------------------------------------------
 
 CPU = "cpu"
@@ -264,6 +279,7 @@ READ_PREFIXES = (
     "gang.scheduling.koordinator.sh/",
     "quota.scheduling.koordinator.sh/",
     "node.koordinator.sh/",
+    "kubelet.koordinator.sh/",
     "koordinator.sh/",
     "internal.scheduling.koordinator.sh/",
     "pod-group.scheduling.sigs.k8s.io",

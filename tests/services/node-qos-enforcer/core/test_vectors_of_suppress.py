@@ -7,10 +7,11 @@ import pytest
 from berth.contracts import names
 from berth.contracts.state import Node
 from berth.node_qos_enforcer.core.choose import choose_cpus, choose_from_pool
-from berth.node_qos_enforcer.core.cpuset import format_cpuset, parse_cpuset
+from berth.node_qos_enforcer.core.cpuset import parse_cpuset
 from berth.node_qos_enforcer.core.node_facts import facts_of
 from berth.node_qos_enforcer.core.suppress import Pod, quota_step, suppress_target
 from berth.node_qos_enforcer.core.topology import Processor
+from berth.rules.cpus.cpuset import format_cpuset
 from berth.testing.vectors import cases
 
 
@@ -53,6 +54,7 @@ def test_choice_from_all_pools(case):
         notes[names.ANNOTATION_NODE_RESERVATION] = json.dumps({"reservedCPUs": given["reserved_cpus"]})
     if given.get("system_qos"):
         notes[names.ANNOTATION_NODE_SYSTEM_QOS] = json.dumps(given["system_qos"])
+    held = {qos: [parse_cpuset(pod["cpuset"]) for pod in given["pods"] if pod["qos"] == qos] for qos in ("LSR", "LSE")}
     facts = facts_of(Node(name="n", uid="u", version=1, annotations=notes))
     cpus = choose_cpus(
         target_milli=given["target_milli"],
@@ -60,6 +62,8 @@ def test_choice_from_all_pools(case):
         current=parse_cpuset(given["old_cpuset"]),
         reserved=facts.reserved_cpus,
         exclusive_system=facts.system_cpus,
+        lsr=frozenset().union(*held["LSR"]),
+        lse=frozenset().union(*held["LSE"]),
     )
     assert cpus == case["expect"]["cpus"]
     assert (format_cpuset(cpus) if cpus else None) == case["expect"]["applied_cpuset"]

@@ -15,10 +15,11 @@ from berth.contracts.base import Problem
 from berth.node_qos_enforcer import cgroups
 from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
 from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
-from berth.node_qos_enforcer.core.cpuset import format_cpuset, parse_cpuset
+from berth.node_qos_enforcer.core.cpuset import parse_cpuset
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.plan import PERIOD_US, Held, Plan
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
+from berth.rules.cpus.cpuset import format_cpuset
 
 QUOTA_V1, QUOTA_V2, CPUS = "cpu.cfs_quota_us", "cpu.max", "cpuset.cpus"
 WRITABLE = frozenset({QUOTA_V1, QUOTA_V2, CPUS})

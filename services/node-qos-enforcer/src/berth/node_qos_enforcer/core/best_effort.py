@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from berth.contracts.metrics import BestEffortCpu
-from berth.node_qos_enforcer.core.cpuset import format_cpuset
 from berth.node_qos_enforcer.core.node_facts import NodeFacts
 from berth.node_qos_enforcer.core.plan import Held, Plan
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.core.suppress import Pod, Target, skip_reason, suppress_target
+from berth.rules.cpus.cpuset import format_cpuset
 
 ALL_CPUS = "all"
 """What the message says for a group that is not held by a cpuset of its own."""

@@ -23,6 +23,8 @@ def choose_cpus(
     current: Collection[int],
     reserved: Collection[int] = (),
     exclusive_system: Collection[int] = (),
+    lsr: Collection[int] = (),
+    lse: Collection[int] = (),
 ) -> list[int]:
     """Choose the best-effort CPUs of a node for a target.
 
@@ -32,13 +34,20 @@ def choose_cpus(
         current: the group's CPUs now; growth is limited from here.
         reserved: CPUs of the node's reservation annotation.
         exclusive_system: CPUs that system processes have for themselves.
+        lsr: CPUs of pods of class LSR. They and the others give in proportion to how many there are of each.
+        lse: CPUs of pods of class LSE, which are never used.
 
     Returns:
-        CPU ids in pick order. Empty: change nothing (fewer are left than the target is worth).
+        CPU ids in pick order, those of LSR pods first. Empty: change nothing (fewer are left than the target is worth).
+        Of two pools one may be too small for its part: the other gives its own part alone.
     """
     wanted = _wanted(target_milli, current=len(current), logical=len(processors))
-    excluded = {*reserved, *exclusive_system}
-    return choose_from_pool(wanted, [row for row in processors if row.cpu not in excluded])
+    excluded = {*reserved, *exclusive_system, *lse}
+    left = [row for row in processors if row.cpu not in excluded]
+    of_lsr = [row for row in left if row.cpu in lsr]
+    shared = [row for row in left if row.cpu not in lsr]
+    from_lsr = wanted * len(of_lsr) // len(left) if left else 0
+    return choose_from_pool(from_lsr, of_lsr) + choose_from_pool(wanted - from_lsr, shared)
 
 
 def choose_from_pool(wanted: int, pool: Sequence[Processor]) -> list[int]:

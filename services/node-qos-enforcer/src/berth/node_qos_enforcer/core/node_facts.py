@@ -6,21 +6,17 @@ the rest still counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple, TypeVar
-
-import msgspec
+from typing import Final, NamedTuple
 
 from berth.contracts import names, state
 from berth.contracts.base import Problem
-from berth.node_qos_enforcer.core.cpuset import parse_cpuset
-from berth.node_qos_enforcer.core.malformed import Malformed, quoted
-from berth.resources.quantity import QuantityError, parse_milli
+from berth.rules.bounded_json import annotation_field
+from berth.rules.cpus.cpuset import NO_CPUS
+from berth.rules.cpus.node_reservation import read_node_reservation
+from berth.rules.cpus.system_qos import read_system_cpus
 
-MAX_ANNOTATION = 64 * 1024
 MAX_CPU_MILLI = 10_000_000
-NO_CPUS: Final = frozenset[int]()
-FIELD = "metadata.annotations[{}]"
+_RESERVATION: Final = annotation_field(names.ANNOTATION_NODE_RESERVATION)
 
 
 class NodeFacts(NamedTuple):
@@ -41,68 +37,36 @@ class NodeFacts(NamedTuple):
 UNKNOWN = NodeFacts()
 
 
-class _Reservation(msgspec.Struct, frozen=True):
-    resources: dict[str, str | int | float] = {}
-    reserved_cpus: str = msgspec.field(default="", name="reservedCPUs")
-
-
-class _SystemQos(msgspec.Struct, frozen=True, rename="camel"):
-    cpuset: str = ""
-    cpuset_exclusive: bool = True
-
-
-T = TypeVar("T")
-
-
 def facts_of(node: state.Node) -> NodeFacts:
     """Take the facts from the node's state."""
     capacity, capacity_problems = _cpu(node.capacity, "status.capacity[cpu]")
     allocatable, allocatable_problems = _cpu(node.allocatable, "status.allocatable[cpu]")
-    reserved, reserved_problems = _annotation(node, names.ANNOTATION_NODE_RESERVATION, _reserved, (0, NO_CPUS))
-    system_cpus, system_problems = _annotation(node, names.ANNOTATION_NODE_SYSTEM_QOS, _exclusive_cpus, NO_CPUS)
+    reservation, reserved_problem = read_node_reservation(node.annotations)
+    reserved_milli = reservation.amounts.get(names.CPU, 0)
+    system = read_system_cpus(node.annotations)
     if capacity is not None and allocatable is not None and allocatable > capacity:
         # An amplified node offers more than it has; nothing of it is held back.
         allocatable = capacity
-    problems = (*capacity_problems, *allocatable_problems, *reserved_problems, *system_problems)
-    return NodeFacts(capacity, allocatable, *reserved, system_cpus, problems)
+    annotation_problems = [each for each in (reserved_problem, system) if isinstance(each, Problem)]
+    if reserved_milli > MAX_CPU_MILLI:
+        annotation_problems.append(_implausible(f"{_RESERVATION}.resources[cpu]", reserved_milli))
+        reserved_milli = 0
+    return NodeFacts(
+        capacity,
+        allocatable,
+        reserved_milli,
+        reservation.cpus,
+        NO_CPUS if isinstance(system, Problem) else system.kept,
+        (*capacity_problems, *allocatable_problems, *annotation_problems),
+    )
 
 
 def _cpu(amounts: dict[str, int], field: str) -> tuple[int | None, tuple[Problem, ...]]:
     amount = amounts.get("cpu")
     if amount is None or 0 <= amount <= MAX_CPU_MILLI:
         return amount, ()
-    return None, (Problem(field=field, message=f"not a plausible amount of CPU: {amount} milli-cores"),)
+    return None, (_implausible(field, amount),)
 
 
-def _annotation(node: state.Node, name: str, read: Callable[[str], T], default: T) -> tuple[T, tuple[Problem, ...]]:
-    """Read one annotation; one that is absent or cannot be used gives the default."""
-    text = node.annotations.get(name, "")
-    if not text:
-        return default, ()
-    if len(text) > MAX_ANNOTATION:
-        return default, (Problem(field=FIELD.format(name), message=f"longer than {MAX_ANNOTATION} characters"),)
-    try:
-        return read(text), ()
-    except (msgspec.DecodeError, Malformed, QuantityError, RecursionError, UnicodeError) as error:
-        return default, (Problem(field=FIELD.format(name), message=str(error)[:200]),)
-
-
-def _reserved(text: str) -> tuple[int, frozenset[int]]:
-    """Read what is reserved, in milli-cores: as many CPUs as are named, else the amount of CPU; and those CPUs."""
-    reservation = msgspec.json.decode(text, type=_Reservation)
-    if reservation.reserved_cpus:
-        cpus = parse_cpuset(reservation.reserved_cpus, field="reservedCPUs")
-        return 1000 * len(cpus), cpus
-    return _amount(reservation.resources.get("cpu", 0)), NO_CPUS
-
-
-def _exclusive_cpus(text: str) -> frozenset[int]:
-    system = msgspec.json.decode(text, type=_SystemQos)
-    return parse_cpuset(system.cpuset, field="cpuset") if system.cpuset_exclusive else NO_CPUS
-
-
-def _amount(value: str | float) -> int:
-    milli = parse_milli(str(value))
-    if not 0 <= milli <= MAX_CPU_MILLI:
-        raise Malformed("resources.cpu", f"not a plausible amount of CPU: {quoted(str(value))}")
-    return milli
+def _implausible(field: str, milli: int) -> Problem:
+    return Problem(field=field, message=f"not a plausible amount of CPU: {milli} milli-cores")
