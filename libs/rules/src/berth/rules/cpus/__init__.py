@@ -8,7 +8,7 @@
 | `qos` | which QoS class and priority class does a pod have? |
 | `bind_policy` | does a pod get CPUs of its own, by which policy, and does the node's own policy allow that? |
 | `resource_status` | which CPUs and NUMA nodes was a bound pod given? |
-| `reserved`, `node_reservation`, `zone_reservation`, `system_qos` | which CPUs and amounts are held back, and by whom? |
+| `reserved`, `node_reservation`, `zone_reservation`, `system_qos` | what is held back, and by whom? |
 | `kubelet` | what does kubelet's CPU manager hold, and which NUMA policy does it follow? |
 | `shared_pools` | which CPUs are left for pods without CPUs of their own? |
 | `container_cpuset` | which CPUs does a container run on? |
