@@ -33,6 +33,7 @@ lint: ## style, layers, types, contract drift
 	$(LINT) mypy proto/src libs/*/src services/*/src
 	$(RUN) python -m berth.contracts.generate --check
 	$(RUN) python tools/nats_permissions.py --check
+	$(LINT) python tools/protos.py --check
 
 .PHONY: format
 format: ## rewrite the code in its style
@@ -40,9 +41,10 @@ format: ## rewrite the code in its style
 	$(LINT) ruff check --fix .
 
 .PHONY: contracts
-contracts: ## write schemas, subject table, AsyncAPI document and CRDs from the contract
+contracts: ## write schemas, subject table, AsyncAPI document, CRDs and permissions from the contract; messages from each .proto
 	$(RUN) python -m berth.contracts.generate
 	$(RUN) python tools/nats_permissions.py
+	$(LINT) python tools/protos.py
 
 .PHONY: bench
 bench: ## benchmarks: medians and ratios against a baseline of the same run
