@@ -339,6 +339,7 @@ def test_the_import_contracts_cover_every_package() -> None:
     for owner, name in (
         ("berth.bus", "Only berth.bus imports nats"),
         ("berth.kube", "Only berth.kube imports kubernetes_asyncio"),
+        ("berth.kubelet", "Only berth.kubelet imports grpc"),
     ):
         assert set(contracts[name]["source_modules"]) == modules - {owner}
 

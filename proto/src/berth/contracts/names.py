@@ -167,6 +167,8 @@ ANNOTATION_RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
 
 ANNOTATION_DEVICE_ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 """Pod, at bind: the devices it was given, JSON by type."""
+ANNOTATION_CONTAINER_DEVICES = "scheduling.berth.sh/container-devices"
+"""Pod, at bind: which of these devices each container gets, JSON by container, then as `device-allocated`."""
 ANNOTATION_DEVICE_HINT = "scheduling.koordinator.sh/device-allocate-hint"
 """Pod: how devices are to be chosen, JSON."""
 ANNOTATION_DEVICE_JOINT = "scheduling.koordinator.sh/device-joint-allocate"
