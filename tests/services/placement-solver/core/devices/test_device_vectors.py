@@ -16,10 +16,10 @@ from berth.placement_solver.core.devices import (
     release,
     scoring_of,
 )
-from berth.placement_solver.core.devices.columns import FAMILIES, FPGA, GPU, RDMA, Family
-from berth.placement_solver.core.devices.memory import fill_memory
-from berth.placement_solver.core.devices.ordering import Candidate, by_minor
-from berth.placement_solver.core.devices.scoring import score
+from berth.rules.devices.columns import FAMILIES, FPGA, GPU, RDMA, Family
+from berth.rules.devices.memory import fill_memory
+from berth.rules.devices.ordering import Candidate, by_minor
+from berth.rules.devices.scoring import score
 from berth.resources.amounts import parse_amounts
 from berth.rules.device_request import device_requests
 from berth.testing.vectors import cases, fixtures
@@ -142,7 +142,7 @@ def place(
     answer = allocate_gpus(slots, want_of(normalised), scoring=scoring(given, GPU), scope=scope if scope > 1 else 0)
     if isinstance(answer, NoCapacity):
         return answer
-    return [{"minor": minor, "resources": GPU.resources(vector)} for minor, vector in answer]
+    return [{"minor": minor, "resources": GPU.resources(vector)} for minor, vector, *_ in answer]
 
 
 def test_every_family_has_a_column() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.cost import Costs
-from berth.placement_solver.core.devices.columns import CORE, RATIO
+from berth.rules.devices.columns import CORE, RATIO
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.picking import Picker
 from berth.placement_solver.core.plan import Candidate, Unit

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from berth.placement_solver.core.devices.slots import Slot
+from berth.rules.devices.slots import Slot
 
 NODE: Final = 1
 NUMA_NODE: Final = 2

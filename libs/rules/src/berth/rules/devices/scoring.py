@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from berth.contracts import names
-from berth.placement_solver.core.devices.columns import Family, Vector
+from berth.rules.devices.columns import Family, Vector
 
 Strategy: TypeAlias = Literal["LeastAllocated", "MostAllocated"]
 LEAST_ALLOCATED: Final[Strategy] = "LeastAllocated"

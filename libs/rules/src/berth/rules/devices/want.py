@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from berth.placement_solver.core.devices.columns import GPU, RATIO, Family, Vector
+from berth.rules.devices.columns import GPU, RATIO, Family, Vector
 from berth.rules.gpu_request import per_card
 
 MAX_DEVICES: Final = 1024
