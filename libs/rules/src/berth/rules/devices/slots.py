@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 
 from berth.rules.devices.columns import Vector
 
-
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 """Labels as pairs by rising key, so that what has them can be compared and hashed."""
 

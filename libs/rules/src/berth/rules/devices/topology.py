@@ -50,6 +50,17 @@ class Ask(NamedTuple):
     level: int
 
 
+def share(level: int, slots: Sequence[Slot]) -> bool:
+    """Whether devices lie under one scope of this level; a place that is not known is under the node alone."""
+    if level >= DEVICE:
+        return len(slots) == 1
+    if level >= PCIE:
+        return len({(slot.numa, slot.pcie) for slot in slots}) == 1 and all(slot.pcie for slot in slots)
+    if level >= NUMA_NODE:
+        return len({slot.numa for slot in slots}) == 1 and all(slot.pcie for slot in slots)
+    return True
+
+
 def tree_of(slots: Sequence[Slot]) -> Scope | None:
     """The tree of a node, None if the place of a device is unknown.
 
