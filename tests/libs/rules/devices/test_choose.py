@@ -89,11 +89,11 @@ def test_a_virtual_function_is_an_identity() -> None:
         assert not isinstance(answer, NoCapacity)
         (grant,) = answer["rdma"]
         held.append((grant.minor, grant.functions[0].bus))
-        node = node._replace(slots=node.slots | {"rdma": charge(node.slots["rdma"], answer["rdma"])})
+        node = node._replace(slots={**node.slots, "rdma": charge(node.slots["rdma"], answer["rdma"])})
     assert len(set(held)) == 8
     assert choose_devices(node, asked(0, 1, rdma=ANY_FUNCTION)) == NoCapacity("Insufficient rdma devices")
     back = [Grant(3, (1,), (Function("03.1"),))]
-    node = node._replace(slots=node.slots | {"rdma": release(node.slots["rdma"], back)})
+    node = node._replace(slots={**node.slots, "rdma": release(node.slots["rdma"], back)})
     answer = choose_devices(node, asked(0, 1, rdma=ANY_FUNCTION))
     assert not isinstance(answer, NoCapacity)
     assert answer["rdma"][0].functions[0].bus == "03.1"
@@ -189,7 +189,7 @@ def test_cards_and_nics_of_the_same_numa_node() -> None:
 
 # Search against all combinations.
 
-PLACES = st.sampled_from(["A", "B", "C", "D", ""])
+PLACES = st.sampled_from([*"ABCDABCD", ""])
 
 
 @st.composite
@@ -197,14 +197,15 @@ def small_nodes(draw: st.DrawFn) -> NodeDevices:
     zone = {"A": 0, "B": 0, "C": 1, "D": 1, "": -1}
     cards = [
         card(at, zone[place], place, draw(st.sampled_from([0, 0, 50, 100])))
-        for at, place in enumerate(draw(st.lists(PLACES, max_size=6)))
+        for at, place in enumerate(draw(st.lists(PLACES, min_size=2, max_size=6)))
     ]
     nics = [
         nic(at, zone[place], place, draw(st.sampled_from([0, 0, 100])), 2, draw(st.integers(0, 2)))
-        for at, place in enumerate(draw(st.lists(PLACES, max_size=5)))
+        for at, place in enumerate(draw(st.lists(PLACES, min_size=1, max_size=5)))
     ]
-    table = draw(st.none() | st.just({1: (Partition((0,)),), 2: (Partition((0, 1)), Partition((1, 2), 1))}))
-    return NodeDevices({"gpu": cards, "rdma": nics}, PartitionRules(table, draw(st.booleans())))
+    pairs = {1: (Partition((0,)),), 2: (Partition((0, 1)), Partition((1, 2), 1))}
+    table = draw(st.sampled_from([None, None, pairs]))
+    return NodeDevices({"gpu": cards, "rdma": nics}, PartitionRules(table, table is not None and draw(st.booleans())))
 
 
 @st.composite
@@ -212,10 +213,10 @@ def joint_requests(draw: st.DrawFn) -> DeviceRequest:
     cards = draw(st.integers(1, 3))
     count = draw(st.integers(1, 3))
     hint = Hint(functions=draw(st.none() | st.just(lambda labels: True)), strategy=REQUESTS_AS_COUNT)
-    level = draw(st.sampled_from([0, SCOPES["NUMANode"], SCOPES["PCIe"]]))
+    level = draw(st.sampled_from([0, 0, SCOPES["NUMANode"], SCOPES["PCIe"]]))
     types = draw(st.sampled_from([("gpu", "rdma"), ("rdma", "gpu")]))
     scope = draw(st.sampled_from([SAME_PCIE, SAME_NUMA]))
-    spec = draw(st.none() | st.just(PartitionSpec()))
+    spec = draw(st.sampled_from([None, None, None, PartitionSpec()]))
     request = asked(cards, count, joint=JointRequest(types, scope), rdma=hint, gpu=NO_HINT._replace(scope=level))
     return request._replace(partition=spec)
 

@@ -76,7 +76,7 @@ for _tag in (_INTEGER, _FLOAT):
     _Loader.add_constructor(_tag, _Loader.construct_number)
 
 
-def read_yaml(text: str, field: str) -> dict[Any, Any] | Problem:
+def read_yaml(text: str, field: str) -> dict[str, Any] | Problem:
     """The one object in a text, or what is wrong with it. `field` is where the text comes from."""
     if len(text) > TEXT_MAX:
         return Problem(field=field, message=f"has more than {TEXT_MAX} characters")

@@ -29,13 +29,13 @@ def read_templates(text: str, field: str = "data[data.yaml]") -> tuple[Templates
     table: dict[str, dict[str, dict[str, int]]] = {}
     problems: list[Problem] = []
     for model, entries in raw.items():
-        if not isinstance(model, str) or not isinstance(entries, Mapping):
-            problems.append(Problem(field=f"{field}.{str(model)[:80]}", message="must be an object of templates"))
+        if not isinstance(entries, Mapping):
+            problems.append(Problem(field=f"{field}.{model[:80]}", message="must be an object of templates"))
             continue
         for name, resources in entries.items():
-            amounts, wrong = parse_amounts(resources, f"{field}.{model[:80]}.{str(name)[:80]}")
+            amounts, wrong = parse_amounts(resources, f"{field}.{model[:80]}.{name[:80]}")
             problems += [Problem(field=where, message=message) for where, message in wrong]
-            if isinstance(name, str) and amounts and not wrong:
+            if amounts and not wrong:
                 table.setdefault(model, {})[name] = amounts
     return table, tuple(problems)
 
