@@ -5,13 +5,13 @@ Amounts are integer vectors over the columns of a device family (:mod:`.columns`
 holds which device is counted elsewhere and comes in as free amounts.
 """
 
-from berth.rules.devices.allocate import allocate, offers_of
 from berth.placement_solver.core.devices.cards import Cards
-from berth.rules.devices.columns import FPGA, GPU, RDMA, Family, Vector
 from berth.placement_solver.core.devices.fleet import Fleet
+from berth.placement_solver.core.devices.record import device_grants, slots_of_inventory
+from berth.rules.devices.allocate import allocate, offers_of
+from berth.rules.devices.columns import FPGA, GPU, RDMA, Family, Vector
 from berth.rules.devices.gpus import allocate_gpus
 from berth.rules.devices.memory import fill_memory
-from berth.placement_solver.core.devices.record import device_grants, slots_of_inventory
 from berth.rules.devices.scoring import LEAST_ALLOCATED, MOST_ALLOCATED, Scoring, scoring_of
 from berth.rules.devices.slots import Grant, NoCapacity, Slot, charge, release
 from berth.rules.devices.topology import SCOPES
