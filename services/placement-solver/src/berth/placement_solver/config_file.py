@@ -7,7 +7,7 @@ from pathlib import Path
 
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.settings import Settings
-from berth.rules.scheduler_config.read import TEXT_MAX
+from berth.rules.bounded_yaml import TEXT_MAX
 from berth.runtime import Context
 
 LOOK_EVERY_S = 2.0

@@ -103,7 +103,13 @@ def test_the_note_of_an_allocation_is_written(case: dict[str, Any]) -> None:
     assert written(grants) == case["expect"]["value"]
 
 
-@pytest.mark.parametrize("case", cases("devices/annotation_parsing", lambda case: "value" in case["given"]))
+@pytest.mark.parametrize(
+    "case",
+    cases(
+        "devices/annotation_parsing",
+        lambda case: case["given"].get("annotation") == names.ANNOTATION_DEVICE_ALLOCATED,
+    ),
+)
 def test_the_note_of_an_allocation_is_read(case: dict[str, Any]) -> None:
     read = DeviceAllocated().read(_noted(case["given"]["value"]))
     assert read is not None

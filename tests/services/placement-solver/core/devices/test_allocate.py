@@ -22,8 +22,8 @@ from berth.placement_solver.core.devices import (
     release,
     scoring_of,
 )
-from berth.placement_solver.core.devices.columns import CORE, MEMORY, RATIO
-from berth.placement_solver.core.devices.scoring import score
+from berth.rules.devices.columns import CORE, MEMORY, RATIO
+from berth.rules.devices.scoring import score
 
 GI = 1 << 30
 WHOLE = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 16 * GI}
@@ -70,7 +70,7 @@ def test_no_device_gives_more_than_it_has_left(slots: tuple[Slot, ...], want: Wa
     if isinstance(answer, NoCapacity):
         return
     by_minor = {slot.minor: slot for slot in slots}
-    for minor, amounts in answer:
+    for minor, amounts, *_ in answer:
         assert all(amount <= left for amount, left in zip(amounts, by_minor[minor].free, strict=True))
     for slot in charge(slots, answer):
         if any(grant.minor == slot.minor for grant in answer):
@@ -85,7 +85,7 @@ def test_the_grants_are_the_request(slots: tuple[Slot, ...], want: Want, policy:
     if isinstance(answer, NoCapacity):
         return
     assert len({grant.minor for grant in answer}) == len(answer) == want.instances
-    for _, amounts in answer:
+    for _, amounts, *_ in answer:
         assert all(got == asked for got, asked in zip(amounts, want.amounts, strict=True) if asked)
 
 

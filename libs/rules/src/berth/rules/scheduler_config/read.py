@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import msgspec
-import yaml
 
 from berth.contracts.base import Problem
+from berth.rules.bounded_yaml import read_yaml
 from berth.rules.scheduler_config.args import KINDS, PERCENT_MAX, Args, misfit, read_args
 from berth.rules.scheduler_config.plugins import ALWAYS_ON, NOT_BUILT
 from berth.rules.scheduler_config.profiles import Profile, SchedulerConfig, profile_of
 from berth.rules.scheduler_config.shapes import GROUP, KIND, Document, PluginConfig, ProfileShape
 
-TEXT_MAX: Final = 64 * 1024
-"""Characters; what kube-scheduler writes out of a profile with all defaults has 5,000."""
-NUMBER_LENGTH_MAX: Final = 40
 PROFILES_MAX: Final = 64
 NAME_MAX: Final = 253
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -26,7 +22,7 @@ BACK_OFF_MAX_S: Final = 24 * 3600
 
 def read_scheduler_config(text: str) -> SchedulerConfig | tuple[Problem, ...]:
     """The configuration in a text, or everything that is wrong with it."""
-    raw = _loaded(text)
+    raw = read_yaml(text, "document")
     if isinstance(raw, Problem):
         return (raw,)
     try:
@@ -118,80 +114,3 @@ def _args(config: PluginConfig, path: str) -> Args | list[Problem] | None:
     if config.name not in KINDS:
         return None
     return read_args(config.name, config.args or {}, f"{path}.args")
-
-
-_INTEGER: Final = "tag:yaml.org,2002:int"
-_FLOAT: Final = "tag:yaml.org,2002:float"
-_NOT_RESOLVED: Final = (_INTEGER, _FLOAT, "tag:yaml.org,2002:timestamp")
-
-
-class _Loader(yaml.SafeLoader):
-    """Plain data only: no anchors, which a few bytes blow up with, and no key twice, of which one would be lost.
-
-    Numbers are those of kube-scheduler's parser: 1:30 is a text, and so is a date.
-    """
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.constructor.ConstructorError(problem="aliases are not accepted")
-        node: yaml.Node | None = super().compose_node(parent, index)
-        return node
-
-    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
-        value = super().construct_scalar(node)
-        # JSON writes a character beyond 16 bits as two escapes. One of them alone is no text, which is a ValueError.
-        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-            return value.encode("utf-16", "surrogatepass").decode("utf-16")
-        return value
-
-    def construct_number(self, node: yaml.ScalarNode) -> Any:
-        """A number of a length that is one, without the base of 60 of old YAML."""
-        text = str(node.value)
-        if len(text) > NUMBER_LENGTH_MAX or ":" in text:
-            shown = text if len(text) <= NUMBER_LENGTH_MAX else f"{text[:NUMBER_LENGTH_MAX]}..."
-            raise yaml.constructor.ConstructorError(problem=f"{shown} is no number", problem_mark=node.start_mark)
-        return self.construct_yaml_int(node) if node.tag == _INTEGER else self.construct_yaml_float(node)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys: set[str] = set()
-        for named, _ in node.value:
-            key = self.construct_object(named)
-            if not isinstance(key, str) or key in keys:
-                problem = f"key {key!r} " + ("is there twice" if isinstance(key, str) else "is no text")
-                raise yaml.constructor.ConstructorError(problem=problem, problem_mark=named.start_mark)
-            keys.add(key)
-        return super().construct_mapping(node, deep)
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [each for each in resolvers if each[0] not in _NOT_RESOLVED]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    _INTEGER, re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)\Z"), list("-+0123456789")
-)
-_Loader.add_implicit_resolver(
-    _FLOAT,
-    re.compile(
-        r"[-+]?(?:(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?"
-        r"|[0-9][0-9_]*[eE][-+]?[0-9]+|\.(?:inf|Inf|INF))\Z|\.(?:nan|NaN|NAN)\Z"
-    ),
-    list("-+0123456789."),
-)
-for _tag in (_INTEGER, _FLOAT):
-    _Loader.add_constructor(_tag, _Loader.construct_number)
-
-
-def _loaded(text: str) -> Any:
-    if len(text) > TEXT_MAX:
-        return Problem(field="document", message=f"has more than {TEXT_MAX} characters")
-    try:
-        documents = list(yaml.load_all(text, Loader=_Loader))
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
-        # What a tag says a text is, and it is not, PyYAML finds out in ways of its own.
-        return Problem(field="document", message=f"is neither YAML nor JSON: {error}"[:500])
-    except RecursionError:
-        return Problem(field="document", message="is nested too deeply")
-    if len(documents) != 1 or not isinstance(documents[0], dict):
-        return Problem(field="document", message="must be one object")
-    return documents[0]

@@ -5,17 +5,17 @@ Amounts are integer vectors over the columns of a device family (:mod:`.columns`
 holds which device is counted elsewhere and comes in as free amounts.
 """
 
-from berth.placement_solver.core.devices.allocate import allocate, offers_of
 from berth.placement_solver.core.devices.cards import Cards
-from berth.placement_solver.core.devices.columns import FPGA, GPU, RDMA, Family, Vector
 from berth.placement_solver.core.devices.fleet import Fleet
-from berth.placement_solver.core.devices.gpus import allocate_gpus
-from berth.placement_solver.core.devices.memory import fill_memory
 from berth.placement_solver.core.devices.record import device_grants, slots_of_inventory
-from berth.placement_solver.core.devices.scoring import LEAST_ALLOCATED, MOST_ALLOCATED, Scoring, scoring_of
-from berth.placement_solver.core.devices.slots import Grant, NoCapacity, Slot, charge, release
-from berth.placement_solver.core.devices.topology import SCOPES
-from berth.placement_solver.core.devices.want import Want, gpu_want
+from berth.rules.devices.allocate import allocate, offers_of
+from berth.rules.devices.columns import FPGA, GPU, RDMA, Family, Vector
+from berth.rules.devices.gpus import allocate_gpus
+from berth.rules.devices.memory import fill_memory
+from berth.rules.devices.scoring import LEAST_ALLOCATED, MOST_ALLOCATED, Scoring, scoring_of
+from berth.rules.devices.slots import Grant, NoCapacity, Slot, charge, release
+from berth.rules.devices.topology import SCOPES
+from berth.rules.devices.want import Want, gpu_want
 
 __all__ = [
     "FPGA",

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from berth.placement_solver.core.devices.columns import CORE, RATIO, Vector
-from berth.placement_solver.core.devices.memory import serves
-from berth.placement_solver.core.devices.slots import Slot
-from berth.placement_solver.core.devices.want import Want
+from berth.rules.devices.columns import CORE, RATIO, Vector
+from berth.rules.devices.memory import serves
+from berth.rules.devices.slots import Slot
+from berth.rules.devices.want import Want
 
 
 class Serving(NamedTuple):

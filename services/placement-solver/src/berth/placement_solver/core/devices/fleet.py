@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from berth.placement_solver.core.devices.columns import CORE, GPU, MEMORY, RATIO, Family
-from berth.placement_solver.core.devices.slots import Slot
-from berth.placement_solver.core.devices.want import Want
+from berth.rules.devices.columns import CORE, GPU, MEMORY, RATIO, Family
+from berth.rules.devices.slots import Slot
+from berth.rules.devices.want import Want
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Percents: TypeAlias = npt.NDArray[np.int16]

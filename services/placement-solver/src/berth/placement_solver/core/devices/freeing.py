@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from berth.placement_solver.core.devices.allocate import allocate, offers_of
-from berth.placement_solver.core.devices.memory import fill_memory
-from berth.placement_solver.core.devices.slots import NoCapacity, Slot, charge
-from berth.placement_solver.core.devices.want import Want
+from berth.rules.devices.allocate import allocate, offers_of
+from berth.rules.devices.memory import fill_memory
+from berth.rules.devices.slots import NoCapacity, Slot, charge
+from berth.rules.devices.want import Want
 
 
 class Freed(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from berth.contracts.grants import device
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Grant as Granted
-from berth.placement_solver.core.devices.columns import FAMILIES, Family
-from berth.placement_solver.core.devices.slots import Grant, Slot, charge
+from berth.rules.devices.columns import FAMILIES, Family
+from berth.rules.devices.slots import Grant, Slot, charge
 
 
 def slots_of_inventory(inventory: NodeInventory, holders: Iterable[Granted] = ()) -> dict[str, tuple[Slot, ...]]:
@@ -34,4 +34,4 @@ def slots_of_inventory(inventory: NodeInventory, holders: Iterable[Granted] = ()
 
 def device_grants(family: Family, grants: Iterable[Grant]) -> list[Granted]:
     """Grants as a decision carries them."""
-    return [device(family.name, minor, family.resources(amounts)) for minor, amounts in grants]
+    return [device(family.name, grant.minor, family.resources(grant.amounts)) for grant in grants]

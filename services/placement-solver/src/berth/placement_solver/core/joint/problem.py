@@ -10,12 +10,12 @@ import numpy as np
 
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.cost import Costs
-from berth.placement_solver.core.devices.columns import CORE, RATIO
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.picking import Picker
 from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.registry import share_a_node
+from berth.rules.devices.columns import CORE, RATIO
 
 NODES_MAX: Final = 160
 ITEMS_MAX: Final = 120

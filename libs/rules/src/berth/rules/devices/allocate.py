@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from berth.placement_solver.core.devices.columns import GPU, Vector
-from berth.placement_solver.core.devices.memory import fill_memory, fits
-from berth.placement_solver.core.devices.ordering import Candidate, by_minor
-from berth.placement_solver.core.devices.scoring import Scoring, score
-from berth.placement_solver.core.devices.slots import Grant, NoCapacity, Slot
-from berth.placement_solver.core.devices.want import Want
+from berth.rules.devices.columns import GPU, Vector
+from berth.rules.devices.memory import fill_memory, fits
+from berth.rules.devices.ordering import Candidate, by_minor
+from berth.rules.devices.scoring import Scoring, score
+from berth.rules.devices.slots import Grant, NoCapacity, Slot
+from berth.rules.devices.want import Want
 
 
 def allocate(

@@ -7,7 +7,7 @@ rounded parts never exceeds the rounded sum.
 
 from __future__ import annotations
 
-from berth.placement_solver.core.devices.columns import MEMORY, RATIO, Vector
+from berth.rules.devices.columns import MEMORY, RATIO, Vector
 
 
 def fill_memory(amounts: Vector, total: Vector) -> Vector | None:

@@ -1,4 +1,4 @@
-"""Scores of a device: how full, in whole points from 0 to 100.
+"""Scores of a device and of a node by its devices: how full, in whole points from 0 to 100.
 
 The formulas are those of Koordinator's device scoring (LeastAllocated spreads, MostAllocated packs), with integer
 division at every step so that ties fall as they do there. A request counts with the figures it names, not with those
@@ -7,11 +7,11 @@ filled later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from berth.contracts import names
-from berth.placement_solver.core.devices.columns import Family, Vector
+from berth.rules.devices.columns import Family, Vector
 
 Strategy: TypeAlias = Literal["LeastAllocated", "MostAllocated"]
 LEAST_ALLOCATED: Final[Strategy] = "LeastAllocated"
@@ -50,3 +50,22 @@ def score(total: Vector, free: Vector, amounts: Vector, scoring: Scoring) -> int
             points += weight * ((capacity - requested) * 100 // capacity)
         weight_sum += weight
     return points // weight_sum if weight_sum else 0
+
+
+def node_score(devices: Iterable[tuple[Vector, Vector]], amounts: Vector, scoring: Scoring) -> int:
+    """Points of all devices of a family as if they were one, after taking one instance: totals and what is free."""
+    pairs = list(devices)
+    if not pairs:
+        return 0
+    totals, frees = zip(*pairs, strict=True)
+    return score(_sum(totals), _sum(frees), amounts, scoring)
+
+
+def normalised(scores: Sequence[int]) -> list[int]:
+    """Scores of nodes so that the best has 100; all 0 if none has any."""
+    best = max(scores, default=0)
+    return [each * 100 // best if best > 0 else 0 for each in scores]
+
+
+def _sum(vectors: Iterable[Vector]) -> Vector:
+    return tuple(map(sum, zip(*vectors, strict=True)))

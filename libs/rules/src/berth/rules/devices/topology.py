@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from berth.placement_solver.core.devices.slots import Slot
+from berth.rules.devices.slots import Slot
 
 NODE: Final = 1
 NUMA_NODE: Final = 2
@@ -48,6 +48,17 @@ class Ask(NamedTuple):
     shared: bool
     preferred: Collection[int]
     level: int
+
+
+def share(level: int, slots: Sequence[Slot]) -> bool:
+    """Whether devices lie under one scope of this level; a place that is not known is under the node alone."""
+    if level >= DEVICE:
+        return len(slots) == 1
+    if level >= PCIE:
+        return len({(slot.numa, slot.pcie) for slot in slots}) == 1 and all(slot.pcie for slot in slots)
+    if level >= NUMA_NODE:
+        return len({slot.numa for slot in slots}) == 1 and all(slot.pcie for slot in slots)
+    return True
 
 
 def tree_of(slots: Sequence[Slot]) -> Scope | None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from berth.placement_solver.core.devices.allocate import allocate, offers_of
-from berth.placement_solver.core.devices.scoring import Scoring
-from berth.placement_solver.core.devices.slots import Grant, NoCapacity, Slot
-from berth.placement_solver.core.devices.topology import Ask, search, tree_of
-from berth.placement_solver.core.devices.want import Want
+from berth.rules.devices.allocate import allocate, offers_of
+from berth.rules.devices.scoring import Scoring
+from berth.rules.devices.slots import Grant, NoCapacity, Slot
+from berth.rules.devices.topology import Ask, search, tree_of
+from berth.rules.devices.want import Want
 
 
 def allocate_gpus(

@@ -1,0 +1,55 @@
+"""All that a pod asks of the devices of a node: amounts, hints, joint allocation, partitions, templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from berth.contracts.base import Problem
+from berth.rules.device_request import device_requests
+from berth.rules.devices.hints import Hint, read_hints
+from berth.rules.devices.joint_request import JointRequest, read_joint
+from berth.rules.devices.partition_spec import PartitionSpec, read_partition_spec
+from berth.rules.devices.templates import NO_MATCH, TRIGGERS, Templates, matching
+from berth.rules.gpu_request import per_card
+
+
+class DeviceRequest(NamedTuple):
+    """`amounts` are normalised requests by device type. `templates` are the names of the sizes that a virtual NPU may
+    have, by model; None: no template is needed.
+    """
+
+    amounts: Mapping[str, Mapping[str, int]]
+    hints: Mapping[str, Hint] = {}
+    joint: JointRequest | None = None
+    partition: PartitionSpec | None = None
+    templates: Mapping[str, tuple[str, ...]] | None = None
+
+
+def read_request(
+    requests: Mapping[str, int], annotations: Mapping[str, str], templates: Templates | None = None
+) -> DeviceRequest | Problem:
+    """What a pod's summed requests and annotations ask for; a Problem names what cannot be read or served anywhere.
+
+    Without a table of `templates` shared NPUs are served like every other share.
+    """
+    amounts = device_requests(requests)
+    if isinstance(amounts, Problem):
+        return amounts
+    hints = read_hints(annotations)
+    if isinstance(hints, Problem):
+        return hints
+    joint = read_joint(annotations)
+    if isinstance(joint, Problem):
+        return joint
+    partition = read_partition_spec(annotations)
+    if isinstance(partition, Problem):
+        return partition
+    named: Mapping[str, tuple[str, ...]] | None = None
+    if templates is not None and "gpu" in amounts:
+        cards = per_card(amounts["gpu"])
+        if cards.shared and not TRIGGERS.isdisjoint(cards.each):
+            named = matching(templates, cards.each)
+            if not named:
+                return Problem(field="resources.requests", message=NO_MATCH)
+    return DeviceRequest(amounts, hints, joint, partition, named)
