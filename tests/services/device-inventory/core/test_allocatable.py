@@ -4,8 +4,9 @@ from typing import Any
 
 from berth.contracts import names
 from berth.contracts.state import Device, DeviceInfo, Node
-from berth.device_inventory.core.allocatable import device_sums, node_patch
+from berth.device_inventory.core.allocatable import node_patch
 from berth.device_inventory.core.count import inventory_of
+from berth.vendors.sums import device_sums
 
 GI = 1 << 30
 WHOLE = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 80 * GI}

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from berth.contracts import names
 from berth.contracts.state import Device, DeviceInfo, Node
-from berth.device_inventory.core.allocatable import GPU_NAMES, device_sums, needs_sync, node_patch
+from berth.device_inventory.core.allocatable import node_patch
 from berth.device_inventory.core.count import inventory_of
 from berth.resources.amounts import parse_amounts
 from berth.testing.vectors import cases
+from berth.vendors.sums import device_sums, needs_sync, owned
 
 
 def amounts(resources: dict[str, str]) -> dict[str, int]:
@@ -38,7 +38,7 @@ def test_node_allocatable(case: dict[str, Any]) -> None:
     given, expect = case["given"], case["expect"]
     device = device_of(given["device"]) if given["device"] is not None else None
     inventory = inventory_of(device) if device is not None else None
-    family = GPU_NAMES if given["scope"] == "gpu" else {names.RDMA}
+    family = owned(kind=given["scope"])
     shared = given["syncSharedResource"]
     sums = {n: a for n, a in device_sums(inventory, publish_shared=shared).items() if n in family}
     assert sums == amounts(expect.get("resources", {}))

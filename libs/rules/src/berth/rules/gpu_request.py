@@ -57,7 +57,8 @@ _NPU_SETS: Final = (
     frozenset({GPU_SHARED, NPU_CORE, NPU_CPU, NPU_DVPP, GPU_MEMORY}),
 )
 _WHOLE_SETS: Final = tuple(frozenset({name}) for name in sorted(WHOLE_CARDS))
-_ACCEPTED: Final = (*_WHOLE_SETS, *_PERCENT_SETS, *_SHARED_SETS, *_NPU_SETS)
+ACCEPTED: Final = (*_WHOLE_SETS, *_PERCENT_SETS, *_SHARED_SETS, *_NPU_SETS)
+"""The combinations of names that a request may have."""
 _PERCENTS: Final = (KOORD_GPU, GPU_CORE, GPU_MEMORY_RATIO)
 _DIVIDED: Final = (GPU_CORE, NPU_CORE, NPU_CPU, NPU_DVPP)
 
@@ -146,7 +147,7 @@ def _refusal(asked: Mapping[str, int]) -> Problem | None:
         return _shared_refusal(asked)
     if names in _NPU_SETS:
         return _npu_refusal(asked)
-    nearest = min(_ACCEPTED, key=lambda accepted: (len(accepted ^ names), sorted(accepted)))
+    nearest = min(ACCEPTED, key=lambda accepted: (len(accepted ^ names), sorted(accepted)))
     return Problem(
         field="resources.requests",
         message=f"invalid resource device requests: {_listed(names)} is no accepted combination; "
