@@ -40,8 +40,6 @@ def test_validation_vector(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "case", cases("devices/instances_per_request", lambda case: case["given"]["deviceType"] == "gpu")
 )
-    "case", cases("devices/instances_per_request", lambda case: case["given"]["deviceType"] == "gpu")
-)
 def test_per_card_vector(case: dict[str, Any]) -> None:
     expect = case["expect"]
     assert per_card(read(case["given"]["requests"])) == CardRequest(
