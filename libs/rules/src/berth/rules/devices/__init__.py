@@ -9,6 +9,7 @@ are a sequence of :class:`~.slots.Slot`. Who holds what is counted elsewhere and
 | `hints`, `joint_request`, `partition_spec`, `want`, `vendor_limits`, `request` | what does the pod ask for? |
 | `partitions`, `templates`, `topology`, `node` | what does the node say? |
 | `ordering`, `allocate`, `gpus`, `accelerators` | the greedy choice of one family |
+| `split` | a share of several cards, divided unevenly |
 | `candidates` | which devices of a family may be taken at all, and which virtual function of each? |
 | `joint`, `search` | several families close together: greedy, and exact where greedy fails |
 | `choose`, `reserved` | the whole choice on a node, and that of a pod that may use Reservations |

@@ -17,6 +17,7 @@ from berth.rules.devices.request import DeviceRequest
 from berth.rules.devices.scoring import Scoring
 from berth.rules.devices.search import Rule, search
 from berth.rules.devices.slots import Grant, NoCapacity
+from berth.rules.devices.split import allocate_split
 from berth.rules.devices.templates import NO_MATCH
 from berth.rules.devices.want import want_on
 
@@ -112,6 +113,8 @@ def _by_itself(
 ) -> tuple[Grant, ...] | NoCapacity:
     if part.want.family is GPU:
         hint = request.hints.get(GPU.name, NO_HINT)
+        if request.split is not None:
+            return allocate_split(part, request.split, hint.scope)
         return allocate_accelerators(
             part, rules=node.partitions, spec=request.partition, scope=hint.scope, template=template
         )
@@ -129,10 +132,11 @@ def _jointly(
     """The greedy choice, else an exact one where the types must have their places in common.
 
     Without such a scope the greedy choice finds devices whenever there are any: each type is then free of the others.
+    Unevenly divided cards are chosen greedily alone.
     """
     scope = request.joint.scope if request.joint is not None else ""
     found = greedy(types, parts, scope, by_itself)
-    if not isinstance(found, NoCapacity) or not scope or found.unresolvable:
+    if not isinstance(found, NoCapacity) or not scope or found.unresolvable or request.split is not None:
         return found
     rule = Rule()
     if GPU.name in types:

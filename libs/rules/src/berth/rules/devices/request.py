@@ -10,13 +10,14 @@ from berth.rules.device_request import device_requests
 from berth.rules.devices.hints import Hint, read_hints
 from berth.rules.devices.joint_request import JointRequest, read_joint
 from berth.rules.devices.partition_spec import PartitionSpec, read_partition_spec
+from berth.rules.devices.split import Split, read_split
 from berth.rules.devices.templates import NO_MATCH, TRIGGERS, Templates, matching
 from berth.rules.gpu_request import per_card
 
 
 class DeviceRequest(NamedTuple):
     """`amounts` are normalised requests by device type. `templates` are the names of the sizes that a virtual NPU may
-    have, by model; None: no template is needed.
+    have, by model; None: no template is needed. `split`: the share of cards is divided unevenly.
     """
 
     amounts: Mapping[str, Mapping[str, int]]
@@ -24,6 +25,7 @@ class DeviceRequest(NamedTuple):
     joint: JointRequest | None = None
     partition: PartitionSpec | None = None
     templates: Mapping[str, tuple[str, ...]] | None = None
+    split: Split | None = None
 
 
 def read_request(
@@ -33,7 +35,10 @@ def read_request(
 
     Without a table of `templates` shared NPUs are served like every other share.
     """
-    amounts = device_requests(requests)
+    split = read_split(requests, annotations)
+    if isinstance(split, Problem):
+        return split
+    amounts = device_requests(requests if split is None else split.evened(requests))
     if isinstance(amounts, Problem):
         return amounts
     hints = read_hints(annotations)
@@ -52,4 +57,4 @@ def read_request(
             named = matching(templates, cards.each)
             if not named:
                 return Problem(field="resources.requests", message=NO_MATCH)
-    return DeviceRequest(amounts, hints, joint, partition, named)
+    return DeviceRequest(amounts, hints, joint, partition, named, split)

@@ -1,8 +1,6 @@
-"""The exact choice of devices within one node, and the quick check of many nodes at once.
+"""The devices of the nodes as the solver keeps them: a quick check of many nodes at once, and of one in plain numbers.
 
-Amounts are integer vectors over the columns of a device family (:mod:`.columns`), a node's devices are a sequence of
-:class:`~.slots.Slot`, a pod's wish is a :class:`~.want.Want`. Everything here is a function of its arguments: who
-holds which device is counted elsewhere and comes in as free amounts.
+The exact choice within one node is :mod:`berth.rules.devices`; who holds which device is counted elsewhere.
 """
 
 from berth.placement_solver.core.devices.cards import Cards
