@@ -184,7 +184,8 @@ def _narrowest(columns: Sequence[_Column], whole: int, permits: Callable[[int], 
         return _Best(whole)
     scores = [column.scores for column in columns]
     mask = min(allowed, key=lambda each: _rank(each, scores))
-    return _Best(mask, unsatisfied=not all(mask in column.scores or column.has_any for column in columns))
+    is_asked_for = any(mask in each for each in scores)
+    return _Best(mask, unsatisfied=not (is_asked_for and all(mask in each.scores or each.has_any for each in columns)))
 
 
 def _rank(mask: int, scores: Iterable[Mapping[int, int]]) -> tuple[int, int, int]:
