@@ -206,6 +206,10 @@ ANNOTATION_CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
 """NodeResourceTopology: the policy of kubelet's CPU manager, JSON."""
 LABEL_CPU_BIND_POLICY = "node.koordinator.sh/cpu-bind-policy"
 """Node: how CPUs are bound there (None, FullPCPUsOnly, SpreadByPCPUs)."""
+LABEL_NUMA_POLICY = "node.koordinator.sh/numa-topology-policy"
+"""Node: its NUMA policy (BestEffort, Restricted, SingleNUMANode); kubelet's own goes before it."""
+LABEL_NUMA_STRATEGY = "node.koordinator.sh/numa-allocate-strategy"
+"""Node: which of its NUMA nodes are filled first (MostAllocated, LeastAllocated)."""
 
 # --- resource names --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,82 @@
+"""One pod on one node: the zones that all providers agree on, and what of each it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from berth.contracts.names import CPU
+from berth.rules.cpus.kubelet import BEST_EFFORT
+from berth.rules.numa.exclusive import may_hold
+from berth.rules.numa.hints import Hints, zone_hints
+from berth.rules.numa.merge import Alignment, merge
+from berth.rules.numa.policy import POLICIES, REQUIRED
+from berth.rules.numa.split import Allocation, NodeZones, ZoneRequest, allocate, missing
+from berth.rules.numa.zone_sets import ZoneSet
+
+_UNBOUND = Alignment(None, admitted=True, preferred=True)
+
+
+class Placement(NamedTuple):
+    """The zones and what the pod gets of them; or `reasons`, as many as `alignment` or `allocation` has.
+
+    `lacking`: what all zones together have too little of, and how much too little.
+    """
+
+    alignment: Alignment
+    allocation: Allocation = Allocation()
+    reasons: tuple[str, ...] = ()
+    lacking: Mapping[str, int] = {}
+
+    @property
+    def zones(self) -> ZoneSet | None:
+        """The zones that everything of the pod stays on; None: it is bound to none."""
+        return self.alignment.zones
+
+
+def align(
+    node: NodeZones,
+    request: ZoneRequest,
+    *,
+    policy: str,
+    exclusive: str = "",
+    status: Mapping[int, str] | None = None,
+    others: Iterable[Hints] = (),
+    strategy: str = "",
+    weights: Mapping[str, int] | None = None,
+) -> Placement:
+    """Place a pod on zones of a node.
+
+    BestEffort is decided here as the others are, not only when the pod goes to the node: a pod that the agreed zones
+    cannot hold goes to all of them, if these can.
+
+    Args:
+        node: its zones as they stand for this pod.
+        request: what the pod asks of them.
+        policy: the policy of pod and node; with none the pod is bound to no zone, and gets nothing here.
+        exclusive: Required, or anything else for no such wish.
+        status: how each zone is held (`zone_status`).
+        others: what other providers say: devices.
+        strategy: MostAllocated or LeastAllocated, among sets of zones.
+        weights: the resources that this strategy counts.
+    """
+    if policy not in POLICIES:
+        return Placement(_UNBOUND)
+    own = zone_hints(node, request, policy=policy, strategy=strategy, weights=weights)
+    if own.reason:
+        return _refused(Alignment(None, admitted=False), (own.reason,))
+    alignment = merge(node.zones, [own.hints, *others], policy, exclusive=exclusive, status=status)
+    if not alignment.admitted:
+        return _refused(alignment, alignment.reasons, own.lacking)
+    if alignment.zones is None:
+        return _refused(alignment, (missing(CPU),)) if request.own_cpus > 0 else Placement(alignment)
+    allocation = allocate(node, request, alignment.zones)
+    may_widen = policy == BEST_EFFORT and (exclusive != REQUIRED or may_hold(node.zones, status or {}))
+    if not allocation.fits and may_widen and alignment.zones != node.zones:
+        alignment = Alignment(node.zones, admitted=True)
+        allocation = allocate(node, request, node.zones)
+    return Placement(alignment, allocation, allocation.reasons, own.lacking)
+
+
+def _refused(alignment: Alignment, reasons: tuple[str, ...], lacking: Mapping[str, int] | None = None) -> Placement:
+    return Placement(alignment, Allocation(reasons=reasons), reasons, lacking or {})
