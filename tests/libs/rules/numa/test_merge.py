@@ -190,6 +190,12 @@ def test_worked_examples(policy: str, hint_lists: dict[str, list[Hint]], zones: 
     assert (found.zones, found.admitted) == (zones, admitted)
 
 
+def test_zones_that_nobody_asks_for_by_themselves_satisfy_nobody() -> None:
+    of = [{"a": [Hint(None, False), Hint((0, 2), False)]}, {"b": [Hint(None, False), Hint((0, 5), False)]}]
+    assert merge(ZONES, of, BEST_EFFORT).zones == ZONES
+    assert merge(ZONES, of, RESTRICTED).unsatisfied
+
+
 def test_exclusive_is_no_preference() -> None:
     both = {"cpu": [Hint((0,)), Hint((1,))]}
     assert merge((0, 1), [both], SINGLE_NUMA_NODE, exclusive=REQUIRED, status={0: SHARED}).zones == (1,)

@@ -1,13 +1,13 @@
 """Which sets of zones could hold a pod, as each provider says: one list of hints for each resource.
 
-CPUs, memory and hugepages are one provider, here. Devices are another one with the same contract, `choice_hints`. A
-set gets a hint when the whole request fits it and each of its zones has something of the resource; the smallest such
-sets of a resource are preferred. Kubelet would say "smallest" of what a node has; here it is of what is free now.
+CPUs, memory and hugepages are one provider, here; devices are another one, with hints of the same kind. A set gets a
+hint when the whole request fits it and each of its zones has something of the resource; the smallest such sets of a
+resource are preferred. Kubelet would say "smallest" of what a node has; here it is of what is free now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from berth.rules.cpus.bind_policy import NO_LAYOUT
@@ -17,8 +17,6 @@ from berth.rules.numa.split import Need, NodeZones, ZoneRequest, can_split, zone
 from berth.rules.numa.zone_sets import ZoneSet, zone_sets
 
 NO_ZONES: Final = "node(s) missing NUMA resources"
-CHOICE_SCORE: Final = 500
-"""The score of a set on which a provider chooses what it would choose on all zones: above any sum of two others."""
 
 
 class Hint(NamedTuple):
@@ -77,26 +75,6 @@ def zone_hints(
     hints = {name: _preferring_smallest(sets, always=policy == RESTRICTED) for name, sets in found.items()}
     totals = {need.name: need.amount - sum(need.offered.values()) for need in needs}
     return ZoneHints(hints, lacking={name: amount for name, amount in totals.items() if amount > 0})
-
-
-def choice_hints(zones: Iterable[int], choose: Callable[[ZoneSet], Hashable | None]) -> list[Hint] | None:
-    """The hints of a provider that chooses things one by one, such as devices; None where all zones cannot serve.
-
-    Args:
-        zones: those that have something to choose from.
-        choose: what would be chosen from these zones alone, None where they cannot serve. A set on which it is the same
-            as from all of them has the score `CHOICE_SCORE`.
-    """
-    every = tuple(sorted(zones))
-    anywhere = choose(every)
-    if anywhere is None:
-        return None
-    sets = []
-    for some in zone_sets(every):
-        chosen = anywhere if some == every else choose(some)
-        if chosen is not None:
-            sets.append((some, CHOICE_SCORE if chosen == anywhere else 0))
-    return _preferring_smallest(sets)
 
 
 def _preferring_smallest(sets: Sequence[tuple[ZoneSet, int]], *, always: bool = False) -> list[Hint]:

@@ -1,19 +1,16 @@
-"""Which NUMA policy holds for a pod on a node.
-
-The node's own policy is `berth.rules.cpus.kubelet.numa_policy`: kubelet's, else its label's.
-"""
+"""Which NUMA policy holds for a pod on a node: what each of them asks for, and both together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from berth.contracts.base import Problem
-from berth.contracts.names import ANNOTATION_NUMA_SPEC, LABEL_NUMA_STRATEGY
+from berth.contracts.names import ANNOTATION_NUMA_SPEC, LABEL_NUMA_POLICY, LABEL_NUMA_STRATEGY
 from berth.rules.bounded_json import annotation_field, read_annotation
-from berth.rules.cpus.kubelet import BEST_EFFORT, NO_POLICY, RESTRICTED, SINGLE_NUMA_NODE
+from berth.rules.cpus.kubelet import BEST_EFFORT, NO_POLICY, RESTRICTED, SINGLE_NUMA_NODE, numa_policy
 from berth.rules.cpus.take import LEAST_ALLOCATED, MOST_ALLOCATED
 
 POLICIES: Final = (BEST_EFFORT, RESTRICTED, SINGLE_NUMA_NODE)
@@ -70,6 +67,14 @@ def read_numa_spec(annotations: Mapping[str, str]) -> NumaSpec | Problem:
     if read.exclusive not in ("", REQUIRED, PREFERRED):
         return _unknown("singleNUMANodeExclusive", read.exclusive, (REQUIRED, PREFERRED))
     return NumaSpec(policy, read.exclusive or (REQUIRED if policy else ""))
+
+
+def node_policy(labels: Mapping[str, str], reported: Sequence[str]) -> str:
+    """The policy of a node, empty for none: kubelet's, else its label's (`numa_policy`).
+
+    `reported` are the `topologyPolicies` of its NodeResourceTopology, of which the first counts.
+    """
+    return numa_policy(reported[0] if reported else "", labels.get(LABEL_NUMA_POLICY, ""))
 
 
 def pair_policy(pod: str, node: str) -> PairPolicy:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from berth.contracts.names import CPU
 from berth.resources.amounts import Amounts
@@ -23,8 +23,6 @@ from berth.rules.cpus.resource_status import ZoneShare
 from berth.rules.cpus.take import NOT_ENOUGH, take_cpus
 from berth.rules.numa.charges import ZoneAmounts, zone_available
 from berth.rules.numa.zone_sets import ZoneSet
-
-_NO_REFERENCES: Final[Mapping[int, int]] = {}
 
 
 @dataclass(frozen=True)
@@ -175,7 +173,7 @@ def allocate(node: NodeZones, request: ZoneRequest, zones: Sequence[int]) -> All
                 exclusive=request.exclusive,
                 rivals=request.rivals,
                 preferred=request.preferred,
-                references=request.references or _NO_REFERENCES,
+                references=request.references,
             )
             if taken.reason:
                 return Allocation(reasons=(taken.reason,))

@@ -1,7 +1,8 @@
 """Sets of zones: which are looked at, and how they are written.
 
-A node of n zones has 2**n - 1 of them. Up to `SETS_MAX` all are looked at (ten zones); of a node with more zones all
-sets of the sizes that still fit, of the other sizes the zones with most of each resource, and the whole node.
+A node of n zones has 2**n - 1 of them. Up to `SETS_MAX` all are looked at, which is ten zones. Of a node with more, all
+sets of the small sizes that fit (singles and pairs up to forty zones), of the other sizes the zones with most of each
+resource, and the whole node.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ def zone_sets(zones: ZoneSet, rankings: Iterable[Sequence[int]] = ()) -> Iterato
     """
     orders = [*rankings]
     budget = SETS_MAX
+    kept = sum(min(comb(len(zones), size), len(orders)) for size in range(1, len(zones)))
     for size in range(1, len(zones)):
         number = comb(len(zones), size)
-        if number <= budget:
+        kept -= min(number, len(orders))
+        if number + kept <= budget:
             budget -= number
             yield from combinations(zones, size)
         else:
