@@ -191,8 +191,6 @@ ANNOTATION_TOPOLOGY_SELECTOR = "scheduling.koordinator.sh/network-topology-selec
 """Pod: a late pod lands near its relatives, JSON."""
 ANNOTATION_GPU_SPLIT = "scheduling.berth.sh/gpu-split"
 """Pod: how a share of several GPUs is divided over them; `uneven`, else evenly."""
-ANNOTATION_GPU_PARTITIONS = "scheduling.koordinator.sh/gpu-partitions"
-"""Device: the groups that its whole GPUs may be taken as, JSON."""
 LABEL_GPU_MODEL = "node.koordinator.sh/gpu-model"
 """Node, Device: the model of its GPUs."""
 LABEL_GPU_VENDOR = "node.koordinator.sh/gpu-vendor"
