@@ -23,7 +23,7 @@ up: ## start everything and keep it running until Ctrl-C
 
 .PHONY: test
 test: ## the tests (TESTS=path, ARGS="-k name")
-	$(RUN) pytest -n $(WORKERS) $(TESTS) $(ARGS)
+	$(RUN) pytest -n $(WORKERS) --dist worksteal $(TESTS) $(ARGS)
 
 .PHONY: lint
 lint: ## style, layers, types, contract drift
