@@ -72,7 +72,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "volumes elsewhere": (0, "I20"),
     "volumes unlimited": (0, "I21"),
     "volumes unbound": (0, "I22"),
-    "E2": (0, "I11d"),
+    "E2": (1, "I11d"),
     "E4 look": (0, "I11h"),
     "E4 version": (0, "I11"),
     "E5": (2, "I11 I11c"),
