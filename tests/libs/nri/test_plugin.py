@@ -33,7 +33,7 @@ CONTAINER = api.Container(id="ctr", name="main", env=["TOKEN=hunter2"])
 
 
 class Told(Handler):
-    """Remembers what it is told and answers as the test wants."""
+    """Remembers its calls and answers as the test wants."""
 
     def __init__(self) -> None:
         self.configs: list[tuple[Runtime, str]] = []

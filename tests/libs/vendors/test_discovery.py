@@ -221,13 +221,13 @@ def test_names_of_interfaces() -> None:
 
 def kfd_node(at: int, render: int, vendor: int = 0x1002, unique: int = 0xABC, **more: str) -> FakeProbe:
     folder = f"/sys/class/kfd/kfd/topology/nodes/{at}"
-    told = {"vendor_id": str(vendor), "drm_render_minor": str(render), "location_id": str(0x0300), "domain": "0"}
-    told |= {"unique_id": str(unique)} | more
+    given = {"vendor_id": str(vendor), "drm_render_minor": str(render), "location_id": str(0x0300), "domain": "0"}
+    given |= {"unique_id": str(unique)} | more
     return FakeProbe(
         {
             f"{folder}/gpu_id": "4711\n",
             f"{folder}/name": "gfx942\n",
-            f"{folder}/properties": "".join(f"{name} {value}\n" for name, value in told.items()),
+            f"{folder}/properties": "".join(f"{name} {value}\n" for name, value in given.items()),
             f"{folder}/mem_banks/0/properties": f"heap_type 1\nsize_in_bytes {64 * GI}\n",
             f"{folder}/mem_banks/1/properties": f"heap_type 0\nsize_in_bytes {512 * GI}\n",
         }
@@ -303,9 +303,9 @@ def test_address(text: str, address: str) -> None:
 def test_an_odd_code_becomes_a_reason(code: str) -> None:
     found = discover(machine_of(json.dumps([card(status={"healthy": False, "errCode": code})])))
     (spec,), (problem,) = device_spec(found, {}, "2026-01-01T00:00:00Z")
-    (told,) = spec["conditions"]
-    assert REASON.fullmatch(told["reason"])
-    assert code[:1024] in told["message"]
+    (written,) = spec["conditions"]
+    assert REASON.fullmatch(written["reason"])
+    assert code[:1024] in written["message"]
     assert problem.field == "devices[gpu 0].status.errCode"
 
 

@@ -79,9 +79,9 @@ def test_report(case: dict[str, Any]) -> None:
         assert annotations_of(found) == expect["annotations"]
     if "partitionTable" in expect:
         assert partition_table(found.devices) == expect["partitionTable"]
-    for minor, told in expect.get("conditionsByMinor", {}).items():
+    for minor, expected in expect.get("conditionsByMinor", {}).items():
         (device,) = (device for device in devices if device.kind == "gpu" and device.minor == int(minor))
-        assert condition(device.status) == told
+        assert condition(device.status) == expected
 
 
 @pytest.mark.parametrize("case", of_report("pci"))

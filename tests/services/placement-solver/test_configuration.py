@@ -101,7 +101,7 @@ def test_a_plugin_that_is_off_rules_no_node_out(run: Any) -> None:
     solution = run.round()
     assert run.nodes_of(solution) == {"p": "n"}
     (decision,), _ = run.decide(solution)
-    assert decision.unasked == ["NodeUnschedulable", "TaintToleration"], "the last check is told"
+    assert decision.unasked == ["NodeUnschedulable", "TaintToleration"], "the last check is named"
 
 
 def test_who_ignores_a_resource_is_not_asked_for_amounts_later(run: Any) -> None:
@@ -193,25 +193,25 @@ def test_profiles_of_names_that_are_not_ours_place_nobody(run: Any) -> None:
 
 def test_a_configuration_that_holds_for_nobody_says_so_loudly(run: Any) -> None:
     """kube-scheduler's own, whose profile names no scheduler."""
-    told: list[str] = []
-    run.cluster.configuration.on_change = lambda: told.append(run.cluster.configuration.state)
+    states: list[str] = []
+    run.cluster.configuration.on_change = lambda: states.append(run.cluster.configuration.state)
     assert run.cluster.configuration.idle == ""
     run.cluster.configuration.read(HEAD)
     assert run.cluster.configuration.idle == (
         "NOBODY is placed by this configuration: it has no profile for schedulerName berth-scheduler, "
         "only for default-scheduler"
     )
-    assert told == [f"{run.cluster.configuration.idle}; default-scheduler (native)"]
+    assert states == [f"{run.cluster.configuration.idle}; default-scheduler (native)"]
     run.cluster.configuration.read(HEAD)
-    assert len(told) == 1, "once"
+    assert len(states) == 1, "once"
     run.cluster.configuration.read(BROKEN)
-    assert told[-1].startswith("refused, the one before holds: ")
-    assert run.cluster.configuration.idle in told[-1]
+    assert states[-1].startswith("refused, the one before holds: ")
+    assert run.cluster.configuration.idle in states[-1]
     run.cluster.configuration.read(BY_SCORE)
     assert run.cluster.configuration.idle == ""
-    assert told[-1] == run.cluster.configuration.state
+    assert states[-1] == run.cluster.configuration.state
     run.cluster.configuration.refuse("/a", "cannot be read: no")
-    assert "/a: cannot be read" in told[-1]
+    assert "/a: cannot be read" in states[-1]
 
 
 def test_back_off_is_that_of_the_configuration(run: Any) -> None:

@@ -216,8 +216,8 @@ def test_numa_hints(case: dict[str, Any]) -> None:
         assert isinstance(found, NoCapacity) or not found
         return
     assert not isinstance(found, NoCapacity)
-    told = [{"numaNodes": list(each.zones), "preferred": each.is_preferred, "score": each.score} for each in found]
-    assert dict.fromkeys(given["requestsByType"], told) == expect["hints"]
+    hints = [{"numaNodes": list(each.zones), "preferred": each.is_preferred, "score": each.score} for each in found]
+    assert dict.fromkeys(given["requestsByType"], hints) == expect["hints"]
 
 
 @pytest.mark.parametrize("case", cases("devices/gpu_memory_fill"))
@@ -231,8 +231,10 @@ def test_memory_fill(case: dict[str, Any]) -> None:
         assert None in filled
     else:
         minors = [entry["minor"] for entry in case["given"]["allocations"]]
-        told = [(entry["minor"], GPU.vector(amounts(entry["resources"]))) for entry in case["expect"]["allocations"]]
-        assert list(zip(minors, filled, strict=True)) == told
+        expected = [
+            (entry["minor"], GPU.vector(amounts(entry["resources"]))) for entry in case["expect"]["allocations"]
+        ]
+        assert list(zip(minors, filled, strict=True)) == expected
 
 
 @pytest.mark.parametrize("case", cases("devices/device_ordering"))

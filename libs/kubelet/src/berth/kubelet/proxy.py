@@ -38,7 +38,7 @@ _Handler = Callable[[bytes, _Context], Awaitable[bytes]]
 
 
 def _ignore(problems: tuple[Problem, ...]) -> None:
-    """Nobody is told."""
+    """Report nothing."""
 
 
 class PodResourcesProxy(grpc.GenericRpcHandler):

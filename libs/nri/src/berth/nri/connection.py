@@ -62,7 +62,7 @@ class Connection:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the runtime has taken the plugin and told all that runs."""
+        """Whether the runtime has taken the plugin and sent its whole state."""
         return self._synchronized.is_set() and not self._ended.done()
 
     async def run(self) -> Fault:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
-CONNECTED = Gauge("berth_nri_connected", "1 while the runtime has taken the plugin and told it all that runs.")
+CONNECTED = Gauge("berth_nri_connected", "1 while the runtime has taken the plugin and sent its whole state.")
 FAULTS = Counter("berth_nri_faults_total", "Connections to the runtime that ended or failed, by kind.", ["kind"])
 CALLS = Counter("berth_nri_calls_total", "What the runtime asked, by method and outcome.", ["method", "outcome"])
 CALL_SECONDS = Histogram(

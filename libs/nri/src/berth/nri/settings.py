@@ -29,7 +29,7 @@ class PluginSettings(msgspec.Struct, frozen=True):
     register_s: Positive = 5.0
     """For dialling, for the answer to the registration, and for being configured after it."""
     synchronize_s: Positive = 60.0
-    """From being configured until all has been told."""
+    """From Configure to the last part of Synchronize."""
     call_s: Positive = 10.0
     """For the answer to an update: the runtime may be busy with another plugin."""
     pause_first_s: Positive = 1.0

@@ -2,7 +2,7 @@
 
 `{vendor, model, uuid, minor, resources, topology {p2pLinks [{peerMinor, type}], mustHonorPartition, socketID, nodeID,
 pcieID, busID}, status {healthy, errCode, errMessage}}`. What is wrong with one device leaves that one out; a field that
-nobody knows is told and passed over.
+nobody knows is reported and passed over.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _status(status: Mapping[str, Any], field: str) -> Status:
 
 
 def _links(topology: Mapping[str, Any], field: str, problems: list[Problem]) -> tuple[Link, ...]:
-    """The links; peers that are no numbers are told and left out, and so are links without a type or peers."""
+    """The links; peers that are no numbers are reported and left out, and so are links without a type or peers."""
     given = topology.get("p2pLinks") or []
     if not isinstance(given, list) or len(given) > LINKS_MAX:
         problems.append(Problem(field=field, message=f"must be a list of at most {LINKS_MAX} links"))

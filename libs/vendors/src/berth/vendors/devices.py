@@ -13,7 +13,7 @@ class Place:
     """Where a device sits. `numa_node` -1 and empty texts are unknown.
 
     `pcie` is the root complex (`pci0000:3a`), as the protocol has it; `switches` are the PCI addresses from there down
-    to the device's own port, so that what hangs on one switch can be told from what only shares a root.
+    to the device's own port, so that what hangs on one switch differs from what only shares a root.
     """
 
     numa_node: int = -1

@@ -28,7 +28,7 @@ class Fpga(Vendor):
     summed = ()
 
     def discover(self, probe: Probe) -> Found:
-        """See `Vendor`. One whose state tells of an error, or that is off, is unhealthy."""
+        """See `Vendor`. One whose state names an error, or that is off, is unhealthy."""
         matches = (_NAME.fullmatch(name) for name in probe.names(MANAGERS) or ())
         minors = sorted(int(match[1]) for match in matches if match)
         return Found(devices=tuple(_device(probe, minor) for minor in minors))

@@ -1,4 +1,4 @@
-"""What a bind tells the device plugins of a node, and the lock under which it does.
+"""What a bind writes for the device plugins of a node, and the lock under which it does.
 
 A plugin that takes one pod of a node at a time is locked by an annotation of the node, `<time>,<namespace>,<pod>`,
 which the plugin removes after its work. Who takes it writes with the version of the node that it has read.
@@ -32,7 +32,7 @@ class Lock(NamedTuple):
 
 
 class LockVerdict(NamedTuple):
-    """Whether the bind may take the lock, and what is to be told: why not, or what was wrong with the one there."""
+    """Whether the bind may take the lock, and what to report: why not, or what was wrong with the one there."""
 
     may_take: bool
     problem: Problem | None = None

@@ -23,7 +23,7 @@ _UUID: Final = ("GPU-", "MIG-")
 
 
 class Nvidia(Vendor):
-    """GPUs of NVIDIA. Its device plugin is not told anything: the container's environment says which GPUs are seen."""
+    """GPUs of NVIDIA. Its device plugin reads nothing: the container's environment says which GPUs are seen."""
 
     name = "nvidia"
     request_sets = accepted_of(

@@ -28,7 +28,7 @@ _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 def entry(device: FoundDevice) -> dict[str, Any]:
     """The device in `spec.devices`, without its condition."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "type": device.kind,
         "id": device.id,
         "minor": device.minor,
@@ -36,13 +36,13 @@ def entry(device: FoundDevice) -> dict[str, Any]:
         "resources": format_amounts(device.amounts),
     }
     if device.labels:
-        told["labels"] = dict(device.labels)
+        fields["labels"] = dict(device.labels)
     if device.place is not None:
         place = device.place
-        told["topology"] = {"socketID": -1, "nodeID": place.numa_node, "pcieID": place.pcie, "busID": place.bus}
+        fields["topology"] = {"socketID": -1, "nodeID": place.numa_node, "pcieID": place.pcie, "busID": place.bus}
     if device.functions:
-        told["vfGroups"] = [{"vfs": [{"minor": -1, "busID": bus} for bus in sorted(device.functions)]}]
-    return told
+        fields["vfGroups"] = [{"vfs": [{"minor": -1, "busID": bus} for bus in sorted(device.functions)]}]
+    return fields
 
 
 def condition(status: Status | None) -> dict[str, str] | None:
@@ -78,14 +78,14 @@ def labels_of(found: Found) -> dict[str, str]:
     gpus = [device for device in found.devices if device.kind == "gpu"]
     if not gpus:
         return {}
-    told = {
+    labels = {
         names.LABEL_GPU_VENDOR: gpus[0].vendor,
         names.LABEL_GPU_MODEL: found.model,
         names.LABEL_GPU_DRIVER: label_value(found.driver),
     }
     if gpus[0].has_links:
-        told[names.LABEL_GPU_PARTITION_POLICY] = HONOR if gpus[0].honors_partitions else PREFER
-    return {name: value for name, value in told.items() if value}
+        labels[names.LABEL_GPU_PARTITION_POLICY] = HONOR if gpus[0].honors_partitions else PREFER
+    return {name: value for name, value in labels.items() if value}
 
 
 def annotations_of(found: Found) -> dict[str, str]:
@@ -105,7 +105,7 @@ def device_spec(
     """
     entries, problems = [], []
     for device in found.devices:
-        told, raw = entry(device), condition(device.status)
+        fields, raw = entry(device), condition(device.status)
         if raw is not None:
             accepted = _acceptable(raw)
             if accepted["reason"] != raw["reason"]:
@@ -114,8 +114,8 @@ def device_spec(
                 problems.append(Problem(field=field, message=message))
             old = before.get(device.id, {})
             since = old.get("lastTransitionTime", "") if old.get("status") == accepted["status"] else ""
-            told["conditions"] = [{**accepted, "lastTransitionTime": since or time}]
-        entries.append(told)
+            fields["conditions"] = [{**accepted, "lastTransitionTime": since or time}]
+        entries.append(fields)
     return entries, problems
 
 

@@ -59,7 +59,7 @@ DISRUPTION_MESSAGE: Final = "berth-scheduler: preempting to accommodate a higher
 
 
 class EvictionEvents(Protocol):
-    """Who is told what came of evictions."""
+    """Who publishes what came of evictions."""
 
     def marked(self, victim: Pod, mark: Mark) -> None:
         """A victim carries its mark."""

@@ -41,17 +41,17 @@ def written(grants: list[Grant]) -> str:
     return DeviceAllocated().write(Bound("plan", tuple(grants)))[names.ANNOTATION_DEVICE_ALLOCATED]
 
 
-def holder(told: dict[str, Any]) -> PodBuilder:
+def holder(given: dict[str, Any]) -> PodBuilder:
     """A pod that asks for what its note says: a note alone is no proof, and counts for nothing."""
-    namespace, _, name = told["name"].partition("/")
+    namespace, _, name = given["name"].partition("/")
     builder = pod(name, namespace)
-    note = told["deviceAllocated"]
+    note = given["deviceAllocated"]
     for grant in DeviceAllocated().read(_noted(note)) or ():
         shared = {each: amount for each, amount in grant.amounts.items() if each != names.GPU_MEMORY}
         builder.requests(shared)
     if note:
         builder.annotation(names.ANNOTATION_DEVICE_ALLOCATED, note)
-    return builder.set(node=told["node"], phase=told["phase"])
+    return builder.set(node=given["node"], phase=given["phase"])
 
 
 def play(run: Any, event: dict[str, Any]) -> None:
@@ -113,9 +113,9 @@ def test_the_note_of_an_allocation_is_written(case: dict[str, Any]) -> None:
 def test_the_note_of_an_allocation_is_read(case: dict[str, Any]) -> None:
     read = DeviceAllocated().read(_noted(case["given"]["value"]))
     assert read is not None
-    told = [
+    expected = [
         (kind, each["minor"], amounts(each["resources"]))
         for kind, entries in (case["expect"]["allocations"] or {}).items()
         for each in entries
     ]
-    assert [(each.kind, each.minor, each.amounts) for each in read] == told
+    assert [(each.kind, each.minor, each.amounts) for each in read] == expected

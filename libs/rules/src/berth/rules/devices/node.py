@@ -14,7 +14,7 @@ class NodeDevices(NamedTuple):
 
     `model` is the key of its NPU templates. `well_planned`: every GPU has its secondary devices, so that they need not
     be looked at before the node is chosen. `sealed` are the PCIe roots by type that their holders keep for themselves.
-    `vendor` is set where that vendor's device plugin is told what was chosen, and can be told some choices only.
+    `vendor` is set where that vendor's device plugin reads the choice from annotations that express some only.
     """
 
     slots: Mapping[str, Sequence[Slot]]

@@ -1,4 +1,4 @@
-"""Choices that a vendor's device plugin can be told: what cannot be said in its dialect is not chosen at all."""
+"""Choices that a vendor's annotations can express: no other is made."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class PodReport(NamedTuple):
 class Metric(NamedTuple):
     """One report. `updated_s`: when it was made, None: never; `node_usage` None: it has no figures.
 
-    `pods` goes by whatever the caller tells pods apart by.
+    `pods` has the keys by which the caller knows its pods.
     """
 
     updated_s: float | None

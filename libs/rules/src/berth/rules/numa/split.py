@@ -137,7 +137,7 @@ def can_split(need: Need, zones: Sequence[int]) -> bool:
 
 
 def missing(name: str) -> str:
-    """What a pod is told that lacks a resource on the zones it may use."""
+    """The reason for a pod that lacks a resource on the zones it may use."""
     return f"Insufficient NUMA {name}"
 
 
