@@ -9,11 +9,21 @@ from berth.contracts.ledger import Allocation, DeviceGrant, Grant
 
 DEVICE_KINDS: Final = frozenset({"gpu", "rdma", "fpga"})
 """The kinds that readers of 0.1 know."""
+VF: Final = "vf"
+CPU: Final = "cpu"
+ZONE: Final = "zone"
+COUNT: Final = "count"
+"""The amount of what is held whole or not at all: 1."""
 
 
 def device(kind: str, minor: int, amounts: Mapping[str, int]) -> Grant:
     """The grant of a device minor."""
     return Grant(kind=kind, id=str(minor), amounts=dict(amounts))
+
+
+def one(kind: str, name: str, extension: str = "") -> Grant:
+    """The grant of something that is held whole or not at all: a virtual function, a CPU."""
+    return Grant(kind=kind, id=name, amounts={COUNT: 1}, extension=extension)
 
 
 def allocation_of(amounts: Mapping[str, int], grants: Sequence[Grant]) -> Allocation:

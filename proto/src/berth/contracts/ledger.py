@@ -13,12 +13,20 @@ MINOR_DIGITS_MAX: Final = 18
 class Grant(Part, frozen=True, kw_only=True):
     """One thing within a node that a holder was given, and how much of it, by resource name.
 
-    `kind` says what it is (`gpu`, `rdma`, `fpga`), `id` which one of its node: of a device the minor, as a decimal.
+    `kind` says what it is, `id` which one of its node. What is held whole or not at all has the amount 1 of `count`.
+
+    | kind | id | amounts | extension |
+    | --- | --- | --- | --- |
+    | `gpu`, `rdma`, `fpga` | the minor, as a decimal | what is taken of the device | the size that an NPU is cut to |
+    | `vf` | bus address of a virtual function | `count` | its device, as `rdma/0` |
+    | `cpu` | id of a logical CPU | `count` | how its holder keeps others off: its exclusive policy |
+    | `zone` | id of a NUMA node | what is taken of its cpu, memory and hugepages | |
     """
 
     kind: str
     id: str
     amounts: dict[str, Integer] = {}
+    extension: str = ""
 
     @property
     def minor(self) -> int:

@@ -7,29 +7,28 @@ from collections.abc import Iterator
 from berth.contracts import names
 from berth.invariants.facts import Facts, Holder, amounts_of
 from berth.invariants.report import Finding
-
-PERCENT = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA)
+from berth.invariants.things import WHOLE
 
 
 def shared_beyond(facts: Facts) -> Iterator[Finding]:
-    """Minors of which more than a whole is held, Berth being among the holders."""
+    """Devices, functions and CPUs of which more than a whole is held, Berth being among the holders."""
     memory = {
-        (device.metadata.name, info.type, info.minor): amounts_of(info.resources).get(names.GPU_MEMORY, 0)
+        (device.metadata.name, info.type, str(info.minor)): amounts_of(info.resources).get(names.GPU_MEMORY, 0)
         for device in facts.world.devices
         for info in device.spec.devices
     }
     for node, holders in sorted(facts.on_node.items()):
-        held: dict[tuple[str, int, str], list[tuple[Holder, int]]] = {}
+        held: dict[tuple[str, str, str], list[tuple[Holder, int]]] = {}
         for holder in holders:
             for grant in holder.devices:
                 for name, amount in grant.amounts.items():
-                    held.setdefault((grant.kind, grant.minor, name), []).append((holder, amount))
-        for (kind, minor, name), shares in sorted(held.items()):
+                    held.setdefault((grant.kind, grant.id, name), []).append((holder, amount))
+        for (kind, which, name), shares in sorted(held.items()):
             total = sum(amount for _, amount in shares)
-            most = 100 if name in PERCENT else memory.get((node, kind, minor), 0) if name == names.GPU_MEMORY else 0
+            most = WHOLE.get(name, 0) or (memory.get((node, kind, which), 0) if name == names.GPU_MEMORY else 0)
             if most and total > most and any(holder.is_ours for holder, _ in shares):
                 listed = ", ".join(f"{holder.text} {amount}" for holder, amount in shares)
-                subject = f"node {node}, {kind} {minor}"
+                subject = f"node {node}, {kind} {which}"
                 yield Finding(subject, f"{subject}: {total} of {most} {name}: {listed}")
 
 

@@ -226,5 +226,5 @@ def amounts_of(mapping: Mapping[str, kube.Quantity] | None) -> Amounts:
 
 def dumped(grants: Iterable[Grant]) -> str:
     """Grants in one form, for comparing and for evidence."""
-    rows = sorted((grant.kind, grant.minor, sorted(grant.amounts.items())) for grant in grants)
+    rows = sorted((grant.kind, grant.id, sorted(grant.amounts.items()), grant.extension) for grant in grants)
     return msgspec.json.encode(rows).decode()

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from berth.contracts import kube, names
 from berth.invariants.amounts import SHRINKING
-from berth.invariants.devices import PERCENT
 from berth.invariants.facts import BY_MINOR, Facts, Holder, amounts_of, read_devices
 from berth.invariants.report import Finding
+from berth.invariants.things import WHOLE
 from berth.resources.amounts import Amounts
 from berth.rules.reservation_owners import PodIdentity, compile_owners
 
@@ -94,13 +94,14 @@ def _devices_given_away(node: str, reservations: list[kube.Reservation], holders
         used = _shares([holder for holder in holders if holder.reservation == reservation.metadata.uid])
         for grant in read_devices(reservation.metadata.annotations or {}):
             for name, amount in grant.amounts.items():
-                key = (grant.kind, grant.minor, name)
+                key = (grant.kind, grant.id, name)
                 left[key] = left.get(key, 0) + max(0, amount - used.get(key, 0))
     for key in sorted(left):
-        kind, minor, name = key
-        if name in PERCENT and left[key] and key in strange and held[key] + left[key] > 100:
-            subject = f"node {node}, {kind} {minor}"
-            yield Finding(subject, f"{subject}: {held[key]} held and {left[key]} still reserved of 100 {name}")
+        kind, which, name = key
+        most = WHOLE.get(name)
+        if most and left[key] and key in strange and held[key] + left[key] > most:
+            subject = f"node {node}, {kind} {which}"
+            yield Finding(subject, f"{subject}: {held[key]} held and {left[key]} still reserved of {most} {name}")
 
 
 def _shares(holders: list[Holder]) -> Shares:
@@ -108,6 +109,6 @@ def _shares(holders: list[Holder]) -> Shares:
     for holder in holders:
         for grant in holder.devices:
             for name, amount in grant.amounts.items():
-                key = (grant.kind, grant.minor, name)
+                key = (grant.kind, grant.id, name)
                 shares[key] = shares.get(key, 0) + amount
     return shares

@@ -18,7 +18,7 @@ from berth.transaction.claims import Claim
 if TYPE_CHECKING:
     from berth.invariants.facts import Facts, Seen
 
-Devices = tuple[tuple[str, int, tuple[tuple[str, int], ...]], ...]
+Devices = tuple[tuple[str, str, tuple[tuple[str, int], ...]], ...]
 
 
 class Placement(NamedTuple):
@@ -105,7 +105,7 @@ def _placement(seen: Seen) -> Placement:
 
 
 def _devices(grants: Iterable[Grant]) -> Devices:
-    return tuple(sorted((grant.kind, grant.minor, tuple(sorted(grant.amounts.items()))) for grant in grants))
+    return tuple(sorted((grant.kind, grant.id, tuple(sorted(grant.amounts.items()))) for grant in grants))
 
 
 def _with_users(

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from berth.contracts import names
 from berth.invariants.amounts import SHRINKING
 from berth.invariants.counts import Excuse
-from berth.invariants.devices import PERCENT
 from berth.invariants.facts import BY_MINOR
 from berth.invariants.observer.doubt import Doubt
 from berth.invariants.observer.holds import Hold, Minor
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.verdicts import Verdicts
+from berth.invariants.things import WHOLE
 from berth.resources.amounts import Amounts
 
 NOT_OF_NODES = BY_MINOR | SHRINKING
@@ -194,7 +194,7 @@ class Capacity:
         if hold.devices:
             self._verdicts.judged("I1")
         for minor, amount in hold.devices:
-            most = 100 if minor[3] in PERCENT else self.memory.get(minor, 0) if minor[3] == names.GPU_MEMORY else 0
+            most = WHOLE.get(minor[3], 0) or (self.memory.get(minor, 0) if minor[3] == names.GPU_MEMORY else 0)
             if amount and most and self._minors[minor] > most:
                 subject = f"node {minor[0]}, {minor[1]} {minor[2]}"
                 self._beyond("I1", subject, minor[3], most, self._of_minor(minor), reader)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from berth.contracts import kube
-from berth.contracts.grants import granted
+from berth.contracts.grants import DEVICE_KINDS, granted
 from berth.contracts.ledger import Decision, Grant
 from berth.invariants.observer.calm import NEVER
 from berth.invariants.observer.pods import Watched
@@ -21,7 +21,7 @@ from berth.invariants.observer.verdicts import Verdicts
 from berth.rules.taints import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, tolerates
 
 Name = tuple[str, str]
-Card = tuple[str, int]
+Card = tuple[str, str]
 Mark = tuple[str, str, str]
 """Key, value and effect of a taint; a cordon is one as well."""
 HARD: Final = (NO_SCHEDULE, NO_EXECUTE)
@@ -53,7 +53,7 @@ class Fitness:
         """The devices of a node; what it no longer names is gone, what it never named never was."""
         node = data["metadata"]["name"]
         listed = () if deleted else (data.get("spec") or {}).get("devices") or ()
-        named = {(each.get("type", ""), each.get("minor", 0)): each.get("health") is True for each in listed}
+        named = {(each.get("type", ""), str(each.get("minor", 0))): each.get("health") is True for each in listed}
         cards, now_s = self._cards.setdefault(node, {}), self._sight.now_s
         for card in cards.keys() | named.keys():
             if named.get(card):
@@ -94,8 +94,8 @@ class Fitness:
         """Whether something keeps the object off its node or a card of its, or did when the writer looked last."""
         node, name = decision.node, (decision.namespace, decision.name)
         cards, mended_s = self._cards.get(node, {}), self._mended_s.get(node, {})
-        for each in granted(decision.allocation):
-            card = (each.kind, each.minor)
+        for each in _devices(granted(decision.allocation)):
+            card = (each.kind, each.id)
             if cards.get(card, -NEVER) != NEVER or self._is_recent(mended_s.get(card, -NEVER)):
                 return True
         lifted = (mark for mark, at_s in self._lifted_s.get(node, {}).items() if self._is_recent(at_s))
@@ -127,8 +127,8 @@ class Fitness:
     def _cards_of(self, node: str, grants: Sequence[Grant]) -> Iterator[tuple[Card, float]]:
         """What is given, and since when it is no good; NEVER: it is."""
         cards = self._cards.get(node, {})
-        for grant in grants:
-            card = (grant.kind, grant.minor)
+        for grant in _devices(grants):
+            card = (grant.kind, grant.id)
             yield card, cards.get(card, -NEVER)
 
     def _counts_for(self, promise: str, reader: Reader, since_s: float) -> bool:
@@ -150,3 +150,7 @@ class Fitness:
         taint = kube.Taint(key=mark[0], value=mark[1], effect=mark[2])
         read = msgspec.convert(list(self._tolerations(name)), list[kube.Toleration])
         return any(tolerates(each, taint) for each in read)
+
+
+def _devices(grants: Iterable[Grant]) -> Iterator[Grant]:
+    return (grant for grant in grants if grant.kind in DEVICE_KINDS)

@@ -10,7 +10,7 @@ from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision, Grant
 from berth.invariants.observer.pods import Watched
 
-Minor = tuple[str, str, int, str]
+Minor = tuple[str, str, str, str]
 """Node, kind, minor, resource."""
 
 
@@ -62,5 +62,5 @@ def of_decided(decision: Decision, pod: Watched) -> Hold:
 def minors_of(node: str, grants: Iterable[Grant]) -> tuple[tuple[Minor, int], ...]:
     """Grants in the form of a hold."""
     return tuple(
-        ((node, grant.kind, grant.minor, name), amount) for grant in grants for name, amount in grant.amounts.items()
+        ((node, grant.kind, grant.id, name), amount) for grant in grants for name, amount in grant.amounts.items()
     )

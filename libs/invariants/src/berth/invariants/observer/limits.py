@@ -59,7 +59,7 @@ class Limits:
         for each in () if deleted else (data.get("spec") or {}).get("devices") or ():
             memory = amounts_of(each.get("resources")).get(names.GPU_MEMORY, 0)
             if memory:
-                minor = (node, each.get("type", ""), each.get("minor", 0), names.GPU_MEMORY)
+                minor = (node, each.get("type", ""), str(each.get("minor", 0)), names.GPU_MEMORY)
                 self._capacity.memory[minor] = max(memory, self._capacity.memory.get(minor, 0))
 
     def see_quota(self, data: Mapping[str, Any], deleted: bool) -> None:

@@ -12,13 +12,13 @@ from berth.contracts import kube, names
 from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision
 from berth.invariants.counts import Excuse
-from berth.invariants.devices import PERCENT
 from berth.invariants.facts import read_reservation_uid
 from berth.invariants.observer.capacity import NOT_OF_NODES, Capacity
 from berth.invariants.observer.holds import Hold, Minor, minors_of
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
+from berth.invariants.things import WHOLE
 from berth.rules.reservation_owners import CompiledOwners, PodIdentity, compile_owners
 
 
@@ -210,7 +210,7 @@ class Reserved:
                 text = f"node {node}: {held} held and {left} still reserved of {most} {name}"
                 self._verdicts.add("I10b", f"node {node}, {name}", text)
         for minor, amount in minors:
-            if amount and minor[3] in PERCENT:
+            if amount and minor[3] in WHOLE:
                 self._judge_minor(minor, holds, here)
 
     def _judge_minor(self, minor: Minor, holds: list[Hold], here: list[Kept]) -> None:
@@ -220,9 +220,10 @@ class Reserved:
             reserved = sum(amount for at, amount in each.devices if at == minor)
             used = sum(_of(hold, minor) for hold in self._users_of(each, holds))
             left += max(0, reserved - used)
-        if left and held + left > 100:
+        most = WHOLE[minor[3]]
+        if left and held + left > most:
             subject = f"node {minor[0]}, {minor[1]} {minor[2]}"
-            text = f"{subject}: {held} held and {left} still reserved of 100 {minor[3]}"
+            text = f"{subject}: {held} held and {left} still reserved of {most} {minor[3]}"
             self._verdicts.add("I10b", f"{subject}, {minor[3]}", text)
 
     def _used(self, reserved: Kept, holds: list[Hold], name: str) -> int:

@@ -24,16 +24,15 @@ from berth.contracts import names
 from berth.contracts.grants import granted
 from berth.contracts.ledger import Decision
 from berth.invariants.counts import Excuse
-from berth.invariants.devices import PERCENT
 from berth.invariants.facts import BY_MINOR, amounts_of
 from berth.invariants.observer.calm import NEVER
 from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.decided import Decided, Record
 from berth.invariants.observer.holds import Hold, minors_of
 from berth.invariants.observer.sight import Reader, Sight
+from berth.invariants.things import WHOLE
 from berth.resources.amounts import Amounts
 
-WHOLE = 100
 REFUSED_S = 60.0
 """From the refusal of a bind to the withdrawal of its decision, which the API server may refuse as well."""
 
@@ -125,10 +124,10 @@ class Withdrawals:
             return False
         if any(not hold.is_ours and _is_unmarked(hold) for hold in holds):
             return True
-        minors = [minor for minor, _ in minors_of(decision.node, granted(decision.allocation)) if minor[3] in PERCENT]
+        minors = [minor for minor, _ in minors_of(decision.node, granted(decision.allocation)) if minor[3] in WHOLE]
         for minor in minors:
             held = [(hold, amount) for hold in holds for each, amount in hold.devices if each == minor]
-            if any(not hold.is_ours for hold, _ in held) and sum(amount for _, amount in held) > WHOLE:
+            if any(not hold.is_ours for hold, _ in held) and sum(amount for _, amount in held) > WHOLE[minor[3]]:
                 return True
         return False
 
