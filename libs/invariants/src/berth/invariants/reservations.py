@@ -14,7 +14,7 @@ from berth.resources.amounts import Amounts
 from berth.rules.reservation_owners import PodIdentity, compile_owners
 
 AVAILABLE = "Available"
-Shares: TypeAlias = dict[tuple[str, int, str], int]
+Shares: TypeAlias = dict[tuple[str, str, str], int]
 
 
 def wrong_users(facts: Facts) -> Iterator[Finding]:
