@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from berth.contracts.ledger import Allocation, DeviceGrant, Grant
+from berth.contracts.ledger import MINOR_DIGITS_MAX, Allocation, DeviceGrant, Grant
 
 DEVICE_KINDS: Final = frozenset({"gpu", "rdma", "fpga"})
 """The kinds that readers of 0.1 know."""
@@ -16,14 +16,25 @@ COUNT: Final = "count"
 """The amount of what is held whole or not at all: 1."""
 
 
-def device(kind: str, minor: int, amounts: Mapping[str, int]) -> Grant:
+def device(kind: str, minor: int, amounts: Mapping[str, int], extension: str = "") -> Grant:
     """The grant of a device minor."""
-    return Grant(kind=kind, id=str(minor), amounts=dict(amounts))
+    return Grant(kind=kind, id=str(minor), amounts=dict(amounts), extension=extension)
 
 
 def one(kind: str, name: str, extension: str = "") -> Grant:
     """The grant of something that is held whole or not at all: a virtual function, a CPU."""
     return Grant(kind=kind, id=name, amounts={COUNT: 1}, extension=extension)
+
+
+def function(bus: str, kind: str, minor: int) -> Grant:
+    """The grant of a virtual function of that device."""
+    return one(VF, bus, f"{kind}/{minor}")
+
+
+def device_of(grant: Grant) -> tuple[str, int]:
+    """Kind and minor of the device of a virtual function; minor -1 where it does not say."""
+    kind, _, minor = grant.extension.partition("/")
+    return kind, int(minor) if minor.isdecimal() and len(minor) <= MINOR_DIGITS_MAX else -1
 
 
 def allocation_of(amounts: Mapping[str, int], grants: Sequence[Grant]) -> Allocation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from berth.contracts.base import Integer, Message, Part, Problem
+from berth.contracts.state import DeviceFunction
 
 
 class DeviceSlot(Part, frozen=True, kw_only=True):
@@ -10,7 +11,8 @@ class DeviceSlot(Part, frozen=True, kw_only=True):
 
     A GPU has `koordinator.sh/gpu-core` and `koordinator.sh/gpu-memory-ratio` (percent, 100 = whole) and
     `koordinator.sh/gpu-memory` (bytes); a NIC has `koordinator.sh/rdma`, 100 whatever it reports. An unhealthy device,
-    or one whose report cannot be trusted, is listed with `healthy=False` and holds what runs on it.
+    or one whose report cannot be trusted, is listed with `healthy=False` and holds what runs on it. `functions` are its
+    virtual functions that may be given out, by rising bus address.
     """
 
     kind: str
@@ -21,6 +23,18 @@ class DeviceSlot(Part, frozen=True, kw_only=True):
     numa_node: Integer = -1
     pcie: str = ""
     labels: dict[str, str] = {}
+    functions: list[DeviceFunction] = []
+
+
+class CardPartition(Part, frozen=True, kw_only=True):
+    """GPUs that may be given out together, by minor. A higher `score` is better; `bandwidth` is that of their ring in
+    bytes per second, 0: not said; `link` is what connects them.
+    """
+
+    minors: list[Integer]
+    score: Integer = 0
+    bandwidth: Integer = 0
+    link: str = ""
 
 
 class NodeInventory(Message, frozen=True, kw_only=True, tag="nodeinventory.set.v1"):
@@ -28,6 +42,8 @@ class NodeInventory(Message, frozen=True, kw_only=True, tag="nodeinventory.set.v
 
     `version` is the resource version of the Device object that this was counted from, written for every version:
     a reader of Devices as well sees whether this is as new. `gpu_model` and `gpu_vendor` repeat its labels.
+    `partition_policy` is `Honor` or `Prefer` where the Device has a table of partitions, which are `partitions` in its
+    order, none where it cannot be read. Empty: there is no table, and the node's own labels say what holds.
     """
 
     node: str
@@ -36,4 +52,6 @@ class NodeInventory(Message, frozen=True, kw_only=True, tag="nodeinventory.set.v
     totals: dict[str, Integer] = {}
     gpu_model: str = ""
     gpu_vendor: str = ""
+    partition_policy: str = ""
+    partitions: list[CardPartition] = []
     problems: list[Problem] = []

@@ -267,6 +267,14 @@ class DeviceTopology(Part, frozen=True, kw_only=True):
     bus: str = ""
 
 
+class DeviceFunction(Part, frozen=True, kw_only=True):
+    """A virtual function of a device, by its bus address. `minor` -1 is none, `labels` are those of its group."""
+
+    bus: str
+    minor: Integer = -1
+    labels: dict[str, str] = {}
+
+
 class DeviceInfo(Part, frozen=True, kw_only=True):
     """One device of a node. `position` is its index in the object, for messages about it."""
 
@@ -278,6 +286,7 @@ class DeviceInfo(Part, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     topology: DeviceTopology | None = None
     position: Integer = 0
+    functions: list[DeviceFunction] = []
 
 
 class Device(Message, frozen=True, kw_only=True, tag="device.seen.v1"):

@@ -232,6 +232,34 @@ def test_device() -> None:
     assert fields(read("device", {"spec": {"devices": [{"minor": i} for i in range(1025)]}})) == ["spec.devices"]
 
 
+def test_virtual_functions() -> None:
+    groups: list[Any] = [
+        {"labels": {"type": "general"}, "vfs": [{"minor": -1, "busID": "0000:09:00.2"}, {"minor": 3, "busID": "b"}]},
+        {"labels": {"type": 7}, "vfs": [{"busID": "c"}]},
+        {"vfs": [{"busID": ""}, {"busID": 7}, {"minor": "x", "busID": "d"}, "e", {"busID": "f"}]},
+        {"vfs": {"busID": "g"}},
+        {},
+    ]
+    device = read("device", {"spec": {"devices": [{"type": "rdma", "vfGroups": groups}]}})
+    assert [(each.bus, each.minor, each.labels) for each in device.devices[0].functions] == [
+        ("0000:09:00.2", -1, {"type": "general"}),
+        ("b", 3, {"type": "general"}),
+        ("f", -1, {}),
+    ]
+    where = "spec.devices[0].vfGroups"
+    assert fields(device) == [
+        f"{where}[1].labels",
+        f"{where}[2].vfs[0].busID",
+        f"{where}[2].vfs[1].busID",
+        f"{where}[2].vfs[2].minor",
+        f"{where}[2].vfs[3].busID",
+        f"{where}[3].vfs",
+    ]
+    many = [{"vfs": [{"busID": str(number)} for number in range(1025)]}]
+    device = read("device", {"spec": {"devices": [{"type": "rdma", "vfGroups": many}]}})
+    assert (device.devices[0].functions, fields(device)) == ([], [where])
+
+
 def reservation(spec: dict[str, Any], **more: Any) -> Any:
     whole = {"template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "2"}}}]}}} | spec
     return read("reservation", {"spec": whole} | more.pop("item", {}), **more)

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.codec import encode
-from berth.contracts.state import Device, DeviceInfo, DeviceTopology
+from berth.contracts.inventory import CardPartition
+from berth.contracts.state import Device, DeviceFunction, DeviceInfo, DeviceTopology
 from berth.device_inventory.core.check import AMOUNT_MAX, DEVICES_MAX, PROBLEMS_MAX, check
 from berth.device_inventory.core.count import inventory_of
 
@@ -170,3 +171,64 @@ def test_anything_gives_unique_bounded_slots_in_any_order(listed: list[DeviceInf
     other = inventory_of(device(*mixed))
     assert [slot for slot in other.devices if slot.healthy] == [slot for slot in inventory.devices if slot.healthy]
     assert other.totals == inventory.totals
+
+
+def nic(minor: int, *functions: str, **more: Any) -> DeviceInfo:
+    listed = [DeviceFunction(bus=bus, labels={"type": "general"}) for bus in functions]
+    return DeviceInfo(kind="rdma", minor=minor, healthy=True, position=minor, functions=listed, **more)
+
+
+def test_virtual_functions_are_listed_by_address_and_one_of_two_devices_by_none() -> None:
+    checked = check(device(nic(0, "0000:01:00.3", "0000:01:00.2"), nic(1, "0000:02:00.2", "0000:01:00.3", "")))
+    assert [[each.bus for each in slot.functions] for slot in checked.slots] == [["0000:01:00.2"], ["0000:02:00.2"]]
+    assert [slot.healthy for slot in checked.slots] == [True, True]
+    assert fields(checked) == [
+        "spec.devices[0].vfGroups[busID 0000:01:00.3]",
+        "spec.devices[1].vfGroups[busID ]",
+        "spec.devices[1].vfGroups[busID 0000:01:00.3]",
+    ]
+    assert checked.slots[0].functions[0].labels == {"type": "general"}
+
+
+def test_a_virtual_function_that_could_not_be_read_does_not_make_its_device_unusable() -> None:
+    problem = Problem(field="spec.devices[0].vfGroups[0].vfs[1].busID", message="must be a text")
+    checked = check(device(nic(0, "0000:01:00.2"), problems=[problem]))
+    assert [(slot.healthy, len(slot.functions)) for slot in checked.slots] == [(True, 1)]
+    assert checked.problems == [problem]
+
+
+TABLE = '{"2":[{"minors":[0,1],"gpuLinkType":"NVLink","ringBusBandwidth":"400Gi","allocationScore":1},{"minors":[1]}]}'
+
+
+def test_the_table_of_partitions_comes_with_the_policy_that_its_device_names() -> None:
+    labels = {names.LABEL_GPU_PARTITION_POLICY: "Honor"}
+    inventory = inventory_of(device(gpu(0), annotations={names.ANNOTATION_GPU_PARTITIONS: TABLE}, labels=labels))
+    assert inventory.partition_policy == "Honor"
+    assert inventory.partitions == [CardPartition(minors=[0, 1], score=1, bandwidth=400 << 30, link="NVLink")]
+    field = f"metadata.annotations[{names.ANNOTATION_GPU_PARTITIONS}]"
+    assert fields(inventory) == [f"{field}[2][1].minors"]
+    assert [slot.healthy for slot in inventory.devices] == [True]
+    none = inventory_of(device(gpu(0), labels=labels))
+    assert (none.partition_policy, none.partitions) == ("", [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "7",
+        '{"two":[]}',
+        '{"2":[{"minors":[-1,0]}]}',
+        '{"1":[{"minors":[0],"allocationScore":1e99}]}',
+        '{"1":[{"minors":[99999999999]}]}',
+        '{"1":[{"minors":[0],"allocationScore":99999999999}]}',
+        '{"1":[{"minors":[0],"ringBusBandwidth":"1E"}]}',
+        "[" * 3000,
+    ],
+)
+def test_a_table_that_cannot_be_used_is_named_and_none_is_there(text: str) -> None:
+    inventory = inventory_of(device(gpu(0), annotations={names.ANNOTATION_GPU_PARTITIONS: text}))
+    assert (inventory.partition_policy, inventory.partitions) == ("Prefer", [])
+    (problem,) = inventory.problems
+    assert problem.field.startswith(f"metadata.annotations[{names.ANNOTATION_GPU_PARTITIONS}]")
+    assert encode(inventory)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from berth.cluster_watcher.core.findings import Found, problems_of
 from berth.cluster_watcher.core.metadata import carried, identity_of
@@ -11,6 +12,9 @@ from berth.resources.amounts import parse_amounts
 
 DEVICES_MAX: Final = 1024
 MINOR_MAX: Final = 2**31 - 1
+FUNCTIONS_MAX: Final = 1024
+"""Virtual functions of one device; PCI Express allows 65,535, hardware that exists has some hundreds."""
+BUS_LENGTH_MAX: Final = 64
 
 
 def device_of(item: kube.Device, version: int) -> state.Device:
@@ -49,7 +53,42 @@ def _info(info: kube.DeviceInfo, position: int, found: Found) -> state.DeviceInf
         labels=info.labels or {},
         topology=_topology(info.topology),
         position=position,
+        functions=_functions(info.vf_groups or [], f"{path}.vfGroups", found),
     )
+
+
+def _functions(groups: list[dict[str, Any]], path: str, found: Found) -> list[state.DeviceFunction]:
+    """The virtual functions of all groups; what of them cannot be read is left out and a problem."""
+    functions: list[state.DeviceFunction] = []
+    for at, group in enumerate(groups):
+        labels = group.get("labels") or {}
+        if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+            found.append((f"{path}[{at}].labels", "must be an object of texts"))
+            continue
+        functions += (
+            state.DeviceFunction(bus=bus, minor=minor, labels=labels)
+            for bus, minor in _listed(group.get("vfs") or [], f"{path}[{at}].vfs", found)
+        )
+    if len(functions) > FUNCTIONS_MAX:
+        found.append((path, f"has {len(functions)} functions, at most {FUNCTIONS_MAX} are accepted"))
+        return []
+    return functions
+
+
+def _listed(entries: object, path: str, found: Found) -> Iterator[tuple[str, int]]:
+    """Bus address and minor of each."""
+    if not isinstance(entries, list):
+        found.append((path, "must be a list"))
+        return
+    for at, entry in enumerate(entries):
+        bus = entry.get("busID") if isinstance(entry, dict) else None
+        minor = entry.get("minor", -1) if isinstance(entry, dict) else -1
+        if not isinstance(bus, str) or not 0 < len(bus) <= BUS_LENGTH_MAX:
+            found.append((f"{path}[{at}].busID", f"must be a text of 1 to {BUS_LENGTH_MAX} characters"))
+        elif not isinstance(minor, int) or isinstance(minor, bool) or not -1 <= minor <= MINOR_MAX:
+            found.append((f"{path}[{at}].minor", f"is not between -1 and {MINOR_MAX}"))
+        else:
+            yield bus, minor
 
 
 def _topology(topology: kube.DeviceTopology | None) -> state.DeviceTopology | None:

@@ -7,7 +7,8 @@ usable. In particular:
 - two entries with one minor, or one id, make all of them unusable: nobody can tell which of them the node agent means;
 - an amount that is missing from every resource, above a whole device, or absurd makes that device unusable;
 - GPUs of one model with different memory stay usable, each with its own, and are reported: one of them is probably
-  misread.
+  misread;
+- a virtual function that is listed more than once is given out by nobody; its devices stay usable.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.inventory import DeviceSlot
-from berth.contracts.state import Device, DeviceInfo
+from berth.contracts.state import Device, DeviceFunction, DeviceInfo
 from berth.device_inventory.core import legacy
 
 KINDS: Final = ("fpga", "gpu", "rdma")
@@ -36,6 +37,7 @@ AMOUNT_MAX: Final = 1 << 50
 """
 NAMES_MAX: Final = 32
 LABELS_MAX: Final = 64
+BUS_LENGTH_MAX: Final = 64
 PROBLEMS_MAX: Final = 50
 
 
@@ -55,19 +57,20 @@ def check(device: Device) -> Checked:
     unreadable = tuple(problem.field for problem in device.problems)
     placed = [entry for entry in entries if _has_a_place(entry, problems)]
     doubtful = _doubles(placed, problems)
+    buses = Counter(each.bus for entry in placed for each in entry.functions)
     slots: dict[tuple[str, int], DeviceSlot] = {}
     for entry in placed:
         place = (entry.kind, entry.minor)
         if place in slots:
             slots[place] = DeviceSlot(kind=entry.kind, minor=entry.minor, healthy=False)
             continue
-        slot = _slot(entry, problems)
+        slot = replace(_slot(entry, problems), functions=_functions(entry, buses, problems))
         if entry.position in doubtful or _touched(entry, unreadable):
             slot = replace(slot, healthy=False)
         slots[place] = slot
     ordered = [slots[place] for place in sorted(slots)]
     _compare_memory(device, ordered, problems)
-    return Checked(ordered, _limited(problems))
+    return Checked(ordered, limited(problems))
 
 
 def path(entry: DeviceInfo, rest: str) -> str:
@@ -122,6 +125,20 @@ def _slot(entry: DeviceInfo, problems: list[Problem]) -> DeviceSlot:
     )
 
 
+def _functions(entry: DeviceInfo, buses: Mapping[str, int], problems: list[Problem]) -> list[DeviceFunction]:
+    """The virtual functions that can be told from all others of the node, by rising bus address."""
+    kept: list[DeviceFunction] = []
+    for each in sorted(entry.functions, key=lambda each: each.bus):
+        where = path(entry, f"vfGroups[busID {each.bus[:BUS_LENGTH_MAX]}]")
+        if not 0 < len(each.bus) <= BUS_LENGTH_MAX:
+            problems.append(_problem(where, f"must have 1 to {BUS_LENGTH_MAX} characters"))
+        elif buses[each.bus] > 1:
+            problems.append(_problem(where, "is listed more than once"))
+        else:
+            kept.append(replace(each, labels=dict(sorted(each.labels.items())[:LABELS_MAX])))
+    return kept
+
+
 def _amounts(entry: DeviceInfo, problems: list[Problem]) -> tuple[dict[str, int], bool]:
     """The amounts that can be believed, and whether all of them could."""
     if entry.kind == "rdma":
@@ -171,12 +188,17 @@ def gpu_label(labels: Mapping[str, str], name: str) -> str:
 
 
 def _touched(entry: DeviceInfo, fields: Sequence[str]) -> bool:
-    """Whether flattening already found fault with this entry."""
+    """Whether flattening already found fault with this entry; with a virtual function is none with the device."""
     own = f"spec.devices[{entry.position}]"
-    return any(field == own or field.startswith((own + ".", own + "[")) for field in fields)
+    functions = path(entry, "vfGroups")
+    return any(
+        field == own or (field.startswith((own + ".", own + "[")) and not field.startswith(functions))
+        for field in fields
+    )
 
 
-def _limited(problems: list[Problem]) -> list[Problem]:
+def limited(problems: list[Problem]) -> list[Problem]:
+    """The first of the problems, with how many more there are."""
     if len(problems) <= PROBLEMS_MAX:
         return problems
     return [
