@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.contracts import names
-from berth.contracts.grants import device
+from berth.contracts.grants import COUNT, VF, device, function
 from berth.contracts.ledger import Grant
-from berth.contracts.state import Device, DeviceInfo, PodTemplate
+from berth.contracts.state import Device, DeviceFunction, DeviceInfo, PodTemplate
 from berth.rules.records import registry
 from berth.rules.records.binds import annotations_of, names_of_records, written_over
-from berth.rules.records.evidence import blocked, broken, held_by_pod, held_by_reservation, within
+from berth.rules.records.evidence import blocked, broken, called, held_by_pod, held_by_reservation, whole, within
 from berth.rules.records.seam import RECORD_LENGTH_MAX, Bound, GrantRecord
 from berth.testing.builders import pod
 
@@ -24,13 +24,25 @@ AMOUNTS = st.dictionaries(
     st.integers(0, 200),
     max_size=3,
 )
-GRANTED: dict[str, st.SearchStrategy[list[Grant]]] = {
-    "devices": st.lists(
-        st.builds(device, st.sampled_from(["fpga", "gpu", "rdma"]), st.integers(0, 12), AMOUNTS),
-        max_size=4,
-        unique_by=lambda grant: (grant.kind, grant.id),
-    ),
-}
+
+
+@st.composite
+def devices(draw: st.DrawFn) -> list[Grant]:
+    """Devices, some of them with virtual functions, and NPUs of a size."""
+    kinds = st.sampled_from(["fpga", "gpu", "rdma"])
+    plain = st.builds(device, kinds, st.integers(0, 12), AMOUNTS)
+    sized = st.builds(device, st.just("gpu"), st.integers(0, 12), AMOUNTS, st.sampled_from(["vir01", "vir02"]))
+    found = draw(st.lists(st.one_of(plain, sized), max_size=4, unique_by=lambda grant: (grant.kind, grant.id)))
+    counts = draw(st.lists(st.integers(0, 2), min_size=len(found), max_size=len(found)))
+    functions = [
+        function(f"0000:{at:02x}:00.{number}", each.kind, each.minor)
+        for at, (each, count) in enumerate(zip(found, counts, strict=True))
+        for number in range(count)
+    ]
+    return [*found, *functions]
+
+
+GRANTED: dict[str, st.SearchStrategy[list[Grant]]] = {"devices": devices()}
 """What may be granted, by the name of the kind of record."""
 ASKS: dict[str, PodTemplate] = {"devices": pod("p").gpus(2).build(1).template}
 """A pod that is granted some."""
@@ -43,6 +55,9 @@ GARBAGE = [
     "\udcff",
     '{"gpu":7}',
     '{"gpu":[{"minor":-1}]}',
+    '{"rdma":[{"minor":0,"extension":{"vfs":[{"busID":""}]}}]}',
+    '{"rdma":[{"minor":0,"extension":{"vfs":[{"minor":1}]}}]}',
+    '{"gpu":[{"minor":0,"extension":{"gpuSharedResourceTemplate":7}}]}',
     '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"many"}}]}',
     "[" * 2000 + "]" * 2000,
     '{"gpu":[]}' + " " * RECORD_LENGTH_MAX,
@@ -171,6 +186,84 @@ def test_memory_that_was_not_asked_for_in_its_unit_counts_as_noted() -> None:
     assert held_by_pod(bound({names.GPU_MEMORY: 9 * gi}, cards(noted_as)), None).grants == (
         device("gpu", 0, {names.GPU_MEMORY: 9 * gi, names.GPU_MEMORY_RATIO: 33}),
     )
+
+
+def interfaces(*noted: dict[str, object]) -> dict[str, str]:
+    return {names.ANNOTATION_DEVICE_ALLOCATED: json.dumps({"rdma": list(noted)})}
+
+
+def with_functions(*buses: str, minor: int = 0) -> dict[str, object]:
+    return {"minor": minor, "extension": {"vfs": [{"minor": 1, "busID": bus} for bus in buses]}}
+
+
+HINT = {names.ANNOTATION_DEVICE_HINT: '{"rdma":{"vfSelector":{}}}'}
+ONE = device("rdma", 0, {names.RDMA: 1})
+
+
+def test_a_virtual_function_counts_where_the_pod_takes_one() -> None:
+    requests = {names.RDMA: 1}
+    noted_one = interfaces(with_functions("0000:09:00.3"))
+    assert held_by_pod(bound(requests, HINT | noted_one), None) == ((ONE, function("0000:09:00.3", "rdma", 0)), ())
+    assert held_by_pod(bound(requests, noted_one), None) == ((ONE,), ()), "it asks for none"
+    several = interfaces(with_functions("a", "b"))
+    assert held_by_pod(bound(requests, HINT | several), None) == ((ONE, function("a", "rdma", 0)), ())
+    for fewer in (interfaces({"minor": 0}), interfaces(with_functions())):
+        assert held_by_pod(bound(requests, HINT | fewer), None) == ((), ("devices",)), (
+            "it holds one"
+        )
+    everywhere = {names.ANNOTATION_DEVICE_HINT: '{"rdma":{"allocateStrategy":"ApplyForAll","vfSelector":{}}}'}
+    twice = interfaces(with_functions("a"), with_functions("a", minor=1))
+    assert held_by_pod(bound(requests, everywhere | twice), None) == ((), ("devices",)), "one function of two devices"
+
+
+@pytest.mark.parametrize(
+    ("hint", "amount", "count", "each"),
+    [
+        ({}, 1, 1, 1),
+        ({}, 300, 3, 100),
+        ({"allocateStrategy": "RequestsAsCount"}, 3, 3, 1),
+        ({"allocateStrategy": "RequestsAsCount", "exclusivePolicy": "DeviceLevel"}, 3, 3, 100),
+        ({"allocateStrategy": "ApplyForAll"}, 7, 4, 7),
+    ],
+)
+def test_a_hint_says_of_how_many_devices_a_record_is_believed(
+    hint: dict[str, str], amount: int, count: int, each: int
+) -> None:
+    notes = {names.ANNOTATION_DEVICE_HINT: json.dumps({"rdma": hint})}
+    template = bound({names.RDMA: amount}, notes | interfaces(*({"minor": minor} for minor in range(4))))
+    held = held_by_pod(template, None)
+    assert held == (tuple(device("rdma", minor, {names.RDMA: each}) for minor in range(count)), ())
+
+
+def test_an_interface_more_is_believed_for_each_card_of_a_joint_request() -> None:
+    joint = {names.ANNOTATION_DEVICE_JOINT: '{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}'}
+    content = {"gpu": [{"minor": minor} for minor in range(2)], "rdma": [{"minor": minor} for minor in range(3)]}
+    notes = joint | {names.ANNOTATION_DEVICE_ALLOCATED: json.dumps(content)}
+    held = held_by_pod(bound({names.NVIDIA_GPU: 2, names.RDMA: 1}, notes), None)
+    assert [(each.kind, each.id) for each in held.grants] == [("gpu", "0"), ("gpu", "1"), ("rdma", "0"), ("rdma", "1")]
+
+
+@pytest.mark.parametrize(("shares", "counts"), [((60, 30), True), ((60, 20), False), ((80, 70), False), ((90,), True)])
+def test_unequal_shares_are_believed_if_they_are_what_is_asked_for(shares: tuple[int, ...], counts: bool) -> None:
+    requests = {names.GPU_SHARED: 2, names.GPU_CORE: 90, names.GPU_MEMORY_RATIO: 90}
+    given = [device("gpu", at, {names.GPU_CORE: part, names.GPU_MEMORY_RATIO: part}) for at, part in enumerate(shares)]
+    record = registry.GRANTS[0]
+    notes = record.write(Bound("p", tuple(given))) | {names.ANNOTATION_GPU_SPLIT: "uneven"}
+    assert held_by_pod(bound(requests, notes), None) == ((tuple(given), ()) if counts else ((), ("devices",)))
+
+
+def test_a_virtual_function_is_as_healthy_as_its_device() -> None:
+    there = [DeviceFunction(bus="a")]
+    entries = [
+        DeviceInfo(kind="rdma", minor=0, healthy=True, functions=there),
+        DeviceInfo(kind="rdma", minor=1, functions=[DeviceFunction(bus="b")]),
+    ]
+    seen = Device(name="n", uid="u", version=1, devices=entries)
+    assert broken(function("a", "rdma", 0), seen) == ""
+    assert broken(function("a", "rdma", 1), seen) == "is not there any more"
+    assert broken(function("b", "rdma", 1), seen) == "is not healthy"
+    assert broken(function("a", "rdma", 0), None) == "is not there any more"
+    assert (called(function("a", "rdma", 0)), whole(VF, COUNT)) == ("virtual function a", 1)
 
 
 def test_a_decision_outweighs_what_is_noted() -> None:

@@ -10,23 +10,33 @@ from typing import NamedTuple
 import msgspec
 
 from berth.contracts import kube, names
-from berth.contracts.grants import device, granted
+from berth.contracts.grants import device, function, granted
 from berth.contracts.ledger import Decision, Grant, PlanStatus
 from berth.invariants.world import World
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
 from berth.rules.bounded_json import read_annotation
 from berth.rules.gpu_request import FAMILY
-from berth.rules.records.device_allocated import devices_held
+from berth.rules.records.explained_devices import devices_held
 
 ENDED = frozenset({"Succeeded", "Failed"})
 BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
 """Resources that are given out device by device."""
 
 
+class _Function(kube.View, frozen=True, kw_only=True):
+    bus: str = msgspec.field(name="busID")
+
+
+class _Extension(kube.View, frozen=True, kw_only=True):
+    vfs: list[_Function] | None = None
+    template: str = msgspec.field(default="", name="gpuSharedResourceTemplate")
+
+
 class _Device(kube.View, frozen=True, kw_only=True):
     minor: int
     resources: dict[str, str | int | float] = {}
+    extension: _Extension = _Extension()
 
 
 class _Reference(kube.View, frozen=True, kw_only=True):
@@ -109,7 +119,7 @@ class Seen:
     @property
     def held_devices(self) -> list[Grant]:
         """Of the noted devices what its request explains: anybody can write a note."""
-        return list(devices_held(tuple(self.devices), self.amounts))
+        return list(devices_held(tuple(self.devices), self.amounts, self.annotations))
 
 
 class Holder(NamedTuple):
@@ -198,7 +208,8 @@ class Facts:
 
 
 def read_devices(annotations: Mapping[str, str]) -> list[Grant]:
-    """The devices in the annotation of a bind; empty when it is absent or cannot be read."""
+    """The devices in the annotation of a bind, and their virtual functions; empty when it is absent or cannot be
+    read."""
     text = annotations.get(names.ANNOTATION_DEVICE_ALLOCATED)
     if not text or len(text) > DEVICES_LENGTH_MAX:
         return []
@@ -206,11 +217,13 @@ def read_devices(annotations: Mapping[str, str]) -> list[Grant]:
         read = _DEVICES.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return []
-    return [
-        device(kind, each.minor, parse_amounts(each.resources, "resources")[0])
-        for kind, devices in sorted(read.items())
-        for each in devices
-    ]
+    found: list[Grant] = []
+    for kind, devices in sorted(read.items()):
+        for each in devices:
+            template = each.extension.template if kind == "gpu" else ""
+            found.append(device(kind, each.minor, parse_amounts(each.resources, "resources")[0], template))
+            found += (function(one.bus, kind, each.minor) for one in each.extension.vfs or ())
+    return found
 
 
 def read_reservation_uid(annotations: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from berth.invariants.facts import ENDED, read_devices
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
 from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod
-from berth.rules.records.device_allocated import devices_held
+from berth.rules.records.explained_devices import devices_held
 
 NO_TEXTS: Mapping[str, str] = {}
 KNOWN_MAX = 4096
@@ -83,7 +83,7 @@ class Watched:
     def held_devices(self) -> list[Grant]:
         """The devices that it holds. What is noted on a pod of ours is compared with its decision; on those of others
         anybody may have written the note, so that it counts as far as the request explains it."""
-        return self.devices if self.is_ours else list(devices_held(tuple(self.devices), self.amounts))
+        return self.devices if self.is_ours else list(devices_held(tuple(self.devices), self.amounts, self.annotations))
 
 
 def name_of(data: Mapping[str, Any]) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""`device-allocated`: the devices by kind, each with its minor and how much of it.
+"""`device-allocated`: the devices by kind, each with its minor, how much of it, and its virtual functions.
 
 A request in percent of a card's memory is noted in bytes as well, and the other way round. How one follows from the
 other only the card's size shows, so the amount that was not asked for counts as noted, percents up to a whole card.
@@ -6,31 +6,43 @@ other only the card's size shows, so the amount that was not asked for counts as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Final
 
 import msgspec
 
 from berth.contracts import names
-from berth.contracts.base import Problem
-from berth.contracts.grants import DEVICE_KINDS, device
+from berth.contracts.grants import COUNT, DEVICE_KINDS, VF, device, device_of, function
 from berth.contracts.kube import Quantity, View
 from berth.contracts.ledger import MINOR_DIGITS_MAX, Grant
 from berth.contracts.state import Device, PodTemplate
-from berth.resources.amounts import Amounts, format_amounts, parse_amounts
-from berth.rules.device_request import device_requests
-from berth.rules.gpu_request import FAMILY, CardRequest, per_card
+from berth.resources.amounts import format_amounts, parse_amounts
+from berth.rules.gpu_request import FAMILY
+from berth.rules.records.explained_devices import devices_held, devices_within
 from berth.rules.records.seam import Bound, read_json
 
 WHOLE: Final = 100
 """Percent of one device."""
 _PERCENT: Final = frozenset({names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA})
-_BY_PERCENT: Final = {"rdma": names.RDMA, "fpga": names.FPGA}
+_TEXT_LENGTH_MAX: Final = 256
+
+
+class _Function(View, frozen=True, kw_only=True):
+    bus: Annotated[str, msgspec.Meta(min_length=1, max_length=_TEXT_LENGTH_MAX)] = msgspec.field(name="busID")
+    minor: int = 0
+
+
+class _Extension(View, frozen=True, kw_only=True):
+    vfs: list[_Function] | None = None
+    template: Annotated[str, msgspec.Meta(max_length=_TEXT_LENGTH_MAX)] = msgspec.field(
+        default="", name="gpuSharedResourceTemplate"
+    )
 
 
 class _Device(View, frozen=True, kw_only=True):
     minor: Annotated[int, msgspec.Meta(ge=0, lt=10**MINOR_DIGITS_MAX)]
     resources: dict[str, Quantity] = {}
+    extension: _Extension | None = None
 
 
 _DEVICES: Final = msgspec.json.Decoder(dict[str, list[_Device]])
@@ -42,7 +54,7 @@ class DeviceAllocated:
     name = "devices"
     annotations: tuple[str, ...] = (names.ANNOTATION_DEVICE_ALLOCATED,)
     nothing = "{}"
-    kinds = DEVICE_KINDS
+    kinds = DEVICE_KINDS | {VF}
     resources = frozenset(FAMILY) | {names.RDMA, names.FPGA}
 
     def asks(self, template: PodTemplate) -> bool:
@@ -51,16 +63,30 @@ class DeviceAllocated:
         return not self.resources.isdisjoint(requests) and any(requests.get(name, 0) > 0 for name in self.resources)
 
     def write(self, bound: Bound) -> dict[str, str]:
-        """The text that Koordinator writes for the same allocation: amounts as canonical quantities, in order."""
-        mine = [each for each in bound.grants if each.kind in self.kinds]
+        """The text that Koordinator writes for the same allocation: amounts as canonical quantities, in order.
+
+        `uuids` of a virtual function are its minor, where it has one.
+        """
+        mine = [each for each in bound.grants if each.kind in DEVICE_KINDS]
         if not mine:
             return {}
+        functions: dict[tuple[str, int], list[Grant]] = {}
+        for grant in bound.grants:
+            if grant.kind == VF:
+                functions.setdefault(device_of(grant), []).append(grant)
         content: dict[str, list[dict[str, object]]] = {}
         for grant in sorted(mine, key=lambda grant: (grant.kind, grant.minor)):
             resources = dict(sorted(format_amounts(grant.amounts).items()))
             entry: dict[str, object] = {"minor": grant.minor, "resources": resources}
             if uuid := bound.uuids.get((grant.kind, grant.id), ""):
                 entry["id"] = uuid
+            extension: dict[str, object] = {}
+            if its := functions.get((grant.kind, grant.minor)):
+                extension["vfs"] = [_written(each, bound.uuids) for each in sorted(its, key=_id)]
+            if grant.kind == "gpu" and grant.extension:
+                extension["gpuSharedResourceTemplate"] = grant.extension
+            if extension:
+                entry["extension"] = extension
             content.setdefault(grant.kind, []).append(entry)
         return {names.ANNOTATION_DEVICE_ALLOCATED: msgspec.json.encode(content).decode()}
 
@@ -71,102 +97,67 @@ class DeviceAllocated:
 
     def within(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         """See `GrantRecord`."""
-        return devices_within(grants, template.requests)
+        return devices_within(grants, template.requests, template.annotations)
 
     def held(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         """See `GrantRecord`."""
-        return devices_held(grants, template.requests)
+        return devices_held(grants, template.requests, template.annotations)
 
     def whole(self, kind: str, resource: str) -> int | None:
         """See `GrantRecord`."""
+        if kind == VF:
+            return 1 if resource == COUNT else None
         return WHOLE if resource in _PERCENT else None
 
     def called(self, grant: Grant) -> str:
         """See `GrantRecord`."""
-        return f"{grant.kind} minor {grant.minor}"
+        return f"virtual function {grant.id}" if grant.kind == VF else f"{grant.kind} minor {grant.minor}"
 
     def broken(self, grant: Grant, device: Device | None) -> str:
-        """See `GrantRecord`."""
-        listed = device.devices if device is not None else ()
-        is_healthy = next(
-            (each.healthy for each in listed if (each.kind, each.minor) == (grant.kind, grant.minor)), None
-        )
-        if is_healthy:
-            return ""
-        return "is not there any more" if is_healthy is None else "is not healthy"
+        """See `GrantRecord`. A virtual function is as healthy as its device."""
+        listed = device.devices if device is not None else []
+        if grant.kind == VF:
+            place = device_of(grant)
+            found = [each for each in listed if any(one.bus == grant.id for one in each.functions)]
+            listed = [each for each in found if (each.kind, each.minor) == place]
+        else:
+            listed = [each for each in listed if (each.kind, each.minor) == (grant.kind, grant.minor)]
+        if not listed:
+            return "is not there any more"
+        return "" if listed[0].healthy else "is not healthy"
 
 
 def read_devices(text: str) -> tuple[Grant, ...] | None:
-    """The devices in a record as written; None when it cannot be read."""
+    """The devices in a record as written, each with its virtual functions after it; None when it cannot be read."""
     by_kind = read_json(_DEVICES, text)
     if by_kind is None:
         return None
-    grants = []
+    grants: list[Grant] = []
     for kind, devices in sorted(by_kind.items()):
         for each in devices:
             amounts, problems = parse_amounts(each.resources, "resources")
             if problems:
                 return None
-            grants.append(device(kind, each.minor, amounts))
+            extension = each.extension or _Extension()
+            grants.append(device(kind, each.minor, amounts, extension.template if kind == "gpu" else ""))
+            grants += (function(one.bus, kind, each.minor) for one in extension.vfs or ())
     return tuple(grants)
 
 
-def devices_within(grants: tuple[Grant, ...], requests: Mapping[str, int]) -> tuple[Grant, ...]:
-    """Of these devices those that the request explains, with no more of each than it asks for."""
-    limits = _limits(requests) if grants else {}
-    return tuple(
-        device(grant.kind, grant.minor, _within(grant.amounts, limits[grant.kind]))
-        for grant in _explained(grants, limits)
-    )
+def in_order(grants: Iterable[Grant]) -> tuple[Grant, ...]:
+    """Devices by kind and minor, each with its virtual functions after it: the order of a record."""
+    return tuple(sorted(grants, key=_place))
 
 
-def devices_held(grants: tuple[Grant, ...], requests: Mapping[str, int]) -> tuple[Grant, ...]:
-    """Of these devices as many as the request takes, each with all that it takes of one; none where they are fewer.
-
-    A record of less than is asked for would have what is held count as free.
-    """
-    limits = _limits(requests) if grants else {}
-    explained = _explained(grants, limits)
-    if len(explained) < sum(limit.count for limit in limits.values()):
-        return ()
-    return tuple(
-        device(grant.kind, grant.minor, _within(grant.amounts, limits[grant.kind]) | limits[grant.kind].each)
-        for grant in explained
-    )
+def _place(grant: Grant) -> tuple[str, int, bool, str]:
+    kind, minor = device_of(grant) if grant.kind == VF else (grant.kind, grant.minor)
+    return kind, minor, grant.kind == VF, grant.id
 
 
-def _limits(requests: Mapping[str, int]) -> dict[str, CardRequest]:
-    asked = device_requests(requests)
-    if isinstance(asked, Problem):
-        return {}
-    return {family: _limit(family, request) for family, request in asked.items()}
+def _id(grant: Grant) -> str:
+    return grant.id
 
 
-def _explained(grants: tuple[Grant, ...], limits: Mapping[str, CardRequest]) -> list[Grant]:
-    explained: list[Grant] = []
-    taken: dict[str, set[int]] = {}
-    for grant in grants:
-        limit = limits.get(grant.kind)  # cards of every vendor are `gpu`
-        minors = taken.setdefault(grant.kind, set())
-        if limit is None or grant.minor in minors or len(minors) == limit.count:
-            continue
-        minors.add(grant.minor)
-        explained.append(grant)
-    return explained
-
-
-def _limit(family: str, request: Mapping[str, int]) -> CardRequest:
-    if family == "gpu":
-        return per_card(request)
-    name = _BY_PERCENT[family]
-    count = max(1, request[name] // WHOLE)
-    return CardRequest(count, {name: request[name] // count}, request[name] < WHOLE)
-
-
-def _within(amounts: Amounts, limit: CardRequest) -> Amounts:
-    counted = {name: min(amount, limit.each[name]) for name, amount in amounts.items() if name in limit.each}
-    if names.GPU_MEMORY_RATIO in limit.each and names.GPU_MEMORY in amounts:
-        counted[names.GPU_MEMORY] = amounts[names.GPU_MEMORY]
-    elif names.GPU_MEMORY in limit.each and names.GPU_MEMORY_RATIO in amounts:
-        counted[names.GPU_MEMORY_RATIO] = min(amounts[names.GPU_MEMORY_RATIO], WHOLE)
-    return counted
+def _written(grant: Grant, uuids: Mapping[tuple[str, str], str]) -> dict[str, object]:
+    minor = uuids.get((VF, grant.id), "")
+    return {"minor": int(minor), "busID": grant.id} if minor not in ("", "0") else {"busID": grant.id}
