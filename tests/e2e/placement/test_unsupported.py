@@ -18,7 +18,6 @@ UNSUPPORTED: dict[str, tuple[dict[str, Any], str]] = {
         {"annotations": {names.ANNOTATION_RESOURCE_SPEC: '{"preferredCPUBindPolicy": "FullPCPUs"}'}},
         f"metadata.annotations[{names.ANNOTATION_RESOURCE_SPEC}]",
     ),
-    "RDMA": ({"requests": {"koordinator.sh/rdma": "100"}}, "resources.requests[koordinator.sh/rdma]"),
 }
 
 

@@ -88,7 +88,7 @@ async def test_a_batch_that_is_not_committed_gives_back_all_that_it_took(
     run.quota(DEFAULT_GROUP)
     run.quota("team", max={names.CPU: 4000})
     nodes, quotas = run.cluster.nodes, run.cluster.quotas
-    before = (nodes.free[:, 0].tolist(), nodes.slots[0])
+    before = (nodes.free[:, 0].tolist(), nodes.devices.slots["gpu"][0])
     run.pod(pod("p").requests(cpu=1000).share(50).quota("team").port(80))
 
     async def commit(*_: Any, **__: Any) -> Refused | Unknown:
@@ -96,7 +96,7 @@ async def test_a_batch_that_is_not_committed_gives_back_all_that_it_took(
 
     monkeypatch.setattr(bench.ledger, "commit", commit)
     assert await bench.rounds.round()
-    assert (nodes.free[:, 0].tolist(), nodes.slots[0]) == before
+    assert (nodes.free[:, 0].tolist(), nodes.devices.slots["gpu"][0]) == before
     assert not any(quotas.used(("", "team")).values())
     assert bench.placed() == {}
 

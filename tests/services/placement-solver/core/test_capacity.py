@@ -12,10 +12,11 @@ from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Node
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.constraints.device_share import UNREAD, DeviceShare
-from berth.placement_solver.core.devices import gpu_want
+from berth.placement_solver.core.devices.asked import query_of
 from berth.placement_solver.core.nodes import AMOUNT_MAX, Nodes
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Hypothesis, Rejection, Target
+from berth.rules.devices.request import DeviceRequest
 from berth.rules.ports import read_port, write_port
 from berth.testing.builders import gpu_grant, gpu_slots
 from berth.transaction.claims import Claim
@@ -100,7 +101,7 @@ def check(made: Capacity, held: list[Claim]) -> None:
         assert nodes.free[0, row] == naive_cpu(held, name)
         assert nodes.free[nodes.columns[names.PODS], row] == OFFERED[names.PODS] - len(pods)
         assert nodes.unreadable[row] == sum(bool(claim.unreadable) for claim in held if claim.node == name)
-        for slot in nodes.slots[row]:
+        for slot in nodes.devices.slots["gpu"][row]:
             assert slot.used[0] == naive_core(held, name, slot.minor)
     assert made.quotas.used(("", "team")).get(names.CPU, 0) == naive_quota(held, "/team")
     assert made.quotas.used(("", "top")).get(names.CPU, 0) == naive_quota(held, "/team", "/top")
@@ -172,7 +173,7 @@ def test_a_device_that_leaves_and_comes_back_keeps_its_holder() -> None:
     tested.apply(Claim(("d", "p"), "p", "n0", {}, grants=(gpu_grant(1, 100),)), 1)
     tested.nodes.see_inventory("n0", NodeInventory(node="n0", version=2, devices=gpu_slots(1)))
     tested.nodes.see_inventory("n0", NodeInventory(node="n0", version=3, devices=gpu_slots(2)))
-    assert [slot.free[0] for slot in tested.nodes.slots[0]] == [100, 0]
+    assert [slot.free[0] for slot in tested.nodes.devices.slots["gpu"][0]] == [100, 0]
 
 
 def test_ports_are_read_as_they_are_written() -> None:
@@ -183,7 +184,7 @@ def test_ports_are_read_as_they_are_written() -> None:
 def test_other_device_kinds_do_not_disturb() -> None:
     tested = capacity()
     tested.apply(Claim(("d", "p"), "p", "n0", {}, grants=(device("rdma", 0, {names.RDMA: 1}),)), 1)
-    assert [slot.free[0] for slot in tested.nodes.slots[0]] == [100, 100]
+    assert [slot.free[0] for slot in tested.nodes.devices.slots["gpu"][0]] == [100, 100]
 
 
 def test_what_is_left_of_a_reservation_says_nothing_of_what_cannot_be_read() -> None:
@@ -192,8 +193,8 @@ def test_what_is_left_of_a_reservation_says_nothing_of_what_cannot_be_read() -> 
     pod = Claim(("default", "p"), "p", "n0", {names.GPU_CORE: 50}, unreadable=("devices",))
     for claim in (kept, pod):
         tested.apply(claim, 1)
-    query = gpu_want({names.GPU_CORE: 10, names.GPU_MEMORY_RATIO: 10})
     share = DeviceShare(tested.nodes)
+    query = query_of(DeviceRequest({"gpu": {names.GPU_CORE: 10, names.GPU_MEMORY_RATIO: 10}}))
     target = Target(tested.nodes.row("n0"), Hypothesis(gone=(tested.reserved["r"].remainder,)))
     assert share.filter(query, target) == Rejection((UNREAD,))
     tested.apply(pod, -1)

@@ -6,6 +6,7 @@ concerns, and, where it reads something new of nodes, a row of `NODES`.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from berth.contracts import names, subjects
+from berth.contracts.grants import device, function
+from berth.contracts.inventory import CardPartition
 from berth.contracts.kube import (
     Affinity,
     LabelSelector,
@@ -47,7 +50,10 @@ from berth.contracts.state import (
     VolumeUse,
 )
 from berth.placement_solver.cluster_view import ClusterView
-from berth.placement_solver.core.devices import GPU, NoCapacity, allocate, device_grants, slots_of_inventory
+from berth.placement_solver.core.devices import NoCapacity, slots_of_inventory
+from berth.placement_solver.core.devices.asked import DeviceQuery
+from berth.placement_solver.core.devices.node_rules import node_rules
+from berth.placement_solver.core.devices.record import all_grants
 from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.seams import (
     Allocator,
@@ -63,10 +69,12 @@ from berth.placement_solver.core.tallies.granted import grant_tallies
 from berth.placement_solver.core.verify.grants import LAWS as GRANT_LAWS
 from berth.placement_solver.core.verify.grants import capacity
 from berth.placement_solver.core.volumes import KINDS
+from berth.rules.devices.choose import choose_devices
+from berth.rules.devices.node import NodeDevices
 from berth.rules.ports import write_port
 from berth.rules.records import registry
 from berth.rules.taints import UNSCHEDULABLE_TAINT
-from berth.testing.builders import GI, PodBuilder, gpu_grant, gpu_slots, pod
+from berth.testing.builders import GI, PodBuilder, gpu_grant, gpu_slots, nic_slots, pod, with_places
 from berth.transaction.claims import Claim
 
 DOCS: Final = Path(__file__).parents[4] / "docs/placement-rules.md"
@@ -93,6 +101,41 @@ def _wants_node(asking: Asking, name: str) -> None:
 
 OF_APP: Final = LabelSelector(match_labels={"app": "x"})
 
+DEVICES: Final = (
+    {names.RDMA: 1},
+    {names.RDMA: 60},
+    {names.RDMA: 2},
+    {names.RDMA: 200},
+    {names.FPGA: 100},
+    {names.NVIDIA_GPU: 1},
+    {names.NVIDIA_GPU: 1, names.RDMA: 1},
+    {names.NVIDIA_GPU: 2, names.RDMA: 60},
+    {names.GPU_CORE: 50, names.GPU_MEMORY_RATIO: 50, names.RDMA: 1},
+)
+NOTES: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {names.ANNOTATION_DEVICE_HINT: {"rdma": {"vfSelector": {}}}},
+    {names.ANNOTATION_DEVICE_HINT: {"rdma": {"vfSelector": {"matchLabels": {"type": "other"}}}}},
+    {names.ANNOTATION_DEVICE_HINT: {"rdma": {"selector": {"matchLabels": {"number": "1"}}}}},
+    {names.ANNOTATION_DEVICE_HINT: {"rdma": {"allocateStrategy": "ApplyForAll", "vfSelector": {}}}},
+    {names.ANNOTATION_DEVICE_HINT: {"rdma": {"allocateStrategy": "RequestsAsCount"}}},
+    {names.ANNOTATION_DEVICE_HINT: {"gpu": {"requiredTopologyScope": "NUMANode"}}},
+    {names.ANNOTATION_DEVICE_JOINT: {"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}},
+    {
+        names.ANNOTATION_DEVICE_JOINT: {"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"},
+        names.ANNOTATION_DEVICE_HINT: {"rdma": {"vfSelector": {}}},
+    },
+    {names.ANNOTATION_GPU_PARTITION_SPEC: {"allocatePolicy": "Restricted"}},
+)
+"""What pods ask for, and say of it in annotations."""
+
+
+def _asks_devices(asking: Asking, requests: dict[str, int], notes: dict[str, Any]) -> None:
+    asking.builder.requests(requests)
+    for name, content in notes.items():
+        asking.builder.annotation(name, json.dumps(content))
+
+
 WAITING: dict[str, st.SearchStrategy[Change]] = {
     "NodeUnschedulable": st.sampled_from([UNSCHEDULABLE_TAINT.key, "other"]).map(
         lambda key: lambda asking: asking.builder.template(tolerations=[Toleration(key=key, operator="Exists")])
@@ -102,14 +145,19 @@ WAITING: dict[str, st.SearchStrategy[Change]] = {
     "NodeAffinity": st.sampled_from(["a", "b", ""]).map(
         lambda zone: lambda asking: asking.builder.only_on("zone", zone)
     ),
-    "GPUPartitions": st.integers(1, 2).map(lambda count: lambda asking: asking.builder.gpus(count)),
     "NodePorts": st.builds(HostPort, port=st.sampled_from([80, 81]), host_ip=st.sampled_from(["", "10.0.0.1"])).map(
         lambda port: lambda asking: asking.builder.template(host_ports=[port])
     ),
     "NodeResourcesFit": st.dictionaries(
         st.sampled_from([names.CPU, names.MEMORY, "example.com/thing"]), st.integers(0, 4).map(lambda n: n * 1000)
     ).map(lambda amounts: lambda asking: asking.builder.requests(amounts)),
-    "DeviceShare": st.sampled_from([10, 60, 100]).map(lambda part: lambda asking: asking.builder.share(part)),
+    "DeviceShare": st.one_of(
+        st.sampled_from([10, 60, 100]).map(lambda part: lambda asking: asking.builder.share(part)),
+        st.integers(1, 2).map(lambda count: lambda asking: asking.builder.gpus(count)),
+        st.tuples(st.sampled_from(DEVICES), st.sampled_from(NOTES)).map(
+            lambda asked: lambda asking: _asks_devices(asking, *asked)
+        ),
+    ),
     "PodTopologySpread": st.builds(
         lambda key, own: (
             lambda asking: asking.builder.label("app", own).template(
@@ -163,6 +211,24 @@ WAITING: dict[str, st.SearchStrategy[Change]] = {
     },
 }
 """Changes to who waits, by the name of the constraint that they concern."""
+
+HELD: Final[tuple[list[Grant] | None, ...]] = (
+    None,
+    None,
+    [gpu_grant(0, 60)],
+    [gpu_grant(1, 60)],
+    [gpu_grant(0), device("rdma", 0, {names.RDMA: 1}), function("0000:00:00.1", "rdma", 0)],
+    [device("rdma", 1, {names.RDMA: 1}), function("0000:01:00.1", "rdma", 1)],
+    [device("rdma", 0, {names.RDMA: 60})],
+)
+"""What is noted on pods that are there."""
+TABLES: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {},
+    {"partition_policy": "Prefer", "partitions": [CardPartition(minors=[0, 1], score=1)]},
+    {"partition_policy": "Honor", "partitions": [CardPartition(minors=[1], score=1), CardPartition(minors=[0])]},
+)
+"""What INVENTORY says of partitions."""
 
 NODES: dict[str, st.SearchStrategy[Any]] = {
     "cpu": st.sampled_from([1000, 4000]),
@@ -274,12 +340,17 @@ class World(NamedTuple):
         """The candidate on a node, with every choice of devices that would serve it if nobody held any."""
         nodes, cls = self.run.cluster.nodes, self.candidate.cls
         choices: list[tuple[Grant, ...]] = [()]
-        if cls.want is not None and nodes.inventories[row] is not None:
-            slots = slots_of_inventory(nodes.inventories[row]).get(GPU.name, ())
-            for some in combinations(slots, cls.want.instances):
-                grants = allocate(some, cls.want)
-                if not isinstance(grants, NoCapacity):
-                    choices.append(tuple(device_grants(GPU, grants)))
+        queries = [query for _, query in cls.chosen if isinstance(query, DeviceQuery)]
+        if queries and nodes.inventories[row] is not None:
+            rules = node_rules(nodes.states[row], nodes.inventories[row]).partitions
+            slots = [(kind, slot) for kind, each in slots_of_inventory(nodes.inventories[row]).items() for slot in each]
+            for size in range(1, len(slots) + 1):
+                for some in combinations(slots, size):
+                    by_kind = {kind: [slot for other, slot in some if other == kind] for kind, _ in some}
+                    found = choose_devices(NodeDevices(by_kind, rules), queries[0].request)
+                    if not isinstance(found, NoCapacity):
+                        choices.append(all_grants(found))
+            choices = list({str(each): each for each in choices}.values())
         return [
             Claim(
                 name=self.candidate.name,
@@ -315,13 +386,15 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "", *, same_hol
         run.node(name, **fields)
         devices = draw(st.sampled_from(["none", "counted", "counted", "uncounted"]))
         if devices == "counted":
-            run.devices(name, gpu_slots(2, unhealthy=draw(st.sampled_from([(), (1,), (0, 1)]))))
+            cards = gpu_slots(2, unhealthy=draw(st.sampled_from([(), (1,), (0, 1)])))
+            interfaces = nic_slots(draw(st.integers(0, 2)), functions=draw(st.integers(0, 1)))
+            run.devices(name, [*with_places(cards), *interfaces], **draw(st.sampled_from(TABLES)))
         elif devices == "uncounted":
             run.state(subjects.named_key("device", name), Device(name=name, uid=f"device-{name}", version=run.version))
     for index in range(draw(st.integers(0, 4))):
         holder = Asking(pod(f"holder-{index}").template(scheduler="other"))
         draw(WAITING[concerned if same_holders else draw(st.sampled_from(of_holders))])(holder)
-        devices = [gpu_grant(draw(st.integers(0, 1)), 60)] if draw(st.booleans()) else None
+        devices = draw(st.sampled_from(HELD))
         run.pod(holder.builder.on(draw(st.sampled_from(ROWS)), devices))
     _storage(run, draw(st.lists(st.sampled_from([None, 0, 1]), min_size=3, max_size=3)))
     if asking.required_node:

@@ -172,7 +172,7 @@ class LaneAllocator:
         return tuple(map(lane, free[:query])) if len(free) >= query else Rejection((SHORT,))
 
 
-def _problems(claim: Claim, node: Any, inventory: Any) -> Iterator[str]:
+def _problems(claim: Claim, template: Any, node: Any, inventory: Any) -> Iterator[str]:
     if sum(1 for grant in claim.grants if grant.kind == "lane") != claim.amounts.get(LANE, 0):
         yield "is not given as many lanes as it asks for"
 

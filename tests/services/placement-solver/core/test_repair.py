@@ -297,12 +297,12 @@ def test_a_quota_allows_a_pod_after_its_repair(solving: type[Any], data: st.Data
 def test_every_field_that_is_not_honoured_is_named_at_once(solving: type[Any]) -> None:
     run = solving()
     run.node("n")
-    wrong = {names.RDMA: 100, names.FPGA: 100}
+    wrong = {names.NPU_CORE: 2, names.NPU_CPU: 2, names.GPU_MEMORY: 1 << 30, names.GPU_SHARED: 1}
     run.pod(pod("p").requests(wrong))
     (refusal,) = run.round().refusals
     text = explain.message(refusal.reasons, 1)
     assert text.endswith(
-        f"To repair: remove resources.requests[{names.RDMA}] and remove resources.requests[{names.FPGA}]."
+        f"To repair: remove resources.requests[{names.NPU_CORE}] and remove resources.requests[{names.NPU_CPU}]."
     )
     run.pod(pod("p").requests(cpu=1))
     assert len(try_again(run).placements) == 1
@@ -314,7 +314,7 @@ def test_gpus_held_by_nobody_knows_whom_are_asked_back(solving: type[Any]) -> No
     run.devices("n", gpu_slots(2))
     run.pod(pod("other").gpus(1).on("n").template(scheduler="default-scheduler"))
     run.pod(pod("p").gpus(2))
-    assert repairs(run.round()) == ["free the GPUs of pods that do not say which on node n"]
+    assert repairs(run.round()) == ["free the devices of pods that do not say which on node n"]
     run.delete_pod("other")
     assert len(try_again(run).placements) == 1
 
@@ -328,7 +328,7 @@ def test_of_two_nodes_the_nearer_one_is_named(solving: type[Any]) -> None:
     assert repairs(run.round()) == ["free 1 cpu on node near, or ask for that much less"]
 
 
-def test_nodes_that_give_out_partitions_only_take_no_whole_gpus(solving: type[Any]) -> None:
+def test_nodes_that_give_out_partitions_only_and_have_none_take_no_whole_gpus(solving: type[Any]) -> None:
     run = solving()
     run.node("n", labels={names.LABEL_GPU_PARTITION_POLICY: "Honor"})
     run.devices("n", gpu_slots(2))
@@ -337,8 +337,7 @@ def test_nodes_that_give_out_partitions_only_take_no_whole_gpus(solving: type[An
     assert set(run.nodes_of(solution)) == {"share", "plain"}
     (refusal,) = solution.refusals
     assert explain.message(refusal.reasons, 1) == (
-        "0/1 nodes are available: 1 node(s) give out whole GPUs in partitions only, unsupported: "
-        "node.koordinator.sh/gpu-partition-policy=Honor."
+        "0/1 nodes are available: 1 node(s) missing GPU Partition Table. To repair: add a node with capacity for it."
     )
     run.node("n", labels={names.LABEL_GPU_PARTITION_POLICY: "Prefer"})
     placed = try_again(run).placements
@@ -347,7 +346,7 @@ def test_nodes_that_give_out_partitions_only_take_no_whole_gpus(solving: type[An
     other = pod("other").gpus(1)
     seen = run.pod(other)
     forced = placed[0].claim._replace(name=("default", "other"), uid=seen.uid)
-    assert any("partitions" in text for text in run.verifier.check([forced]))
+    assert any("no partition of the node" in text for text in run.verifier.check([forced]))
 
 
 def test_a_placeholder_for_owners_is_refused_by_name(solving: type[Any]) -> None:

@@ -63,7 +63,7 @@ class World:
         free = {resource: int(self.nodes.free[column, row]) for resource, column in self.nodes.columns.items()}
         return {
             "free": {resource: amount for resource, amount in free.items() if amount},
-            "slots": [slot for slot in self.nodes.slots[row] if any(slot.total) or any(slot.used)],
+            "slots": [slot for slot in self.nodes.devices.slots["gpu"][row] if any(slot.total) or any(slot.used)],
             "fleet": self.nodes.fleet.whole(np.array([row])).tolist(),
             "unread": int(self.nodes.unreadable[row]),
             "gpus": int(self.nodes.gpu_count[row]),
@@ -205,7 +205,7 @@ def test_the_row_of_a_node_is_kept_as_long_as_something_is_on_it() -> None:
     assert new("e") == 0
     assert world.nodes.renamed > before
     assert "old" not in world.nodes.rows
-    assert world.nodes.slots[0] == ()
+    assert world.nodes.devices.slots["gpu"][0] == ()
 
 
 def test_parts_of_other_solvers_follow_the_names_of_rows(solving: Any) -> None:

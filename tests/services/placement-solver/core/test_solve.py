@@ -68,11 +68,11 @@ def test_a_trial_taken_back_leaves_no_trace(solving: Any, data: Any) -> None:
     shares = data.draw(st.lists(st.integers(1, 100), max_size=5))
     run.pods(pod(f"p{index}").share(share).requests(cpu=500) for index, share in enumerate(shares))
     nodes = run.cluster.nodes
-    before = (nodes.free[:, :1].tolist(), nodes.slots[0])
+    before = (nodes.free[:, :1].tolist(), nodes.devices.slots["gpu"][0])
     solution, trial = run.solve()
     assert len(trial.claims) == len(solution.placements)
     trial.undo()
-    assert (nodes.free[:, :1].tolist(), nodes.slots[0]) == before
+    assert (nodes.free[:, :1].tolist(), nodes.devices.slots["gpu"][0]) == before
 
 
 def test_the_same_input_gives_the_same_plan(solving: Any) -> None:
@@ -104,7 +104,7 @@ def test_nobody_takes_devices_where_minors_are_unknown(run: Any) -> None:
     run.pods([pod("p").gpus(1), pod("q").requests(cpu=1)])
     solution = run.round()
     assert run.nodes_of(solution) == {"q": "n0"}
-    assert told(solution) == ["node(s) hold GPU pods whose minors are unknown"]
+    assert told(solution) == ["node(s) hold pods whose devices are unknown"]
 
 
 def test_host_ports_are_taken_once_a_node(run: Any) -> None:
@@ -140,12 +140,11 @@ def test_taints_marks_and_labels_keep_pods_off(run: Any) -> None:
     [
         (pod("p").template(constraints=["spec.affinity.podAntiAffinity"]), "spec.affinity.podAntiAffinity"),
         (pod("p").annotation(names.ANNOTATION_NUMA_SPEC, "{}"), f"metadata.annotations[{names.ANNOTATION_NUMA_SPEC}]"),
-        (
-            pod("p").annotation(names.ANNOTATION_DEVICE_HINT, "{}"),
-            f"metadata.annotations[{names.ANNOTATION_DEVICE_HINT}]",
-        ),
         (pod("p").label(names.LABEL_QOS, "LSR"), f"metadata.labels[{names.LABEL_QOS}]=LSR"),
-        (pod("p").requests({names.RDMA: 100}), f"resources.requests[{names.RDMA}]"),
+        (
+            pod("p").requests({names.NPU_CORE: 8, names.GPU_MEMORY_RATIO: 100}),
+            f"resources.requests[{names.NPU_CORE}]",
+        ),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(run: Any, builder: Any, path: str) -> None:
@@ -330,11 +329,11 @@ def test_a_bound_pod_takes_what_its_decision_took(run: Any) -> None:
     run.pod(builder)
     run.round()
     nodes = run.cluster.nodes
-    before = (nodes.free[:, 0].tolist(), nodes.slots[0])
+    before = (nodes.free[:, 0].tolist(), nodes.devices.slots["gpu"][0])
     run.bind(builder)
-    assert (nodes.free[:, 0].tolist(), nodes.slots[0]) == before
+    assert (nodes.free[:, 0].tolist(), nodes.devices.slots["gpu"][0]) == before
     run.delete_pod("p")
-    assert [slot.free[0] for slot in nodes.slots[0]] == [100, 100]
+    assert [slot.free[0] for slot in nodes.devices.slots["gpu"][0]] == [100, 100]
 
 
 def test_place_on_takes_the_given_node_or_none(run: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from berth.contracts import names
-from berth.contracts.grants import device
+from berth.contracts.grants import VF, device, device_of
 from berth.contracts.inventory import DeviceSlot
 from berth.contracts.kube import (
     Affinity,
@@ -26,7 +26,7 @@ from berth.contracts.kube import (
     TopologySpreadConstraint,
 )
 from berth.contracts.ledger import Grant
-from berth.contracts.state import HostPort, Pod, PodTemplate
+from berth.contracts.state import DeviceFunction, HostPort, Pod, PodTemplate
 
 GI: Final = 1 << 30
 GPU_MEMORY: Final = 16 * GI
@@ -177,6 +177,34 @@ def gpu_slots(count: int, memory: int = GPU_MEMORY, unhealthy: tuple[int, ...] =
     ]
 
 
+def nic_slots(count: int, functions: int = 2) -> list[DeviceSlot]:
+    """RDMA devices with minors from 0 and virtual functions, each on a PCIe root of its own, two on a NUMA node."""
+    return [
+        DeviceSlot(
+            kind="rdma",
+            minor=minor,
+            uuid=f"0000:{minor:02x}:00.0",
+            amounts={names.RDMA: 100},
+            labels={"number": str(minor)},
+            functions=[
+                DeviceFunction(bus=f"0000:{minor:02x}:00.{number}", labels={"type": "general"})
+                for number in range(1, functions + 1)
+            ],
+            **_place(minor),
+        )
+        for minor in range(count)
+    ]
+
+
+def with_places(slots: list[DeviceSlot], per_root: int = 1) -> list[DeviceSlot]:
+    """The devices, so many of them on each PCIe root: the roots are those of `nic_slots`."""
+    return [msgspec.structs.replace(slot, **_place(slot.minor // per_root)) for slot in slots]
+
+
+def _place(root: int) -> dict[str, Any]:
+    return {"numa_node": root // 2, "pcie": f"pci0000:{root:02x}"}
+
+
 def gpu_grant(minor: int, percent: int = 100, memory: int = GPU_MEMORY) -> Grant:
     """A share of one GPU, memory filled in both forms."""
     amounts = {names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent, names.GPU_MEMORY: percent * memory // 100}
@@ -188,5 +216,11 @@ def allocated(grants: list[Grant]) -> str:
     content: dict[str, list[dict[str, object]]] = {}
     for grant in grants:
         resources = {name: str(amount) for name, amount in grant.amounts.items()}
-        content.setdefault(grant.kind, []).append({"minor": grant.minor, "resources": resources})
+        if grant.kind == VF:
+            continue
+        entry: dict[str, object] = {"minor": grant.minor, "resources": resources}
+        functions = [each.id for each in grants if each.kind == VF and device_of(each) == (grant.kind, grant.minor)]
+        if functions:
+            entry["extension"] = {"vfs": [{"minor": -1, "busID": bus} for bus in functions]}
+        content.setdefault(grant.kind, []).append(entry)
     return msgspec.json.encode(content).decode()

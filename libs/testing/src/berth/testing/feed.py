@@ -128,11 +128,11 @@ class Feed:
         self.version += 1
         self.state(subjects.named_key("namespace", name), Namespace(name=name, version=self.version, labels=labels))
 
-    def devices(self, node: str, slots: list[DeviceSlot]) -> None:
-        """The devices of a node, reported and counted."""
+    def devices(self, node: str, slots: list[DeviceSlot], **fields: Any) -> None:
+        """The devices of a node, reported and counted; `fields` are others of its inventory."""
         self.version += 1
         self.state(subjects.named_key("device", node), Device(name=node, uid=f"device-{node}", version=self.version))
-        message = NodeInventory(node=node, version=self.version, devices=slots)
+        message = NodeInventory(node=node, version=self.version, devices=slots, **fields)
         self.reader.read_inventory(subjects.named_key("node", node), encode(message), False)
 
     def pod(self, builder: PodBuilder) -> Pod:

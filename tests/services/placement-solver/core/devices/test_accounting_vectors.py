@@ -84,7 +84,7 @@ def test_what_is_free_and_used(solving: type[Any], case: dict[str, Any]) -> None
         run.pod(holder({"name": name, "node": NODE, "deviceAllocated": note, "phase": "Running"}))
     for event in given["events"]:
         play(run, event)
-    (devices,) = [run.cluster.nodes.slots[run.cluster.nodes.row(NODE)]]
+    (devices,) = [run.cluster.nodes.devices.slots["gpu"][run.cluster.nodes.row(NODE)]]
     used = {slot.minor: GPU.resources(slot.used) for slot in devices if any(slot.used)}
     free = {slot.minor: GPU.resources(slot.free) for slot in devices if any(slot.free)}
     assert used == by_minor(expect["used"])

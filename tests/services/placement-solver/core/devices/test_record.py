@@ -3,10 +3,8 @@
 from berth.contracts import names
 from berth.contracts.grants import device
 from berth.contracts.inventory import DeviceSlot, NodeInventory
-from berth.placement_solver.core.devices import (
-    GPU,
-    slots_of_inventory,
-)
+from berth.placement_solver.core.devices import GPU
+from berth.placement_solver.core.devices.rows import DeviceRows
 
 GI = 1 << 30
 WHOLE = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 80 * GI}
@@ -29,11 +27,19 @@ def test_slots_count_holders_and_keep_what_has_gone() -> None:
         device("rdma", 2, {names.RDMA: 1}),
         device("dpu", 0, {"example.com/dpu": 1}),
     ]
-    slots = slots_of_inventory(inventory, held)
-    assert sorted(slots) == ["gpu", "rdma"]
-    first, second, gone = slots["gpu"]
+    rows = DeviceRows(1)
+    rows.append()
+    rows.see(0, inventory)
+    assert rows.take(0, held, 1)
+    first, second, gone = rows.slots["gpu"][0]
     assert (first.minor, first.numa, first.pcie) == (0, 1, "pci0000:0b")
     assert first.free == (40, 70, 80 * GI, 0, 0, 0)
     assert second.free == GPU.zero
     assert (gone.minor, gone.total, gone.used) == (7, GPU.zero, GPU.vector(WHOLE))
-    assert slots["rdma"][0].used == (1,)
+    assert rows.slots["rdma"][0][0].used == (1,)
+    assert rows.slots["fpga"] == [()]
+    rows.see(0, None)
+    assert [(slot.minor, slot.total, slot.used) for slot in rows.slots["gpu"][0]] == [
+        (0, GPU.zero, GPU.vector({names.GPU_CORE: 60, names.GPU_MEMORY_RATIO: 30})),
+        (7, GPU.zero, GPU.vector(WHOLE)),
+    ]

@@ -155,7 +155,7 @@ async def bad_input(stage: Stage, plot: Scenario) -> bool:
 
 async def unsupported(stage: Stage, plot: Scenario) -> bool:
     """What Berth does not do yet is refused by name, not ignored."""
-    return await _refused(stage, plot.unsupported, "unsupported", names.RDMA)
+    return await _refused(stage, plot.unsupported, "unsupported", "spec.resourceClaims")
 
 
 async def late(stage: Stage, plot: Scenario) -> bool:

@@ -93,7 +93,7 @@ def scenario(nodes: int, seed: int) -> Scenario:
         urgent=_on_spot("urgent", PRIORITY_CLASS),
         over_quota=_pod("train-b", PodRequest(16_000, 65_536, 2 * SPARE_GPUS), labels={names.LABEL_QUOTA_NAME: QUOTA}),
         bad_input=_odd("typo", {names.GPU_CORE: "150", names.GPU_MEMORY_RATIO: "150"}),
-        unsupported=_odd("rdma", {names.GPU_CORE: "100", names.GPU_MEMORY_RATIO: "100", names.RDMA: "100"}),
+        unsupported=_claims("claims"),
         late=singles[half:],
     )
 
@@ -197,6 +197,13 @@ def _on_spot(name: str, priority_class: str) -> Json:
     manifest = _pod(name, PodRequest(2_000, 2_048), priority_class=priority_class)
     manifest["spec"]["nodeSelector"] = {SPOT: "true"}
     manifest["spec"]["tolerations"] = [{"key": SPOT, "operator": "Exists"}]
+    return manifest
+
+
+def _claims(name: str) -> Json:
+    """A pod that asks for a device by a resource claim."""
+    manifest = _pod(name, PodRequest(1_000, 4_096))
+    manifest["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "gpu"}]
     return manifest
 
 

@@ -15,9 +15,9 @@ from berth.contracts.base import Problem
 from berth.resources.quantity import QuantityError, parse_units
 from berth.rules.bounded_json import annotation_field, read_json
 from berth.rules.devices.slots import NoCapacity
-from berth.rules.gpu_partitions import HONOR, only_partitions
 from berth.rules.numbers import parse_integer
 
+HONOR: Final = "Honor"
 PREFER: Final = "Prefer"
 PARTITIONS_MAX: Final = 4096
 """Partitions of one table; all pairs, fours and eights of a machine of 16 cards that are in use are far fewer."""
@@ -63,7 +63,7 @@ NO_RULES: Final = PartitionRules()
 
 def policy_of(labels: Mapping[str, str]) -> str:
     """Honor or, for everything else, Prefer."""
-    return HONOR if only_partitions(labels) else PREFER
+    return HONOR if labels.get(names.LABEL_GPU_PARTITION_POLICY) == HONOR else PREFER
 
 
 def partition_rules(
@@ -76,14 +76,14 @@ def partition_rules(
     text = device_annotations.get(names.ANNOTATION_GPU_PARTITIONS, "")
     if text:
         table = read_table(text)
-        honors = only_partitions(device_labels)
+        honors = policy_of(device_labels) == HONOR
         if isinstance(table, Problem):
             return PartitionRules(None, honors, table)
         return PartitionRules(table, honors)
     known = node_labels.get(names.LABEL_GPU_MODEL) in _HOPPER and node_labels.get(
         names.LABEL_GPU_VENDOR, ""
     ).lower() in ("", "nvidia")
-    return PartitionRules(BUILT_IN if known else None, only_partitions(node_labels))
+    return PartitionRules(BUILT_IN if known else None, policy_of(node_labels) == HONOR)
 
 
 def read_table(text: str) -> Table | Problem:

@@ -65,10 +65,7 @@ def choose_reserved(
         return found if isinstance(found, NoCapacity) else FromReservation(found, -1)
     failed: NoCapacity | None = None
     for index, each in enumerate(reservations):
-        offered = _without(base, [each.left])
-        if each.policy == RESTRICTED:
-            offered = _limited(offered, each)
-        found = choose_devices(offered, request, scoring=scoring, narrowing=_narrowed(narrowing, each, request))
+        found = choose_from(base, request, each, scoring=scoring, narrowing=narrowing)
         if not isinstance(found, NoCapacity):
             return FromReservation(found, index)
         failed = failed or found
@@ -77,6 +74,24 @@ def choose_reserved(
         return NoCapacity(f"Reservation(s) {reason}")
     found = choose_devices(base, request, scoring=scoring, narrowing=narrowing)
     return found if isinstance(found, NoCapacity) else FromReservation(found, -1)
+
+
+def choose_from(
+    node: NodeDevices,
+    request: DeviceRequest,
+    reservation: ReservedDevices,
+    *,
+    scoring: Mapping[str, Scoring] = NO_SCORING,
+    narrowing: Mapping[str, Narrowing] = NO_NARROWING,
+) -> Chosen | NoCapacity:
+    """The devices of a pod that draws on this one. `node` counts what is left of it as used, and what its owners have
+    taken once.
+    """
+    offered = _without(node, [reservation.left])
+    if reservation.policy == RESTRICTED:
+        offered = _limited(offered, reservation)
+    narrowed = _narrowed(narrowing, reservation, request)
+    return choose_devices(offered, request, scoring=scoring, narrowing=narrowed)
 
 
 def give_back(node: NodeDevices, victims: Sequence[Held]) -> NodeDevices:

@@ -8,7 +8,7 @@ then free only what lies above the total. Counting each holder exactly once is t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from berth.rules.devices.columns import Vector
 
@@ -27,6 +27,9 @@ class Function(NamedTuple):
     bus: str
     minor: int = -1
     labels: Labels = ()
+
+
+NO_FUNCTIONS: Final[tuple[Function, ...]] = ()
 
 
 class Slot(NamedTuple):

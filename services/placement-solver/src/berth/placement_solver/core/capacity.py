@@ -187,5 +187,5 @@ def grants_left(whole: Iterable[Grant], parts: Iterable[Iterable[Grant]]) -> tup
     for grant in whole:
         amounts = left_over(grant.amounts, used.get((grant.kind, grant.id), ()))
         if any(amounts.values()):
-            rest.append(Grant(kind=grant.kind, id=grant.id, amounts=amounts))
+            rest.append(Grant(kind=grant.kind, id=grant.id, amounts=amounts, extension=grant.extension))
     return tuple(rest)

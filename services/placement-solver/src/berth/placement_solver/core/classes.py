@@ -31,11 +31,14 @@ from berth.placement_solver.core.seams import Depends, Spec
 CLASSES_MAX: Final = 4096
 ROWS_BYTES_MAX: Final = 512 << 20
 
-UNSUPPORTED_ANNOTATIONS: Final = (
+DEVICE_ANNOTATIONS: Final = (
     names.ANNOTATION_DEVICE_HINT,
     names.ANNOTATION_DEVICE_JOINT,
     names.ANNOTATION_GPU_PARTITION_SPEC,
     names.ANNOTATION_GPU_SPLIT,
+)
+"""Annotations that say more about the devices that a pod asks for."""
+UNSUPPORTED_ANNOTATIONS: Final = (
     names.ANNOTATION_NUMA_SPEC,
     names.ANNOTATION_RESOURCE_SPEC,
     names.ANNOTATION_TOPOLOGY_SELECTOR,
@@ -49,7 +52,7 @@ UNSUPPORTED_LABELS: Final = (names.LABEL_GPU_ISOLATION,)
 """Labels that ask the node for something that Berth does not arrange yet, whatever their value."""
 UNSUPPORTED_VALUES: Final = ((names.LABEL_OPERATING_MODE, "Reservation"),)
 """Labels of which one value asks for something that Berth does not do yet."""
-UNSUPPORTED_RESOURCES: Final = (names.RDMA, names.FPGA, names.NPU_CORE, names.NPU_CPU, names.NPU_DVPP)
+UNSUPPORTED_RESOURCES: Final = (names.NPU_CORE, names.NPU_CPU, names.NPU_DVPP)
 """Devices that Berth does not hand out yet."""
 
 
@@ -144,7 +147,8 @@ class ClassTable:
 
     def of(self, template: PodTemplate, problems: list[Problem]) -> PodClass:
         """The class of a pod; problems found at the door become its refusals."""
-        notes = {name: template.annotations[name] for name in UNSUPPORTED_ANNOTATIONS if name in template.annotations}
+        noted = (*UNSUPPORTED_ANNOTATIONS, *DEVICE_ANNOTATIONS)
+        notes = {name: template.annotations[name] for name in noted if name in template.annotations}
         notes |= {name: template.labels[name] for name in UNSUPPORTED_LABELS if name in template.labels}
         notes |= {name: value for name, value in UNSUPPORTED_VALUES if template.labels.get(name) == value}
         rules = self._profiles.of(template.scheduler)
@@ -203,6 +207,7 @@ class ClassTable:
         spec = Spec(("", ""), "", "", template)
         compiled = rules.compile_class(spec)
         queries = {constraint.name: query for constraint, query in compiled.asked}
+        devices = queries.get(rules.device_share.name)
         self._made += 1
         return PodClass(
             index=self._made,
@@ -211,7 +216,7 @@ class ClassTable:
             asked=compiled.asked,
             rules=rules,
             demand=queries.get(rules.fit.name) or rules.fit.prefilter(spec),
-            want=queries.get(rules.device_share.name),
+            want=devices.cards if devices is not None else None,
             chosen=tuple((each, queries[each.constraint]) for each in rules.allocators if each.constraint in queries),
             ratings=[
                 Rating(each.score, each.weight, query)

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berth.contracts import subjects
-from berth.contracts.grants import allocation_of
+from berth.contracts.grants import VF, allocation_of
+from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Decision, Victim
 from berth.contracts.state import Pod
 from berth.placement_solver.core.nodes import Nodes
@@ -141,6 +142,12 @@ def annotations_of(placement: Placement, plan: str, nodes: Nodes) -> dict[str, s
             reservation_uid=claim.reservation,
             gang=gang.name if gang is not None else "",
             gang_size=gang.size if gang is not None else 0,
-            uuids={(each.kind, str(each.minor)): each.uuid for each in inventory.devices} if inventory else {},
+            uuids=_uuids(inventory) if inventory is not None else {},
         )
     )
+
+
+def _uuids(inventory: NodeInventory) -> dict[tuple[str, str], str]:
+    """What the node calls its devices, and which minors its virtual functions have."""
+    uuids = {(each.kind, str(each.minor)): each.uuid for each in inventory.devices}
+    return uuids | {(VF, one.bus): str(one.minor) for each in inventory.devices for one in each.functions}

@@ -21,18 +21,9 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Grant as Granted
 from berth.contracts.state import HostPort, Node
 from berth.placement_solver.core.change_log import ChangeLog
-from berth.placement_solver.core.devices import (
-    GPU,
-    Cards,
-    Fleet,
-    Grant,
-    Slot,
-    charge,
-    release,
-    slots_of_inventory,
-)
-from berth.placement_solver.core.tallies.interned import Interned
-from berth.rules.gpu_partitions import only_partitions
+from berth.placement_solver.core.devices import GPU, Cards, Fleet
+from berth.placement_solver.core.devices.node_rules import PLAIN, NodeRules, node_rules
+from berth.placement_solver.core.devices.rows import DeviceRows
 from berth.rules.ports import UsedPorts
 from berth.rules.records import registry
 
@@ -44,9 +35,6 @@ DEVICE_NAMES: Final = registry.GRANTED_RESOURCES
 
 AMOUNT_MAX: Final = 1 << 53
 """Larger amounts count as this much, so that no sum over a node's holders leaves int64. Nothing real comes near."""
-
-MAKES_MAX: Final = 1024
-"""Of so many makes of nodes the idle devices are kept once for all nodes."""
 
 CPU, MEMORY, PODS = 0, 1, 2
 """Columns of what every node offers."""
@@ -60,14 +48,16 @@ class Nodes:
         self.rows: dict[str, int] = {}
         self.states: list[Node | None] = []
         self.inventories: list[NodeInventory | None] = []
-        self.slots: list[tuple[Slot, ...]] = []
+        self.devices = DeviceRows(capacity)
+        self.device_rules: dict[int, NodeRules] = {}
+        """Of rows on which not any devices may be taken."""
         self.ports: list[UsedPorts] = []
         self.columns: dict[str, int] = {names.CPU: CPU, names.MEMORY: MEMORY, names.PODS: PODS}
         self.allocatable: Ints = np.zeros((8, capacity), np.int64)
         self.free: Ints = np.zeros((8, capacity), np.int64)
         self.alive: Mask = np.zeros(capacity, np.bool_)
         self.marked: Mask = np.zeros(capacity, np.bool_)
-        """Tainted, unschedulable or with partitions only: whether a pod may go there depends on the pod."""
+        """Tainted or unschedulable: whether a pod may go there depends on the pod."""
         self.unreadable: Ints = np.zeros(capacity, np.int64)
         self.uncounted: Mask = np.zeros(capacity, np.bool_)
         """Has devices that wait to be counted."""
@@ -81,10 +71,6 @@ class Nodes:
         self._holders: list[int] = []
         self._spare: dict[int, None] = {}  # rows on which there was nothing left at some time
         self._port_rows: dict[tuple[str, int], Counter[int]] = {}
-        self._fleet = Fleet(GPU, capacity)
-        self._unwritten: set[int] = set()
-        self._cards: dict[int, Cards] = {}
-        self._idle: Interned[tuple[Slot, ...]] = Interned(MAKES_MAX)
         self.touched = ChangeLog()
         self.reshaped = ChangeLog()
 
@@ -93,19 +79,12 @@ class Nodes:
 
     @property
     def fleet(self) -> Fleet:
-        """The devices as arrays. Rows are written when they are read: many changes of one node cost one write."""
-        if self._unwritten:
-            rows = sorted(self._unwritten)
-            self._fleet.write(rows, [self.slots[row] for row in rows])
-            self._unwritten.clear()
-        return self._fleet
+        """The GPUs as arrays."""
+        return self.devices.fleet()
 
     def cards(self, row: int) -> Cards:
-        """The devices of one row as plain numbers."""
-        found = self._cards.get(row)
-        if found is None:
-            found = self._cards[row] = Cards(self.slots[row])
-        return found
+        """The GPUs of one row as plain numbers."""
+        return self.devices.cards(row)
 
     def row(self, name: str) -> int:
         """The row of a node, made when it is new. For somebody who puts something there; others look into `rows`."""
@@ -131,8 +110,9 @@ class Nodes:
             if self._is_spare(row):
                 del self.rows[self.names[row]]
                 self.names[row] = name
-                self.slots[row] = ()
-                self._write_devices(row)
+                self.devices.clear(row)
+                self.device_rules.pop(row, None)
+                self.touched.add(row)
                 self.reshaped.add(row)
                 self.renamed += 1
                 return row
@@ -140,7 +120,7 @@ class Nodes:
         self.names.append(name)
         self.states.append(None)
         self.inventories.append(None)
-        self.slots.append(())
+        self.devices.append()
         self.ports.append(UsedPorts())
         self._holders.append(0)
         if row >= self.alive.shape[0]:
@@ -183,11 +163,12 @@ class Nodes:
         self.free[:, row] += target - self.allocatable[:, row]
         self.allocatable[:, row] = target
         self.touched.add(row)
-        self.marked[row] = node is not None and bool(node.taints or node.unschedulable or only_partitions(node.labels))
+        self.marked[row] = node is not None and bool(node.taints or node.unschedulable)
         shape = _shape(node)
         if alive != bool(self.alive[row]) or shape != _shape(before):
             self.alive[row] = alive
             self.reshaped.add(row)
+            self._see_rules(row)
             grown = alive
         if self._is_spare(row):
             self._spare[row] = None
@@ -203,20 +184,27 @@ class Nodes:
         row = self.row(name)
         self.inventories[row] = inventory
         self.uncounted[row] = is_uncounted
-        used = [(slot.minor, slot.used) for slot in self.slots[row] if any(slot.used)]
-        fresh = slots_of_inventory(inventory).get(GPU.name, ()) if inventory else ()
-        idle = self._idle.of(fresh, lambda: fresh)
-        self.slots[row] = charge(idle, [Grant(minor, amounts) for minor, amounts in used]) if used else idle
+        self.devices.see(row, inventory)
+        self._see_rules(row)
         if not is_uncounted:
-            count = sum(1 for slot in fresh if any(slot.total))
+            count = sum(1 for slot in self.devices.slots[GPU.name][row] if any(slot.total))
             if count != self.gpu_count[row]:
                 before, self.gpu_count[row] = int(self.gpu_count[row]), count
                 self.gpu_counts_version += 1
                 if count > self.most_gpus or before == self.most_gpus:
                     self.most_gpus = int(self.gpu_count.max())
-        self._write_devices(row)
+        self.touched.add(row)
         if self._is_spare(row):
             self._spare[row] = None
+
+    def _see_rules(self, row: int) -> None:
+        rules = node_rules(self.states[row], self.inventories[row])
+        if rules != self.device_rules.get(row, PLAIN):
+            self.devices.versions[row] += 1
+            if rules == PLAIN:
+                del self.device_rules[row]
+            else:
+                self.device_rules[row] = rules
 
     def take(self, row: int, amounts: Mapping[str, int], sign: int, slots: int = 1) -> None:
         """Charge (sign 1) or give back (-1) plain amounts and pod slots of one holder.
@@ -234,11 +222,9 @@ class Nodes:
             self._spare[row] = None
 
     def take_devices(self, row: int, grants: Iterable[Granted], sign: int) -> None:
-        """Charge or give back device minors."""
-        mine = [Grant(grant.minor, GPU.vector(grant.amounts)) for grant in grants if grant.kind == GPU.name]
-        if mine:
-            self.slots[row] = charge(self.slots[row], mine) if sign > 0 else release(self.slots[row], mine)
-            self._write_devices(row)
+        """Charge or give back devices."""
+        if self.devices.take(row, grants, sign):
+            self.touched.add(row)
 
     def take_ports(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
         """Charge or give back host ports."""
@@ -264,11 +250,6 @@ class Nodes:
         self.unreadable[row] += sign
         self.touched.add(row)
 
-    def _write_devices(self, row: int) -> None:
-        self._unwritten.add(row)
-        self._cards.pop(row, None)
-        self.touched.add(row)
-
     def _widen(self, capacity: int) -> None:
         grow = capacity - self.alive.shape[0]
         self.allocatable = np.pad(self.allocatable, ((0, 0), (0, grow)))
@@ -278,7 +259,7 @@ class Nodes:
         self.unreadable = np.pad(self.unreadable, (0, grow))
         self.uncounted = np.pad(self.uncounted, (0, grow))
         self.gpu_count = np.pad(self.gpu_count, (0, grow))
-        self._fleet.write([capacity - 1], [()])
+        self.devices.widen(capacity)
 
     def _heighten(self, columns: int) -> None:
         grow = columns - self.free.shape[0]

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from berth.contracts.base import Problem
 from berth.contracts.state import PodTemplate
-from berth.placement_solver.core.allocators.gpus import GPUAllocator
+from berth.placement_solver.core.allocators.devices import DeviceAllocator
 from berth.placement_solver.core.constraints.device_share import DeviceShare
-from berth.placement_solver.core.constraints.gpu_partitions import GPUPartitions
 from berth.placement_solver.core.constraints.inter_pod_affinity import InterPodAffinity
 from berth.placement_solver.core.constraints.node_affinity import NodeAffinity
 from berth.placement_solver.core.constraints.node_name import NodeName
@@ -110,7 +109,6 @@ class Registry:
             NodeUnschedulable(nodes),
             TaintToleration(nodes),
             NodeAffinity(nodes, added),
-            GPUPartitions(nodes),
             self.fit,
             self.device_share,
             NodePorts(nodes),
@@ -133,7 +131,6 @@ class Registry:
             "NodeName",
             "TaintToleration",
             "NodeAffinity",
-            "GPUPartitions",
             "NodePorts",
             "NodeResourcesFit",
             "VolumeRestrictions",
@@ -144,7 +141,7 @@ class Registry:
             "InterPodAffinity",
             "DeviceShare",
         )
-        self.allocators: tuple[Allocator[Any], ...] = (GPUAllocator(self.device_share),)
+        self.allocators: tuple[Allocator[Any], ...] = (DeviceAllocator(self.device_share),)
         """What is given out one by one, in the order in which it is chosen."""
         balanced = profile.args_of("NodeResourcesBalancedAllocation", BalancedArgs)
         plus = profile.args_of("NodeResourcesFitPlus", FitPlusArgs)

@@ -181,12 +181,19 @@ def reservation_request_of(pod: Pod) -> ReservationRequest | None:
     )
 
 
+def restricted(known: Known, holder: Reserved) -> frozenset[str]:
+    """The resources of which its users get nothing from the node beside it; empty where it is not Restricted."""
+    if known.capacity.allocate_policy != "Restricted":
+        return frozenset()
+    reserved = holder.claim.amounts.keys()
+    return frozenset(known.capacity.restricted) & reserved or frozenset(reserved)
+
+
 def shortage(known: Known, holder: Reserved, amounts: Mapping[str, int]) -> Reason | None:
     """Why a Restricted reservation does not have enough left; None when it has, or is not restricted."""
-    if known.capacity.allocate_policy != "Restricted":
+    tracked = restricted(known, holder)
+    if not tracked:
         return None
-    reserved = holder.claim.amounts
-    tracked = set(known.capacity.restricted) & set(reserved) or set(reserved)
     short = lacking({name: amounts.get(name, 0) for name in sorted(tracked)}, holder.amounts)
     if not short:
         return None

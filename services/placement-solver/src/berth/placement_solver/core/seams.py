@@ -80,11 +80,17 @@ NOTHING = Hypothesis()
 
 
 class Target(NamedTuple):
-    """A node, by its row, seen under a hypothesis. `reservation` is the uid of the one that is drawn on."""
+    """A node, by its row, seen under a hypothesis.
+
+    `reservation` is the uid of the one that is drawn on, `held` all that it is granted, its users included, and
+    `restricted` the resources that the pod gets from it or not at all.
+    """
 
     row: int
     hypothesis: Hypothesis = NOTHING
     reservation: str = ""
+    held: tuple[Grant, ...] = ()
+    restricted: frozenset[str] = frozenset()
 
 
 class Rejection(NamedTuple):

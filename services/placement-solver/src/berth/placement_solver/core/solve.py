@@ -24,7 +24,7 @@ from berth.placement_solver.core.plan import Candidate, Placement, Refusal, Solu
 from berth.placement_solver.core.policy import Policy
 from berth.placement_solver.core.registry import Asked, Chosen
 from berth.placement_solver.core.repair import group_repair
-from berth.placement_solver.core.reserved import Known, Reservations, shortage
+from berth.placement_solver.core.reserved import Known, Reservations, restricted, shortage
 from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Rejection, Reserver, Target
 from berth.rules.ports import write_port
 from berth.transaction.claims import Claim, Name
@@ -249,7 +249,8 @@ class Solver:
         cls, nodes = candidate.cls, self.nodes
         name = known.capacity.name
         row = nodes.row(holder.claim.node)
-        target = Target(row, Hypothesis(gone=(holder.remainder,)), known.capacity.uid)
+        hypothesis = Hypothesis(gone=(holder.remainder,))
+        target = Target(row, hypothesis, known.capacity.uid, holder.claim.grants, restricted(known, holder))
         short = shortage(known, holder, cls.requests)
         if short is not None:
             return short

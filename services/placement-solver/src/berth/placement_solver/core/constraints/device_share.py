@@ -1,15 +1,23 @@
-"""DeviceShare: enough devices of the node have what each instance of the request takes."""
+"""DeviceShare: devices of the node serve the request, of every kind and at the places that it asks for.
+
+Pods that take any GPUs, by far the most, are answered for all nodes at once; of others the mask lets through what has
+enough of each kind, and the choice itself (`berth.rules.devices`) says the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 
+from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.ledger import Grant as Granted
-from berth.placement_solver.core.devices import GPU, Grant, NoCapacity, Slot, Want, allocate, charge, gpu_want, release
-from berth.placement_solver.core.devices.freeing import devices_to_free
+from berth.placement_solver.core.devices import GPU, MOST_ALLOCATED, NoCapacity, Slot, allocate, scoring_of
+from berth.placement_solver.core.devices.asked import Answer, DeviceQuery, query_of
+from berth.placement_solver.core.devices.freeing import devices_to_free, what_to_free
+from berth.placement_solver.core.devices.record import held_devices
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import (
     Depends,
@@ -24,73 +32,147 @@ from berth.placement_solver.core.seams import (
     Target,
     Unusable,
 )
-from berth.rules.device_request import device_requests
+from berth.rules.bounded_json import annotation_field
+from berth.rules.devices.choose import choose_devices
+from berth.rules.devices.columns import FAMILIES
+from berth.rules.devices.hints import PCIE_LEVEL
+from berth.rules.devices.node import NodeDevices
+from berth.rules.devices.request import read_request
+from berth.rules.devices.reserved import RESTRICTED, ReservedDevices, choose_from
+from berth.rules.devices.want import Want
 from berth.rules.records.device_allocated import DeviceAllocated
 from berth.transaction.claims import Claim
 
-UNREAD = "node(s) hold GPU pods whose minors are unknown"
-UNCOUNTED = "node(s) whose devices wait to be counted by device-inventory"
-INSUFFICIENT = "Insufficient gpu devices"
-WAIT = "none is needed; if this lasts, see whether device-inventory and cluster-watcher work"
+UNREAD: Final = "node(s) hold pods whose devices are unknown"
+UNCOUNTED: Final = "node(s) whose devices wait to be counted by device-inventory"
+INSUFFICIENT: Final = "Insufficient gpu devices"
+WAIT: Final = "none is needed; if this lasts, see whether device-inventory and cluster-watcher work"
 """For who may fit once devices are counted."""
+PACK: Final = {kind: scoring_of(family, MOST_ALLOCATED) for kind, family in FAMILIES.items()}
+"""Of devices that serve alike the fullest is taken."""
+_RECORD: Final = DeviceAllocated()
 
 
 class DeviceShare:
-    """The query is what is taken from how many devices."""
+    """The query is the request with what makes it quick."""
 
     name = "DeviceShare"
     depends = Depends.CAPACITY
-    exact = True
+    exact = False
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
 
-    def prefilter(self, spec: Spec) -> Want | Unusable | None:
+    def prefilter(self, spec: Spec) -> DeviceQuery | Unusable | None:
         """See `Constraint`."""
-        devices = device_requests(spec.template.requests)
-        if isinstance(devices, Problem):
-            return Unusable((devices,))
-        return gpu_want(devices["gpu"]) if "gpu" in devices else None
+        template = spec.template
+        if not _RECORD.asks(template):
+            return None
+        request = read_request(template.requests, template.annotations)
+        if isinstance(request, Problem):
+            return Unusable((request,))
+        if not request.amounts:
+            return None
+        field = annotation_field(names.ANNOTATION_DEVICE_HINT)
+        problems = tuple(
+            Problem(field=f"{field}.{kind}.exclusivePolicy", message=f"{PCIE_LEVEL} is not supported yet")
+            for kind, hint in request.hints.items()
+            if hint.exclusive == PCIE_LEVEL
+        )
+        return Unusable(problems) if problems else query_of(request)
 
-    def mask(self, query: Want, rows: Rows) -> Mask:
+    def mask(self, query: DeviceQuery, rows: Rows) -> Mask:
         """See `Constraint`."""
         nodes = self._nodes
-        found: Mask = nodes.fleet.fits(query, rows) & (nodes.unreadable[rows] == 0)
+        found: Mask = nodes.unreadable[rows] == 0
+        for kind, want in query.least:
+            found &= nodes.devices.fleet(kind).fits(want, rows)
         return found
 
-    def admits(self, query: Want, row: int) -> bool:
+    def admits(self, query: DeviceQuery, row: int) -> bool:
         """See `Constraint`."""
-        return not self._nodes.unreadable[row] and self._nodes.cards(row).fit(query)
+        if self._nodes.unreadable[row]:
+            return False
+        devices = self._nodes.devices
+        for kind, want in query.least:
+            if not (devices.cards(row).fit(want) if kind == GPU.name else _fit(devices.slots[kind][row], want)):
+                return False
+        return True
 
-    def filter(self, query: Want, target: Target) -> Rejection | None:
+    def filter(self, query: DeviceQuery, target: Target) -> Rejection | None:
         """See `Constraint`."""
         nodes, row = self._nodes, target.row
         gone, there = target.hypothesis
-        unread = int(nodes.unreadable[row]) - _unread(gone) + _unread(there)
         if nodes.uncounted[row]:
             return Rejection((UNCOUNTED,))
-        if unread > 0:
+        if int(nodes.unreadable[row]) - _unread(gone) + _unread(there) > 0:
             return Rejection((UNREAD,))
-        found = allocate(self.slots(target), query)
-        has_any = bool(nodes.gpu_count[row])
-        return Rejection((INSUFFICIENT,), has_any) if isinstance(found, NoCapacity) else None
+        want = self.plain_want(query, target)
+        if want is not None:
+            short = isinstance(allocate(self.cards(target), want), NoCapacity)
+            return Rejection((INSUFFICIENT,), bool(nodes.gpu_count[row])) if short else None
+        answer = self.choose(query, target)
+        return Rejection((answer.reason,), not answer.unresolvable) if isinstance(answer, NoCapacity) else None
 
-    def slots(self, target: Target) -> tuple[Slot, ...]:
-        """The devices of the node under the hypothesis."""
-        slots = self._nodes.slots[target.row]
+    def plain_want(self, query: DeviceQuery, target: Target) -> Want | None:
+        """What is taken of GPUs where any that are free serve; None where the whole choice has to be asked."""
+        want = query.cards if query.is_plain else None
+        if want is None or _is_restricted(target):
+            return None
+        rules = self._nodes.device_rules
+        return None if rules and not want.shared and target.row in rules else want
+
+    def cards(self, target: Target) -> tuple[Slot, ...]:
+        """The GPUs of the node under the hypothesis."""
         gone, there = target.hypothesis
-        for claim in gone:
-            slots = release(slots, grants_of(claim.grants))
-        for claim in there:
-            slots = charge(slots, grants_of(claim.grants))
-        return slots
+        if not gone and not there:
+            return self._nodes.devices.slots[GPU.name][target.row]
+        return self._nodes.devices.under(target.row, (GPU.name,), _grants(gone), _grants(there))[GPU.name]
 
-    def rejections(self, query: Want, rows: RowArray) -> list[Rejected]:
+    def choose(self, query: DeviceQuery, target: Target) -> Answer:
+        """The devices of the node under the hypothesis that the pod gets, or why there are none."""
+        hypothesis, row = target.hypothesis, target.row
+        if hypothesis.gone or hypothesis.there or target.reservation:
+            return self._choose(query, target)
+        version = self._nodes.devices.versions[row]
+        known = query.known.get(row)
+        if known is not None and known[0] == version:
+            return known[1]
+        answer = self._choose(query, target)
+        query.remember(row, version, answer)
+        return answer
+
+    def _choose(self, query: DeviceQuery, target: Target) -> Answer:
+        request, (gone, there) = query.request, target.hypothesis
+        left = [claim for claim in gone if target.reservation and claim.uid == target.reservation]
+        others = [claim for claim in gone if claim not in left] if left else gone
+        node = self._node(query, target.row, others, there)
+        if not target.reservation:
+            return choose_devices(node, request, scoring=PACK)
+        reservation = ReservedDevices(
+            policy=RESTRICTED if _is_restricted(target) else "",
+            reserved=held_devices(target.held),
+            taken={},
+            left=held_devices(_grants(left)),
+        )
+        return choose_from(node, request, reservation, scoring=PACK)
+
+    def _node(
+        self, query: DeviceQuery, row: int, gone: Iterable[Claim] = (), there: Iterable[Claim] = ()
+    ) -> NodeDevices:
+        nodes = self._nodes
+        slots = nodes.devices.under(row, query.request.amounts, _grants(gone), _grants(there))
+        rules = nodes.device_rules.get(row)
+        return NodeDevices(slots) if rules is None else NodeDevices(slots, rules.partitions)
+
+    def rejections(self, query: DeviceQuery, rows: RowArray) -> list[Rejected]:
         """See `Constraint`."""
         nodes = self._nodes
+        if not query.is_plain or query.cards is None or nodes.device_rules:
+            return self._one_by_one(query, rows)
         uncounted: Mask = nodes.uncounted[rows]
         unread: Mask = (nodes.unreadable[rows] > 0) & ~uncounted
-        short: Mask = ~(unread | uncounted) & ~nodes.fleet.fits(query, rows)
+        short: Mask = ~(unread | uncounted) & ~nodes.fleet.fits(query.cards, rows)
         has_any: Mask = nodes.gpu_count[rows] > 0
         return [
             Rejected(INSUFFICIENT, short & has_any),
@@ -99,34 +181,69 @@ class DeviceShare:
             Rejected(UNCOUNTED, uncounted, repair=WAIT),
         ]
 
-    def distance(self, query: Want, rows: RowArray, counts: RowArray) -> Floats:
+    def _one_by_one(self, query: DeviceQuery, rows: RowArray) -> list[Rejected]:
+        found: dict[tuple[str, bool], list[int]] = {}
+        for place, row in enumerate(rows.tolist()):
+            rejection = self.filter(query, Target(row))
+            if rejection is not None:
+                found.setdefault((rejection.reasons[0], rejection.resolvable), []).append(place)
+        rejected: list[Rejected] = []
+        for (reason, resolvable), places in found.items():
+            mask = np.zeros(rows.shape, np.bool_)
+            mask[places] = True
+            rejected.append(Rejected(reason, mask, resolvable, WAIT if reason == UNCOUNTED else ""))
+        return rejected
+
+    def distance(self, query: DeviceQuery, rows: RowArray, counts: RowArray) -> Floats:
         """See `Freeable`."""
         nodes = self._nodes
-        ready = np.count_nonzero(nodes.fleet.candidates(query, rows), axis=0)
-        distance = np.maximum(counts * query.instances - ready, 0) / query.instances
-        distance += 1000.0 * (nodes.unreadable[rows] > 0)
-        return np.where(nodes.gpu_count[rows] >= query.instances, distance, np.inf)
+        distance = np.where(nodes.unreadable[rows] > 0, 1000.0, 0.0)
+        for kind, want in query.least:
+            fleet = nodes.devices.fleet(kind)
+            ready = np.count_nonzero(fleet.candidates(want, rows), axis=0)
+            distance += np.maximum(counts * want.instances - ready, 0) / want.instances
+            distance[fleet.count[rows] < want.instances] = np.inf
+        return distance
 
-    def lacking(self, query: Want, row: int, count: int) -> Lacking | None:
+    def lacking(self, query: DeviceQuery, row: int, count: int) -> Lacking | None:
         """See `Freeable`."""
-        found = devices_to_free(self._nodes.slots[row], query, count)
-        if found is None:
+        nodes, less = self._nodes, ""
+        want = self.plain_want(query, Target(row))
+        if want is not None:
+            freed = devices_to_free(nodes.devices.slots[GPU.name][row], want, count)
+            words = freed.words if freed is not None else None
+            left = want.instances - freed.devices if freed is not None and freed.devices and not want.shared else 0
+            less = ("1 GPU" if left == 1 else f"{left} GPUs") if left > 0 else ""
+        else:
+            words = what_to_free(self._node(query, row), query.request, count, PACK)
+        if words is None:
             return None
-        if self._nodes.unreadable[row]:
-            return Lacking(things=(*found.words, "the GPUs of pods that do not say which"))
-        left = query.instances - found.devices if found.devices and not query.shared else 0
-        less = ("1 GPU" if left == 1 else f"{left} GPUs") if left > 0 else ""
-        return Lacking(things=tuple(found.words), less=less)
+        if nodes.unreadable[row]:
+            return Lacking(things=(*words, "the devices of pods that do not say which"))
+        return Lacking(things=tuple(words), less=less)
 
-    def shares_node(self, query: Want) -> bool:
+    def shares_node(self, query: DeviceQuery) -> bool:
         """See `Freeable`."""
         return True
+
+
+def _fit(slots: Iterable[Slot], want: Want) -> bool:
+    """Whether enough devices have that much free; what `Fleet.fits` says of one row."""
+    enough = 0
+    for slot in slots:
+        if all(free >= amount for free, amount in zip(slot.free, want.amounts, strict=True)):
+            enough += 1
+    return enough >= want.instances
+
+
+def _is_restricted(target: Target) -> bool:
+    """Whether devices may come from the reservation alone."""
+    return not target.restricted.isdisjoint(_RECORD.resources)
 
 
 def _unread(claims: Iterable[Claim]) -> int:
     return sum(1 for claim in claims if DeviceAllocated.name in claim.unreadable)
 
 
-def grants_of(grants: tuple[Granted, ...]) -> list[Grant]:
-    """The GPUs among the grants of a claim."""
-    return [Grant(each.minor, GPU.vector(each.amounts)) for each in grants if each.kind == GPU.name]
+def _grants(claims: Iterable[Claim]) -> list[Granted]:
+    return [grant for claim in claims for grant in claim.grants]

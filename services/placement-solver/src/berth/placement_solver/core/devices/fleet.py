@@ -34,8 +34,9 @@ MAX_PERCENT: Final = 1 << 12
 class Fleet:
     """Devices of one family on ``nodes`` rows, ``width`` devices each at first; grows in both directions on demand.
 
-    ``free`` is columns x devices x nodes. Of GPUs ``percent`` is how much of each is free in both cores and memory, at
-    most 100, and ``percent_sum`` the sum over each node, of what is free.
+    ``free`` is columns x devices x nodes, ``count`` how many devices of a node are healthy. Of GPUs ``percent`` is how
+    much of each is free in both cores and memory, at most 100, and ``percent_sum`` the sum over each node, of what is
+    free.
     """
 
     def __init__(self, family: Family, nodes: int, width: int = 8) -> None:
@@ -52,6 +53,7 @@ class Fleet:
         self._even: Percents = np.zeros((width, nodes), np.int16)
         self._evens: Percents = np.zeros((width, nodes), np.int16)
         self._whole: Ints = np.zeros(nodes, np.int64)
+        self.count: Ints = np.zeros(nodes, np.int64)
 
     @property
     def nodes(self) -> int:
@@ -80,6 +82,7 @@ class Fleet:
             device = device[:, [places[id(each)] for each in slots]]
         self.free[:, :, at] = found.free[:, device]
         self._whole[at] = found.whole[device].sum(axis=0)
+        self.count[at] = found.there[device].sum(axis=0)
         if self.family is GPU:
             percent = found.percent[device]
             self.percent[:, at] = np.minimum(percent, 100)
@@ -142,9 +145,11 @@ class Fleet:
 
 
 class _Devices(NamedTuple):
-    """Devices by place: what is free, whether nobody holds any part, and of GPUs what can be asked of each."""
+    """Devices by place: what is free, whether it is healthy, whether nobody holds any part, and of GPUs what can be
+    asked of each."""
 
     free: Ints
+    there: Mask
     whole: Mask
     percent: Ints
     ratio: Ints
@@ -155,15 +160,17 @@ class _Devices(NamedTuple):
 def _devices_of(total: Ints, free: Ints) -> _Devices:
     """`ratio * total // 100 <= free` is `ratio <= ((free + 1) * 100 - 1) // total`, and
     `bytes * 100 // total <= free ratio` alike."""
-    whole = (total > 0).any(axis=0) & (free == total).all(axis=0)
+    there: Mask = np.any(total > 0, axis=0)
+    whole = there & (free == total).all(axis=0)
     if total.shape[0] <= MEMORY:
         nothing = np.zeros(total.shape[1], np.int64)
-        return _Devices(free, whole, nothing, nothing, nothing, nothing)
+        return _Devices(free, there, whole, nothing, nothing, nothing, nothing)
     by_bytes = ((free[MEMORY] + 1) * 100 - 1) // np.maximum(total[MEMORY], 1)
     ratio = np.minimum(np.minimum(free[RATIO], np.where(total[MEMORY] > 0, by_bytes, MAX_PERCENT)), MAX_PERCENT)
     by_ratio = ((np.minimum(free[RATIO], 100) + 1) * total[MEMORY] - 1) // 100
     return _Devices(
         free,
+        there,
         whole,
         percent=np.minimum(free[CORE], free[RATIO]),
         ratio=ratio,

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from berth.rules.devices.allocate import allocate, offers_of
+from berth.rules.devices.choose import choose_devices
+from berth.rules.devices.columns import FAMILIES
 from berth.rules.devices.memory import fill_memory
+from berth.rules.devices.node import NodeDevices
+from berth.rules.devices.request import DeviceRequest
+from berth.rules.devices.scoring import Scoring
 from berth.rules.devices.slots import NoCapacity, Slot, charge
 from berth.rules.devices.want import Want
+
+CALLED: Final[Mapping[str, str]] = {"gpu": "GPU", "rdma": "RDMA device", "fpga": "FPGA"}
+"""How texts call a device of each family."""
 
 
 class Freed(NamedTuple):
@@ -64,3 +72,57 @@ def _part(slot: Slot, want: Want, count: int) -> int:
     columns = zip(filled, slot.total, slot.used, strict=True)
     percent = max(-(-100 * (need + used - total) // total) for need, total, used in columns if need and total)
     return percent if 0 < percent < 100 else 0
+
+
+def what_to_free(
+    node: NodeDevices, request: DeviceRequest, count: int, scoring: Mapping[str, Scoring]
+) -> list[str] | None:
+    """In words the devices that have to become free for so many such pods; None: not even all would do.
+
+    All that are held are given back, and then taken again one by one, the fullest first, as long as the pods find
+    theirs: nothing of what is left on the list could stay.
+    """
+    if _serves(node, request, count, scoring):
+        return []
+    held = [(kind, slot) for kind, slots in node.slots.items() for slot in slots if any(slot.used) or slot.busy]
+    free = {
+        kind: [slot._replace(used=FAMILIES[kind].zero, busy=frozenset()) for slot in slots]
+        for kind, slots in node.slots.items()
+    }
+    node = node._replace(slots=free)
+    if not _serves(node, request, count, scoring):
+        return None
+    to_free: dict[str, list[int]] = {}
+    functions: dict[str, list[int]] = {}
+    for kind, slot in sorted(held, key=lambda each: (each[0], -_used_part(each[1])[0], each[1].minor)):
+        for kept in (slot, slot._replace(busy=frozenset())):
+            tried = node._replace(slots={**node.slots, kind: _with(node.slots[kind], kept)})
+            if _serves(tried, request, count, scoring):
+                node = tried
+                if kept is not slot:
+                    functions.setdefault(kind, []).append(slot.minor)
+                break
+            if not slot.busy:
+                to_free.setdefault(kind, []).append(slot.minor)
+                break
+        else:
+            to_free.setdefault(kind, []).append(slot.minor)
+    words = [_listed(kind, minors) for kind, minors in sorted(to_free.items())]
+    return words + [f"a virtual function of {_listed(kind, minors)}" for kind, minors in sorted(functions.items())]
+
+
+def _serves(node: NodeDevices, request: DeviceRequest, count: int, scoring: Mapping[str, Scoring]) -> bool:
+    for _ in range(count):
+        found = choose_devices(node, request, scoring=scoring)
+        if isinstance(found, NoCapacity):
+            return False
+        node = node._replace(slots={kind: charge(slots, found.get(kind, ())) for kind, slots in node.slots.items()})
+    return True
+
+
+def _with(slots: Sequence[Slot], mine: Slot) -> list[Slot]:
+    return [mine if slot.minor == mine.minor else slot for slot in slots]
+
+
+def _listed(kind: str, minors: Sequence[int]) -> str:
+    return f"{CALLED[kind]}{'s' if len(minors) > 1 else ''} {' '.join(map(str, sorted(minors)))}"

@@ -1,37 +1,77 @@
-"""Between the allocator's vectors and the messages: inventory in, grants out."""
+"""Between the allocator's vectors and the messages: inventory in, what holders have taken in, grants out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from berth.contracts.grants import device
-from berth.contracts.inventory import NodeInventory
+from berth.contracts.grants import VF, device, device_of, function
+from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.ledger import Grant as Granted
 from berth.rules.devices.columns import FAMILIES, Family
-from berth.rules.devices.slots import Grant, Slot, charge
+from berth.rules.devices.slots import NO_FUNCTIONS, Function, Grant, Slot, labels_of
 
 
-def slots_of_inventory(inventory: NodeInventory, holders: Iterable[Granted] = ()) -> dict[str, tuple[Slot, ...]]:
-    """The slots of a node by device type, with what ``holders`` (bound pods and decisions, each once) have taken.
+def slots_of_inventory(inventory: NodeInventory) -> dict[str, tuple[Slot, ...]]:
+    """The slots of a node by device type, with nobody on them; a type of which it has none is left out.
 
-    An unhealthy device has no total. A device that is held but no longer in the inventory stays as a slot without a
-    total. Types that no family covers are left out.
+    An unhealthy device has no total, and types that no family covers are left out.
     """
     slots: dict[str, list[Slot]] = {}
     for listed in inventory.devices:
         family = FAMILIES.get(listed.kind)
         if family is not None:
-            total = family.vector(listed.amounts) if listed.healthy else family.zero
-            place = Slot(listed.minor, total, family.zero, listed.numa_node, listed.pcie)
-            slots.setdefault(listed.kind, []).append(place)
+            slots.setdefault(listed.kind, []).append(_slot(listed, family))
+    return {kind: tuple(sorted(each, key=_minor)) for kind, each in slots.items()}
+
+
+def held_devices(grants: Iterable[Granted]) -> dict[str, list[Grant]]:
+    """The devices among grants by type, each with its virtual functions, and such functions without their device."""
     held: dict[str, list[Grant]] = {}
-    for grant in holders:
+    functions: dict[tuple[str, int], list[Function]] = {}
+    grants = tuple(grants)
+    for grant in grants:
+        if grant.kind == VF:
+            functions.setdefault(device_of(grant), []).append(Function(grant.id))
+    for grant in grants:
         family = FAMILIES.get(grant.kind)
         if family is not None:
-            held.setdefault(grant.kind, []).append(Grant(grant.minor, family.vector(grant.amounts)))
-    return {kind: charge(slots.get(kind, ()), held.get(kind, ())) for kind in sorted(slots.keys() | held.keys())}
+            mine = tuple(functions.pop((grant.kind, grant.minor), ())) if functions else NO_FUNCTIONS
+            held.setdefault(grant.kind, []).append(Grant(grant.minor, family.vector(grant.amounts), mine))
+    for (kind, minor), alone in functions.items():
+        if kind in FAMILIES:
+            held.setdefault(kind, []).append(Grant(minor, FAMILIES[kind].zero, tuple(alone)))
+    return held
 
 
 def device_grants(family: Family, grants: Iterable[Grant]) -> list[Granted]:
-    """Grants as a decision carries them."""
-    return [device(family.name, grant.minor, family.resources(grant.amounts)) for grant in grants]
+    """Grants of one type as a decision carries them, each device with its virtual functions after it."""
+    return list(_granted(family, grants))
+
+
+def all_grants(chosen: Mapping[str, Sequence[Grant]]) -> tuple[Granted, ...]:
+    """Grants of all types as a decision carries them, in the order of a record."""
+    return tuple(grant for kind in sorted(chosen) for grant in _granted(FAMILIES[kind], chosen[kind]))
+
+
+def _granted(family: Family, grants: Iterable[Grant]) -> Iterator[Granted]:
+    for grant in grants:
+        yield device(family.name, grant.minor, family.resources(grant.amounts), grant.template)
+        for each in grant.functions:
+            yield function(each.bus, family.name, grant.minor)
+
+
+def _slot(listed: DeviceSlot, family: Family) -> Slot:
+    total = family.vector(listed.amounts) if listed.healthy else family.zero
+    functions = NO_FUNCTIONS
+    if listed.functions:
+        functions = tuple(
+            sorted(
+                (Function(each.bus, each.minor, labels_of(each.labels)) for each in listed.functions),
+                key=lambda each: each.bus,
+            )
+        )
+    return Slot(listed.minor, total, family.zero, listed.numa_node, listed.pcie, labels_of(listed.labels), functions)
+
+
+def _minor(slot: Slot) -> int:
+    return slot.minor

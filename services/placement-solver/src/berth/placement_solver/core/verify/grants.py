@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.state import Node
+from berth.contracts.state import Node, PodTemplate
 from berth.placement_solver.core.verify.laws import devices
 from berth.transaction.claims import Claim
 
@@ -17,31 +17,31 @@ Item = tuple[str, ...]
 class GrantLaw(NamedTuple):
     """The law of some kinds of grants.
 
-    `problems` compares those of a claim with its object's request, and with what the node has. `capacity` is how much
-    of each there is on a node.
+    `problems` compares those of a claim with its object's request and annotations, and with what the node has.
+    `capacity` is how much of each there is on a node.
     """
 
     kinds: frozenset[str]
-    problems: Callable[[Claim, Node, NodeInventory | None], Iterator[str]]
+    problems: Callable[[Claim, PodTemplate, Node, NodeInventory | None], Iterator[str]]
     capacity: Callable[[Node, NodeInventory | None], dict[Item, int]]
 
 
 LAWS: Final = (
     GrantLaw(
         devices.KINDS,
-        lambda claim, node, inventory: devices.device_problems(claim, inventory),
+        devices.device_problems,
         lambda node, inventory: devices.device_capacity(inventory),
     ),
 )
 
 
-def grant_problems(claim: Claim, node: Node, inventory: NodeInventory | None) -> Iterator[str]:
+def grant_problems(claim: Claim, template: PodTemplate, node: Node, inventory: NodeInventory | None) -> Iterator[str]:
     """What is wrong with what a claim is granted; without a law nothing is granted."""
     known = frozenset[str]().union(*(law.kinds for law in LAWS))
     for kind in dict.fromkeys(grant.kind for grant in claim.grants if grant.kind not in known):
         yield f"was granted {kind}, for which there is no law"
     for law in LAWS:
-        yield from law.problems(claim, node, inventory)
+        yield from law.problems(claim, template, node, inventory)
 
 
 def capacity(node: Node, inventory: NodeInventory | None) -> dict[Item, int]:

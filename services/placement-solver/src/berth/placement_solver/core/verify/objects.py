@@ -8,7 +8,6 @@ from berth.contracts.state import Node, Pod, Reservation
 from berth.placement_solver.core.verify.grants import grant_problems
 from berth.placement_solver.core.verify.reservations import affinity_problems
 from berth.placement_solver.core.verify.view import View
-from berth.rules.gpu_partitions import only_partitions, takes_whole_gpus
 from berth.rules.node_affinity import compile_node_rule
 from berth.rules.scheduler_config import NodeAffinityArgs, Profile
 from berth.rules.taints import Tolerations
@@ -48,7 +47,7 @@ def object_problems(claim: Claim, view: View) -> Iterator[str]:
     if row is None or node is None:
         return
     inventory = view.nodes.inventories[row]
-    yield from grant_problems(claim, node, inventory)
+    yield from grant_problems(claim, obj.template, node, inventory)
     yield from _node_problems(obj, node, view.profile_of(obj.template.scheduler))
 
 
@@ -68,8 +67,6 @@ def _node_problems(obj: Pod | Reservation, node: Node, profile: Profile) -> Iter
         own = compile_node_rule(template.node_selector, template.affinity)
         if not own.unrestricted and not own.matches(node.labels, node.name):
             yield f"node {node.name} does not match the node selector or affinity"
-    if only_partitions(node.labels) and takes_whole_gpus(template.requests):
-        yield f"node {node.name} gives out whole GPUs in partitions only"
     wanted = obj.required_node if isinstance(obj, Reservation) else ""
     if "NodeName" in rules and wanted and wanted != node.name:
         yield f"wants node {wanted}, is placed on {node.name}"

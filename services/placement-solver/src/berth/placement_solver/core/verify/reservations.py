@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod
+from berth.placement_solver.core.verify.grants import granted
 from berth.placement_solver.core.verify.view import View
 from berth.rules.bounded_json import read_annotation
+from berth.rules.records import registry
 from berth.rules.reservation_owners import PodIdentity, compile_owners
 from berth.transaction.claims import Claim
 
@@ -41,6 +43,18 @@ def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim]
             used = sum(each.amounts.get(name, 0) for each in users)
             if claim.amounts.get(name, 0) > 0 and used > whole[name]:
                 yield f"reservation {capacity.name} has {whole[name]} of {name}, its users take {used}"
+        yield from _grant_problems(claim, holder, users, tracked, capacity.name)
+
+
+def _grant_problems(claim: Claim, holder: Claim, users: Sequence[Claim], tracked: Set[str], name: str) -> Iterator[str]:
+    """What the claim is granted of restricted kinds comes from what the reservation is granted, as far as it goes."""
+    restricted = [record.kinds for record in registry.GRANTS if not record.resources.isdisjoint(tracked)]
+    held = dict(granted(holder))
+    for item, amount in granted(claim):
+        if amount > 0 and any(item[0] in kinds for kinds in restricted):
+            taken = sum(each for user in users for other, each in granted(user) if other == item)
+            if taken > held.get(item, 0):
+                yield f"reservation {name} holds {held.get(item, 0)} of {' '.join(item)}, its users take {taken}"
 
 
 def affinity_problems(claim: Claim, pod: Pod, view: View) -> Iterator[str]:

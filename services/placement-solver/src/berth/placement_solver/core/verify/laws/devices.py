@@ -1,51 +1,91 @@
-"""Do the devices of a claim serve what its object asks for: how many, which, how much of each; and what there is."""
+"""Do the devices of a claim serve what its object asks for: how many, which, how much of each, where they lie; and what
+there is.
+
+What a pod and a node say is read by `berth.rules`; which devices were chosen, and how, is not looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.contracts.grants import COUNT, DEVICE_KINDS, VF, device_of
 from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.ledger import Grant
-from berth.rules.device_request import device_requests
+from berth.contracts.state import Node, PodTemplate
+from berth.rules.devices.hints import APPLY_FOR_ALL, NO_HINT, Hint
+from berth.rules.devices.joint_request import SAME_NUMA
+from berth.rules.devices.partition_spec import RESTRICTED
+from berth.rules.devices.partitions import HONOR, partition_rules
+from berth.rules.devices.request import DeviceRequest, read_request
+from berth.rules.devices.topology import DEVICE, NUMA_NODE, PCIE
+from berth.rules.records.explained_devices import Limit, limits_of
 from berth.transaction.claims import Claim
 
-DIVIDED = (names.GPU_CORE, names.GPU_MEMORY, names.GPU_MEMORY_RATIO, names.NPU_CORE, names.NPU_CPU, names.NPU_DVPP)
-"""What of a request is spread evenly over its cards."""
-KINDS = frozenset({"gpu", "rdma", "fpga"})
-PERCENT = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
+KINDS: Final = DEVICE_KINDS | {VF}
+PERCENT: Final = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
+GPU: Final = "gpu"
 
 
-def device_problems(claim: Claim, inventory: NodeInventory | None) -> Iterator[str]:
-    """Compares the claim's grants with its amounts and with the devices that the node has."""
-    asked = device_requests(claim.amounts)
-    if isinstance(asked, Problem):
-        yield f"{asked.field}: {asked.message}"
-        return
-    if set(asked) - {"gpu"}:
-        yield f"asks for devices of kind {', '.join(sorted(asked))}, which are not handed out"
-    gpu = asked.get("gpu", {})
+class _Given(NamedTuple):
+    """A device that was given, with what the node says of it and the virtual functions that came with it."""
+
+    grant: Grant
+    slot: DeviceSlot
+    functions: Sequence[Grant]
+
+    @property
+    def text(self) -> str:
+        return f"{self.grant.kind} {self.grant.minor}"
+
+
+def device_problems(claim: Claim, template: PodTemplate, node: Node, inventory: NodeInventory | None) -> Iterator[str]:
+    """Compares the claim's grants with what its object asks for and with the devices that the node has."""
+    request = read_request(claim.amounts, template.annotations)
     grants = [grant for grant in claim.grants if grant.kind in KINDS]
-    if {grant.kind for grant in grants} - {"gpu"}:
-        yield "was given devices of a kind that it does not ask for"
-    count = _cards(gpu)
-    if len(grants) != count:
-        yield f"asks for {count} devices, was given {len(grants)}"
+    if isinstance(request, Problem):
+        if grants or any(claim.amounts.get(name) for name in (*PERCENT, names.RDMA, names.FPGA)):
+            yield f"{request.field}: {request.message}"
         return
-    if len({(grant.kind, grant.minor) for grant in grants}) != count:
-        yield "was given one device twice"
+    limits = limits_of(claim.amounts, template.annotations)
+    given: dict[str, list[_Given]] = {}
     slots = {(slot.kind, slot.minor): slot for slot in inventory.devices} if inventory else {}
     for grant in grants:
+        if grant.kind == VF:
+            continue
+        if grant.kind not in limits:
+            yield f"was given devices of kind {grant.kind}, for which it does not ask"
+            continue
         slot = slots.get((grant.kind, grant.minor))
         if slot is None or not slot.healthy:
             yield f"{grant.kind} {grant.minor} is {'not healthy' if slot else 'not there'}"
             continue
-        yield from _amount_problems(grant, slot, gpu, count)
+        functions = [each for each in grants if each.kind == VF and device_of(each) == (grant.kind, grant.minor)]
+        given.setdefault(grant.kind, []).append(_Given(grant, slot, functions))
+    if len({(grant.kind, grant.id) for grant in grants}) != len(grants):
+        yield "was given one device twice"
+    taken = sum(len(each.functions) for mine in given.values() for each in mine)
+    if taken != sum(grant.kind == VF for grant in grants):
+        yield "was given virtual functions of devices that it was not given"
+    for kind, limit in limits.items():
+        mine = given.get(kind, [])
+        hint = request.hints.get(kind, NO_HINT)
+        there = [slot for slot in slots.values() if slot.kind == kind]
+        yield from _count_problems(kind, limit, hint, mine, there)
+        for each in mine:
+            yield from _amount_problems(each, limit)
+            yield from _hint_problems(each, hint)
+    yield from _split_problems(request, given.get(GPU, ()))
+    yield from _scope_problems(request, given.get(GPU, ()))
+    yield from _joint_problems(request, given)
+    yield from _partition_problems(request, given.get(GPU, ()), node, inventory)
 
 
 def device_capacity(inventory: NodeInventory | None) -> dict[tuple[str, ...], int]:
-    """What healthy devices report, by kind, id and resource: a device is governed by that."""
+    """What healthy devices report, by kind, id and resource, and each virtual function once: a device is governed by
+    that."""
     totals: dict[tuple[str, ...], int] = {}
     for slot in inventory.devices if inventory else ():
         if slot.healthy:
@@ -53,30 +93,123 @@ def device_capacity(inventory: NodeInventory | None) -> dict[tuple[str, ...], in
                 if amount:
                     bound = min(amount, 100) if name in PERCENT else amount
                     totals[slot.kind, str(slot.minor), name] = bound
+            totals |= {(VF, each.bus, COUNT): 1 for each in slot.functions}
     return totals
 
 
-def _cards(gpu: Mapping[str, int]) -> int:
-    """Over how many cards a normalised request is spread."""
-    if not gpu:
-        return 0
-    if gpu.get(names.GPU_SHARED):
-        return gpu[names.GPU_SHARED]
-    whole, rest = divmod(gpu.get(names.GPU_MEMORY_RATIO, 0), 100)
-    return whole if whole > 1 and not rest else 1
+def _count_problems(
+    kind: str, limit: Limit, hint: Hint, mine: Sequence[_Given], there: Sequence[DeviceSlot]
+) -> Iterator[str]:
+    least, most = limit.least, limit.most
+    if kind != GPU and hint.strategy == APPLY_FOR_ALL and limit.most > limit.least:
+        least = most = sum(hint.selector is None or hint.selector(slot.labels) for slot in there)
+    if not least <= len(mine) <= most or not mine:
+        asked = f"{least}" if least == most else f"{least} to {most}"
+        yield f"asks for {asked} devices of kind {kind}, was given {len(mine)}"
 
 
-def _amount_problems(grant: Grant, slot: DeviceSlot, gpu: Mapping[str, int], count: int) -> Iterator[str]:
-    where = f"{grant.kind} {grant.minor}"
-    for name in DIVIDED:
-        if gpu.get(name) and grant.amounts.get(name, 0) != gpu[name] // count:
-            yield f"{where}: {grant.amounts.get(name, 0)} of {name} given, {gpu[name] // count} asked for"
-        if gpu.get(name) and not slot.amounts.get(name):
-            yield f"{where} has no {name}"
+def _amount_problems(given: _Given, limit: Limit) -> Iterator[str]:
+    amounts, slot = given.grant.amounts, given.slot
+    for name, asked in limit.each.items():
+        if limit.split is None and amounts.get(name, 0) != asked:
+            yield f"{given.text}: {amounts.get(name, 0)} of {name} given, {asked} asked for"
+        if not slot.amounts.get(name):
+            yield f"{given.text} has no {name}"
     capacity = slot.amounts.get(names.GPU_MEMORY, 0)
-    ratio, memory = grant.amounts.get(names.GPU_MEMORY_RATIO, 0), grant.amounts.get(names.GPU_MEMORY, 0)
+    ratio, memory = amounts.get(names.GPU_MEMORY_RATIO, 0), amounts.get(names.GPU_MEMORY, 0)
     # A pod that asks for one form of memory holds the other as well, else requests of both forms would overlap.
-    if gpu.get(names.GPU_MEMORY_RATIO) and memory < ratio * capacity // 100:
-        yield f"{where}: {ratio} % of memory is held as {memory} bytes only"
-    if gpu.get(names.GPU_MEMORY) and capacity and ratio < memory * 100 // capacity:
-        yield f"{where}: {memory} bytes of memory are held as {ratio} % only"
+    if names.GPU_MEMORY_RATIO in limit.each and memory < ratio * capacity // 100:
+        yield f"{given.text}: {ratio} % of memory is held as {memory} bytes only"
+    if names.GPU_MEMORY in limit.each and capacity and ratio < memory * 100 // capacity:
+        yield f"{given.text}: {memory} bytes of memory are held as {ratio} % only"
+
+
+def _hint_problems(given: _Given, hint: Hint) -> Iterator[str]:
+    if hint.selector is not None and not hint.selector(given.slot.labels):
+        yield f"{given.text} has not the labels that are asked for"
+    wanted = 0 if hint.functions is None else 1
+    if len(given.functions) != wanted:
+        yield f"{given.text}: {len(given.functions)} virtual functions given, {wanted} asked for"
+    listed = {each.bus: each for each in given.slot.functions}
+    for function in given.functions:
+        there = listed.get(function.id)
+        if there is None:
+            yield f"{given.text} has no virtual function {function.id}"
+        elif hint.functions is not None and not hint.functions(there.labels):
+            yield f"virtual function {function.id} has not the labels that are asked for"
+
+
+def _split_problems(request: DeviceRequest, cards: Sequence[_Given]) -> Iterator[str]:
+    """Unequal shares: so much in all, and as much of the cores as of the memory where cores are asked for."""
+    split = request.split
+    if split is None:
+        return
+    shares = [each.grant.amounts.get(names.GPU_MEMORY_RATIO, 0) for each in cards]
+    if sum(shares) != split.percent or not all(0 < share <= 100 for share in shares):
+        yield f"asks for {split.percent} % of GPUs in all, was given {', '.join(map(str, shares)) or 'none'}"
+    cores = [each.grant.amounts.get(names.GPU_CORE, 0) for each in cards]
+    if cores != (shares if split.with_core else [0] * len(shares)):
+        yield f"was given {', '.join(map(str, cores))} % of the cores of cards with {', '.join(map(str, shares))} %"
+
+
+def _scope_problems(request: DeviceRequest, cards: Sequence[_Given]) -> Iterator[str]:
+    level = request.hints.get(GPU, NO_HINT).scope
+    if level < NUMA_NODE or not cards:
+        return
+    if level >= DEVICE:
+        places: set[tuple[object, ...]] = {(each.slot.minor,) for each in cards}
+    elif level >= PCIE:
+        places = {(each.slot.numa_node, each.slot.pcie) for each in cards}
+    else:
+        places = {(each.slot.numa_node,) for each in cards}
+    if len(places) > 1 or (level < DEVICE and not all(each.slot.pcie for each in cards)):
+        yield "was given GPUs that do not lie in the scope that is asked for"
+
+
+def _joint_problems(request: DeviceRequest, given: Mapping[str, Sequence[_Given]]) -> Iterator[str]:
+    """With a scope, the devices of all types lie at the same places."""
+    joint = request.joint
+    if joint is None or not joint.scope:
+        return
+    types = [
+        kind
+        for kind in joint.types
+        if kind in request.amounts and request.hints.get(kind, NO_HINT).strategy != APPLY_FOR_ALL
+    ]
+    if len(types) < 2:
+        return
+    places = [{_place(each.slot, is_numa=joint.scope == SAME_NUMA) for each in given.get(kind, ())} for kind in types]
+    if "" in places[0] or any(each != places[0] for each in places):
+        yield f"was given devices of {', '.join(types)} at different places, {joint.scope} is asked for"
+
+
+def _place(slot: DeviceSlot, *, is_numa: bool) -> str:
+    if not slot.pcie or (is_numa and slot.numa_node < 0):
+        return ""
+    return str(slot.numa_node) if is_numa else slot.pcie
+
+
+def _partition_problems(
+    request: DeviceRequest, cards: Sequence[_Given], node: Node, inventory: NodeInventory | None
+) -> Iterator[str]:
+    """Whole cards are one group of the node's table, if the pod asks for one or the node gives out no others."""
+    if not cards or any(each.grant.amounts.get(names.GPU_MEMORY_RATIO, 0) < 100 for each in cards):
+        return
+    spec = request.partition
+    if inventory is not None and inventory.partition_policy:
+        is_bound = inventory.partition_policy == HONOR
+        table = [(frozenset(each.minors), each.score, each.bandwidth) for each in inventory.partitions]
+    else:
+        rules = partition_rules(node.labels, {}, {})
+        is_bound = rules.honors
+        table = [(frozenset(p.minors), p.score, p.bandwidth) for each in (rules.table or {}).values() for p in each]
+    if not is_bound and spec is None:
+        return
+    mine = frozenset(each.grant.minor for each in cards)
+    best = max([score for minors, score, _ in table if len(minors) == len(mine)], default=0)
+    for minors, score, bandwidth in table:
+        if minors != mine or (spec is not None and bandwidth < spec.bandwidth):
+            continue
+        if spec is None or spec.policy != RESTRICTED or score == best:
+            return
+    yield f"was given GPUs {', '.join(map(str, sorted(mine)))}, which are no partition of the node"

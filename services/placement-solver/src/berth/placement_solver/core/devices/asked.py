@@ -1,0 +1,69 @@
+"""What a pod asks of a node's devices, as the solver asks about many nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from berth.rules.devices.columns import FAMILIES, GPU
+from berth.rules.devices.hints import NO_HINT
+from berth.rules.devices.joint import Chosen
+from berth.rules.devices.request import DeviceRequest
+from berth.rules.devices.slots import NoCapacity
+from berth.rules.devices.split import Split
+from berth.rules.devices.want import Want, gpu_want, want_on
+
+KNOWN_MAX: Final = 1024
+"""Of so many nodes it is remembered what they said last."""
+Answer: TypeAlias = Chosen | NoCapacity
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DeviceQuery:
+    """A request, and what makes it quick.
+
+    `cards` is what it takes of how many GPUs, for prices. `least` is by family what a node must have free to be worth
+    a look. `is_plain`: GPUs alone, any of them, so that `cards` says all. `known` is what nodes said last, by row, each
+    with the version of its devices then.
+    """
+
+    request: DeviceRequest
+    cards: Want | None
+    least: tuple[tuple[str, Want], ...]
+    is_plain: bool
+    known: dict[int, tuple[int, Answer]] = field(default_factory=dict)
+
+    def remember(self, row: int, version: int, answer: Answer) -> None:
+        """Keep what a node said."""
+        if len(self.known) >= KNOWN_MAX:
+            self.known.clear()
+        self.known[row] = version, answer
+
+
+def query_of(request: DeviceRequest) -> DeviceQuery:
+    """The query of a request for some device."""
+    least = tuple((kind, _least(kind, request)) for kind in FAMILIES if request.amounts.get(kind))
+    cards = next((want for kind, want in least if kind == GPU.name), None)
+    if request.split is not None:
+        cards = _evened(request.split)
+    is_plain = request.amounts.keys() == {GPU.name} and request == DeviceRequest(
+        request.amounts, joint=request.joint, hints=dict.fromkeys(request.hints, NO_HINT)
+    )
+    return DeviceQuery(request, cards, least, is_plain)
+
+
+def _least(kind: str, request: DeviceRequest) -> Want:
+    """What some node must have at least: of a type of which all devices are taken, one of them."""
+    amounts = request.amounts[kind]
+    want = gpu_want(amounts) if kind == GPU.name else want_on(kind, amounts, (), request.hints.get(kind, NO_HINT))
+    if isinstance(want, Want):
+        return want
+    family = FAMILIES[kind]
+    return Want(family, family.vector(amounts), 1)
+
+
+def _evened(split: Split) -> Want:
+    """As much as it takes in all, evenly: near enough for a price."""
+    cards = min(split.cards, -(-split.percent // 100)) if split.percent >= 100 else 1
+    percent = split.percent // cards
+    return Want(GPU, split.amounts(percent), cards, shared=percent < 100)
