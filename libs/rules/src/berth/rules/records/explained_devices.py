@@ -79,12 +79,22 @@ def limits_of(requests: Mapping[str, int], annotations: Mapping[str, str]) -> di
         if isinstance(amounts, Problem):
             return {}
         request = DeviceRequest(amounts)
+    return limits_of_request(request)
+
+
+def limits_of_request(request: DeviceRequest) -> dict[str, Limit]:
+    """What is taken by kind."""
     limits = {
         kind: _limit(kind, amounts, request.hints.get(kind, NO_HINT), request.split)
         for kind, amounts in request.amounts.items()
     }
-    joint = [kind for kind in request.joint.types if kind in limits] if request.joint is not None else []
-    joint = [kind for kind in joint if request.hints.get(kind, NO_HINT).strategy != APPLY_FOR_ALL]
+    if request.joint is None or len(limits) < 2:
+        return limits
+    joint = [
+        kind
+        for kind in request.joint.types
+        if kind in limits and request.hints.get(kind, NO_HINT).strategy != APPLY_FOR_ALL
+    ]
     for kind in joint[1:]:
         if kind != GPU.name:  # one more at each place of the leading type
             limits[kind] = limits[kind]._replace(most=max(limits[kind].most, limits[joint[0]].most))

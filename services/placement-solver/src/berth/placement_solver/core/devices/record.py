@@ -28,19 +28,25 @@ def held_devices(grants: Iterable[Granted]) -> dict[str, list[Grant]]:
     """The devices among grants by type, each with its virtual functions, and such functions without their device."""
     held: dict[str, list[Grant]] = {}
     functions: dict[tuple[str, int], list[Function]] = {}
-    grants = tuple(grants)
-    for grant in grants:
-        if grant.kind == VF:
-            functions.setdefault(device_of(grant), []).append(Function(grant.id))
     for grant in grants:
         family = FAMILIES.get(grant.kind)
         if family is not None:
-            mine = tuple(functions.pop((grant.kind, grant.minor), ())) if functions else NO_FUNCTIONS
-            held.setdefault(grant.kind, []).append(Grant(grant.minor, family.vector(grant.amounts), mine))
-    for (kind, minor), alone in functions.items():
+            held.setdefault(grant.kind, []).append(Grant(grant.minor, family.vector(grant.amounts)))
+        elif grant.kind == VF:
+            functions.setdefault(device_of(grant), []).append(Function(grant.id))
+    for (kind, minor), mine in functions.items():
         if kind in FAMILIES:
-            held.setdefault(kind, []).append(Grant(minor, FAMILIES[kind].zero, tuple(alone)))
+            _attach(held.setdefault(kind, []), Grant(minor, FAMILIES[kind].zero, tuple(mine)))
     return held
+
+
+def _attach(grants: list[Grant], functions: Grant) -> None:
+    """Put virtual functions to the device that they are of, or after the others where it is not among them."""
+    for at, grant in enumerate(grants):
+        if grant.minor == functions.minor:
+            grants[at] = grant._replace(functions=functions.functions)
+            return
+    grants.append(functions)
 
 
 def device_grants(family: Family, grants: Iterable[Grant]) -> list[Granted]:

@@ -6,7 +6,7 @@ What a pod and a node say is read by `berth.rules`; which devices were chosen, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from berth.contracts import names
@@ -21,7 +21,7 @@ from berth.rules.devices.partition_spec import RESTRICTED
 from berth.rules.devices.partitions import HONOR, partition_rules
 from berth.rules.devices.request import DeviceRequest, read_request
 from berth.rules.devices.topology import DEVICE, NUMA_NODE, PCIE
-from berth.rules.records.explained_devices import Limit, limits_of
+from berth.rules.records.explained_devices import Limit, limits_of_request
 from berth.transaction.claims import Claim
 
 KINDS: Final = DEVICE_KINDS | {VF}
@@ -49,9 +49,10 @@ def device_problems(claim: Claim, template: PodTemplate, node: Node, inventory: 
         if grants or any(claim.amounts.get(name) for name in (*PERCENT, names.RDMA, names.FPGA)):
             yield f"{request.field}: {request.message}"
         return
-    limits = limits_of(claim.amounts, template.annotations)
+    limits = limits_of_request(request)
     given: dict[str, list[_Given]] = {}
     slots = {(slot.kind, slot.minor): slot for slot in inventory.devices} if inventory else {}
+    functions = [grant for grant in grants if grant.kind == VF]
     for grant in grants:
         if grant.kind == VF:
             continue
@@ -62,25 +63,24 @@ def device_problems(claim: Claim, template: PodTemplate, node: Node, inventory: 
         if slot is None or not slot.healthy:
             yield f"{grant.kind} {grant.minor} is {'not healthy' if slot else 'not there'}"
             continue
-        functions = [each for each in grants if each.kind == VF and device_of(each) == (grant.kind, grant.minor)]
-        given.setdefault(grant.kind, []).append(_Given(grant, slot, functions))
+        mine = [each for each in functions if device_of(each) == (grant.kind, grant.minor)] if functions else ()
+        given.setdefault(grant.kind, []).append(_Given(grant, slot, mine))
     if len({(grant.kind, grant.id) for grant in grants}) != len(grants):
         yield "was given one device twice"
-    taken = sum(len(each.functions) for mine in given.values() for each in mine)
-    if taken != sum(grant.kind == VF for grant in grants):
+    if functions and len(functions) != sum(len(each.functions) for some in given.values() for each in some):
         yield "was given virtual functions of devices that it was not given"
     for kind, limit in limits.items():
-        mine = given.get(kind, [])
         hint = request.hints.get(kind, NO_HINT)
-        there = [slot for slot in slots.values() if slot.kind == kind]
-        yield from _count_problems(kind, limit, hint, mine, there)
-        for each in mine:
+        yield from _count_problems(kind, limit, hint, given.get(kind, ()), slots.values())
+        for each in given.get(kind, ()):
             yield from _amount_problems(each, limit)
-            yield from _hint_problems(each, hint)
-    yield from _split_problems(request, given.get(GPU, ()))
-    yield from _scope_problems(request, given.get(GPU, ()))
+            if each.functions or hint is not NO_HINT:
+                yield from _hint_problems(each, hint)
+    if cards := given.get(GPU):
+        yield from _split_problems(request, cards)
+        yield from _scope_problems(request, cards)
+        yield from _partition_problems(request, cards, node, inventory)
     yield from _joint_problems(request, given)
-    yield from _partition_problems(request, given.get(GPU, ()), node, inventory)
 
 
 def device_capacity(inventory: NodeInventory | None) -> dict[tuple[str, ...], int]:
@@ -93,16 +93,18 @@ def device_capacity(inventory: NodeInventory | None) -> dict[tuple[str, ...], in
                 if amount:
                     bound = min(amount, 100) if name in PERCENT else amount
                     totals[slot.kind, str(slot.minor), name] = bound
-            totals |= {(VF, each.bus, COUNT): 1 for each in slot.functions}
+            for each in slot.functions:
+                totals[VF, each.bus, COUNT] = 1
     return totals
 
 
 def _count_problems(
-    kind: str, limit: Limit, hint: Hint, mine: Sequence[_Given], there: Sequence[DeviceSlot]
+    kind: str, limit: Limit, hint: Hint, mine: Sequence[_Given], there: Iterable[DeviceSlot]
 ) -> Iterator[str]:
     least, most = limit.least, limit.most
     if kind != GPU and hint.strategy == APPLY_FOR_ALL and limit.most > limit.least:
-        least = most = sum(hint.selector is None or hint.selector(slot.labels) for slot in there)
+        listed = [slot for slot in there if slot.kind == kind]
+        least = most = sum(hint.selector is None or hint.selector(slot.labels) for slot in listed)
     if not least <= len(mine) <= most or not mine:
         asked = f"{least}" if least == most else f"{least} to {most}"
         yield f"asks for {asked} devices of kind {kind}, was given {len(mine)}"
@@ -154,7 +156,7 @@ def _split_problems(request: DeviceRequest, cards: Sequence[_Given]) -> Iterator
 
 def _scope_problems(request: DeviceRequest, cards: Sequence[_Given]) -> Iterator[str]:
     level = request.hints.get(GPU, NO_HINT).scope
-    if level < NUMA_NODE or not cards:
+    if level < NUMA_NODE:
         return
     if level >= DEVICE:
         places: set[tuple[object, ...]] = {(each.slot.minor,) for each in cards}
@@ -193,7 +195,7 @@ def _partition_problems(
     request: DeviceRequest, cards: Sequence[_Given], node: Node, inventory: NodeInventory | None
 ) -> Iterator[str]:
     """Whole cards are one group of the node's table, if the pod asks for one or the node gives out no others."""
-    if not cards or any(each.grant.amounts.get(names.GPU_MEMORY_RATIO, 0) < 100 for each in cards):
+    if any(each.grant.amounts.get(names.GPU_MEMORY_RATIO, 0) < 100 for each in cards):
         return
     spec = request.partition
     if inventory is not None and inventory.partition_policy:
