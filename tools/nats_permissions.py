@@ -76,6 +76,7 @@ PARTS = {
             buckets.RESERVATION,
             buckets.LEDGER,
             buckets.LEASE,
+            buckets.METRICS,
         ),
         leases=("solver.*",),
         commits=True,

@@ -59,6 +59,18 @@ async def test_what_is_there_comes_first_then_what_happens_in_order(bus: Bus, sp
     assert follower.sequence == 21
 
 
+async def test_an_entry_says_when_the_server_stored_it(bus: Bus, spawn) -> None:
+    for name in ("a", "b"):
+        await put(bus, f"pod.ns.{name}", b"x")
+        await asyncio.sleep(0.5)
+    view = View()
+    spawn(bus.follow(STATE, view).run())
+    await eventually(lambda: len(view.entries) == 2)
+    first, second = (entry.stored_s for entry in view.entries)
+    assert first > 1_700_000_000
+    assert 0.4 < second - first < 5
+
+
 async def test_the_end_is_told_again_while_nothing_comes(bus: Bus, spawn) -> None:
     """Who doubts its view learns in a quiet cluster, too, that there is nothing newer."""
     await put(bus, "pod.ns.p", b"x")

@@ -16,6 +16,7 @@ from berth.rules.scheduler_config import (
     FitArgs,
     FitPlusArgs,
     InterPodAffinityArgs,
+    LoadAwareArgs,
     NodeAffinityArgs,
     PlusResource,
     PodTopologySpreadArgs,
@@ -353,7 +354,7 @@ def test_an_unknown_field_is_named(document: dict[str, Any], word: str) -> None:
         ({"filter": on("ImageLocality")}, "filter.enabled[0].name", "ImageLocality"),
         ({"filter": on("NodeName", "NodeName")}, "filter.enabled[1].name", "NodeName"),
         ({"multiPoint": on("NodeName", "NodeName")}, "multiPoint.enabled", "NodeName"),
-        ({"multiPoint": on("LoadAwareScheduling")}, "multiPoint.enabled[0].name", "LoadAwareScheduling"),
+        ({"bind": on("LoadAwareScheduling")}, "bind.enabled[0].name", "LoadAwareScheduling has nothing at bind"),
         ({"filter": on("NodeNUMAResource")}, "filter.enabled[0].name", "NodeNUMAResource"),
         ({"multiPoint": off("Reservation")}, "multiPoint.disabled[0].name", "Reservation"),
         ({"queueSort": off("PrioritySort")}, "queueSort", "PrioritySort"),
@@ -463,6 +464,12 @@ def test_a_plugin_that_cannot_be_is_named(plugins: dict[str, Any], field: str, w
         ("NodeResourcesFitPlus", {"resources": {f"r{at}": {} for at in range(257)}}, "resources"),
         ("ScarceResourceAvoidance", {"resources": ["r"] * 257}, "resources"),
         ("ScarceResourceAvoidance", {"resources": [1]}, "resources[0]"),
+        ("LoadAwareScheduling", {"usageThresholds": {"cpu": 101}}, "usageThresholds[cpu]"),
+        ("LoadAwareScheduling", {"resourceWeights": {"example.com/x": 1}}, "estimatedScalingFactors"),
+        ("LoadAwareScheduling", {"aggregated": {"usageAggregatedDuration": "5"}}, "aggregated.usageAggregatedDuration"),
+        ("LoadAwareScheduling", {"aggregated": {"usageAggregationType": "p42"}}, "aggregated.usageAggregationType"),
+        ("LoadAwareScheduling", {"estimator": "other"}, "estimator"),
+        ("LoadAwareScheduling", {"apiVersion": "v1"}, "apiVersion"),
         ("Berth", {"decides": "nobody"}, "decides"),
     ],
 )
@@ -488,6 +495,65 @@ def test_plugins_that_no_default_has() -> None:
     assert profile({"multiPoint": off("NodeResourcesFitPlus")}).weights == DEFAULT.weights
 
 
+EVERY_LOAD_AWARE_OPTION = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "LoadAwareSchedulingArgs",
+    "filterExpiredNodeMetrics": False,
+    "enableScheduleWhenNodeMetricsExpired": True,
+    "nodeMetricExpirationSeconds": 300,
+    "usageThresholds": {"cpu": 80},
+    "prodUsageThresholds": {"cpu": 55},
+    "prodUsageIncludeSys": True,
+    "scoreAccordingProdUsage": True,
+    "aggregated": {
+        "usageThresholds": {"cpu": 70},
+        "usageAggregationType": "p95",
+        "usageAggregatedDuration": "5m0s",
+        "scoreAggregationType": "p99",
+        "scoreAggregatedDuration": "10m0s",
+    },
+    "resourceWeights": {"cpu": 1, "memory": 1},
+    "dominantResourceWeight": 1,
+    "estimator": "defaultEstimator",
+    "estimatedScalingFactors": {"cpu": 80},
+    "estimatedSecondsAfterPodScheduled": 60,
+    "estimatedSecondsAfterInitialized": 30,
+    "allowCustomizeEstimation": True,
+    "supportedResources": ["nvidia.com/gpu"],
+}
+
+
+def test_load_aware_scheduling_is_off_until_a_profile_lists_it() -> None:
+    name = "LoadAwareScheduling"
+    assert name not in DEFAULT.constraints
+    assert name not in DEFAULT.weights
+    only_args = profile({}, LoadAwareScheduling=EVERY_LOAD_AWARE_OPTION)
+    assert name not in only_args.constraints
+    points = {point: on(name) for point in ("preFilter", "filter", "score", "reserve")}
+    found = profile(points, LoadAwareScheduling=EVERY_LOAD_AWARE_OPTION)
+    assert name in found.constraints
+    assert found.weights[name] == 1
+    args = found.args_of(name, LoadAwareArgs)
+    assert args.usage_thresholds == {"cpu": 80}
+    assert args.estimated_scaling_factors == {"cpu": 80, "memory": 70}
+    assert args.aggregated.score_aggregated_duration == "10m0s"
+
+
+def test_defaults_of_load_aware_scheduling_depend_on_what_is_said() -> None:
+    for found in (profile({"filter": on("LoadAwareScheduling")}), DEFAULT):
+        args = found.args_of("LoadAwareScheduling", LoadAwareArgs)
+        assert args.usage_thresholds == {"cpu": 65, "memory": 95}
+        assert args.resource_weights == {"cpu": 1, "memory": 1}
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [({"usageThreshold": {}}, "usageThreshold"), ({"aggregated": {"usageType": "p95"}}, "usageType")],
+)
+def test_an_unknown_option_of_load_aware_scheduling_is_named(args: dict[str, Any], word: str) -> None:
+    assert f"`{word}`" in " ".join(problems({"profiles": [shape(LoadAwareScheduling=args)]}).values())
+
+
 def test_default_constraints_are_checked() -> None:
     bad = {"maxSkew": 0, "topologyKey": "", "whenUnsatisfiable": "", "labelSelector": {}}
     args = {"defaultingType": "List", "defaultConstraints": json.loads(json.dumps([bad, bad]))}
@@ -510,7 +576,7 @@ def test_default_constraints_are_checked_as_those_of_pods() -> None:
     [
         ("NodeName", {"a": 1}, "name"),
         ("SelectorSpread", {"a": 1}, "name"),
-        ("LoadAwareScheduling", {}, ""),
+        ("NodeNUMAResource", {}, ""),
         ("Coscheduling", {"defaultTimeout": "1s"}, ""),
     ],
 )

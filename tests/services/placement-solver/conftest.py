@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from berth.contracts import names
+from berth.contracts import names, subjects
+from berth.contracts.codec import encode
 from berth.contracts.ledger import Decision, Plan, PlanStatus
-from berth.contracts.state import Pod
+from berth.contracts.metrics import NodeMetrics, Usage
+from berth.contracts.state import NodeMetric, Pod
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.decide import Basis, decisions_of
 from berth.placement_solver.core.plan import Solution
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.verify import Verifier
-from berth.testing.builders import PodBuilder
+from berth.testing.builders import GI, PodBuilder
 from berth.testing.feed import Feed
 from berth.transaction.batch import plan_batch
 
@@ -34,6 +36,20 @@ class Solving(Feed):
         head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
         document = {**head, "profiles": [{"schedulerName": names.SCHEDULER_NAME, **profile}]}
         return self.cluster.configuration.read(json.dumps(document))
+
+    def uses(self, node: str, stored_s: float, *, cpu: int = 0, memory: int = 0, **fields: Any) -> None:
+        """METRICS: what the agent of a node measures; `stored_s` is when the bus stored it."""
+        fields = {"measured_at": stored_s, "interval_s": 10.0, "memory_total_bytes": 256 * GI, **fields}
+        message = NodeMetrics(node=node, node_usage=Usage(cpu_milli=cpu, memory_bytes=memory), **fields)
+        key = subjects.named_key("node", node)
+        self.cluster.loads.tell_time(stored_s)
+        self.cluster.read_metrics(key, encode(message), deleted=False, stored_s=stored_s)
+
+    def reports(self, node: str, status: dict[str, Any]) -> None:
+        """STATE: the NodeMetric of a node, as another agent writes it."""
+        self.version += 1
+        message = NodeMetric(name=node, version=self.version, status=status)
+        self.cluster.read_node_metric(subjects.named_key("nodemetric", node), encode(message), deleted=False)
 
     def solve(self, limit: int = 200) -> tuple[Solution, Trial]:
         """One batch, tried on the capacity and not taken back."""

@@ -56,6 +56,17 @@ class PodUsage(Part, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
+class UsageWindow(Part, frozen=True, kw_only=True):
+    """Use over the last `duration_s` seconds: the average and percentiles of what was measured in that time."""
+
+    duration_s: Integer
+    avg: Usage = Usage()
+    p50: Usage = Usage()
+    p90: Usage = Usage()
+    p95: Usage = Usage()
+    p99: Usage = Usage()
+
+
 class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     """Use and pressure of one node. `measured_at` is unix seconds of the node's own clock, for people.
 
@@ -81,4 +92,5 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     suppress_cpu_milli: Integer = -1
     best_effort: BestEffortCpu | None = None
     cgroup_version: Integer = 0
+    windows: list[UsageWindow] = []
     problems: list[Problem] = []

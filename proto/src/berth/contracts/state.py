@@ -53,15 +53,19 @@ class VolumeUse(Part, frozen=True, kw_only=True):
 class PodTemplate(Part, frozen=True, kw_only=True):
     """What of a pod or of a Reservation's template decides where it can run.
 
-    `requests` is the scheduling request: containers, init containers, sidecars, overhead. `scored` has what cpu and
-    memory count for in scores where that is not their request: a container without one counts 100m or 200 MiB, and
-    requests of the pod level do not count until it is bound. `images` are those of containers and init containers, in
-    order, a name as often as it is used. `priority` is the object's, or the `koordinator.sh/priority` label of a
-    Reservation whose template has none. `constraints` lists paths of further fields that limit placement and are not
-    carried here (`spec.resourceClaims`, ...): a placer that does not know a path has to refuse the pod by that name.
+    `requests` is the scheduling request: containers, init containers, sidecars, overhead; `limits` the effective limits
+    by the same rule, of resources for which a container has one. `kube_qos` is Kubernetes' own QoS class (`Guaranteed`,
+    `Burstable`, `BestEffort`). `scored` has what cpu and memory count for in scores where that is not their request: a
+    container without one counts 100m or 200 MiB, and requests of the pod level do not count until it is bound.
+    `images` are those of containers and init containers, in order, a name as often as it is used. `priority` is the
+    object's, or the `koordinator.sh/priority` label of a Reservation whose template has none. `constraints` lists paths
+    of further fields that limit placement and are not carried here (`spec.resourceClaims`, ...): a placer that does not
+    know a path has to refuse the pod by that name.
     """
 
     requests: Amounts = {}
+    limits: Amounts = {}
+    kube_qos: str = ""
     scored: Amounts = {}
     scheduler: str = ""
     priority: Integer = 0
@@ -84,11 +88,12 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     """A pod. Its template's `labels` are complete, the `annotations` those that Berth reads. Unbound: `node` is empty.
 
     `attempt` and `plan` repeat Berth's own annotations: how many decisions for this uid were withdrawn, and the plan it
-    was bound under. `created`, `started` (when kubelet took it up) and `deletes_at` (the deletion timestamp: when the
-    grace period ends) are RFC 3339, empty where they are not set. `unschedulable` is the message of a condition
-    PodScheduled=False with reason Unschedulable, at most 1,024 characters; `disruption` the reason of a condition
-    DisruptionTarget=True; `nominated` is `status.nominatedNodeName`. `mirror`: it is the copy of a pod that its kubelet
-    has from a file.
+    was bound under. Times are RFC 3339, empty where they are not set: `created`, `scheduled` (since when its condition
+    PodScheduled is True), `started` (when kubelet took it up), `initialized` (since when its condition Initialized is
+    True), `deletes_at` (the deletion timestamp: when the grace period ends). `unschedulable` is the message of a
+    condition PodScheduled=False with reason Unschedulable, at most 1,024 characters; `disruption` the reason of a
+    condition DisruptionTarget=True; `nominated` is `status.nominatedNodeName`. `mirror`: it is the copy of a pod that
+    its kubelet has from a file.
     """
 
     namespace: str
@@ -104,7 +109,9 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
     plan: str = ""
     owners: list[OwnerReference] = []
     unschedulable: str = ""
+    scheduled: str = ""
     started: str = ""
+    initialized: str = ""
     deletes_at: str = ""
     disruption: str = ""
     nominated: str = ""
@@ -472,10 +479,12 @@ class NodeResourceTopology(Message, frozen=True, kw_only=True, tag="noderesource
 
 
 class NodeMetric(Message, frozen=True, kw_only=True, tag="nodemetric.seen.v1"):
-    """Usage as an agent of the protocol reports it, kept as read."""
+    """Usage as an agent of the protocol reports it, kept as read. `report_interval_s` is what its policy says, 0 where
+    that says nothing."""
 
     name: str
     version: Integer
+    report_interval_s: Integer = 0
     status: dict[str, Any] = {}
 
 

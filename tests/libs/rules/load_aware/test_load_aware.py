@@ -14,7 +14,6 @@ from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.resources.amounts import Amounts
 from berth.rules.cpus.qos import BATCH, FREE, MID, PROD
-from berth.rules.load_aware.args import LoadAwareArgs, problems_of, with_defaults
 from berth.rules.load_aware.capacity import capacity_of
 from berth.rules.load_aware.estimate import CPU_FLOOR, MEMORY_FLOOR, estimate_pod, estimated_until, factors_of
 from berth.rules.load_aware.existing import Assigned, Existing, existing_of, node_load, prod_load
@@ -22,12 +21,13 @@ from berth.rules.load_aware.filter import EXPIRED, Incoming, Measured, too_busy
 from berth.rules.load_aware.metric import Metric, PodReport, Window, is_expired, usage_of
 from berth.rules.load_aware.score import score_of
 from berth.rules.load_aware.thresholds import Aggregated, Thresholds, thresholds_of
+from berth.rules.scheduler_config.load_aware import LoadAwareArgs, problems_of
 from berth.testing.vectors import cases
 
 NOW_S = worlds.NOW_S
 GIB = 1 << 30
 NOTHING = Existing({}, {}, {}, {})
-ARGS = with_defaults(LoadAwareArgs())
+ARGS = LoadAwareArgs().completed()
 
 
 @pytest.mark.parametrize("case", cases("numa-cpu-scoring/load_aware_aggregated"))
@@ -124,7 +124,7 @@ def test_thresholds_of_nothing_let_everything_in() -> None:
 
 
 def test_the_worst_of_all_tracked_resources_counts_alone() -> None:
-    args = with_defaults(LoadAwareArgs(dominant_resource_weight=10))
+    args = LoadAwareArgs(dominant_resource_weight=10).completed()
     assert not args.resource_weights
     capacity = {"cpu": 96_000, "memory": 512 * GIB}
     node = Measured(capacity, Thresholds({}, {}), Metric(NOW_S, {}), NOTHING)
@@ -160,7 +160,8 @@ def test_factors_of_a_pod() -> None:
     args = msgspec.structs.replace(ARGS, allow_customize_estimation=True)
     name = names.ANNOTATION_ESTIMATED_FACTORS
     assert factors_of(args, {name: '{"cpu": 50}'}) == ({"cpu": 50, "memory": 70}, None)
-    for text in ("[]", '{"cpu": "50"}', '{"cpu": -1}', "{" * 70_000):
+    many = msgspec.json.encode({f"r{at}": 1 for at in range(65)}).decode()
+    for text in ("[]", '{"cpu": "50"}', '{"cpu": -1}', "{" * 70_000, many):
         factors, problem = factors_of(args, {name: text})
         assert factors == ARGS.estimated_scaling_factors
         assert problem is not None
@@ -175,7 +176,7 @@ def test_a_malformed_duration_of_a_pod_leaves_the_argument(text: str) -> None:
 
 
 def test_thresholds_of_a_node() -> None:
-    args = with_defaults(LoadAwareArgs(prod_usage_thresholds={"cpu": 50}))
+    args = LoadAwareArgs(prod_usage_thresholds={"cpu": 50}).completed()
     text = (
         '{"usageThresholds": {"memory": 40}, "prodUsageThresholds": {}, '
         '"aggregatedUsage": {"usageThresholds": {"cpu": 30}, "usageAggregationType": "p95", '
@@ -195,6 +196,7 @@ def test_thresholds_of_a_node() -> None:
         '{"aggregatedUsage": {"usageThresholds": {"cpu": 1}, "usageAggregationType": "p95", '
         '"usageAggregatedDuration": "5 minutes"}}',
         '{"aggregatedUsage": {"usageThresholds": {"cpu": 200}}}',
+        msgspec.json.encode({"usageThresholds": {f"r{at}": 1 for at in range(65)}}).decode(),
     ],
 )
 def test_malformed_thresholds_of_a_node_say_nothing(text: str) -> None:
@@ -230,7 +232,7 @@ def test_a_malformed_capacity_says_nothing(text: str) -> None:
     ],
 )
 def test_arguments_that_are_refused_are_named(given: dict[str, Any], field: str) -> None:
-    found = list(problems_of(with_defaults(msgspec.convert(given, LoadAwareArgs)), "args"))
+    found = list(problems_of(msgspec.convert(given, LoadAwareArgs).completed(), "args"))
     assert [problem.field for problem in found] == [f"args.{field}"]
 
 
@@ -238,7 +240,7 @@ def test_defaults() -> None:
     assert list(problems_of(ARGS, "args")) == []
     assert ARGS.usage_thresholds == {"cpu": 65, "memory": 95}
     assert ARGS.resource_weights == {"cpu": 1, "memory": 1}
-    only_memory = with_defaults(LoadAwareArgs(usage_thresholds={"memory": 10}, estimated_scaling_factors={"x": 5}))
+    only_memory = LoadAwareArgs(usage_thresholds={"memory": 10}, estimated_scaling_factors={"x": 5}).completed()
     assert only_memory.usage_thresholds == {"memory": 10}
     assert only_memory.estimated_scaling_factors == {"cpu": 85, "memory": 70, "x": 5}
 
@@ -339,3 +341,5 @@ def test_the_border_of_age() -> None:
     assert is_expired(Metric(NOW_S - 180), NOW_S, 180)
     assert not is_expired(Metric(NOW_S - 179), NOW_S, 180)
     assert is_expired(Metric(None), NOW_S, 180)
+    assert not is_expired(Metric(NOW_S + 30), NOW_S, 180)
+    assert is_expired(Metric(NOW_S + 31), NOW_S, 180)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.rules.load_aware.metric import Metric, PodReport, Window
+from berth.rules.load_aware.metric import Metric, PodReport, Window, is_expired
 from berth.rules.load_aware.node_metric import PODS_MAX, WINDOWS_MAX, read_node_metric
 from berth.rules.times import unix_of
 
@@ -46,6 +46,13 @@ def test_a_report_is_read_whole() -> None:
 
 def test_a_report_that_was_never_made() -> None:
     assert read_node_metric({}, NOW_S) == (Metric(None), ())
+
+
+def test_a_report_without_a_time_is_named_and_old() -> None:
+    metric, problems = read_node_metric({"nodeMetric": STATUS["nodeMetric"]}, NOW_S)
+    assert [problem.field for problem in problems] == ["status.updateTime"]
+    assert metric is not None
+    assert is_expired(metric, NOW_S, 10**9)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +106,8 @@ def test_the_rest_goes_on() -> None:
 def test_no_more_than_a_node_can_have() -> None:
     windows = [{"duration": "5m"}] * (WINDOWS_MAX + 5)
     pods = [{"name": f"p{at}"} for at in range(PODS_MAX + 5)]
-    metric, problems = read_node_metric({"nodeMetric": {"aggregatedNodeUsages": windows}, "podsMetric": pods}, NOW_S)
+    status = {"updateTime": TIME, "nodeMetric": {"aggregatedNodeUsages": windows}, "podsMetric": pods}
+    metric, problems = read_node_metric(status, NOW_S)
     assert metric is not None
     assert len(metric.windows) == WINDOWS_MAX
     assert len(metric.pods) == PODS_MAX

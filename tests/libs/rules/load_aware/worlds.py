@@ -10,13 +10,13 @@ from berth.contracts.kube import PodSpec
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import limits_of, request_of
 from berth.rules.cpus.qos import PROD, ContainerSize, kube_qos_class, priority_class_or_default
-from berth.rules.load_aware.args import LoadAwareArgs
 from berth.rules.load_aware.capacity import capacity_of
 from berth.rules.load_aware.estimate import estimate_pod
 from berth.rules.load_aware.existing import Assigned, existing_of
 from berth.rules.load_aware.filter import Incoming, Measured
 from berth.rules.load_aware.metric import Metric, PodReport, Window
 from berth.rules.load_aware.thresholds import thresholds_of
+from berth.rules.scheduler_config.load_aware import LoadAwareArgs
 
 NOW_S = 1_000_000.0
 

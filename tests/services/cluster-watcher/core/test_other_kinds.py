@@ -152,6 +152,21 @@ def test_small_kinds() -> None:
     assert read("nodemetric", {"status": {"updateTime": "x"}}).status == {"updateTime": "x"}
 
 
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"metricCollectPolicy": {"reportIntervalSeconds": 30}}, 30),
+        ({"metricCollectPolicy": {"reportIntervalSeconds": "30"}}, 0),
+        ({"metricCollectPolicy": {"reportIntervalSeconds": -1}}, 0),
+        ({"metricCollectPolicy": {"reportIntervalSeconds": True}}, 0),
+        ({"metricCollectPolicy": []}, 0),
+        ({}, 0),
+    ],
+)
+def test_how_often_a_node_reports(spec: dict[str, Any], expected: int) -> None:
+    assert read("nodemetric", {"spec": spec}).report_interval_s == expected
+
+
 @pytest.mark.parametrize("prefix", ["service", "replicationcontroller"])
 def test_kinds_that_select_by_labels(prefix: str) -> None:
     assert read(prefix, {"spec": {"selector": {"app": "a"}, "type": "ClusterIP"}}).selector == {"app": "a"}

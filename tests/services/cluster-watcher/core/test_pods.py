@@ -373,6 +373,61 @@ def test_status_and_times() -> None:
     assert fields(bad) == ["status.startTime", "metadata.deletionTimestamp", "status.nominatedNodeName"]
 
 
+def test_since_when_it_is_bound_and_initialised() -> None:
+    def conditions(status: str, *times: Any) -> dict[str, Any]:
+        kinds = ("PodScheduled", "Initialized")
+        return {
+            "conditions": [
+                {"type": kind, "status": status, "lastTransitionTime": time}
+                for kind, time in zip(kinds, times, strict=True)
+            ]
+        }
+
+    bound = {"nodeName": "n", "containers": [container()]}
+    seen = read(pod(bound, conditions("True", "2024-01-01T00:00:01Z", "2024-01-01T00:00:09Z")))
+    assert (seen.scheduled, seen.initialized) == ("2024-01-01T00:00:01Z", "2024-01-01T00:00:09Z")
+    not_yet = read(pod(bound, conditions("False", "2024-01-01T00:00:01Z", "2024-01-01T00:00:09Z")))
+    assert (not_yet.scheduled, not_yet.initialized, not_yet.problems) == ("", "", [])
+    bad = read(pod(bound, conditions("True", "now", None)))
+    assert (bad.scheduled, bad.initialized) == ("", "")
+    assert fields(bad) == ["status.conditions[0].lastTransitionTime"]
+
+
+def limited(limits: Any, requests: Any = None, **more: Any) -> dict[str, Any]:
+    return container(resources={"limits": limits, "requests": requests or {}}, **more)
+
+
+def test_limits_follow_the_rule_of_requests() -> None:
+    spec = {
+        "containers": [limited({"cpu": "2", "memory": "1Gi"}), limited({"cpu": "1"})],
+        "initContainers": [limited({"memory": "3Gi"})],
+        "overhead": {"cpu": "500m", "example.com/x": "1"},
+    }
+    assert read(pod(spec)).template.limits == {"cpu": 3500, "memory": 3 << 30}
+    assert read(pod()).template.limits == {}
+    bad = read(pod({"containers": [limited({"cpu": "much", "memory": "1Gi"})], "overhead": {"cpu": "x"}}))
+    assert bad.template.limits == {"memory": 1 << 30}
+    assert fields(bad) == ["spec.overhead[cpu]", "spec.containers[0].resources.limits[cpu]"]
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        ([container()], "BestEffort"),
+        ([container(requests={"cpu": "1"})], "Burstable"),
+        ([limited({"cpu": "1", "memory": "1Gi"})], "Guaranteed"),
+        ([limited({"cpu": "1", "memory": "1Gi"}, {"cpu": "500m"})], "Burstable"),
+        ([limited({"cpu": "one"})], "BestEffort"),
+    ],
+)
+def test_the_qos_class_follows_from_containers_where_the_api_server_does_not_say(
+    containers: list[Any], expected: str
+) -> None:
+    assert read(pod({"containers": containers})).template.kube_qos == expected
+    assert read(pod({"containers": containers}, {"qosClass": "Gold"})).template.kube_qos == expected
+    assert read(pod({"containers": containers}, {"qosClass": "Guaranteed"})).template.kube_qos == "Guaranteed"
+
+
 def test_a_mirror_pod_is_known_by_its_annotation_whatever_that_says() -> None:
     assert read(pod(annotations={names.ANNOTATION_MIRROR: "4a1f"})).mirror
     assert read(pod(annotations={names.ANNOTATION_MIRROR: ""})).mirror

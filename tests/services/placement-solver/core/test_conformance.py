@@ -37,6 +37,7 @@ from berth.contracts.kube import (
     TopologySpreadConstraint,
 )
 from berth.contracts.ledger import Grant
+from berth.contracts.metrics import PodUsage, Usage, UsageWindow
 from berth.contracts.state import (
     CSINode,
     CSINodeDriver,
@@ -73,13 +74,37 @@ from berth.rules.devices.choose import choose_devices
 from berth.rules.devices.node import NodeDevices
 from berth.rules.ports import write_port
 from berth.rules.records import registry
+from berth.rules.scheduler_config import Profile, SchedulerConfig, read_scheduler_config
 from berth.rules.taints import UNSCHEDULABLE_TAINT
+from berth.rules.times import text_of
 from berth.testing.builders import GI, PodBuilder, gpu_grant, gpu_slots, nic_slots, pod, with_places
 from berth.transaction.claims import Claim
 
+
+def profile_with(parts: dict[str, Any]) -> Profile:
+    """The profile of a configuration."""
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    found = read_scheduler_config(json.dumps({**head, "profiles": [{"schedulerName": "s", **parts}]}))
+    assert isinstance(found, SchedulerConfig)
+    return found.profiles["s"]
+
+
 DOCS: Final = Path(__file__).parents[4] / "docs/placement-rules.md"
+LOAD_ARGS: Final = {
+    "usageThresholds": {"cpu": 60},
+    "prodUsageThresholds": {"cpu": 40},
+    "aggregated": {"usageThresholds": {"memory": 50}, "usageAggregationType": "p95", "usageAggregatedDuration": "5m"},
+    "allowCustomizeEstimation": True,
+}
+NOW_S: Final = 1_000_000.0
+OPTIONAL: Final[dict[str, Any]] = {
+    "plugins": {"multiPoint": {"enabled": [{"name": "LoadAwareScheduling"}]}},
+    "pluginConfig": [{"name": "LoadAwareScheduling", "args": LOAD_ARGS}],
+}
+"""A profile with the constraints that no default has."""
 VIEW = ClusterView([names.SCHEDULER_NAME], "s")
-REGISTRY = VIEW.profiles.default
+VIEW.profiles.use({"s": profile_with(OPTIONAL)})
+REGISTRY = VIEW.profiles.of("s")
 CONSTRAINTS: Final = [constraint.name for constraint in (*REGISTRY.of_class, *REGISTRY.of_pod)]
 ROWS = ("n0", "n1", "n2")
 
@@ -151,6 +176,16 @@ WAITING: dict[str, st.SearchStrategy[Change]] = {
     "NodeResourcesFit": st.dictionaries(
         st.sampled_from([names.CPU, names.MEMORY, "example.com/thing"]), st.integers(0, 4).map(lambda n: n * 1000)
     ).map(lambda amounts: lambda asking: asking.builder.requests(amounts)),
+    "LoadAwareScheduling": st.builds(
+        lambda priority, limit, factor: (
+            lambda asking: asking.builder.template(
+                priority=priority, limits={names.CPU: limit}, kube_qos="Burstable"
+            ).annotation(names.ANNOTATION_ESTIMATED_FACTORS, f'{{"cpu": {factor}, "memory": 0}}')
+        ),
+        st.sampled_from([9500, 5500, 0]),
+        st.sampled_from([0, 1000, 2000]),
+        st.sampled_from([0, 50, 100]),
+    ),
     "DeviceShare": st.one_of(
         st.sampled_from([10, 60, 100]).map(lambda part: lambda asking: asking.builder.share(part)),
         st.integers(1, 2).map(lambda count: lambda asking: asking.builder.gpus(count)),
@@ -247,6 +282,44 @@ NODES: dict[str, st.SearchStrategy[Any]] = {
     "unschedulable": st.sampled_from([False, False, True]),
 }
 """Fields of nodes."""
+
+
+THRESHOLDS: Final = (
+    "",
+    '{"usageThresholds": {"example.com/thing": 50}}',
+    '{"prodUsageThresholds": {"cpu": 0}, "aggregatedUsage": {"usageThresholds": {"cpu": 50}, '
+    '"usageAggregationType": "p95"}}',
+    "not JSON",
+)
+
+
+def _load(draw: st.DrawFn, run: Any, node: str) -> None:
+    """What a node says that it uses: nothing, in METRICS, or in a NodeMetric."""
+    kind = draw(st.sampled_from(["none", "metrics", "metrics", "nodemetric"]))
+    cpu, memory = draw(st.sampled_from([0, 500, 1500, 2400])), draw(st.sampled_from([0, GI, 3 * GI]))
+    age_s = draw(st.sampled_from([0.0, 30.0, 200.0]))
+    usage = Usage(cpu_milli=cpu, memory_bytes=memory)
+    windows = [UsageWindow(duration_s=300, p95=usage)] if draw(st.booleans()) else []
+    used = {f"uid-default-holder-{at}": draw(st.sampled_from([0, 100, 900])) for at in range(2)}
+    if kind == "metrics":
+        pods = [PodUsage(uid=uid, qos="burstable", usage=Usage(cpu_milli=each)) for uid, each in used.items()]
+        run.uses(node, NOW_S - age_s, cpu=cpu, memory=memory, system_usage=usage, windows=windows, pods=pods)
+    elif kind == "nodemetric":
+        resources = {"resources": {"cpu": f"{cpu}m", "memory": str(memory), "example.com/thing": "2"}}
+        priority = draw(st.sampled_from(["koord-prod", "koord-batch"]))
+        pods_metric = [
+            {
+                "namespace": "default",
+                "name": uid.removeprefix("uid-default-"),
+                "priority": priority,
+                "podUsage": {"resources": {"cpu": f"{each}m"}},
+            }
+            for uid, each in used.items()
+        ]
+        node_metric = {"nodeUsage": resources, "systemUsage": resources}
+        if windows:
+            node_metric["aggregatedNodeUsages"] = [{"duration": "10m", "usage": {"p95": resources}}]
+        run.reports(node, {"updateTime": text_of(NOW_S - age_s), "nodeMetric": node_metric, "podsMetric": pods_metric})
 
 
 def _storage(run: Any, limits: list[int | None]) -> None:
@@ -373,6 +446,8 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "", *, same_hol
     `same_holders`: those that are there ask for the same as well.
     """
     run = solving()
+    run.configure(**OPTIONAL)
+    run.cluster.loads.tell_time(NOW_S)
     names_of_changes = sorted(WAITING)
     of_holders = [each for each in names_of_changes if each != "NodeName"]
     chosen = draw(st.lists(st.sampled_from(names_of_changes), max_size=3, unique=True))
@@ -383,7 +458,9 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "", *, same_hol
         fields = draw(st.fixed_dictionaries(NODES))
         if asking.required_node:
             fields["pods"] = 110  # a Reservation takes no place of a pod, and is given none that is full
-        run.node(name, **fields)
+        thresholds = draw(st.sampled_from(THRESHOLDS))
+        run.node(name, annotations={names.ANNOTATION_USAGE_THRESHOLDS: thresholds} if thresholds else {}, **fields)
+        _load(draw, run, name)
         devices = draw(st.sampled_from(["none", "counted", "counted", "uncounted"]))
         if devices == "counted":
             cards = gpu_slots(2, unhealthy=draw(st.sampled_from([(), (1,), (0, 1)])))
@@ -395,6 +472,7 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "", *, same_hol
         holder = Asking(pod(f"holder-{index}").template(scheduler="other"))
         draw(WAITING[concerned if same_holders else draw(st.sampled_from(of_holders))])(holder)
         devices = draw(st.sampled_from(HELD))
+        holder.builder.set(scheduled=draw(st.sampled_from(["", text_of(NOW_S - 20), text_of(NOW_S - 10**5)])))
         run.pod(holder.builder.on(draw(st.sampled_from(ROWS)), devices))
     _storage(run, draw(st.lists(st.sampled_from([None, 0, 1]), min_size=3, max_size=3)))
     if asking.required_node:

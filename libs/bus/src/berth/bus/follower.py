@@ -322,7 +322,8 @@ class Follower:
         if not recent or at > recent[-1][0]:
             recent.append((at, time, msg.subject, 0))
         deleted, trace = (h.marks_deletion(raw), h.trace_of(raw)) if raw else (False, None)
-        self._sink.apply(Entry(msg.subject[len(self._prefix) :], msg.data, deleted, at, pending, gap, trace))
+        key = msg.subject[len(self._prefix) :]
+        self._sink.apply(Entry(key, msg.data, deleted, at, pending, gap, trace, time / NANO))
         self._applied += 1
         if pending == 0:
             self._end()

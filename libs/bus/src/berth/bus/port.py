@@ -33,7 +33,8 @@ class Entry(NamedTuple):
 
     `deleted`: a DEL, PURGE or expiry marker; `value` then is the marker's payload, perhaps empty. `pending`: how many
     messages are behind this one. `gap`: the message before it in the stream was not seen by this follower, because a
-    newer one for the same key replaced it (or it expired, or the follower's `keys` leave it out).
+    newer one for the same key replaced it (or it expired, or the follower's `keys` leave it out). `stored_s` is when
+    the server stored it, unix seconds of the server's clock; 0: that is not known.
     """
 
     key: str
@@ -43,6 +44,7 @@ class Entry(NamedTuple):
     pending: int
     gap: bool
     traceparent: str | None
+    stored_s: float = 0.0
 
 
 class Sink(Protocol):

@@ -54,7 +54,8 @@ class NodeSLO(View, frozen=True, kw_only=True):
 
 
 class NodeMetric(View, frozen=True, kw_only=True):
-    """slo.koordinator.sh/v1alpha1 NodeMetric, kept as read until overcommit uses it."""
+    """slo.koordinator.sh/v1alpha1 NodeMetric; another agent writes the status, which is kept as read."""
 
     metadata: Meta
+    spec: dict[str, Any] | None = None
     status: dict[str, Any] | None = None

@@ -77,6 +77,7 @@ class PodStatus(View, frozen=True, kw_only=True):
     """status of a pod."""
 
     phase: str = ""
+    qos_class: str = ""
     conditions: list[Condition] | None = None
     nominated_node_name: str = ""
     start_time: str | None = None

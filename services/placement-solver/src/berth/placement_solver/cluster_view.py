@@ -15,6 +15,7 @@ from berth.contracts.base import Reason
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
+from berth.contracts.metrics import NodeMetrics
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import (
@@ -22,6 +23,7 @@ from berth.contracts.state import (
     ElasticQuota,
     Namespace,
     Node,
+    NodeMetric,
     Pod,
     PodDisruptionBudget,
     PodGroup,
@@ -33,6 +35,7 @@ from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ROWS_BYTES_MAX, ClassTable
+from berth.placement_solver.core.constraints.load_aware_scheduling import LoadAwareScheduling
 from berth.placement_solver.core.displacers.beneficiaries import Beneficiaries
 from berth.placement_solver.core.displacers.inputs import Inputs
 from berth.placement_solver.core.displacers.leavers import Leavers
@@ -93,11 +96,14 @@ class ClusterView:
         self.facts = facts_of(self.nodes, self._pod)
         self.volumes = self.facts.volumes
         self.selectors = self.facts.selectors
+        self.loads = self.facts.loads
         self.capacity.tallies = self.facts.tallies
         self.namespaces: dict[str, dict[str, str]] = {}
         """The labels of each namespace."""
         self.configuration = ConfigurationView(self.schedulers, config_map, is_configured=is_configured)
         self.configuration.on_use = self._use
+        self.on_profiles: Callable[[], None] = lambda: None
+        """Called when other profiles hold."""
         self.profiles = Profiles(self.facts)
         self.solver = Solver(self.capacity, self.reservations, policy or Policy())
         self.book = Book(on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.named)
@@ -160,6 +166,7 @@ class ClusterView:
         for name in self.nodes.names:
             self.nodes.see_node(name, None)
             self._see_images(name, None)
+        self.loads.renew(self.nodes.names)
         for waiting in list(self.queue.waiting):
             self.queue.drop(waiting)
         self.gangs.reset()
@@ -245,6 +252,37 @@ class ClusterView:
         self.inventories.reset()
         for name in self.nodes.names:
             self._count_devices(name)
+
+    def read_metrics(self, key: str, value: bytes, *, deleted: bool, stored_s: float) -> None:
+        """Take in one message of METRICS; `stored_s` is when the bus stored it, in unix seconds."""
+        kind, _, rest = key.partition(".")
+        if kind == "node":
+            node, message = subjects.unescape(rest), None if deleted else decode(value, NodeMetrics)
+            if message is not None and message.node != node:
+                raise InvalidMessage("node", "is not the name in the key")
+            self._eased(self.loads.see_agent(node, message, stored_s))
+
+    def read_node_metric(self, key: str, value: bytes, *, deleted: bool) -> None:
+        """Take in one NodeMetric of STATE."""
+        kind, _, rest = key.partition(".")
+        if kind == "nodemetric":
+            node, message = subjects.unescape(rest), None if deleted else decode(value, NodeMetric)
+            if message is not None and message.name != node:
+                raise InvalidMessage("name", "is not the name in the key")
+            self._eased(self.loads.see_object(node, message))
+
+    def reset_reports(self, *, agents: bool) -> None:
+        """METRICS (`agents`), or the NodeMetrics, start over."""
+        self._eased(self.loads.renew(self.loads.reports.reset(agents=agents)))
+
+    @property
+    def looks_at_load(self) -> bool:
+        """Whether a profile asks what nodes really use."""
+        return self.profiles.list_plugin(LoadAwareScheduling.name)
+
+    def _eased(self, is_eased: bool) -> None:
+        if is_eased and len(self.queue):
+            self.happenings.eased()
 
     def read_quota(self, key: str, value: bytes, deleted: bool) -> None:
         """Take in one message of QUOTA."""
@@ -342,6 +380,7 @@ class ClusterView:
         self.queue.back_off = config.back_off
         self.classes.forget()
         self.capacity_came_back = True  # who was refused may be taken by the rules that hold now
+        self.on_profiles()
 
     # --- units out ---------------------------------------------------------------------------------------------------
 
@@ -570,6 +609,7 @@ class ClusterView:
         self.nodes.see_node(name, node)
         self.happenings.changed(NODE, before, node)
         self._see_images(name, node)
+        self._eased(self.loads.renew((name,)))
 
     def _see_images(self, name: str, node: Node | None) -> None:
         alive = node is not None and not node.deleting

@@ -29,4 +29,7 @@ CONFIGURATION_PROBLEMS = gauge(
 CONFIGURATIONS_REFUSED = gauge(
     "berth_solver_configurations_refused", "Texts of a KubeSchedulerConfiguration that could not be used so far."
 )
+REPORTS_REFUSED = gauge(
+    "berth_solver_reports_refused", "Reports of what nodes use with something in them that could not be used so far."
+)
 LEDGER_FULL = gauge("berth_solver_ledger_full", "1 while the ledger has no space for a plan of this solver.")

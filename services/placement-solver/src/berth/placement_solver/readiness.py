@@ -9,7 +9,20 @@ from berth.contracts import buckets
 from berth.placement_solver.cluster_view import ClusterView
 
 FOLLOW_TIMEOUT_S = 10.0
-MUST_BE_READ = frozenset({buckets.STATE, buckets.LEDGER, buckets.QUOTA, buckets.INVENTORY, buckets.RESERVATION})
+NODE_METRICS = "nodemetrics"
+"""Those keys of STATE that are followed apart, by who looks at what nodes really use."""
+MUST_BE_READ = frozenset(
+    {
+        buckets.STATE,
+        buckets.LEDGER,
+        buckets.QUOTA,
+        buckets.INVENTORY,
+        buckets.RESERVATION,
+        buckets.METRICS,
+        NODE_METRICS,
+    }
+)
+"""If it is followed at all."""
 
 
 class Readiness:

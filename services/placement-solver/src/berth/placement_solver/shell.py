@@ -23,6 +23,7 @@ from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.members import FAMILY, Members
 from berth.placement_solver.optimiser import JointSolver, Optimiser
 from berth.placement_solver.pacing import rounds_for_ever, tidy_for_ever
+from berth.placement_solver.readiness import NODE_METRICS
 from berth.placement_solver.rounds import Rounds
 from berth.placement_solver.settings import Settings
 from berth.placement_solver.views import ViewSink
@@ -112,11 +113,16 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
             rounds.readiness.starts_over(bucket)
             reset()
 
+        def applies(entry: Entry) -> None:
+            # Leases live for seconds: what is read of them was stored just now.
+            cluster.loads.tell_time(entry.stored_s, is_present=bucket == buckets.LEASE)
+            apply(entry)
+
         def ends() -> None:
             end()
             rounds.readiness.read_to_end(bucket)
 
-        return ViewSink(bucket, apply, starts_over, ends, wake, ctx.log.warning)
+        return ViewSink(bucket, applies, starts_over, ends, wake, ctx.log.warning)
 
     def read_state(entry: Entry) -> None:
         rounds.tell_time()  # a pod's age counts from when it is read
@@ -153,6 +159,41 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
         rounds.readiness.starts_over(bucket)
         ctx.spawn(ctx.bus.follow(bucket, each, keys=keys.get(bucket, ">")).run(), name=f"follow {bucket}")
 
+    def wake_if_eased() -> None:
+        if cluster.has_news:
+            rounds.changed.set()
+
+    reports = {
+        buckets.METRICS: sink(
+            buckets.METRICS,
+            lambda e: cluster.read_metrics(e.key, e.value, deleted=e.deleted, stored_s=e.stored_s),
+            lambda: cluster.reset_reports(agents=True),
+            rounds.changed.set,
+            wake_if_eased,
+        ),
+        NODE_METRICS: sink(
+            NODE_METRICS,
+            lambda e: cluster.read_node_metric(e.key, e.value, deleted=e.deleted),
+            lambda: cluster.reset_reports(agents=False),
+            rounds.changed.set,
+            wake_if_eased,
+        ),
+    }
+
+    def follow_reports() -> None:
+        """Once a profile looks at what nodes use: every node reports every few seconds."""
+        if not cluster.looks_at_load:
+            return
+        for name, keys_of in ((buckets.METRICS, ">"), (NODE_METRICS, "nodemetric.>")):
+            each = reports.pop(name, None)
+            if each is not None:
+                rounds.readiness.starts_over(name)
+                bucket = buckets.STATE if name == NODE_METRICS else name
+                ctx.spawn(ctx.bus.follow(bucket, each, keys=keys_of).run(), name=f"follow {name}")
+
+    cluster.on_profiles = follow_reports
+    follow_reports()
+
 
 async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) -> None:
     async def why(payload: bytes) -> bytes:
@@ -170,6 +211,7 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
             "ledger_full": int(rounds.back_off.is_full),
             "profiles_of_others": ", ".join(cluster.configuration.foreign),
             "configurations_refused": cluster.configuration.broken,
+            "reports_refused": cluster.loads.reports.refused,
         }
 
     await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others={"why": why})

@@ -12,6 +12,7 @@ from berth.contracts.state import Pod
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.core.groups import Gang
 from berth.placement_solver.core.nodes import DEVICE_NAMES
+from berth.placement_solver.why_load import load_of, load_problems
 from berth.resources.amounts import format_amount
 from berth.transaction.claims import Claim, Name
 
@@ -123,6 +124,7 @@ def of_node(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         whole, free = int(cluster.nodes.allocatable[column, row]), int(cluster.nodes.free[column, row])
         if whole or free:
             facts[resource] = f"{format_amount(resource, free)} free of {format_amount(resource, whole)}"
+    facts["load"] = load_of(cluster, node)
     holders: dict[str, list[str]] = {}
     claims = sorted(cluster.book.claims_on(question.name), key=lambda claim: claim.name)
     for claim in claims:
@@ -140,7 +142,7 @@ def of_node(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
         outcome="known",
         mine=True,
         node=question.name,
-        problems=list(inventory.problems) if inventory else [],
+        problems=[*(inventory.problems if inventory else ()), *load_problems(cluster, node)],
         facts={name: text for name, text in facts.items() if text},
         pods=_named({claim.name: _held(claim) for claim in claims}),
     )

@@ -27,6 +27,7 @@ QOS_CLASSES: Final = frozenset({LSE, LSR, LS, BE, SYSTEM})
 GUARANTEED: Final = "Guaranteed"
 BURSTABLE: Final = "Burstable"
 BEST_EFFORT: Final = "BestEffort"
+KUBE_QOS_CLASSES: Final = frozenset({GUARANTEED, BURSTABLE, BEST_EFFORT})
 _OF_KUBE_QOS: Final = {GUARANTEED: LSR, BURSTABLE: LS, BEST_EFFORT: BE}
 
 PROD: Final = "koord-prod"

@@ -10,8 +10,8 @@ from berth.contracts.base import Problem
 from berth.resources.amounts import Amounts
 from berth.rules.bounded_json import annotation_field, read_annotation
 from berth.rules.cpus.qos import BATCH, FREE, MID
-from berth.rules.load_aware.args import LoadAwareArgs
 from berth.rules.numbers import parse_integer
+from berth.rules.scheduler_config.load_aware import RESOURCES_MAX, LoadAwareArgs
 
 CPU_FLOOR: Final = 250
 """Thousandths of a core of a pod that names none."""
@@ -62,8 +62,10 @@ def factors_of(args: LoadAwareArgs, annotations: Mapping[str, str]) -> tuple[Map
         return own, None
     if isinstance(found, Problem):
         return own, found
+    field = annotation_field(names.ANNOTATION_ESTIMATED_FACTORS)
+    if len(found) > RESOURCES_MAX:
+        return own, Problem(field=field, message=f"has more than {RESOURCES_MAX} entries")
     if any(factor < 0 for factor in found.values()):
-        field = annotation_field(names.ANNOTATION_ESTIMATED_FACTORS)
         return own, Problem(field=field, message="has a negative factor")
     return {**own, **found}, None
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from berth.resources.amounts import Amounts, add
-from berth.rules.load_aware.args import LoadAwareArgs
 from berth.rules.load_aware.existing import Existing, node_load, prod_load
 from berth.rules.load_aware.metric import Metric, is_expired
 from berth.rules.load_aware.thresholds import Thresholds
+from berth.rules.scheduler_config.load_aware import LoadAwareArgs
 
 EXPIRED: Final = "node(s) nodeMetric expired"
 DAEMON_SET: Final = "DaemonSet"
@@ -56,7 +56,12 @@ def too_busy(args: LoadAwareArgs, node: Measured, pod: Incoming, now_s: float) -
     name = _exceeded(add(load, pod.estimate), node.capacity, percent)
     if not name:
         return ""
-    return f"node(s) {name} {'aggregated ' if window is not None else ''}usage exceed threshold"
+    return exceeds(name, by_window=window is not None)
+
+
+def exceeds(resource: str, *, by_window: bool) -> str:
+    """The reason that names a resource."""
+    return f"node(s) {resource} {'aggregated ' if by_window else ''}usage exceed threshold"
 
 
 def _exceeded(load: Mapping[str, int], capacity: Mapping[str, int], percent: Mapping[str, int]) -> str:

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 from berth.resources.amounts import Amounts
 
 REPORT_INTERVAL_S: Final = 60.0
+AHEAD_MAX_S: Final = 30.0
+"""How far the clock that a report was made by may be ahead."""
 NOTHING: Final[Amounts] = {}
 
 
@@ -40,8 +42,10 @@ class Metric(NamedTuple):
 
 
 def is_expired(metric: Metric, now_s: float, limit_s: float) -> bool:
-    """Whether a report is too old to say anything about now."""
-    return metric.updated_s is None or now_s - metric.updated_s >= limit_s
+    """Whether a report is too old to say anything about now; one from the future would not grow old, so it counts as
+    such."""
+    updated_s = metric.updated_s
+    return updated_s is None or now_s - updated_s >= limit_s or updated_s - now_s > AHEAD_MAX_S
 
 
 def usage_of(metric: Metric, aggregation: str = "", duration_s: float = 0.0) -> Amounts | None:

@@ -1,7 +1,7 @@
 """From the status of a NodeMetric object, as the API server has it, to a report.
 
 Another agent writes the object, so nothing in it is taken for granted: a usage that cannot be read is not known, and
-named, and a report from the future is none at all, for it would not grow old.
+named, and a report from the future is none at all, for it would not grow old. One without a time is too old.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ import msgspec
 from berth.contracts.base import Problem
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.rules.cpus.qos import PROD
-from berth.rules.load_aware.args import duration_s
-from berth.rules.load_aware.metric import REPORT_INTERVAL_S, Metric, PodReport, Window
+from berth.rules.load_aware.metric import AHEAD_MAX_S, REPORT_INTERVAL_S, Metric, PodReport, Window
+from berth.rules.scheduler_config.load_aware import duration_s
 from berth.rules.times import unix_of
 
-AHEAD_MAX_S: Final = 30.0
-"""How far the clock of a node may be ahead."""
 WINDOWS_MAX: Final = 32
 PODS_MAX: Final = 4096
 AGGREGATIONS: Final = ("avg", "p50", "p90", "p95", "p99")
@@ -74,6 +72,8 @@ def read_node_metric(
         message = f"is {updated_s - now_s:.0f} s in the future: the clock of the node is ahead"
         return None, (Problem(field="status.updateTime", message=message),)
     problems: list[Problem] = []
+    if status and updated_s is None:
+        problems.append(Problem(field="status.updateTime", message="is missing: nobody knows how old the report is"))
     node = read.node_metric
     metric = Metric(
         updated_s,

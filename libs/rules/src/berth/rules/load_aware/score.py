@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from berth.resources.amounts import add
-from berth.rules.load_aware.args import LoadAwareArgs, duration_s
 from berth.rules.load_aware.existing import node_load, prod_load
 from berth.rules.load_aware.filter import Incoming, Measured
 from berth.rules.load_aware.metric import is_expired
+from berth.rules.scheduler_config.load_aware import LoadAwareArgs, duration_s
 
 SCORE_MAX: Final = 100
 

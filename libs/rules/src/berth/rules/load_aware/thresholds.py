@@ -10,7 +10,7 @@ import msgspec
 from berth.contracts.base import Problem
 from berth.contracts.names import ANNOTATION_USAGE_THRESHOLDS
 from berth.rules.bounded_json import annotation_field, read_annotation
-from berth.rules.load_aware.args import PERCENT_MAX, LoadAwareArgs, duration_s
+from berth.rules.scheduler_config.load_aware import PERCENT_MAX, RESOURCES_MAX, LoadAwareArgs, duration_s
 
 
 class Aggregated(NamedTuple):
@@ -80,6 +80,8 @@ def _problem(found: _Custom, length_s: float | None) -> Problem | None:
         "aggregatedUsage.usageThresholds": found.aggregated_usage and found.aggregated_usage.usage_thresholds,
     }
     for part, given in parts.items():
+        if len(given or {}) > RESOURCES_MAX:
+            return Problem(field=f"{field}.{part}", message=f"has more than {RESOURCES_MAX} entries")
         for name, percent in (given or {}).items():
             if not 0 <= percent <= PERCENT_MAX:
                 return Problem(field=f"{field}.{part}[{name[:80]}]", message=f"{percent} is not between 0 and 100")

@@ -20,6 +20,8 @@ STORAGE_CLASS: Final = "StorageClass"
 CSI_NODE: Final = "CSINode"
 CSI_DRIVER: Final = "CSIDriver"
 CSI_STORAGE_CAPACITY: Final = "CSIStorageCapacity"
+NODE_METRIC: Final = "NodeMetric"
+"""What a node reports that it uses, whoever reports it."""
 VOLUME_ATTACHMENT: Final = "VolumeAttachment"
 
 

@@ -5,7 +5,6 @@ problem that names it; a text with problems gives no profiles at all.
 """
 
 from berth.rules.scheduler_config.args import (
-    Args,
     BalancedArgs,
     BerthArgs,
     FitArgs,
@@ -22,8 +21,10 @@ from berth.rules.scheduler_config.args import (
     ShapePoint,
     VolumeBindingArgs,
 )
+from berth.rules.scheduler_config.load_aware import LoadAwareArgs
 from berth.rules.scheduler_config.profiles import DEFAULT, Decides, Profile, SchedulerConfig
 from berth.rules.scheduler_config.read import read_scheduler_config
+from berth.rules.scheduler_config.shapes import Args
 
 __all__ = [
     "DEFAULT",
@@ -34,6 +35,7 @@ __all__ = [
     "FitArgs",
     "FitPlusArgs",
     "InterPodAffinityArgs",
+    "LoadAwareArgs",
     "NodeAffinityArgs",
     "PlusResource",
     "PodTopologySpreadArgs",

@@ -11,7 +11,9 @@ from berth.contracts.base import Integer, Problem
 from berth.contracts.kube import NodeAffinity, TopologySpreadConstraint
 from berth.resources.amounts import NAME_LENGTH_MAX
 from berth.rules.node_affinity import compile_preference, compile_terms
-from berth.rules.scheduler_config.shapes import GROUP, Strict
+from berth.rules.scheduler_config import load_aware
+from berth.rules.scheduler_config.load_aware import LoadAwareArgs
+from berth.rules.scheduler_config.shapes import GROUP, Args, Strict
 from berth.rules.topology_spread import Defaults, problems_of
 
 PERCENT_MAX: Final = 100
@@ -53,13 +55,6 @@ class ScoringStrategy(Strict, frozen=True, kw_only=True):
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
     resources: tuple[Resource, ...] = CPU_AND_MEMORY
     requested_to_capacity_ratio: Shape | None = None
-
-
-class Args(Strict, frozen=True, kw_only=True):
-    """What all arguments may have."""
-
-    api_version: str = GROUP
-    kind: str = ""
 
 
 class FitArgs(Args, frozen=True, kw_only=True):
@@ -278,6 +273,7 @@ KINDS: Final[dict[str, tuple[type[Args], Callable[[Any, str], Found] | None]]] =
     "DynamicResources": (DynamicResourcesArgs, _dynamic_resources),
     "NodeResourcesFitPlus": (FitPlusArgs, _fit_plus),
     "ScarceResourceAvoidance": (ScarceArgs, None),
+    "LoadAwareScheduling": (LoadAwareArgs, load_aware.problems_of),
     "Berth": (BerthArgs, None),
 }
 """By plugin: the type of its arguments, and what is wrong with some of that type."""
@@ -297,7 +293,7 @@ def read_args(plugin: str, given: dict[str, Any], path: str) -> Args | list[Prob
             name: value for name, value in strategy.items() if value is not None and value != []
         }
     try:
-        args = msgspec.convert(fields, kind)
+        args = msgspec.convert(fields, kind).completed()
     except msgspec.ValidationError as error:
         return [misfit(error, path)]
     problems = [*_about_kind(args, plugin, path), *_too_long(fields, path), *_unknown(args, fields, path)]

@@ -68,6 +68,7 @@ DEFAULTS: Final = (
 OPTIONAL: Final = (
     _plugin("NodeResourcesFitPlus", "preScore score"),
     _plugin("ScarceResourceAvoidance", "preScore score"),
+    _plugin("LoadAwareScheduling", "preFilter filter preScore score reserve"),
 )
 """Koordinator's plugins that a profile may switch on; no default has them."""
 
@@ -93,7 +94,7 @@ SORTS_AS_BERTH: Final = "Coscheduling"
 ALWAYS_ON: Final = frozenset({"Coscheduling", "DeviceShare", "ElasticQuota", "Reservation"})
 """Koordinator's plugins whose work Berth does for every pod: they may be named, and cannot be switched off."""
 
-NOT_BUILT: Final = frozenset({"LoadAwareScheduling", "NodeNUMAResource"})
+NOT_BUILT: Final = frozenset({"NodeNUMAResource"})
 """Koordinator's plugins whose work Berth does not do."""
 
 BERTH: Final = "Berth"

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast
 from berth.contracts.base import Problem
 from berth.contracts.names import SCHEDULER_NAME
 from berth.rules.queueing.back_off import BackOff
-from berth.rules.scheduler_config.args import KINDS, Args, BerthArgs
+from berth.rules.scheduler_config.args import KINDS, BerthArgs
 from berth.rules.scheduler_config.plugins import (
     ALWAYS_ON,
     BIND,
@@ -25,7 +25,7 @@ from berth.rules.scheduler_config.plugins import (
     TOGETHER,
     WITHOUT_EFFECT,
 )
-from berth.rules.scheduler_config.shapes import PluginRef, Plugins, PluginSet
+from berth.rules.scheduler_config.shapes import Args, PluginRef, Plugins, PluginSet
 
 Decides: TypeAlias = Literal["native", "kube-scheduler"]
 A = TypeVar("A", bound=Args)
@@ -55,7 +55,7 @@ class Profile(NamedTuple):
 
     def args_of(self, plugin: str, kind: type[A]) -> A:
         """The arguments of a plugin."""
-        return cast(A, self.args.get(plugin) or kind())
+        return cast(A, self.args.get(plugin) or kind().completed())
 
 
 class SchedulerConfig(NamedTuple):
@@ -126,7 +126,7 @@ def profile_of(
     points, weights, problems = merged(plugins, path)
     if problems:
         return problems
-    complete: dict[str, Args] = {name: kind() for name, (kind, _) in KINDS.items()} | dict(args)
+    complete: dict[str, Args] = {name: kind().completed() for name, (kind, _) in KINDS.items()} | dict(args)
     berth = complete["Berth"]
     decides: Decides = berth.decides if isinstance(berth, BerthArgs) else "native"
     return Profile(scheduler_name, points, weights, complete, decides)
@@ -232,7 +232,7 @@ def _attribute(point: str) -> str:
 
 
 def _default() -> Profile:
-    args: dict[str, Any] = {name: kind() for name, (kind, _) in KINDS.items()}
+    args: dict[str, Any] = {name: kind().completed() for name, (kind, _) in KINDS.items()}
     points, weights, _ = merged(None, "")
     return Profile(SCHEDULER_NAME, points, weights, args)
 

@@ -9,10 +9,10 @@ import msgspec
 
 from berth.contracts.base import Problem
 from berth.rules.bounded_yaml import read_yaml
-from berth.rules.scheduler_config.args import KINDS, PERCENT_MAX, Args, misfit, read_args
+from berth.rules.scheduler_config.args import KINDS, PERCENT_MAX, misfit, read_args
 from berth.rules.scheduler_config.plugins import ALWAYS_ON, NOT_BUILT
 from berth.rules.scheduler_config.profiles import Profile, SchedulerConfig, profile_of
-from berth.rules.scheduler_config.shapes import GROUP, KIND, Document, PluginConfig, ProfileShape
+from berth.rules.scheduler_config.shapes import GROUP, KIND, Args, Document, PluginConfig, ProfileShape
 
 PROFILES_MAX: Final = 64
 NAME_MAX: Final = 253

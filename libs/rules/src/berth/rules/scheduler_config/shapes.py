@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -14,6 +14,17 @@ KIND: Final = "KubeSchedulerConfiguration"
 
 class Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A part in which a field that nobody knows is an error."""
+
+
+class Args(Strict, frozen=True, kw_only=True):
+    """What the arguments of every plugin may have."""
+
+    api_version: str = GROUP
+    kind: str = ""
+
+    def completed(self) -> Self:
+        """With what holds where they say nothing, if that depends on what else they say."""
+        return self
 
 
 class PluginRef(Strict, frozen=True, kw_only=True):

@@ -23,7 +23,14 @@ def pod_of(item: PodItem, version: int) -> state.Pod:
     namespace, name = identity_of(meta, found)
     spec, status = parts_of(item, found)
     annotations = carried(meta.annotations)
-    template = template_of(spec, meta.labels, annotations, found, status=status if spec.node_name else None)
+    template = template_of(
+        spec,
+        meta.labels,
+        annotations,
+        found,
+        status=status if spec.node_name else None,
+        kube_qos=status.qos_class,
+    )
     attempt = attempt_of(annotations, found)
     return state.Pod(
         namespace=namespace,
@@ -39,7 +46,9 @@ def pod_of(item: PodItem, version: int) -> state.Pod:
         plan=plan_of(annotations),
         owners=meta.owner_references or [],
         unschedulable=_unschedulable(status),
+        scheduled=_true_since(status, "PodScheduled", found),
         started=time_of(status.start_time, "status.startTime", found),
+        initialized=_true_since(status, "Initialized", found),
         deletes_at=time_of(meta.deletion_timestamp, "metadata.deletionTimestamp", found),
         disruption=_disruption(status),
         nominated=bounded_name(status.nominated_node_name, "status.nominatedNodeName", found),
@@ -54,6 +63,14 @@ def _unschedulable(status: PodStatus) -> str:
             if condition.status == "False" and condition.reason == "Unschedulable":
                 return shortened(condition.message, UNSCHEDULABLE_LENGTH_MAX)
             return ""
+    return ""
+
+
+def _true_since(status: PodStatus, kind: str, found: Found) -> str:
+    for position, condition in enumerate(status.conditions or ()):
+        if condition.type == kind and condition.status == "True":
+            field = f"status.conditions[{position}].lastTransitionTime"
+            return time_of(condition.last_transition_time, field, found)
     return ""
 
 

@@ -11,7 +11,9 @@ from berth.cluster_watcher.core.topology_spread import topology_spread_of
 from berth.cluster_watcher.core.volumes import volumes_of
 from berth.contracts.kube import Container, PodSpec, PodStatus
 from berth.contracts.state import PodTemplate
-from berth.resources.pod_request import CONTAINERS_MAX, request_of, scored_of
+from berth.resources.amounts import parse_amounts
+from berth.resources.pod_request import CONTAINERS_MAX, limits_of, request_of, scored_of
+from berth.rules.cpus.qos import KUBE_QOS_CLASSES, ContainerSize, kube_qos_class
 from berth.rules.ports import host_ports
 
 PORT_MAX: Final = 65_535
@@ -28,14 +30,17 @@ def template_of(
     path: str = "spec",
     default_priority: int = 0,
     status: PodStatus | None = None,
+    kube_qos: str = "",
 ) -> PodTemplate:
     """The template of a specification; `annotations` are those to carry, `path` is where the specification stands.
 
     `status` is given for a bound pod: while it is being resized it counts with the largest of what it asks for, was
-    granted and has.
+    granted and has. `kube_qos` is the QoS class that the API server says; without it that follows from the containers.
     """
     requests, problems = request_of(spec, path, status=status)
     found += problems
+    limits, problems = limits_of(spec, path) if _has_limits(spec) else ({}, [])
+    found += (problem for problem in problems if problem not in found)
     if len(spec.containers) > 1 or spec.init_containers:
         _check_names(spec, path, found)
     containers, init = spec.containers, spec.init_containers or ()
@@ -47,6 +52,8 @@ def template_of(
     volumes, unknown = volumes_of(spec.volumes, f"{path}.volumes", found) if spec.volumes else ([], [])
     return PodTemplate(
         requests=requests,
+        limits=limits,
+        kube_qos=kube_qos if kube_qos in KUBE_QOS_CLASSES else _kube_qos(spec),
         scored=scored_of(spec, requests, status=status),
         scheduler=spec.scheduler_name,
         priority=default_priority if spec.priority is None else _priority(spec.priority, path, found),
@@ -83,6 +90,21 @@ def constraints_of(spec: PodSpec, path: str = "spec") -> list[str]:
             if container.resources.claims
         ]
     return constraints
+
+
+def _has_limits(spec: PodSpec) -> bool:
+    if spec.resources is not None and spec.resources.limits:
+        return True
+    return any(each.resources.limits for each in (*spec.containers, *(spec.init_containers or ())))
+
+
+def _kube_qos(spec: PodSpec) -> str:
+    """From the containers, as far as they can be read."""
+    containers = (*spec.containers, *(spec.init_containers or ()))[:CONTAINERS_MAX]
+    return kube_qos_class(
+        ContainerSize(parse_amounts(each.resources.requests, "")[0], parse_amounts(each.resources.limits, "")[0])
+        for each in containers
+    )
 
 
 def _images(spec: PodSpec) -> list[str]:

@@ -13,6 +13,7 @@ from berth.placement_solver.core.pod_selectors import PodSelectors
 from berth.placement_solver.core.seams import Tally
 from berth.placement_solver.core.tallies.affine_pods import AffinePods
 from berth.placement_solver.core.tallies.domains import LabelDomains
+from berth.placement_solver.core.tallies.loads import Loads
 from berth.placement_solver.core.tallies.peers import Peers
 from berth.placement_solver.core.tallies.scored import ScoredTally
 from berth.placement_solver.core.tallies.volumes import VolumesTally
@@ -35,11 +36,12 @@ class Facts(NamedTuple):
     used_volumes: VolumesTally
     free_volumes: FreeVolumes
     selectors: PodSelectors
+    loads: Loads
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
         """What is charged with each claim."""
-        return (self.scored, self.peers, self.used_volumes)
+        return (self.scored, self.peers, self.used_volumes, self.loads)
 
     def see_pod(self, name: Name, pod: Pod | None) -> None:
         """A pod is shown, shown otherwise, or (None) gone: what its claim was charged for may be another thing now."""
@@ -47,6 +49,7 @@ class Facts(NamedTuple):
             self.scored.see(name, pod)
         self.peers.see(name, pod)
         self.used_volumes.see(name, pod)
+        self.loads.see(name, pod)
 
 
 def facts_of(nodes: Nodes, objects: Callable[[Name], Pod | None]) -> Facts:
@@ -66,4 +69,5 @@ def facts_of(nodes: Nodes, objects: Callable[[Name], Pod | None]) -> Facts:
         used_volumes,
         FreeVolumes(volumes, labels, used_volumes),
         PodSelectors(),
+        Loads(nodes, objects),
     )

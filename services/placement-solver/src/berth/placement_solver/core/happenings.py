@@ -12,12 +12,12 @@ from typing import Any, Final
 from berth.contracts.state import Pod
 from berth.placement_solver.core.queue import Waiting
 from berth.rules.queueing import HINTS, MORE, Action, Event, Hints, NamespaceLabels, events_of
-from berth.rules.queueing.events import NODE, POD
+from berth.rules.queueing.events import NODE, NODE_METRIC, POD
 
 EVENTS_MAX: Final = 256
 """Of one kind; each is looked at for each class of those who wait."""
-TAKES: Final = frozenset({(POD, Action.ADD), (POD, Action.POD_LABEL)})
-"""Kinds that give nothing back: they concern only constraints that listen to them."""
+APART: Final = frozenset({(POD, Action.ADD), (POD, Action.POD_LABEL), (NODE_METRIC, Action.UPDATE)})
+"""Kinds that give nothing back that was taken: they concern only constraints that listen to them."""
 
 NO_HINTS: Final[Hints] = {}
 
@@ -58,6 +58,10 @@ class Happenings:
         """A pod holds its capacity no longer. None: which one it was is not known."""
         self._note(Event(POD, Action.DELETE, pod, None))
 
+    def eased(self) -> None:
+        """Some node is less busy than it was, as far as anybody knows."""
+        self._note(Event(NODE_METRIC, Action.UPDATE))
+
     def _note(self, event: Event) -> None:
         kind = (event.resource, event.action)
         known = self._kinds.setdefault(kind, [])
@@ -75,7 +79,7 @@ class Happenings:
     def _concerns(self, code: str, waiting: Waiting) -> bool:
         hints = HINTS.get(code)
         if hints is None:
-            return not self._kinds.keys() <= TAKES
+            return not self._kinds.keys() <= APART
         for kind, hint in (*hints.items(), *MORE.get(code, NO_HINTS).items()):
             if kind in self._kinds:
                 events: Iterable[Event] | None = self._kinds[kind]

@@ -26,6 +26,10 @@ class Profiles:
         """From now on these profiles hold, and no others."""
         self._by_name = {name: Registry(self._facts, profile) for name, profile in profiles.items()}
 
+    def list_plugin(self, name: str) -> bool:
+        """Whether any of them rules nodes out, or rates them, by this plugin."""
+        return any(name in each.profile.constraints or name in each.profile.weights for each in self._by_name.values())
+
     def of(self, scheduler: str) -> Registry:
         """The rules for pods that name this scheduler."""
         return self._by_name.get(scheduler, self.default)

@@ -16,6 +16,7 @@ from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.allocators.devices import DeviceAllocator
 from berth.placement_solver.core.constraints.device_share import DeviceShare
 from berth.placement_solver.core.constraints.inter_pod_affinity import InterPodAffinity
+from berth.placement_solver.core.constraints.load_aware_scheduling import LoadAwareScheduling
 from berth.placement_solver.core.constraints.node_affinity import NodeAffinity
 from berth.placement_solver.core.constraints.node_name import NodeName
 from berth.placement_solver.core.constraints.node_ports import NodePorts
@@ -28,9 +29,11 @@ from berth.placement_solver.core.constraints.volume_binding import VolumeBinding
 from berth.placement_solver.core.constraints.volume_restrictions import VolumeRestrictions
 from berth.placement_solver.core.constraints.volume_zone import VolumeZone
 from berth.placement_solver.core.facts import Facts
+from berth.placement_solver.core.load_table import LoadTable
 from berth.placement_solver.core.scores.balanced_allocation import BalancedAllocationScore
 from berth.placement_solver.core.scores.image_locality import ImageLocalityScore
 from berth.placement_solver.core.scores.inter_pod_affinity import InterPodAffinityScore, prefers_pods
+from berth.placement_solver.core.scores.load_aware_scheduling import LoadAwareScore
 from berth.placement_solver.core.scores.node_affinity import NodeAffinityScore
 from berth.placement_solver.core.scores.node_resources_fit import NodeResourcesFitScore
 from berth.placement_solver.core.scores.node_resources_fit_plus import NodeResourcesFitPlusScore
@@ -54,6 +57,7 @@ from berth.rules.scheduler_config import (
     FitArgs,
     FitPlusArgs,
     InterPodAffinityArgs,
+    LoadAwareArgs,
     NodeAffinityArgs,
     PodTopologySpreadArgs,
     Profile,
@@ -117,6 +121,7 @@ class Registry:
         affinity = profile.args_of("InterPodAffinity", InterPodAffinityArgs)
         defaults = profile.args_of("PodTopologySpread", PodTopologySpreadArgs).defaults
         spreads = Spreads(nodes, facts.domains, facts.peers, facts.selectors, defaults)
+        load = LoadTable(nodes, facts.loads, profile.args_of("LoadAwareScheduling", LoadAwareArgs))
         of_pod: tuple[Constraint[Any], ...] = (
             NodeName(nodes),
             VolumeRestrictions(nodes, volumes, used),
@@ -124,6 +129,7 @@ class Registry:
             VolumeZone(labels, volumes),
             PodTopologySpread(spreads),
             InterPodAffinity(facts.affine_pods),
+            LoadAwareScheduling(load),
             NodeVolumeLimits(nodes, volumes, used),  # the others reject before nodes are looked at
         )
         order = (
@@ -139,6 +145,7 @@ class Registry:
             "VolumeZone",
             "PodTopologySpread",
             "InterPodAffinity",
+            "LoadAwareScheduling",
             "DeviceShare",
         )
         self.allocators: tuple[Allocator[Any], ...] = (DeviceAllocator(self.device_share),)
@@ -165,9 +172,10 @@ class Registry:
                 ),
                 lambda template: prefers_pods(template.affinity),
             ),
-            # No default has these two: who lists them means them for every pod of the profile.
+            # No default has these: who lists them means them for every pod of the profile.
             Listed(NodeResourcesFitPlusScore(nodes, facts.scored, plus), lambda template: True),
             Listed(ScarceResourceAvoidanceScore(nodes, scarce), lambda template: True),
+            Listed(LoadAwareScore(load), lambda template: True),
         )
         self._rank = {name: place for place, name in enumerate(order)}
         self.of_class = tuple(each for each in of_class if _is_on(each.name, profile))

@@ -45,9 +45,11 @@ class Depends(Flag):
     """Claims, volumes and what drivers report."""
     IMAGES = auto()
     """Which images are on which nodes."""
+    LOAD = auto()
+    """What the nodes really use, and what time it is."""
 
 
-BEYOND_NODE = Depends.PEERS | Depends.VOLUMES | Depends.IMAGES
+BEYOND_NODE = Depends.PEERS | Depends.VOLUMES | Depends.IMAGES | Depends.LOAD
 """A mask that depends on these is worked out at each pick; the others are kept for each class of pods."""
 
 

@@ -13,6 +13,7 @@ from berth.contracts import names
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.gangs import gang_problems
 from berth.placement_solver.core.verify.laws.inter_pod_affinity import affinity_problems
+from berth.placement_solver.core.verify.laws.load_aware_scheduling import LoadLaw
 from berth.placement_solver.core.verify.laws.placed_pods import PlacedPods
 from berth.placement_solver.core.verify.laws.pod_topology_spread import spread_problems
 from berth.placement_solver.core.verify.laws.volumes import volume_problems
@@ -44,6 +45,7 @@ class Verifier:
         self._cluster = cluster
         self._quotas = QuotaTallies()
         self._placed = PlacedPods()
+        self._load = LoadLaw()
         for claim in cluster.book.claims():
             self._on_claim(claim, True)
         cluster.observe(self._on_claim)
@@ -98,6 +100,7 @@ class Verifier:
         problems += spread_problems(claims, self._cluster, self._placed)
         problems += affinity_problems(claims, self._cluster, self._placed)
         problems += volume_problems(claims, self._cluster, gone)
+        problems += self._load.problems(claims, nominated, self._cluster)
         return problems[:PROBLEMS_MAX]
 
     def _quota_problems(self, claims: Sequence[Claim], nominated: Sequence[Claim]) -> list[str]:
@@ -147,6 +150,7 @@ class Verifier:
     def _on_claim(self, claim: Claim, added: bool) -> None:
         self._quotas.count(claim, 1 if added else -1)
         self._placed.count(claim, added=added)
+        self._load.count(claim, added=added)
 
 
 def _name(claim: Claim) -> str:

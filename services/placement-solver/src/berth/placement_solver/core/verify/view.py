@@ -10,6 +10,7 @@ from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Node, PodGroup
 from berth.rules.gang_config import GangConfig
+from berth.rules.load_aware.reports import LoadReports
 from berth.rules.pod_selectors import SelectingObjects
 from berth.rules.scheduler_config import Profile
 from berth.rules.storage import Storage
@@ -67,6 +68,15 @@ class GangTable(Protocol):
     def gangs(self) -> Mapping[str, GangRecord]: ...
 
 
+class LoadView(Protocol):
+    """Reports, and what time it is by the clock of the bus, in unix seconds."""
+
+    @property
+    def reports(self) -> LoadReports: ...
+    @property
+    def now_s(self) -> float: ...
+
+
 class View(Protocol):
     """A solver's view, as far as the verifier looks at it."""
 
@@ -90,6 +100,8 @@ class View(Protocol):
     def selecting(self) -> SelectingObjects: ...
     @property
     def selecting_is_complete(self) -> bool: ...
+    @property
+    def loads(self) -> LoadView: ...
     @property
     def pod_groups(self) -> Mapping[str, PodGroup]: ...
 

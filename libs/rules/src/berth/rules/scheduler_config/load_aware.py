@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 import msgspec
 
 from berth.contracts.base import Integer, Problem
 from berth.contracts.names import CPU, MEMORY
 from berth.rules.durations import parse_duration_s
-from berth.rules.scheduler_config.shapes import GROUP, Strict
+from berth.rules.scheduler_config.shapes import Args, Strict
 
 AggregationType: TypeAlias = Literal["avg", "p50", "p90", "p95", "p99", ""]
 
@@ -38,15 +38,13 @@ class AggregatedArgs(Strict, frozen=True, kw_only=True):
         return bool(self.usage_thresholds) and self.usage_aggregation_type != ""
 
 
-class LoadAwareArgs(Strict, frozen=True, kw_only=True):
-    """The arguments as written. Thresholds are percent, 0: not checked; weights and factors go by resource.
+class LoadAwareArgs(Args, frozen=True, kw_only=True):
+    """LoadAwareSchedulingArgs. Thresholds are percent, 0: not checked; weights and factors go by resource.
 
     `estimated_seconds_after_pod_scheduled` and `..._initialized`: how long a pod counts with its estimate although it
     is measured; None or 0: no longer than until it is.
     """
 
-    api_version: str = GROUP
-    kind: str = ""
     filter_expired_node_metrics: bool = True
     enable_schedule_when_node_metrics_expired: bool = False
     node_metric_expiration_seconds: Integer = 180
@@ -69,24 +67,23 @@ class LoadAwareArgs(Strict, frozen=True, kw_only=True):
         """The resources that are looked at."""
         return frozenset((*self.estimated_scaling_factors, *self.resource_weights, *self.supported_resources))
 
+    def completed(self) -> Self:
+        """With what holds where they say nothing.
 
-def with_defaults(args: LoadAwareArgs) -> LoadAwareArgs:
-    """The arguments with what holds where they say nothing.
-
-    Thresholds are those of the default only where none are named at all; weights only where there is no weight of the
-    dominant resource either; factors are filled in one by one.
-    """
-    weighs = args.resource_weights or args.dominant_resource_weight
-    return msgspec.structs.replace(
-        args,
-        usage_thresholds=args.usage_thresholds or dict(DEFAULT_THRESHOLDS),
-        resource_weights=args.resource_weights if weighs else dict(DEFAULT_WEIGHTS),
-        estimated_scaling_factors={**DEFAULT_FACTORS, **args.estimated_scaling_factors},
-    )
+        Thresholds are those of the default only where none are named at all; weights only where there is no weight of
+        the dominant resource either; factors are filled in one by one.
+        """
+        weighs = self.resource_weights or self.dominant_resource_weight
+        return msgspec.structs.replace(
+            self,
+            usage_thresholds=self.usage_thresholds or dict(DEFAULT_THRESHOLDS),
+            resource_weights=self.resource_weights if weighs else dict(DEFAULT_WEIGHTS),
+            estimated_scaling_factors={**DEFAULT_FACTORS, **self.estimated_scaling_factors},
+        )
 
 
 def problems_of(args: LoadAwareArgs, path: str) -> Iterator[Problem]:
-    """What is wrong with arguments that have their defaults. `path` is where they stand."""
+    """What is wrong with completed arguments. `path` is where they stand."""
     thresholds = {
         "usageThresholds": args.usage_thresholds,
         "prodUsageThresholds": args.prod_usage_thresholds,
