@@ -93,6 +93,7 @@ CHANNELS = (
     Channel(ledger.AccountStamp, buckets.LEDGER, "e<epoch>.account.<account>", _SOLVER),
     Channel(ledger.Plan, buckets.LEDGER, "e<epoch>.plan.<id>", _SOLVER),
     Channel(command.PatchNode, buckets.COMMANDS, f"{_CMD}.patch.nodes.<name>", _INVENTORY),
+    Channel(command.AnnotateNode, buckets.COMMANDS, f"{_CMD}.annotate.nodes.<name>", _SLO),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.elasticquotas.<namespace>.<name>", _QUOTA),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.reservations.<name>", _RESERVATION),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.reservations.<name>", _SOLVER),
