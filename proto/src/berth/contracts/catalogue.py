@@ -125,6 +125,8 @@ CHANNELS = (
     Channel(event.AuditReported, buckets.EVENTS, f"{_EVT}.audit.reported.gone.<promise>.<id>", _AUDITOR),
     Channel(question.WhyQuestion, "request", f"{_SVC}.placement-solver.why", "anybody"),
     Channel(question.WhyAnswer, "reply", f"{_SVC}.placement-solver.why", _SOLVER),
+    Channel(question.NodeQuestion, "request", f"{_SVC}.placement-solver.node", "anybody"),
+    Channel(question.NodeAnswer, "reply", f"{_SVC}.placement-solver.node", _SOLVER),
     Channel(question.StatusQuestion, "request", f"{_SVC}.<service>.status", "anybody"),
     Channel(question.StatusAnswer, "reply", f"{_SVC}.<service>.status", "every service"),
 )

@@ -162,6 +162,22 @@ def why(
 
 
 @app.command
+def node(name: str, /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
+    """Draw a node: what is free, its cards, NICs, zones and cores with their holders, its pods, what is in flight.
+
+    Exit code 1 when no such node is known.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+    from berth.cli.commands.node import node as command
+
+    return run(command(name, bus=bus.given(), as_json=json))
+
+
+@app.command
 def submit(
     *,
     file: Files = (),
