@@ -66,6 +66,10 @@ def test_help_of_every_command_names_the_exit_codes(command: str, capsys: pytest
         ["replay", "/nowhere"],
         ["replay", ".", "--timed", "-1"],
         ["replay", ".", "--fill", "--timed", "10"],
+        ["replay", ".", "--generated", "mixed"],
+        ["replay", "--generated", "mixed", "--timed", "10"],
+        ["replay", "--generated", "other"],
+        ["replay", "--generated", "mixed", "--nodes", "0"],
     ],
 )
 def test_wrong_usage_ends_with_2_and_says_why(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
