@@ -102,6 +102,13 @@ def test_a_pod_of_ones_own_from_its_file_to_its_past(up: Any, until: Callable[..
     held = up.berth("why", f"node/{node}")
     assert held.code == 0
     assert re.search(r"default/mine +bound", held.out), "names beside it may be longer"
+    drawn = up.berth("node", node)
+    assert drawn.code == 0, drawn.err
+    assert f"node/{node}  ready" in drawn.out
+    assert "default/mine" in drawn.out
+    shown = json.loads(up.berth("node", node, "--json").out)
+    assert "default/mine" in {pod["holder"] for pod in shown["pods"]}
+    assert up.berth("node", "nowhere").code == 1
     assert up.berth("delete", "mine").code == 0
     until(lambda: "ended" in up.berth("why", "mine").out, "its end is not known")
     gone = up.berth("why", "mine")

@@ -67,3 +67,16 @@ def test_killing_every_service_and_the_bus_loses_nothing(berth: Any, trace: Path
     assert figures["bound"] + figures["refused"] == 90
     starts = {row["process"]: row["starts"] for row in figures["processes"]}
     assert all(starts[name] >= 2 for name in starts if name not in ("berth (load)", "simulated-api"))
+
+
+def test_a_workload_of_every_shape_is_bound_or_told_why(berth: Any, tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    ran = berth("replay", "--generated", "mixed", "--nodes", "40", "--pods", "300", "--json", str(out))
+    assert ran.code == 0, ran.out + ran.err
+    figures = json.loads(out.read_bytes())
+    assert (figures["trace"], figures["nodes"], figures["pods"]) == ("mixed", 40, 300)
+    assert figures["bound"] + figures["refused"] == 300
+    shapes = {each["shape"]: each for each in figures["shapes"]}
+    assert sum(each["pods"] for each in shapes.values()) == 300
+    assert shapes["plain"]["bound"] == shapes["plain"]["pods"]
+    assert all(each["reason"] for each in shapes.values() if each["refused"])

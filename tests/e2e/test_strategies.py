@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 MAPS = f"/api/v1/namespaces/{HOME}/configmaps"
 NAME = CONFIG_MAP.partition("/")[2]
 OBJECTS = "/apis/slo.koordinator.sh/v1alpha1/nodeslos"
+TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies"
 KEY = "resource-threshold-config"
 POOL = {"name": "batch", "nodeSelector": {"matchLabels": {"pool": "batch"}}, "cpuSuppressThresholdPercent": 90}
 
@@ -107,3 +108,48 @@ async def test_a_strategy_reaches_every_node_and_its_object(whole: Whole, corner
 
     await whole.call("DELETE", f"{MAPS}/{NAME}")
     assert await told(whole, plain, 65, enabled=False)
+
+
+async def test_a_node_is_annotated_with_its_ratios(whole: Whole, corner: Corner) -> None:
+    known, unknown = await corner.node("known"), await corner.node("unknown")
+    info = json.dumps({"cpuModel": "A", "hyperThreadEnabled": True, "turboEnabled": False})
+    topology = {
+        "apiVersion": "topology.node.k8s.io/v1alpha1",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": known, "annotations": {"node.koordinator.sh/cpu-basic-info": info}},
+        "topologyPolicies": ["None"],
+        "zones": [],
+    }
+    await whole.call("POST", TOPOLOGIES, topology)
+    try:
+        texts = {
+            "cpu-normalization-config": json.dumps(
+                {"enable": True, "ratioModel": {"A": {"hyperThreadEnabledRatio": 1.2}}}
+            ),
+            "resource-amplification-config": json.dumps(
+                {"enable": True, "resourceAmplificationRatio": {"cpu": 1.5, "memory": 1.1}}
+            ),
+        }
+        await whole.call("POST", MAPS, config() | {"data": texts})
+        amplified = {names.ANNOTATION_AMPLIFICATION_RATIO: '{"cpu":1.80,"memory":1.10}'}
+        await annotated(whole, known, {names.ANNOTATION_CPU_NORMALIZATION_RATIO: "1.20"} | amplified)
+        await annotated(whole, unknown, {names.ANNOTATION_AMPLIFICATION_RATIO: '{"cpu":1.50,"memory":1.10}'})
+        await whole.patch(f"{MAPS}/{NAME}", {"data": {"resource-amplification-config": "{"}})
+        await annotated(whole, known, {names.ANNOTATION_CPU_NORMALIZATION_RATIO: "1.20"} | amplified)
+        await whole.call("DELETE", f"{MAPS}/{NAME}")
+        await annotated(whole, known, {})
+        await annotated(whole, unknown, {})
+    finally:
+        await whole.try_call("DELETE", f"{MAPS}/{NAME}")
+        await whole.call("DELETE", f"{TOPOLOGIES}/{known}")
+
+
+async def annotated(whole: Whole, node: str, ratios: dict[str, str]) -> None:
+    """Return once the node shows these ratios and no others."""
+    ours = (names.ANNOTATION_CPU_NORMALIZATION_RATIO, names.ANNOTATION_AMPLIFICATION_RATIO)
+
+    async def look() -> bool:
+        annotations = (await whole.call("GET", f"{NODES}/{node}"))["metadata"].get("annotations") or {}
+        return {name: annotations[name] for name in ours if name in annotations} == ratios
+
+    await until(look, f"{ratios} on {node}")

@@ -12,7 +12,7 @@ from berth.cli.demo.grants import grants_of, percent_held, shared_minor
 from berth.cli.errors import CliError
 from berth.cli.load.pods import Fate
 from berth.cli.replay import load
-from berth.cli.replay.figures import figures_of, gpu_percent, laws_of, percentile, sustained_rate
+from berth.cli.replay.figures import figures_of, gpu_percent, laws_of, percentile, shapes_of, sustained_rate
 from berth.cli.replay.report import report
 from berth.cli.replay.settings import ReplayOptions, trace_folder
 from berth.contracts import names
@@ -122,3 +122,30 @@ def test_the_trace_folder_comes_from_the_environment(monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("BERTH_TRACE_DIR")
     with pytest.raises(CliError, match="BERTH_TRACE_DIR"):
         trace_folder(None)
+
+
+def test_shapes_are_told_apart() -> None:
+    fates = {
+        "d/a": Fate(sent=0.0, bound=1.0, node="n"),
+        "d/b": Fate(sent=0.0, refusal="often"),
+        "d/c": Fate(sent=0.0, refusal="often"),
+        "d/d": Fate(sent=0.0, refusal="once"),
+        "d/e": Fate(sent=0.0),
+        "d/f": Fate(sent=0.0, bound=1.0, node="n"),
+    }
+    shapes = {**dict.fromkeys(fates, "npu"), "d/a": "gpu", "d/f": "", "d/unknown": "gpu"}
+    found = [(each.shape, each.pods, each.bound, each.refused, each.reason) for each in shapes_of(fates, shapes)]
+    assert found == [("gpu", 1, 1, 0, ""), ("npu", 4, 0, 3, "often")]
+    figures = figures_of(fates, trace="mixed", nodes=1, gpus=0)
+    figures.shapes = shapes_of(fates, shapes)
+    lines = report(figures)
+    assert "  npu       4      0         3  often" in lines
+    assert not any("SHAPE" in line for line in report(figures_of(fates, trace="t", nodes=1, gpus=0)))
+
+
+def test_a_workload_may_be_made_instead_of_read() -> None:
+    trace = load.read(ReplayOptions(generated="mixed", nodes=20, pods=30, seed=1))
+    assert (trace.nodes, len(trace.pods)) == (20, 30)
+    assert all(pod.shape and pod.name.startswith("default/") for pod in trace.pods)
+    with pytest.raises(CliError, match="--nodes: must be"):
+        load.read(ReplayOptions(generated="mixed", nodes=0))

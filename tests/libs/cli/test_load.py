@@ -206,5 +206,9 @@ async def test_a_cluster_is_counted_once_every_node_with_devices_shows_them(sim:
         await create_all(api, [node, device_manifest("m", "T4", 1)])
         await api.delete(f"{path_of(device_manifest('n', 'T4', 1))}/n")
         await until_counted(api, timeout_s=DEADLINE_S, say=lambda *counts: told.append(counts))
+        fpga = device_manifest("n", "T4", 1)
+        fpga["spec"]["devices"] = [{"type": "fpga", "id": "f", "minor": 0, "resources": {"koordinator.sh/fpga": "100"}}]
+        await create_all(api, [fpga])
+        await until_counted(api, timeout_s=0.0, say=lambda *counts: told.append(counts))
     assert told[0] == (0, 1)
-    assert told[-1] == (1, 1)
+    assert told[-1] == (1, 1), "of FPGAs a node shows no sum"

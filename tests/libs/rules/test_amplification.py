@@ -16,10 +16,10 @@ from berth.rules.amplification import (
     RESOURCES_MAX,
     amplify,
     changes_amplifiable,
+    needs_write,
     ratios_for,
     ratios_text,
     read_ratios,
-    with_ratio,
 )
 from berth.testing.vectors import cases
 
@@ -37,9 +37,10 @@ def test_annotation(case: dict[str, Any]) -> None:
         assert isinstance(found, Problem) == expect["error"]
         assert (None if isinstance(found, Problem) else found.get(given["resource"])) == expect["ratio"]
         return
-    text = with_ratio(annotations, given["resource"], given["ratio"])
-    assert isinstance(text, Problem) == expect["error"]
-    if not isinstance(text, Problem):
+    shown = read_ratios(annotations)
+    assert isinstance(shown, Problem) == expect["error"]
+    if not isinstance(shown, Problem):
+        text = ratios_text({**shown, given["resource"]: given["ratio"]})
         assert text == expect["annotation"]
         assert (text != given["annotation"]) == expect["changed"]
 
@@ -76,9 +77,10 @@ def test_ratio(case: dict[str, Any]) -> None:
     ],
 )
 def test_what_cannot_be_read_names_the_annotation(text: str, field: str) -> None:
-    for found in (read_ratios(annotated(text)), with_ratio(annotated(text), "cpu", 2.0)):
-        assert isinstance(found, Problem)
-        assert field in found.field
+    found = read_ratios(annotated(text))
+    assert isinstance(found, Problem)
+    assert field in found.field
+    assert needs_write(text, "{}"), "what cannot be read gives way"
 
 
 def test_what_is_too_small_names_the_resource() -> None:
@@ -87,8 +89,28 @@ def test_what_is_too_small_names_the_resource() -> None:
     assert found.field == "resourceAmplificationRatio[memory]"
 
 
-def test_others_keep_their_ratio() -> None:
-    assert with_ratio(annotated('{"memory":2}'), "cpu", 1.5) == '{"cpu":1.50,"memory":2.00}'
+def test_a_normalisation_of_nothing_or_less_is_named() -> None:
+    for text in ("0", "-1.5"):
+        found = ratios_for({}, annotated(text, ANNOTATION_CPU_NORMALIZATION_RATIO), is_enabled=True)
+        assert isinstance(found, Problem)
+        assert ANNOTATION_CPU_NORMALIZATION_RATIO in found.field
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "writes"),
+    [
+        (None, None, False),
+        (None, '{"cpu":1.50}', True),
+        ('{"cpu":1.50}', None, True),
+        ('{ "memory": 2, "cpu": 1.5 }', '{"cpu":1.50,"memory":2.00}', False),
+        ('{"cpu":1.51}', '{"cpu":1.50}', True),
+        ('{"cpu":1.50,"memory":2.00}', '{"cpu":1.50}', True),
+        ("?", '{"cpu":1.50}', True),
+        ("?", None, True),
+    ],
+)
+def test_it_is_written_when_it_has_other_ratios(old: str | None, new: str | None, writes: bool) -> None:
+    assert needs_write(old, new) == writes
 
 
 @given(st.dictionaries(st.sampled_from(["cpu", "memory", "storage"]), st.integers(100, 1000).map(lambda n: n / 100)))

@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.contracts.base import Problem
-from berth.contracts.kube import LabelSelector
 from berth.contracts.names import ANNOTATION_CPU_NORMALIZATION_RATIO, LABEL_CPU_NORMALIZATION_ENABLED
 from berth.rules.cpu_normalization import (
     CpuInfo,
-    ModelRatios,
-    NodeStrategy,
     Strategy,
     annotation_for,
     differ,
@@ -26,7 +23,6 @@ from berth.rules.cpu_normalization import (
     ratio_of,
     ratio_text,
     select_ratio,
-    strategy_for,
 )
 from berth.testing.vectors import cases
 
@@ -39,16 +35,6 @@ def annotated(text: str | None) -> dict[str, str]:
 
 def labelled(text: str | None) -> dict[str, str]:
     return {} if text is None else {LABEL_CPU_NORMALIZATION_ENABLED: text}
-
-
-@pytest.mark.parametrize("case", cases("numa-cpu-scoring/cpu_normalization_annotation"))
-def test_annotation(case: dict[str, Any]) -> None:
-    given, expect = case["given"], case["expect"]
-    labels = {**given.get("nodeLabels", {}), **labelled(given.get("enabledLabel"))}
-    of_nodes = msgspec.convert(given.get("nodeConfigs", []), list[NodeStrategy])
-    strategy = strategy_for(msgspec.convert(given["cluster"], Strategy), of_nodes, labels)
-    found = annotation_for(strategy, labels, given["cpuBasicInfo"])
-    assert isinstance(found, Problem) if expect.get("error") else found == expect["annotation"]
 
 
 @pytest.mark.parametrize("case", cases("numa-cpu-scoring/cpu_normalization_ratio"))
@@ -93,20 +79,6 @@ def test_quota_on_the_node(case: dict[str, Any]) -> None:
     quota = -1 if given["cfs_quota"] is None else given["cfs_quota"]
     found = normalised_quota(quota, ratio, given["qos"], has_cpuset=bool(status.get("cpuset")))
     assert found == case["expect"]["cfs_quota"]
-
-
-def test_the_first_selector_that_matches_is_laid_over_field_by_field() -> None:
-    cluster = Strategy(enable=True, default_ratio=1.5, ratio_model={"A": ModelRatios(base_ratio=2.0)})
-    of_a = LabelSelector(match_labels={"pool": "a"})
-    of_nodes = [
-        NodeStrategy(name="everywhere-without-a-selector", enable=False),
-        NodeStrategy(node_selector=of_a, ratio_model={"A": ModelRatios(turbo_enabled_ratio=3.0)}),
-        NodeStrategy(node_selector=of_a, enable=False),
-    ]
-    assert strategy_for(cluster, of_nodes, {"pool": "b"}) == cluster
-    found = strategy_for(cluster, of_nodes, {"pool": "a"})
-    assert (found.enable, found.default_ratio) == (True, 1.5)
-    assert found.ratio_model == {"A": ModelRatios(base_ratio=2.0, turbo_enabled_ratio=3.0)}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.commands import Commands, RetryLaterError
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.command import ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.command import AnnotateNode, ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import OwnerReference
 from berth.kube.answer import Answer, answer_of
@@ -36,6 +36,8 @@ def subject_of(command):
     match command:
         case PatchNode():
             return subjects.command_subject("patch", "nodes", command.name)
+        case AnnotateNode():
+            return subjects.command_subject("annotate", "nodes", command.name)
         case ApplyObject():
             return subjects.command_subject("apply", "nodeslos", command.name)
         case PatchObject():
@@ -149,6 +151,28 @@ async def test_a_node_gets_resources_and_labels(desk, api):
     assert "x/gpu" not in api.store.get(path).body.decode()
     await desk.send(PatchNode(name="n", uid="another", labels={"a": "c"}))
     assert '"a":"b"' in api.store.get(path).body.decode()
+
+
+async def test_a_node_gets_the_annotations_that_are_listed(desk, api):
+    node = api.node("n")
+    ratio, amplified = names.ANNOTATION_CPU_NORMALIZATION_RATIO, names.ANNOTATION_AMPLIFICATION_RATIO
+
+    def shown():
+        annotations = json.loads(api.store.get(Path("", "v1", "nodes", "", "n")).body)["metadata"].get("annotations")
+        return annotations or {}
+
+    await desk.send(AnnotateNode(name="n", uid=node.uid, annotations={ratio: "1.20", amplified: '{"cpu":1.20}'}))
+    assert shown() == {ratio: "1.20", amplified: '{"cpu":1.20}'}
+    await desk.send(AnnotateNode(name="n", uid=node.uid, annotations={amplified: None}))
+    assert shown() == {ratio: "1.20"}
+    await desk.send(AnnotateNode(name="n", uid="another", annotations={ratio: "2.00"}))
+    await desk.send(AnnotateNode(name="n", uid=node.uid))
+    await desk.send(AnnotateNode(name="gone", uid=node.uid, annotations={ratio: "2.00"}))
+    assert shown() == {ratio: "1.20"}
+    for other in (names.ANNOTATION_RAW_ALLOCATABLE, "example.com/x"):
+        with pytest.raises(InvalidMessage, match="annotations"):
+            await desk.send(AnnotateNode(name="n", uid=node.uid, annotations={ratio: "2.00", other: "x"}))
+    assert shown() == {ratio: "1.20"}
 
 
 async def test_annotations_and_status_of_an_object(desk, api):

@@ -1,6 +1,7 @@
 """What the buckets show in, what has to be written and asked for out."""
 
 import json
+from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -9,8 +10,9 @@ from msgspec.structs import replace
 from berth.bus.port import Entry
 from berth.contracts import state
 from berth.contracts.codec import encode
-from berth.contracts.command import ApplyObject
+from berth.contracts.command import AnnotateNode, ApplyObject
 from berth.contracts.event import ObjectRefused
+from berth.contracts.names import ANNOTATION_AMPLIFICATION_RATIO, ANNOTATION_CPU_NORMALIZATION_RATIO
 from berth.contracts.slo import NodeSLO
 from berth.contracts.state import ConfigMap, Node, Synced
 from berth.contracts.subjects import named_key, namespaced_key, synced_key
@@ -37,7 +39,8 @@ class Decision(NamedTuple):
 class Bench:
     """A reconciler with its views, fed by hand."""
 
-    def __init__(self, *, sync_objects: bool = True) -> None:
+    def __init__(self, *, sync_objects: bool = True, sync_nodes: bool = True) -> None:
+        self.sync_nodes = sync_nodes
         self.marked: list[str] = []
         self.refused: list[ObjectRefused] = []
         self.view = StateView(MAP, self.marked.append, lambda: self.marked.append("all"))
@@ -45,7 +48,9 @@ class Bench:
         self.begin(sync_objects=sync_objects)
 
     def begin(self, *, sync_objects: bool) -> None:
-        self.reconciler = Reconciler(self.view, self.published, config_map=MAP, sync_objects=sync_objects)
+        self.reconciler = Reconciler(
+            self.view, self.published, config_map=MAP, sync_objects=sync_objects, sync_nodes=self.sync_nodes
+        )
 
     def node(self, name="n", *, uid="u", **labels) -> None:
         node = Node(name=name, uid=uid, version=1, labels=labels)
@@ -358,3 +363,144 @@ def test_a_node_that_is_gone_is_not_asked_for():
     bench.view.apply(entry(named_key("node", "n"), deleted=True))
     assert bench.at(60) == []
     assert bench.reconciler.to_be_written == 0
+
+
+class Ratios(Bench):
+    """One node of a known kind, whose strategy normalises its cpu by 1.2."""
+
+    def __init__(self, *, sync_nodes: bool = True) -> None:
+        super().__init__(sync_objects=False, sync_nodes=sync_nodes)
+        self.shown()
+        self.cpus("A")
+        self.normalise(1.2)
+        self.complete()
+
+    def shown(self, uid="u", **texts) -> None:
+        names = {"cpu": ANNOTATION_CPU_NORMALIZATION_RATIO, "amplified": ANNOTATION_AMPLIFICATION_RATIO}
+        annotations = {names[name]: text for name, text in texts.items()}
+        node = Node(name="n", uid=uid, version=1, annotations=annotations)
+        self.view.apply(entry(named_key("node", "n"), encode(node)))
+
+    def shows(self, command: AnnotateNode) -> None:
+        """The node shows what was asked for."""
+        annotations = {name: text for name, text in command.annotations.items() if text is not None}
+        node = Node(name="n", uid=command.uid, version=1, annotations=annotations)
+        self.view.apply(entry(named_key("node", "n"), encode(node)))
+
+    def cpus(self, model) -> None:
+        annotations = {"node.koordinator.sh/cpu-basic-info": json.dumps({"cpuModel": model})}
+        topology = state.NodeResourceTopology(name="n", version=1, annotations=annotations)
+        self.view.apply(entry(named_key("noderesourcetopology", "n"), encode(topology)))
+
+    def normalise(self, ratio) -> None:
+        document = {"enable": True, "ratioModel": {"A": {"baseRatio": ratio}}}
+        self.texts({"cpu-normalization-config": json.dumps(document)})
+
+    def at(self, second) -> list[AnnotateNode]:
+        """What is asked for when the node is looked at."""
+        outcome = self.reconciler.reconcile("n", Moment(1000.0 + second, float(second)))
+        for write in outcome.writes:
+            self.published.wrote(write.key, write.message)
+        return [command.message for command in outcome.commands]
+
+    def due(self, second) -> bool:
+        return self.reconciler.due(Moment(1000.0 + second, float(second))) == ["n"]
+
+
+def test_ratios_are_asked_for_once_and_remembered():
+    bench = Ratios()
+    (asked,) = bench.at(0)
+    assert (asked.name, asked.uid) == ("n", "u")
+    assert asked.annotations == {
+        ANNOTATION_CPU_NORMALIZATION_RATIO: "1.20",
+        ANNOTATION_AMPLIFICATION_RATIO: '{"cpu":1.20}',
+    }
+    assert bench.published.messages["n"].annotations == asked.annotations
+    assert bench.reconciler.to_be_annotated == 1
+    assert bench.at(1) == []
+    bench.shows(asked)
+    assert bench.at(2) == []
+    assert bench.reconciler.to_be_annotated == 0
+    assert bench.due(60)
+    assert bench.at(60) == []
+    assert not bench.due(61), "the request is forgotten"
+
+
+def test_what_is_not_shown_is_asked_for_less_and_less_often():
+    bench = Ratios()
+    asked = [second for second in range(6 * 3600) if bench.at(second)]
+    pauses = [after - before for before, after in pairwise(asked)]
+    assert pauses == [60, 120, 240, 480, 960, *[1800] * 10]
+
+
+def test_two_managers_never_write_at_each_others_pace():
+    bench = Ratios()
+    written = []
+    for second in range(6 * 3600):
+        asked = bench.at(second)
+        written += [second] * len(asked)
+        for each in asked:
+            bench.shows(each)
+            assert bench.at(second) == []
+            bench.shown(cpu="2.00", amplified='{"cpu":2.00}')  # the other one has its way at once
+    assert len(written) < 20
+
+
+def test_another_decision_is_asked_for_at_once():
+    bench = Ratios()
+    bench.shows(*bench.at(0))
+    bench.normalise(1.5)
+    (asked,) = bench.at(1)
+    assert asked.annotations[ANNOTATION_CPU_NORMALIZATION_RATIO] == "1.50"
+    bench.shows(asked)
+    bench.shown(uid="v")
+    (anew,) = bench.at(2)
+    assert (anew.uid, anew.annotations) == ("v", asked.annotations)
+
+
+def test_other_cpus_are_looked_at_and_other_news_of_them_is_not():
+    bench = Ratios()
+    bench.shows(*bench.at(0))
+    bench.marked.clear()
+    bench.cpus("A")
+    assert bench.marked == []
+    bench.cpus("B")
+    assert bench.marked == ["n"]
+    assert bench.at(1) == []
+    (problem,) = bench.published.messages["n"].problems
+    assert problem.field == "data[cpu-normalization-config].ratioModel"
+    assert bench.reconciler.facts["nodes with problems"] == 1
+    bench.view.apply(entry(named_key("noderesourcetopology", "n"), deleted=True))
+    assert bench.at(2) == []
+    bench.cpus("A")
+    assert bench.at(3) == []
+    assert bench.published.messages["n"].problems == []
+
+
+def test_what_we_wrote_goes_with_the_key_also_after_a_restart():
+    bench = Ratios()
+    (asked,) = bench.at(0)
+    bench.shows(asked)
+    bench.at(1)
+    bench.texts({})
+    bench.reconciler.begin()
+    (gone,) = bench.at(2)
+    assert gone.annotations == dict.fromkeys(asked.annotations)
+    bench.shows(gone)
+    assert bench.at(3) == []
+    assert bench.published.messages["n"].annotations == {}
+    bench.shown(cpu="3.00", amplified='{"cpu":3.00}')
+    assert bench.at(4) == [], "it is of another manager"
+
+
+def test_ratios_may_be_left_to_others():
+    bench = Ratios(sync_nodes=False)
+    assert bench.at(0) == []
+    assert bench.published.messages["n"].annotations == {}
+
+
+def test_a_topology_that_cannot_be_read_leaves_what_was_known():
+    bench = Ratios()
+    bench.view.apply(entry(named_key("noderesourcetopology", "n"), b"{"))
+    assert bench.view.unreadable == 1
+    assert len(bench.at(0)) == 1

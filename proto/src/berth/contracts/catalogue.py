@@ -93,6 +93,7 @@ CHANNELS = (
     Channel(ledger.AccountStamp, buckets.LEDGER, "e<epoch>.account.<account>", _SOLVER),
     Channel(ledger.Plan, buckets.LEDGER, "e<epoch>.plan.<id>", _SOLVER),
     Channel(command.PatchNode, buckets.COMMANDS, f"{_CMD}.patch.nodes.<name>", _INVENTORY),
+    Channel(command.AnnotateNode, buckets.COMMANDS, f"{_CMD}.annotate.nodes.<name>", _SLO),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.elasticquotas.<namespace>.<name>", _QUOTA),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.reservations.<name>", _RESERVATION),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.reservations.<name>", _SOLVER),
@@ -124,6 +125,8 @@ CHANNELS = (
     Channel(event.AuditReported, buckets.EVENTS, f"{_EVT}.audit.reported.gone.<promise>.<id>", _AUDITOR),
     Channel(question.WhyQuestion, "request", f"{_SVC}.placement-solver.why", "anybody"),
     Channel(question.WhyAnswer, "reply", f"{_SVC}.placement-solver.why", _SOLVER),
+    Channel(question.NodeQuestion, "request", f"{_SVC}.placement-solver.node", "anybody"),
+    Channel(question.NodeAnswer, "reply", f"{_SVC}.placement-solver.node", _SOLVER),
     Channel(question.StatusQuestion, "request", f"{_SVC}.<service>.status", "anybody"),
     Channel(question.StatusAnswer, "reply", f"{_SVC}.<service>.status", "every service"),
 )

@@ -17,6 +17,17 @@ class PatchNode(Message, frozen=True, kw_only=True, tag="node.patch.v1"):
     labels: dict[str, str | None] = {}
 
 
+class AnnotateNode(Message, frozen=True, kw_only=True, tag="node.annotate.v1"):
+    """Set annotations of a node; a value of None removes. Only those that cluster-writer lists for this are written.
+
+    Apart from `PatchNode`, so that who may send it changes neither what a node offers nor its labels.
+    """
+
+    name: str
+    uid: str
+    annotations: dict[str, str | None] = {}
+
+
 class PatchObject(Message, frozen=True, kw_only=True, tag="object.patch.v1"):
     """Merge annotations and status into an object, by its API path `group/version/plural`.
 
@@ -68,4 +79,4 @@ class EvictPod(Message, frozen=True, kw_only=True, tag="pod.evict.v1"):
     reason: str
 
 
-Command = PatchNode | PatchObject | ApplyObject | RefusePod | EvictPod
+Command = PatchNode | AnnotateNode | PatchObject | ApplyObject | RefusePod | EvictPod

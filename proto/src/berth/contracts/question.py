@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.contracts.base import Integer, Message, Problem, Reason
+from berth.contracts.base import Integer, Message, Part, Problem, Reason
 from berth.contracts.ledger import DeviceGrant, Grant
 
 
@@ -47,6 +47,90 @@ class WhyAnswer(Message, frozen=True, kw_only=True, tag="why.answer.v1"):
     facts: dict[str, str] = {}
     pods: dict[str, str] = {}
     grants: list[Grant] = []
+
+
+class NodeQuestion(Message, frozen=True, kw_only=True, tag="node.question.v1"):
+    """What is within this node, and who holds what of it?"""
+
+    name: str
+
+
+class Holding(Part, frozen=True, kw_only=True):
+    """How much of one thing somebody holds. `holder` is `namespace/name` of a pod, or `reservation/name`."""
+
+    holder: str
+    amounts: dict[str, Integer] = {}
+
+
+class NodeDevice(Part, frozen=True, kw_only=True):
+    """A device: its totals, and who holds how much of it.
+
+    `reported`: INVENTORY lists it; one that is held and not listed is shown all the same. `healthy`, `uuid`,
+    `numa_node` and `pcie` are those of INVENTORY.
+    """
+
+    kind: str
+    minor: Integer
+    reported: bool = True
+    healthy: bool = True
+    uuid: str = ""
+    numa_node: Integer = -1
+    pcie: str = ""
+    amounts: dict[str, Integer] = {}
+    holdings: list[Holding] = []
+
+
+class NodeZone(Part, frozen=True, kw_only=True):
+    """A NUMA node: what it has to give, by its NodeResourceTopology, and who holds how much of it, by pods' records.
+
+    `cores` are the CPUs of each of its cores.
+    """
+
+    id: Integer
+    amounts: dict[str, Integer] = {}
+    holdings: list[Holding] = []
+    cores: list[list[Integer]] = []
+
+
+class NodePod(Part, frozen=True, kw_only=True):
+    """A pod, or a Reservation, that takes something of the node.
+
+    `state` is `bound`, `decided` (its bind is in flight) or `nominated` (others have to leave for it, which `message`
+    names). `cpus` are CPUs of its own as a list (`0-3,8`), `zones` the NUMA nodes that its record names.
+    """
+
+    holder: str
+    state: str
+    message: str = ""
+    amounts: dict[str, Integer] = {}
+    grants: list[Grant] = []
+    cpus: str = ""
+    zones: list[Integer] = []
+
+
+class NodeAnswer(Message, frozen=True, kw_only=True, tag="node.answer.v1"):
+    """A node as the answering solver sees it. `outcome` is `known` or `unknown`.
+
+    `allocatable` and `free` are by resource name; of what is given out one by one `devices` says more. `own_cpus` are
+    CPUs that belong to one holder, `kept_cpus` those that are given to nobody, as lists; pods that kubelet gave CPUs to
+    are holders, too. `pods_left_out` counts those that there was no place for. `problems` name what could not be read.
+    """
+
+    name: str
+    outcome: str
+    message: str = ""
+    ready: bool = False
+    cordoned: bool = False
+    taints: list[str] = []
+    allocatable: dict[str, Integer] = {}
+    free: dict[str, Integer] = {}
+    devices: list[NodeDevice] = []
+    zones: list[NodeZone] = []
+    own_cpus: dict[str, str] = {}
+    kept_cpus: str = ""
+    pods: list[NodePod] = []
+    pods_left_out: Integer = 0
+    problems: list[Problem] = []
 
 
 class StatusQuestion(Message, frozen=True, kw_only=True, tag="status.question.v1"):

@@ -30,6 +30,7 @@ class NodeSLO(Message, frozen=True, kw_only=True, tag="nodeslo.set.v1"):
     Berth's node agent heeds. `strategies` names the node strategy that won, by section of the spec; a section that is
     not there follows the cluster's strategy. `uid` is the node's. `configured`: the ConfigMap exists; without it the
     defaults hold, and no NodeSLO object is made of them. `revision` is that of the last request for the object.
+    `annotations` are those that slo-manager has the node show, by name; None: that it has none of the name.
     """
 
     node: str
@@ -40,3 +41,4 @@ class NodeSLO(Message, frozen=True, kw_only=True, tag="nodeslo.set.v1"):
     problems: list[Problem] = []
     configured: bool = True
     revision: Integer = 0
+    annotations: dict[str, str | None] = {}

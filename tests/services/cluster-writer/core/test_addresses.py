@@ -4,7 +4,7 @@ import pytest
 
 from berth.cluster_writer.core.addresses import PATTERNS, check
 from berth.contracts import subjects
-from berth.contracts.command import ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.command import AnnotateNode, ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
 from berth.contracts.errors import InvalidMessage
 
 EVICTION = EvictPod(namespace="a", name="p", uid="u", reason="r")
@@ -13,6 +13,7 @@ RESERVED = PatchObject(api="scheduling.koordinator.sh/v1alpha1/reservations", na
 GANG = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/podgroups", namespace="a", name="g", uid="u")
 STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
 NODE = PatchNode(name="n.1", uid="u")
+ANNOTATION = AnnotateNode(name="n.1", uid="u")
 REFUSAL = RefusePod(namespace="a", name="p", uid="u", message="m")
 OWN = {
     subjects.command_subject("evict", "pods", "a", "p"): EVICTION,
@@ -21,6 +22,7 @@ OWN = {
     subjects.command_subject("patch", "podgroups", "a", "g"): GANG,
     subjects.command_subject("apply", "nodeslos", "n.1"): STRATEGY,
     subjects.command_subject("patch", "nodes", "n.1"): NODE,
+    subjects.command_subject("annotate", "nodes", "n.1"): ANNOTATION,
     subjects.command_subject("refuse", "pods", "a", "p"): REFUSAL,
 }
 

@@ -13,6 +13,7 @@ from berth.slo_manager.core.config import (
     KEYS,
     KINDS,
     NODE_STRATEGIES_MAX,
+    RATIO_KINDS,
     THRESHOLD,
     overlay,
     read_config,
@@ -198,7 +199,7 @@ documents = st.dictionaries(names, st.one_of(values, st.lists(st.dictionaries(na
 @given(st.dictionaries(st.sampled_from(KEYS), st.one_of(st.text(max_size=30), documents.map(json.dumps))))
 def test_no_text_does_more_than_be_refused(data):
     config = read_config(data, DEFAULTS.sections)
-    assert config.sections.keys() == {kind.section for kind in KINDS} | {HOST_APPLICATIONS}
+    assert config.sections.keys() == {kind.section for kind in (*KINDS, *RATIO_KINDS)} | {HOST_APPLICATIONS}
     assert set(config.unusable) <= data.keys()
     for key in config.unusable:
         assert any(problem.field.startswith(f"data[{key}]") for problem in config.problems)

@@ -4,8 +4,14 @@ import json
 
 import pytest
 
+from berth.contracts.names import (
+    ANNOTATION_AMPLIFICATION_RATIO,
+    ANNOTATION_CPU_NORMALIZATION_RATIO,
+    LABEL_CPU_NORMALIZATION_ENABLED,
+)
 from berth.contracts.state import Node
 from berth.slo_manager.core.config import DEFAULTS, KEYS, KINDS, read_config
+from berth.slo_manager.core.ratios import Ratios, ratios_of
 from berth.slo_manager.core.render import render
 from berth.testing.vectors import cases
 
@@ -38,3 +44,53 @@ def test_a_section_over_its_defaults(case):
     kind = next(kind for kind in KINDS if kind.section == case["given"]["section"])
     config = read_config({kind.key: json.dumps({"clusterStrategy": case["given"]["spec"]})}, {})
     assert config.sections[kind.section].cluster == case["expect"]["merged"]
+
+
+def ratios(key, document, *, labels=None, annotations=None, cpu=None) -> Ratios:
+    """What a document under one key of the ConfigMap comes to on a node."""
+    config = read_config({key: json.dumps(document)}, {})
+    assert config.problems == ()
+    node = Node(name="n", uid="u", version=1, labels=labels or {}, annotations=annotations or {})
+    return ratios_of(node, cpu, config, {})
+
+
+def enabled_by(label) -> dict[str, str]:
+    return {} if label is None else {LABEL_CPU_NORMALIZATION_ENABLED: label}
+
+
+def check_normalisation(found: Ratios, text: str | None) -> None:
+    assert found.wanted.get(ANNOTATION_CPU_NORMALIZATION_RATIO) == text
+    assert bool(found.problems) == (text is None)
+
+
+@pytest.mark.parametrize("case", cases("numa-cpu-scoring/cpu_normalization_annotation"))
+def test_normalisation(case):
+    given = case["given"]
+    labels = {**given.get("nodeLabels", {}), **enabled_by(given.get("enabledLabel"))}
+    document = {**given["cluster"], "nodeConfigs": given.get("nodeConfigs", [])}
+    found = ratios("cpu-normalization-config", document, labels=labels, cpu=given["cpuBasicInfo"])
+    check_normalisation(found, case["expect"].get("annotation"))
+
+
+@pytest.mark.parametrize("case", cases("overcommit/cpu_normalization"))
+def test_normalisation_by_model(case):
+    given = case["given"]
+    cpu = None if given["cpuInfo"] is None else json.dumps(given["cpuInfo"])
+    labels = enabled_by(given.get("nodeLabel"))
+    found = ratios("cpu-normalization-config", given["strategy"], labels=labels, cpu=cpu)
+    check_normalisation(found, case["expect"].get("ratio"))
+
+
+@pytest.mark.parametrize("case", cases("overcommit/resource_amplification"))
+def test_amplification(case):
+    given, expect = case["given"], case["expect"]
+    text = given.get("cpuNormalizationRatio")
+    annotations = {} if text is None else {ANNOTATION_CPU_NORMALIZATION_RATIO: text}
+    found = ratios("resource-amplification-config", given["strategy"], annotations=annotations)
+    assert bool(found.problems) == expect.get("error", False)
+    if expect.get("error"):
+        assert found.wanted == {}
+        return
+    expected = expect["annotation"]
+    text = None if expected is None else ",".join(f'"{name}":{ratio}' for name, ratio in sorted(expected.items()))
+    assert found.wanted[ANNOTATION_AMPLIFICATION_RATIO] == (None if text is None else "{" + text + "}")

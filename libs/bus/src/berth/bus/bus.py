@@ -7,7 +7,7 @@ import random as randomness
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from berth.bus import past, questions
+from berth.bus import jetstream, past, questions
 from berth.bus.client import ClientFactory, direct_client
 from berth.bus.clock import SystemClock
 from berth.bus.consumer import BACKOFF_S, Consumer
@@ -21,7 +21,7 @@ from berth.bus.link import Link
 from berth.bus.listener import Listener
 from berth.bus.logins import Issuer, Logins
 from berth.bus.owned import OwnedBucket
-from berth.bus.port import Authenticator, Clock, Endpoint, Handler, Message, Sink
+from berth.bus.port import Authenticator, Clock, Endpoint, Handler, Message, Sink, Stored
 from berth.bus.publisher import Publisher
 from berth.bus.settings import BusSettings
 from berth.bus.topology import TOPOLOGY
@@ -143,6 +143,13 @@ class Bus:
     def events(self) -> Publisher:
         """Publisher into BERTH_EVT, the same for every call."""
         return self._publisher(buckets.EVENTS)
+
+    async def newest(self, bucket: str, key: str) -> Stored | None:
+        """What a bucket holds under a key now; None: nothing. Raises BusError.
+
+        For questions of people. Who decides follows the bucket.
+        """
+        return await jetstream.newest(self._link, bucket, key)
 
     async def last_event(self, subject: str) -> Message | None:
         """The newest event of a subject that BERTH_EVT still keeps; None: there is none. Raises BusError."""

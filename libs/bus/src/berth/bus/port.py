@@ -334,6 +334,10 @@ class BusPort(Protocol):
         """Events out."""
         ...
 
+    async def newest(self, bucket: str, key: str) -> Stored | None:
+        """What a bucket holds under a key now; None: nothing. Raises BusError."""
+        ...
+
     async def last_event(self, subject: str) -> Message | None:
         """The newest event of a subject that is still kept; None: there is none. Raises BusError."""
         ...

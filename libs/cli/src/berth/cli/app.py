@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -162,6 +162,22 @@ def why(
 
 
 @app.command
+def node(name: str, /, *, json: AsJson = False, bus: BusFlags = BUS) -> int:
+    """Draw a node: what is free, its cards, NICs, zones and cores with their holders, its pods, what is in flight.
+
+    Exit code 1 when no such node is known.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+    from berth.cli.commands.node import node as command
+
+    return run(command(name, bus=bus.given(), as_json=json))
+
+
+@app.command
 def submit(
     *,
     file: Files = (),
@@ -279,6 +295,10 @@ def replay(
     /,
     *,
     trace: str = "default",
+    generated: Literal["", "mixed"] = "",
+    nodes: Annotated[int, Parameter(validator=Number(gte=1, lte=NODES_MAX))] = 1000,
+    pods: Annotated[int, Parameter(validator=Number(gte=0, lte=200_000))] = 10_000,
+    seed: Seed = 0,
     fill: Annotated[bool, Parameter(negative="")] = False,
     timed: Annotated[float | None, Parameter(validator=Number(gt=0, lte=1e9))] = None,
     rate: Annotated[float, Parameter(validator=Number(gte=0, lte=100_000))] = 0.0,
@@ -287,10 +307,10 @@ def replay(
     json: Annotated[Path | None, Parameter(name="--json")] = None,
     keep: Keep = False,
 ) -> int:
-    """Replay the openb trace on the whole control plane: how fast, how full, and was everything right?
+    """Replay the openb trace, or a workload that is made: how fast, how full, and was everything right?
 
-    Creates the trace's nodes with their GPUs in a simulated cluster, then all its pods in order, and waits until each
-    is bound or refused with a reason. Exit code 0 only when the result is complete and breaks no law.
+    Creates the nodes with their devices in a simulated cluster, then all pods in order, and waits until each is bound
+    or refused with a reason. Exit code 0 only when the result is complete and breaks no law.
 
     Parameters
     ----------
@@ -298,6 +318,14 @@ def replay(
         Folder of the trace's CSV files; else BERTH_TRACE_DIR.
     trace
         Which pod list: `default`, `cpu100`, `gpushare40`, `gpuspec10`, `multigpu20`, ...
+    generated
+        Make a workload instead of reading one: `mixed`, machines of every vendor and pods of every shape.
+    nodes
+        Nodes of a workload that is made.
+    pods
+        Its pods.
+    seed
+        Which of them; the same seed makes the same.
     fill
         Create all pods and delete none, so that the cluster fills up (the default).
     timed
@@ -320,9 +348,15 @@ def replay(
     async def work() -> int:
         if fill and timed:
             raise CliError("--fill and --timed exclude each other")
+        if generated and (folder or timed):
+            raise CliError(f"--generated excludes {'--timed' if timed else 'a folder'}: there is nothing recorded")
         options = ReplayOptions(
-            folder=trace_folder(folder),
+            folder=Path() if generated else trace_folder(folder),
             trace=trace,
+            generated=generated,
+            nodes=nodes,
+            pods=pods,
+            seed=seed,
             timed=timed or 0.0,
             rate=rate,
             solvers=solvers,

@@ -10,14 +10,23 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from berth.contracts.base import Problem
-from berth.contracts.names import ANNOTATION_AMPLIFICATION_RATIO, CPU, MEMORY
+from berth.contracts.names import ANNOTATION_AMPLIFICATION_RATIO, ANNOTATION_CPU_NORMALIZATION_RATIO, CPU, MEMORY
 from berth.rules.bounded_json import annotation_field, read_annotation
 from berth.rules.cpu_normalization import ratio_of
 
 RESOURCES_MAX: Final = 64
 AMPLIFIABLE: Final = (CPU, MEMORY)
 """The resources of a node's allocatable that its ratios change."""
+
+
+class Strategy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a configuration says; None: nothing."""
+
+    enable: bool | None = None
+    resource_amplification_ratio: dict[str, float] | None = None
 
 
 def read_ratios(annotations: Mapping[str, str]) -> Mapping[str, float] | Problem:
@@ -33,10 +42,17 @@ def ratios_text(ratios: Mapping[str, float]) -> str:
     return "{" + ",".join(f'"{name}":{ratio:.2f}' for name, ratio in sorted(ratios.items())) + "}"
 
 
-def with_ratio(annotations: Mapping[str, str], resource: str, ratio: float) -> str | Problem:
-    """The text of the annotation once a resource has this ratio."""
-    found = read_ratios(annotations)
-    return found if isinstance(found, Problem) else ratios_text({**found, resource: ratio})
+def needs_write(old: str | None, new: str | None) -> bool:
+    """Whether the annotation is written: it has other ratios, whatever its notation. One that is no JSON gives way.
+
+    Args:
+        old: what the node shows; None where it has no annotation.
+        new: what it is to show; None: it is to have none.
+    """
+    if old is None or new is None:
+        return old is not new
+    shown, wanted = (read_ratios({ANNOTATION_AMPLIFICATION_RATIO: text}) for text in (old, new))
+    return isinstance(shown, Problem) or shown != wanted
 
 
 def ratios_for(
@@ -53,7 +69,9 @@ def ratios_for(
     normalisation = ratio_of(annotations)
     if isinstance(normalisation, Problem):
         return normalisation
-    cpu = ratios.get(CPU, 1.0) * (normalisation if normalisation is not None and normalisation > 0 else 1.0)
+    if normalisation is not None and normalisation <= 0:
+        return Problem(field=annotation_field(ANNOTATION_CPU_NORMALIZATION_RATIO), message="has to be above 0")
+    cpu = ratios.get(CPU, 1.0) * (1.0 if normalisation is None else normalisation)
     if cpu > 1 or CPU in ratios:
         ratios[CPU] = cpu
     checked = _checked(ratios, "resourceAmplificationRatio")

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from berth.contracts.base import Problem
-from berth.contracts.kube import LabelSelector
 from berth.contracts.names import ANNOTATION_CPU_NORMALIZATION_RATIO, LABEL_CPU_NORMALIZATION_ENABLED
 from berth.rules.bounded_json import annotation_field, label_field, read_json
 from berth.rules.cpus.qos import LS
-from berth.rules.selectors import compile_selector
 
 RATIO_MIN: Final = 1.0
 RATIO_MAX: Final = 5.0
@@ -63,31 +61,6 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     enable: bool | None = None
     default_ratio: float | None = None
     ratio_model: dict[str, ModelRatios] | None = None
-
-
-class NodeStrategy(Strategy, frozen=True, kw_only=True):
-    """What it says of some nodes."""
-
-    name: str = ""
-    node_selector: LabelSelector | None = None
-
-
-def strategy_for(cluster: Strategy, of_nodes: Iterable[NodeStrategy], labels: Mapping[str, str]) -> Strategy:
-    """The cluster's strategy with that of the first selector which matches laid over it, field by field.
-
-    A selector that is missing, or cannot be used, matches nothing.
-    """
-    for each in of_nodes:
-        if compile_selector(each.node_selector).matches(labels):
-            models = dict(cluster.ratio_model or {})
-            for model, ratios in (each.ratio_model or {}).items():
-                models[model] = _laid_over(models.get(model, ModelRatios()), ratios)
-            return Strategy(
-                enable=cluster.enable if each.enable is None else each.enable,
-                default_ratio=cluster.default_ratio if each.default_ratio is None else each.default_ratio,
-                ratio_model=models,
-            )
-    return cluster
 
 
 def select_ratio(info: CpuInfo | None, strategy: Strategy) -> float | Problem:
@@ -183,11 +156,6 @@ def normalised_quota(quota_us: int, ratio: float | None, qos: str, *, has_cpuset
     if ratio is None or ratio <= 0 or qos not in ("", LS) or has_cpuset or quota_us <= 0:
         return None
     return math.ceil(quota_us / ratio) if ratio > 1 else quota_us
-
-
-def _laid_over(below: ModelRatios, above: ModelRatios) -> ModelRatios:
-    said = {name: value for name, value in msgspec.structs.asdict(above).items() if value is not None}
-    return msgspec.structs.replace(below, **said)
 
 
 def _number(text: str) -> float | None:

@@ -20,7 +20,7 @@ from berth.cluster_writer.core import addresses
 from berth.cluster_writer.outbox import Note, Outbox
 from berth.contracts import kube, names
 from berth.contracts.codec import decode
-from berth.contracts.command import ApplyObject, Command, EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.command import AnnotateNode, ApplyObject, Command, EvictPod, PatchNode, PatchObject, RefusePod
 from berth.contracts.errors import InvalidMessage
 from berth.kube import resources
 from berth.kube.answer import NOT_FOUND, Answer
@@ -45,6 +45,8 @@ WRITABLE = {
 """Kinds whose objects other services may ask to have patched."""
 APPLICABLE = {f"{resources.NODE_SLOS.api_version}/{resources.NODE_SLOS.plural}": (resources.NODE_SLOS, "NodeSLO")}
 """Cluster-scoped kinds whose objects other services may ask to have made, with what the kind is called."""
+ANNOTATABLE = frozenset({names.ANNOTATION_CPU_NORMALIZATION_RATIO, names.ANNOTATION_AMPLIFICATION_RATIO})
+"""Annotations of nodes that other services may ask to have written."""
 NO_VERSION = "1"
 """That no object has: server-side apply makes a missing object in spite of it, and leaves one alone that is there."""
 REVISION_DIGITS_MAX = 20
@@ -69,6 +71,7 @@ class Commands:
         self._clock = clock
         self._handlers: dict[type[Any], Callable[[Any], Awaitable[str]]] = {
             PatchNode: self.patch_node,
+            AnnotateNode: self.annotate_node,
             PatchObject: self.patch_object,
             ApplyObject: self.apply_object,
             RefusePod: self.refuse_pod,
@@ -105,6 +108,20 @@ class Commands:
         answer = await self._api.patch(
             resources.NODES, "", command.name, body, subresource="status", field_manager=FIELD_MANAGER
         )
+        return self._judge(answer)
+
+    async def annotate_node(self, command: AnnotateNode) -> str:
+        """Set annotations of a node."""
+        others = sorted(command.annotations.keys() - ANNOTATABLE)
+        if others:
+            raise InvalidMessage("annotations", f"{others[0]!r} is none of {', '.join(sorted(ANNOTATABLE))}")
+        node = self._cluster.nodes.get(command.name)
+        if node is not None and node.uid != command.uid:
+            return "overtaken"
+        if not command.annotations:
+            return "done"
+        body = {"metadata": {"uid": command.uid, "annotations": command.annotations}}
+        answer = await self._api.patch(resources.NODES, "", command.name, body, field_manager=FIELD_MANAGER)
         return self._judge(answer)
 
     async def patch_object(self, command: PatchObject) -> str:

@@ -15,12 +15,14 @@ import numpy as np
 from berth.bus.port import Entry
 from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode, encode
-from berth.contracts.question import WhyQuestion
+from berth.contracts.question import NodeQuestion, WhyQuestion
+from berth.contracts.state import NodeResourceTopology
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.config_file import follow_file, read_file
 from berth.placement_solver.core.verify import Verifier
 from berth.placement_solver.gang_reports import GangReports
 from berth.placement_solver.members import FAMILY, Members
+from berth.placement_solver.node_picture import picture
 from berth.placement_solver.optimiser import JointSolver, Optimiser
 from berth.placement_solver.pacing import rounds_for_ever, tidy_for_ever
 from berth.placement_solver.readiness import NODE_METRICS
@@ -199,6 +201,14 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
     async def why(payload: bytes) -> bytes:
         return encode(answer(cluster, decode(payload, WhyQuestion)))
 
+    async def node(payload: bytes) -> bytes:
+        name = decode(payload, NodeQuestion).name
+        # Nothing is decided by it, so it is not followed.
+        stored = await ctx.bus.newest(buckets.STATE, subjects.named_key("noderesourcetopology", name))
+        if stored is None or stored.deleted:
+            return encode(picture(cluster, name, None))
+        return encode(picture(cluster, name, decode(stored.value, NodeResourceTopology)))
+
     def facts() -> dict[str, str | int | float]:
         return {
             "profiles": cluster.configuration.state,  # first: what is wrong with them must not be cut off
@@ -214,4 +224,4 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
             "reports_refused": cluster.loads.reports.refused,
         }
 
-    await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others={"why": why})
+    await serve_status(ctx, facts, ready=rounds.readiness.may_plan, others={"why": why, "node": node})

@@ -130,7 +130,7 @@ def of_node(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     for claim in claims:
         for grant in claim.grants:
             share = grant.amounts.get(names.GPU_CORE, 100)
-            holders.setdefault(f"{grant.kind} {grant.id}", []).append(f"{share} % {_text(claim.name)}")
+            holders.setdefault(f"{grant.kind} {grant.id}", []).append(f"{share} % {text_of(claim.name)}")
     inventory = cluster.nodes.inventories[row]
     for device in inventory.devices if inventory else ():
         label = f"{device.kind} {device.minor}"
@@ -165,10 +165,11 @@ def drawing_on(cluster: ClusterView, name: str) -> dict[str, str]:
 
 
 def _named(pods: Mapping[Name, str]) -> dict[str, str]:
-    return {_text(name): text for name, text in islice(pods.items(), PODS_MAX)}
+    return {text_of(name): text for name, text in islice(pods.items(), PODS_MAX)}
 
 
-def _text(name: Name) -> str:
+def text_of(name: Name) -> str:
+    """How answers call a pod, or a Reservation (its namespace is empty)."""
     return f"{name[0]}/{name[1]}" if name[0] else f"reservation/{name[1]}"
 
 

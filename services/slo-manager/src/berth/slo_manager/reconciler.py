@@ -3,50 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
 from berth.contracts.base import Problem
-from berth.contracts.command import ApplyObject
+from berth.contracts.command import AnnotateNode, ApplyObject
 from berth.contracts.event import ObjectRefused
 from berth.contracts.kube import OwnerReference
 from berth.contracts.slo import NodeSLO
 from berth.contracts.state import Node
 from berth.contracts.subjects import command_subject, event_subject, named_key
 from berth.runtime import Command, Event, Moment, Outcome, PublishedView, Write
+from berth.slo_manager.core.annotation_requests import AnnotationRequests
 from berth.slo_manager.core.config import Config, read_config
-from berth.slo_manager.core.render import render
+from berth.slo_manager.core.ratios import Ratios, ratios_of
+from berth.slo_manager.core.render import PROBLEMS_MAX, render
+from berth.slo_manager.core.repeats import Asked, first
 from berth.slo_manager.settings import SERVICE
 from berth.slo_manager.views import NODE, StateView
 
 API: Final = "slo.koordinator.sh/v1alpha1/nodeslos"
-ASK_AGAIN_S: Final = 60.0
-ASK_AGAIN_MAX_S: Final = 1800.0
-"""How long a request for an object may take before it is sent again; twice as long each time."""
-
-
-class Asked(NamedTuple):
-    """A request that the object does not show yet: when it was sent last, and when it is to be sent again."""
-
-    at: float
-    again_at: float
 
 
 class Reconciler:
     """Decides about one node at a time."""
 
     def __init__(
-        self, view: StateView, published: PublishedView[NodeSLO], *, config_map: tuple[str, str], sync_objects: bool
+        self,
+        view: StateView,
+        published: PublishedView[NodeSLO],
+        *,
+        config_map: tuple[str, str],
+        sync_objects: bool,
+        sync_nodes: bool,
     ) -> None:
         self.view = view
         self.published = published
         self.config = Config({})
         self._config_map = config_map
         self._sync_objects = sync_objects
+        self._sync_nodes = sync_nodes
         self._read: dict[str, str] | None = None
         self._announced: Sequence[Problem] = ()
         self._asked: dict[str, Asked] = {}
+        self._annotations = AnnotationRequests()
 
     @property
     def is_ready(self) -> bool:
@@ -67,7 +68,9 @@ class Reconciler:
             "nodes that hold best-effort pods": sum(each.cpu_suppress.enabled for each in strategies),
             "config map": "/".join(self._config_map) + ("" if self.view.texts is not None else " (none)"),
             "objects to be written": self.to_be_written,
+            "nodes to be annotated": self.to_be_annotated,
             "problems": len(self.config.problems),
+            "nodes with problems": sum(bool(each.problems) for each in strategies),
             "unusable keys": ", ".join(self.config.unusable) or "none",
             "unreadable messages": self.view.unreadable,
             "view": self.view.missing,
@@ -78,21 +81,28 @@ class Reconciler:
         """How many objects were asked for and are not shown yet."""
         return len(self._asked)
 
+    @property
+    def to_be_annotated(self) -> int:
+        """How many nodes were asked to be annotated and do not show it yet."""
+        return self._annotations.open
+
     def names(self) -> list[str]:
         """Every node that may need something."""
         return sorted(self.view.nodes.keys() | set(self.published.keys.values()))
 
     def due(self, at: Moment) -> list[str]:
-        """Nodes whose object was asked for a while ago and is not shown yet."""
-        return [name for name, asked in self._asked.items() if at.monotonic >= asked.again_at]
+        """Nodes of which something was asked for a while ago."""
+        objects = [name for name, asked in self._asked.items() if at.monotonic >= asked.again_at]
+        return list(dict.fromkeys((*objects, *self._annotations.due(at.monotonic))))
 
     def begin(self) -> None:
         """Another replica was active meanwhile: what it read of keys that cannot be used now is in SLO alone."""
         self.config, self._read = Config({}), None
         self._asked.clear()
+        self._annotations.clear()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
-        """Bring SLO and the NodeSLO object in line with the strategies.
+        """Bring SLO, the NodeSLO object and the node's annotations in line with the strategies.
 
         The object is asked for first: who dies in between asks again, since nothing was published yet. A request is
         numbered by the clock, but above the one before it as long as SLO shows which that was, whatever clocks do. One
@@ -103,17 +113,32 @@ class Reconciler:
         node = self.view.nodes.get(name)
         if node is None:
             self._asked.pop(name, None)
+            self._annotations.forget(name)
             return Outcome([Write(key, None)] if key in self.published.keys else (), events=events)
         before = published.revision if published is not None else 0
         wanted = replace(render(node, self.config, published), configured=self.view.texts is not None, revision=before)
         commands = []
+        if self._sync_nodes:
+            before_of_node = published.annotations if published is not None and published.uid == node.uid else {}
+            ratios = ratios_of(node, self.view.cpu_info.get(name), self.config, before_of_node)
+            wanted = _with(wanted, ratios)
+            commands = self._annotate(node, ratios, at)
         if self._sync_objects and _shows_otherwise(published, wanted):
             wanted = replace(wanted, revision=max(at.ms, before + 1))
-            commands = [_object(node, wanted)]
-            self._asked[name] = _asked(at.monotonic, ASK_AGAIN_S)
+            commands.append(_object(node, wanted))
+            self._asked[name] = first(at.monotonic)
         elif wanted == published:
-            return Outcome((), self._again(node, wanted, at), events)
+            return Outcome((), [*commands, *self._again(node, wanted, at)], events)
         return Outcome([Write(key, wanted)], commands, events, commands_first=True)
+
+    def _annotate(self, node: Node, ratios: Ratios, at: Moment) -> list[Command]:
+        """Ask for the annotations that the node does not show, if it is time."""
+        annotations = self._annotations.of(node.name, node.uid, ratios, at.monotonic)
+        if not annotations:
+            return []
+        annotate = AnnotateNode(name=node.name, uid=node.uid, annotations=dict(annotations))
+        subject = command_subject("annotate", "nodes", node.name)
+        return [Command(subject, annotate, id=f"{SERVICE}.{node.uid}.{at.ms}")]
 
     def _again(self, node: Node, strategy: NodeSLO, at: Moment) -> list[Command]:
         """The request for the node's object once more, if the object does not show it in time."""
@@ -122,10 +147,10 @@ class Reconciler:
         if is_shown or not strategy.revision or not self._sync_objects or not self.view.shows_objects:
             self._asked.pop(node.name, None)
             return []
-        asked = self._asked.setdefault(node.name, _asked(at.monotonic, ASK_AGAIN_S))
+        asked = self._asked.setdefault(node.name, first(at.monotonic))
         if at.monotonic < asked.again_at:
             return []
-        self._asked[node.name] = _asked(at.monotonic, 2 * (asked.again_at - asked.at))
+        self._asked[node.name] = asked.again(at.monotonic)
         return [_object(node, strategy, f".{at.ms}")]
 
     def _refusals(self, at: Moment) -> list[Event]:
@@ -157,6 +182,16 @@ class Reconciler:
         ]
 
 
+def _with(strategy: NodeSLO, ratios: Ratios) -> NodeSLO:
+    """The strategy with what is to be remembered, and said, of the node's annotations."""
+    return replace(
+        strategy,
+        annotations=dict(ratios.record),
+        strategies={**strategy.strategies, **ratios.strategies},
+        problems=[*strategy.problems, *ratios.problems][:PROBLEMS_MAX],
+    )
+
+
 def _shows_otherwise(published: NodeSLO | None, wanted: NodeSLO) -> bool:
     """Whether the node's object has to be written.
 
@@ -169,10 +204,6 @@ def _shows_otherwise(published: NodeSLO | None, wanted: NodeSLO) -> bool:
     shown, due = ((each.uid, each.configured, each.spec) for each in (published, wanted))
     was_asked = bool(published.revision) or not wanted.configured
     return (published.configured or wanted.configured) and (shown != due or not was_asked)
-
-
-def _asked(now: float, pause_s: float) -> Asked:
-    return Asked(now, now + min(pause_s, ASK_AGAIN_MAX_S))
 
 
 def _object(node: Node, strategy: NodeSLO, again: str = "") -> Command:

@@ -20,6 +20,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     slo_sync_objects: Annotated[
         bool, Meta(description="keep the NodeSLO object of each node; off where another manager owns them")
     ] = True
+    slo_sync_nodes: Annotated[
+        bool, Meta(description="keep the ratios that nodes are annotated with; off where another manager does")
+    ] = True
     window_s: Window = 0.05
     lease_ttl_s: LeaseTtl = LEASE_TTL_S
 

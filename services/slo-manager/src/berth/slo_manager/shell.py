@@ -16,8 +16,10 @@ UNUSABLE = gauge("berth_slo_unusable_keys", "Keys of the ConfigMap that cannot b
 PROBLEMS = gauge("berth_slo_problems", "Things that are wrong with the ConfigMap of strategies now.")
 UNREADABLE = gauge("berth_slo_unreadable_messages", "Messages of STATE that could not be read since the start.")
 PUBLISHED = counter("berth_slo_published_total", "Writes to SLO.", ["what"])
-APPLIED = counter("berth_slo_objects_total", "NodeSLO objects that were asked to be written.")
+APPLIED = counter("berth_slo_objects_total", "Requests to write NodeSLO objects and annotations of nodes.")
 TO_BE_WRITTEN = gauge("berth_slo_objects_to_be_written", "NodeSLO objects that were requested and are not shown yet.")
+TO_BE_ANNOTATED = gauge("berth_slo_nodes_to_be_annotated", "Nodes that do not show the requested annotations yet.")
+FAULTY_NODES = gauge("berth_slo_nodes_with_problems", "Nodes about which some strategy says what cannot be used.")
 DECIDING = histogram("berth_slo_decide_seconds", "Time to decide about the nodes of one batch.")
 
 
@@ -30,7 +32,11 @@ class Shell(Manager[Settings, Reconciler]):
         self.view = StateView(settings.config_map(), self.changed.mark, self.mark_all)
         self.published = PublishedView(NODE, NodeSLO, self.changed.mark)
         reconciler = Reconciler(
-            self.view, self.published, config_map=settings.config_map(), sync_objects=settings.slo_sync_objects
+            self.view,
+            self.published,
+            config_map=settings.config_map(),
+            sync_objects=settings.slo_sync_objects,
+            sync_nodes=settings.slo_sync_nodes,
         )
         self.wire(
             reconciler,
@@ -49,6 +55,8 @@ class Shell(Manager[Settings, Reconciler]):
         UNUSABLE.set(len(self.reconciler.config.unusable))
         UNREADABLE.set(self.view.unreadable)
         TO_BE_WRITTEN.set(self.reconciler.to_be_written)
+        TO_BE_ANNOTATED.set(self.reconciler.to_be_annotated)
+        FAULTY_NODES.set(sum(bool(each.problems) for each in self.published.messages.values()))
 
 
 async def main(context: Context[Settings]) -> None:

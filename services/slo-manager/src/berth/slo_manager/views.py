@@ -1,4 +1,4 @@
-"""What STATE shows: nodes, their NodeSLO objects and one ConfigMap. Sinks only record and mark."""
+"""What STATE shows: nodes, their NodeSLO objects and CPUs, and one ConfigMap. Sinks only record and mark."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import namespaced_key, parts, synced_key
+from berth.rules.cpu_normalization import CPU_BASIC_INFO
 
 NODE: Final = "node"
 OBJECT: Final = "nodeslo"
+TOPOLOGY: Final = "noderesourcetopology"
 _NODES_MARKER: Final = synced_key("nodes")
 _OBJECTS_MARKER: Final = synced_key("nodeslos")
 
 
 class StateView:
-    """Nodes and NodeSLO objects by name, and the texts of the ConfigMap: None while it does not exist."""
+    """Nodes and NodeSLO objects by name, and the texts of the ConfigMap: None while it does not exist.
+
+    `cpu_info` has what the topology of a node says of its CPUs, as written; a node without it is missing.
+    """
 
     def __init__(self, config_map: tuple[str, str], mark: Callable[[str], None], mark_all: Callable[[], None]) -> None:
         self.nodes: dict[str, state.Node] = {}
         self.objects: dict[str, state.NodeSLO] = {}
+        self.cpu_info: dict[str, str] = {}
         self.texts: dict[str, str] | None = None
         self.unreadable = 0
         self.is_at_end = False
@@ -36,7 +42,8 @@ class StateView:
     @property
     def keys(self) -> tuple[str, ...]:
         """What of STATE is read."""
-        return (f"{NODE}.>", f"{OBJECT}.>", self._config_key, _NODES_MARKER, _OBJECTS_MARKER, self._config_marker)
+        kinds = (f"{NODE}.>", f"{OBJECT}.>", f"{TOPOLOGY}.>", self._config_key)
+        return (*kinds, _NODES_MARKER, _OBJECTS_MARKER, self._config_marker)
 
     @property
     def is_complete(self) -> bool:
@@ -63,6 +70,7 @@ class StateView:
         """The bucket begins anew."""
         self.nodes.clear()
         self.objects.clear()
+        self.cpu_info.clear()
         self.texts = None
         self.is_at_end = False
         self._complete.clear()
@@ -91,6 +99,9 @@ class StateView:
         if kind == OBJECT:
             self._apply_object(name, entry)
             return
+        if kind == TOPOLOGY:
+            self._apply_topology(name, entry)
+            return
         if kind != NODE:
             return
         if entry.deleted:
@@ -107,6 +118,18 @@ class StateView:
             self.objects.pop(name, None)
         else:
             self.objects[name] = decode(entry.value, state.NodeSLO)
+        self._mark(name)
+
+    def _apply_topology(self, name: str, entry: Entry) -> None:
+        """Of a topology only which CPUs there are: it changes with every pod that kubelet gives CPUs to."""
+        annotations = {} if entry.deleted else decode(entry.value, state.NodeResourceTopology).annotations
+        text = annotations.get(CPU_BASIC_INFO, "")
+        if text == self.cpu_info.get(name, ""):
+            return
+        if text:
+            self.cpu_info[name] = text
+        else:
+            del self.cpu_info[name]
         self._mark(name)
 
     def _apply_marker(self, entry: Entry) -> None:

@@ -15,7 +15,7 @@ from berth.cli.load.creator import create_all
 from berth.cli.load.pods import PodWatch
 from berth.cli.load.ready import until_counted
 from berth.cli.replay import load
-from berth.cli.replay.figures import Figures, figures_of, laws_of, process_rows
+from berth.cli.replay.figures import Figures, figures_of, laws_of, process_rows, shapes_of
 from berth.cli.replay.kills import kill_each
 from berth.cli.replay.processes import Processes
 from berth.cli.replay.progress import Progress
@@ -38,7 +38,8 @@ async def replay(options: ReplayOptions) -> int:
         raise CliError(f"--json: there is no folder {options.json_file.absolute().parent}")
     progress = Progress()
     trace = load.read(options)
-    progress.line(f"berth replay   {options.trace}: {trace.nodes} nodes, {trace.gpus} GPUs, {len(trace.pods)} pods")
+    named = options.named
+    progress.line(f"berth replay   {named}: {trace.nodes} nodes, {trace.gpus} GPUs, {len(trace.pods)} pods")
     stack = Stack(
         replicas={"placement-solver": options.solvers},
         environment=OUR_PODS,
@@ -100,6 +101,7 @@ class Replay:
             say=lambda done, total: self._progress.update(f"  nodes with counted devices: {done}/{total}"),
         )
         self._progress.line(f"  cluster known after {time.monotonic() - began:.1f} s")
+        await create_all(self._api, self._trace.ahead)
 
     async def _load(self, watch: PodWatch) -> None:
         """Create the pods, and kill beside it when asked to."""
@@ -147,7 +149,8 @@ class Replay:
         self._progress.line(f"  {text}")
 
     async def _judge(self, watch: PodWatch) -> Figures:
-        figures = figures_of(watch.fates, trace=self._wish.trace, nodes=self._trace.nodes, gpus=self._trace.gpus)
+        figures = figures_of(watch.fates, trace=self._wish.named, nodes=self._trace.nodes, gpus=self._trace.gpus)
+        figures.shapes = shapes_of(watch.fates, {pod.name: pod.shape for pod in self._trace.pods})
         figures.kills = self._kills
         figures.processes = process_rows(self._processes.uses(), figures.bound)
         self._progress.update("  checking every promise")

@@ -15,8 +15,22 @@ CONNECTIONS = 64
 TIMEOUT_S = 60.0
 LINE_BYTES_MAX = 8 << 20
 _JSON = {"Content-Type": "application/json"}
-_PLURALS = {"ElasticQuota": "elasticquotas", "PriorityClass": "priorityclasses", "StorageClass": "storageclasses"}
-_CLUSTER_SCOPED = ("Node", "Device", "Reservation", "PriorityClass", "StorageClass", "PersistentVolume", "Namespace")
+_PLURALS = {
+    "ElasticQuota": "elasticquotas",
+    "NodeResourceTopology": "noderesourcetopologies",
+    "PriorityClass": "priorityclasses",
+    "StorageClass": "storageclasses",
+}
+_CLUSTER_SCOPED = (
+    "Node",
+    "Device",
+    "NodeResourceTopology",
+    "Reservation",
+    "PriorityClass",
+    "StorageClass",
+    "PersistentVolume",
+    "Namespace",
+)
 
 
 class Api:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,10 +33,21 @@ def laws_of(report: Report) -> list[Law]:
     ]
 
 
+class ShapeFigures(msgspec.Struct, kw_only=True):
+    """What became of the pods of one shape; `reason` is what most of the refused ones were told."""
+
+    shape: str
+    pods: int
+    bound: int
+    refused: int
+    reason: str = ""
+
+
 class Figures(msgspec.Struct, kw_only=True):
     """What a replay measured. Rates are in pods a second; `sustained` leaves out the first and last 5 % of binds.
 
-    `allocated` is the share of all GPU compute that bound pods hold by their allocation annotation.
+    `allocated` is the share of all GPU compute that bound pods hold by their allocation annotation. `shapes` is empty
+    where pods are not told apart.
     """
 
     trace: str
@@ -54,6 +66,7 @@ class Figures(msgspec.Struct, kw_only=True):
     kills: int = 0
     violations: list[str] = []
     laws: list[Law] = []
+    shapes: list[ShapeFigures] = []
     processes: list[dict[str, Any]] = []
 
     @property
@@ -114,6 +127,27 @@ def figures_of(fates: Mapping[str, Fate], *, trace: str, nodes: int, gpus: int) 
         latency_p99_ms=percentile(waits, 0.99),
         allocated=held / (100 * gpus) if gpus else 0.0,
     )
+
+
+def shapes_of(fates: Mapping[str, Fate], shapes: Mapping[str, str]) -> list[ShapeFigures]:
+    """What became of each shape, in the order of their names; `shapes` has the shape of each pod."""
+    by_shape: dict[str, list[Fate]] = {}
+    for pod, shape in shapes.items():
+        if shape and pod in fates:
+            by_shape.setdefault(shape, []).append(fates[pod])
+    found = []
+    for shape, of in sorted(by_shape.items()):
+        told = Counter(fate.refusal for fate in of if not fate.node and fate.refusal)
+        found.append(
+            ShapeFigures(
+                shape=shape,
+                pods=len(of),
+                bound=sum(1 for fate in of if fate.bound >= 0),
+                refused=told.total(),
+                reason=told.most_common(1)[0][0] if told else "",
+            )
+        )
+    return found
 
 
 def process_rows(uses: Sequence[Use], bound: int) -> list[dict[str, Any]]:

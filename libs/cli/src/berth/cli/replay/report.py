@@ -19,6 +19,12 @@ def report(figures: Figures) -> list[str]:
         ("create to bound", f"p50 {figures.latency_p50_ms:.0f} ms, p99 {figures.latency_p99_ms:.0f} ms"),
     ]
     lines = [f"replay of {figures.trace} in {figures.seconds:.1f} s", *columns(facts, indent="  "), ""]
+    if figures.shapes:
+        table = [("SHAPE", "pods", "bound", "told why", "mostly")]
+        table += [
+            (each.shape, str(each.pods), str(each.bound), str(each.refused), each.reason) for each in figures.shapes
+        ]
+        lines += [*(fitted(line) for line in columns(table, indent="  ", right=(1, 2, 3))), ""]
     rows = [("PROCESS", "CPU s", "ms/pod", "peak MiB", "starts")]
     rows += [
         (

@@ -9,20 +9,35 @@ from pathlib import Path
 from berth.cli.errors import CliError
 
 VARIABLE = "BERTH_TRACE_DIR"
+MIXED = "mixed"
+NODES, PODS = 1000, 10_000
+"""Of a workload that is made."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions:
-    """`timed` 0 fills; above, it divides the trace's times. `rate` 0 creates pods as fast as it goes."""
+    """`timed` 0 fills; above, it divides the trace's times. `rate` 0 creates pods as fast as it goes.
 
-    folder: Path
+    `generated`: which workload is made instead of a trace that is read, with so many `nodes` and `pods`, by `seed`.
+    """
+
+    folder: Path = Path()
     trace: str = "default"
+    generated: str = ""
+    nodes: int = NODES
+    pods: int = PODS
+    seed: int = 0
     timed: float = 0.0
     rate: float = 0.0
     solvers: int = 1
     kill: bool = False
     json_file: Path | None = None
     keep: bool = False
+
+    @property
+    def named(self) -> str:
+        """What is replayed, for people."""
+        return self.generated or self.trace
 
 
 def trace_folder(argument: Path | None) -> Path:

@@ -1,13 +1,26 @@
 """A synthetic heterogeneous GPU cluster: Nodes and their Devices."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from berth.simcluster.generate.build import device_manifest, node_manifest
 from berth.simcluster.generate.shares import NODE_CLASSES, NodeClass
 from berth.simcluster.store.objects import Json
 
 NODES_LIMIT = 200_000
+
+
+class Weighted(Protocol):
+    """Things of one kind, and how many of them there are among all."""
+
+    @property
+    def weight(self) -> int:
+        """In proportion to the weights of the others."""
+
+
+W = TypeVar("W", bound=Weighted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +84,8 @@ def _choose(shape: ClusterShape, rng: random.Random) -> list[NodeClass]:
     return chosen
 
 
-def apportion(classes: tuple[NodeClass, ...], total: int) -> list[NodeClass]:
-    """`total` nodes in the proportion of the weights, by largest remainder (Hamilton's method)."""
+def apportion(classes: Sequence[W], total: int) -> list[W]:
+    """`total` things in the proportion of the weights, by largest remainder (Hamilton's method)."""
     all_weights = sum(each.weight for each in classes) or 1
     exact = [total * each.weight / all_weights for each in classes]
     counts = [int(share) for share in exact]

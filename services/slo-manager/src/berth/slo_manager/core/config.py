@@ -1,5 +1,7 @@
 """The ConfigMap of strategies, read: for every section the cluster's strategy and those of nodes, each complete.
 
+Most sections are parts of a node's spec; two are about its annotations (`ratios`).
+
 A key that is absent or empty means the protocol's defaults. One that cannot be used as a whole (not JSON, a wrong type,
 a value out of range) keeps what it said before, and the problem names the field; other keys go on. Strategies are laid
 over each other as JSON: a field that is there replaces, one that is absent or null keeps, objects merge, lists are
@@ -17,6 +19,7 @@ from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import LabelSelector
+from berth.rules import amplification, cpu_normalization
 from berth.rules.selectors import LabelTest, compile_selector
 from berth.slo_manager.core.shapes import Burst, HostApplication, Qos, System, Threshold, below, check
 
@@ -26,15 +29,23 @@ NODE_STRATEGIES_MAX: Final = 1_000
 THRESHOLD: Final = "resourceUsedThresholdWithBE"
 SYSTEM: Final = "systemStrategy"
 HOST_APPLICATIONS: Final = "hostApplications"
+NORMALIZATION: Final = "cpuNormalization"
+AMPLIFICATION: Final = "resourceAmplification"
 
 
 class Kind(NamedTuple):
-    """A section of the spec: its key in the ConfigMap, the shape of its value and its default."""
+    """A section: its key in the ConfigMap, the shape of its value and its default.
+
+    `cluster` and `nodes` are the fields of the document that have the cluster's strategy and those of nodes; without
+    `cluster` all other fields are the cluster's strategy.
+    """
 
     section: str
     key: str
     shape: Any
     default: Json
+    cluster: str = "clusterStrategy"
+    nodes: str = "nodeStrategies"
 
 
 KINDS: Final = (
@@ -65,8 +76,31 @@ KINDS: Final = (
     ),
     Kind(SYSTEM, "system-config", System, {"totalNetworkBandwidth": "0"}),
 )
+"""The sections of a node's spec that are objects."""
 HOST_APPLICATION_KEY: Final = "host-application-config"
-KEYS: Final = (*(kind.key for kind in KINDS), HOST_APPLICATION_KEY)
+NODE_CONFIGS: Final = "nodeConfigs"
+RATIO_KINDS: Final = (
+    Kind(
+        NORMALIZATION,
+        "cpu-normalization-config",
+        cpu_normalization.Strategy,
+        {"enable": False},
+        cluster="",
+        nodes=NODE_CONFIGS,
+    ),
+    Kind(
+        AMPLIFICATION,
+        "resource-amplification-config",
+        amplification.Strategy,
+        {"enable": False},
+        cluster="",
+        nodes=NODE_CONFIGS,
+    ),
+)
+"""The sections about a node's annotations."""
+SPEC: Final = (*(kind.section for kind in KINDS), HOST_APPLICATIONS)
+"""The sections of a node's spec."""
+KEYS: Final = (*(kind.key for kind in (*KINDS, *RATIO_KINDS)), HOST_APPLICATION_KEY)
 
 
 class NodeStrategy(NamedTuple):
@@ -85,15 +119,16 @@ class Section(NamedTuple):
 
 
 class Config(NamedTuple):
-    """Sections by their name in the spec. One that is missing could never be read."""
+    """Sections by their name. One that is missing could never be read; `given` are those whose key is there at all."""
 
     sections: Mapping[str, Section]
     problems: tuple[Problem, ...] = ()
     unusable: tuple[str, ...] = ()
+    given: frozenset[str] = frozenset()
 
 
 DEFAULTS: Final = Config(
-    {kind.section: Section(kind.default) for kind in KINDS} | {HOST_APPLICATIONS: Section([])},
+    {kind.section: Section(kind.default) for kind in (*KINDS, *RATIO_KINDS)} | {HOST_APPLICATIONS: Section([])},
 )
 
 
@@ -112,12 +147,14 @@ def read_config(data: Mapping[str, str], previous: Mapping[str, Section]) -> Con
     sections: dict[str, Section] = {}
     problems: list[Problem] = []
     unusable: list[str] = []
-    readers = [(kind.section, kind.key, _strategies) for kind in KINDS]
+    given: set[str] = set()
+    readers = [(kind.section, kind.key, _strategies) for kind in (*KINDS, *RATIO_KINDS)]
     for section, key, read in (*readers, (HOST_APPLICATIONS, HOST_APPLICATION_KEY, _applications)):
         text = data.get(key, "")
         if not text.strip():
             sections[section] = DEFAULTS.sections[section]
             continue
+        given.add(section)
         try:
             sections[section], notes = _readable(read, section, key, text)
             problems += notes
@@ -126,7 +163,7 @@ def read_config(data: Mapping[str, str], previous: Mapping[str, Section]) -> Con
             problems.append(Problem(field=below(f"data[{key}]", error.field), message=error.problem[:300]))
             if section in previous:
                 sections[section] = previous[section]
-    return Config(sections, tuple(problems), tuple(unusable))
+    return Config(sections, tuple(problems), tuple(unusable), frozenset(given))
 
 
 def _readable(
@@ -151,14 +188,18 @@ def overlay(base: Json, over: Mapping[str, Any]) -> Json:
 
 
 def _strategies(section: str, key: str, text: str) -> tuple[Section, list[Problem]]:
-    kind = next(each for each in KINDS if each.section == section)
+    kind = next(each for each in (*KINDS, *RATIO_KINDS) if each.section == section)
     document = _document(text)
-    cluster = overlay(kind.default, _part(document, "clusterStrategy", dict))
-    _checked(cluster, kind.shape, "clusterStrategy")
+    if kind.cluster:
+        own = _part(document, kind.cluster, dict)
+    else:
+        own = {field: value for field, value in document.items() if field != kind.nodes}
+    cluster = overlay(kind.default, own)
+    _checked(cluster, kind.shape, kind.cluster)
     nodes: list[NodeStrategy] = []
     notes: list[Problem] = []
-    for position, raw in enumerate(_listed(document, "nodeStrategies")):
-        place = f"nodeStrategies[{position}]"
+    for position, raw in enumerate(_listed(document, kind.nodes)):
+        place = f"{kind.nodes}[{position}]"
         name, matches = _selected(raw, key, place, notes)
         own = {field: value for field, value in raw.items() if field not in ("name", "nodeSelector")}
         value = overlay(cluster, own)
@@ -174,8 +215,8 @@ def _applications(section: str, key: str, text: str) -> tuple[Section, list[Prob
     _checked(cluster, list[HostApplication], "applications")
     nodes: list[NodeStrategy] = []
     notes: list[Problem] = []
-    for position, raw in enumerate(_listed(document, "nodeConfigs")):
-        place = f"nodeConfigs[{position}]"
+    for position, raw in enumerate(_listed(document, NODE_CONFIGS)):
+        place = f"{NODE_CONFIGS}[{position}]"
         name, matches = _selected(raw, key, place, notes)
         value = _part(raw, "applications", list)
         _checked(value, list[HostApplication], f"{place}.applications")

@@ -13,7 +13,7 @@ from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.contracts.state import Node
-from berth.slo_manager.core.config import DEFAULTS, SYSTEM, THRESHOLD, Config, Section
+from berth.slo_manager.core.config import DEFAULTS, SPEC, SYSTEM, THRESHOLD, Config, Section
 from berth.slo_manager.core.shapes import Threshold, bandwidth_problem, check
 
 ANNOTATION_MAX: Final = 256
@@ -31,12 +31,12 @@ def render(node: Node, config: Config, published: NodeSLO | None) -> NodeSLO:
     spec: dict[str, Any] = {}
     strategies: dict[str, str] = {}
     problems: list[Problem] = []
-    for section in DEFAULTS.sections:
+    for section in SPEC:
         known = config.sections.get(section)
         if known is None:
             _keep(section, spec, strategies, published)
         else:
-            spec[section] = _value(section, known, node.labels, strategies, problems)
+            spec[section] = chosen(section, known, node.labels, strategies, problems)
     _annotated_bandwidth(node, spec, problems)
     return NodeSLO(
         node=node.name,
@@ -59,9 +59,10 @@ def cpu_suppress(section: Mapping[str, Any]) -> CpuSuppress:
     )
 
 
-def _value(
+def chosen(
     name: str, section: Section, labels: Mapping[str, str], strategies: dict[str, str], problems: list[Problem]
 ) -> Any:
+    """What a section says of a node with these labels; the strategy that says so is noted in `strategies`."""
     matching = [strategy for strategy in section.nodes if strategy.matches(labels)]
     if not matching:
         return section.cluster

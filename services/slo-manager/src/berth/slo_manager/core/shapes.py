@@ -188,7 +188,7 @@ _BELOW: Final = (
 
 def below(field: str, path: str) -> str:
     """Give the path of something below a field: `a` and `b` are `a.b`, `a` and `[0]` are `a[0]`."""
-    return field + path if not path or path.startswith("[") else f"{field}.{path}"
+    return field + path if not field or not path or path.startswith("[") else f"{field}.{path}"
 
 
 def check(value: Any, shape: Any, field: str) -> Problem | None:

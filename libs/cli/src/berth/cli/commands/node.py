@@ -1,0 +1,56 @@
+"""`berth node`: a node with its devices, NUMA nodes and cores, who holds them, and what is in flight."""
+
+from __future__ import annotations
+
+import msgspec
+
+from berth.bus import Bus, BusError
+from berth.cli.bus_options import BusOptions
+from berth.cli.connect import connected
+from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
+from berth.cli.node_drawing import drawn
+from berth.cli.output import width
+from berth.cli.program import program
+from berth.contracts.codec import decode, encode
+from berth.contracts.errors import InvalidMessage
+from berth.contracts.question import NodeAnswer, NodeQuestion
+from berth.contracts.subjects import question_subject
+
+ANSWER_WAITS_S = (0.6, 4.0)
+"""How long answers are gathered; the second time only when nobody answers the first: a solver may be busy."""
+SUBJECT = question_subject("placement-solver", "node")
+KNOWN = "known"
+
+
+async def ask_node(bus: Bus, name: str) -> NodeAnswer | None:
+    """The answer of a solver, one that knows the node if there is one; None when none answers."""
+    payload = encode(NodeQuestion(name=name))
+    answers = []
+    for wait_s in ANSWER_WAITS_S:
+        for raw in await bus.ask_all(SUBJECT, payload, wait_s=wait_s):
+            try:
+                answers.append(decode(raw, NodeAnswer))
+            except InvalidMessage:
+                continue  # a solver of another version
+        if answers:
+            break
+    return min(answers, key=lambda answer: answer.outcome != KNOWN, default=None)
+
+
+async def node(name: str, *, bus: BusOptions, as_json: bool) -> int:
+    """Print the node; EXIT_BAD when nobody knows it."""
+    asked = name.removeprefix("node/")
+    if not asked or "/" in asked:
+        raise CliError(f"{name!r} is not the name of a node")
+    async with connected(bus) as link:
+        try:
+            answer = await ask_node(link, asked)
+        except BusError as error:
+            raise CliError(f"the bus does not answer: {error}") from error
+    if answer is None:
+        raise CliError(f"no placement-solver answers; `{program()} status` shows what is running")
+    if as_json:
+        print(msgspec.json.encode(answer).decode())
+    else:
+        print("\n".join(drawn(answer, width())))
+    return EXIT_OK if answer.outcome == KNOWN else EXIT_BAD

@@ -1,0 +1,181 @@
+"""How a node looks: on a terminal of 80 columns, and whatever it holds."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from berth.cli.node_drawing import PODS_SHOWN, drawn
+from berth.contracts import names
+from berth.contracts.base import Problem
+from berth.contracts.grants import device
+from berth.contracts.question import Holding, NodeAnswer, NodeDevice, NodePod, NodeZone
+
+ROOT = Path(__file__).resolve().parents[3]
+GI = 1 << 30
+WHOLE = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 80 * GI}
+
+
+def held(holder: str, percent: int = 100) -> Holding:
+    return Holding(holder=holder, amounts={names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent})
+
+
+def node(**more: object) -> NodeAnswer:
+    fields = {
+        "name": "gpu-07.rack-1",
+        "outcome": "known",
+        "ready": True,
+        "taints": ["dedicated=ml:NoSchedule"],
+        "allocatable": {"cpu": 32_000, "memory": 256 * GI, "pods": 110},
+        "free": {"cpu": 22_000, "memory": 200 * GI, "pods": 106},
+        "devices": [
+            NodeDevice(kind="gpu", minor=0, numa_node=0, amounts=WHOLE, holdings=[held("ml/train-0")]),
+            NodeDevice(kind="gpu", minor=1, amounts=WHOLE, holdings=[held("ml/a", 40), held("ml/b", 20)]),
+            NodeDevice(kind="gpu", minor=2, healthy=False, numa_node=1, amounts=WHOLE),
+            NodeDevice(kind="gpu", minor=9, healthy=False, reported=False, holdings=[held("ml/old")]),
+            NodeDevice(kind="rdma", minor=0, numa_node=0, amounts={names.RDMA: 100}),
+        ],
+        "zones": [
+            NodeZone(
+                id=zone,
+                amounts={"cpu": 16_000, "memory": 128 * GI},
+                holdings=[Holding(holder="ml/lsr", amounts={"cpu": 4000, "memory": GI})] if not zone else [],
+                cores=[[core, core + 16] for core in range(8 * zone, 8 * zone + 8)],
+            )
+            for zone in (0, 1)
+        ],
+        "own_cpus": {"ml/lsr": "0-1,16-17", "x/static": "8,24"},
+        "kept_cpus": "15,31",
+        "pods": [
+            NodePod(
+                holder="ml/train-0",
+                state="bound",
+                amounts={"cpu": 4000, names.NVIDIA_GPU: 1},
+                grants=[device("gpu", 0, WHOLE)],
+            ),
+            NodePod(holder="ml/lsr", state="bound", amounts={"cpu": 4000}, cpus="0-1,16-17", zones=[0]),
+            NodePod(holder="ml/next", state="decided", amounts={"cpu": 2000}),
+            NodePod(holder="ml/big", state="nominated", message="waits for ml/train-0 to leave"),
+        ],
+        "problems": [Problem(field="spec.devices[2]", message="is odd")],
+    }
+    return NodeAnswer(**{**fields, **more})
+
+
+SCREEN = """\
+node/gpu-07.rack-1  ready
+  taints      dedicated=ml:NoSchedule
+     22 free of    32 cpu
+  200Gi free of 256Gi memory
+    106 free of   110 pods
+
+  GPU  HEALTH  ZONE   HELD  BY
+    0  ok      0     100 %  ml/train-0
+    1  ok      -      60 %  ml/a 40 %, ml/b 20 %
+    2  ill     1       0 %  -
+    9  gone    -         -  ml/old
+
+  NIC  HEALTH  ZONE  HELD  BY
+    0  ok      0      0 %  -
+
+  ZONE 0  cpu 4 of 16 held, memory 1Gi of 128Gi held
+    aaaa.... ........
+  ZONE 1  cpu 0 of 16 held, memory 0 of 128Gi held
+    bb...... ......##
+    a  cpus 0-1,16-17  ml/lsr
+    b  cpus 8,24       x/static
+    #  cpus 15,31      given to nobody
+    .  the others      shared
+
+  PODS
+    ml/train-0  cpu 4, gpu 0
+    ml/lsr      cpu 4, cpus 0-1,16-17, zone 0
+
+  IN FLIGHT
+    ml/next  decided    cpu 2
+    ml/big   nominated  waits for ml/train-0 to leave
+  problem     spec.devices[2]: is odd"""
+
+
+def test_a_node_on_80_columns() -> None:
+    assert "\n".join(drawn(node(), 80)) == SCREEN
+
+
+def test_the_readme_shows_what_is_drawn() -> None:
+    devices = [each for each in node().devices if each.reported]
+    devices[1] = replace(devices[1], numa_node=0)
+    shown = drawn(node(name="gpu-07", taints=[], devices=devices, problems=[]), 80)
+    assert "\n".join(shown) in (ROOT / "README.md").read_text()
+
+
+def test_a_node_that_nobody_knows() -> None:
+    unknown = NodeAnswer(name="x", outcome="unknown", message="no node of this name is known")
+    assert drawn(unknown, 80) == ["node/x  unknown", "              no node of this name is known"]
+
+
+def test_a_cordoned_node_says_so() -> None:
+    assert drawn(node(ready=False, cordoned=True), 80)[0] == "node/gpu-07.rack-1  not ready, cordoned"
+
+
+def test_of_many_pods_some_are_shown_and_the_others_counted() -> None:
+    pods = [NodePod(holder=f"a/{number}", state="bound") for number in range(PODS_SHOWN + 5)]
+    lines = drawn(node(pods=pods, pods_left_out=7, problems=[]), 80)
+    assert lines[-2:] == ["    and 5 more: --json has them", "    and 7 more"]
+
+
+def test_more_holders_than_letters_are_drawn_alike() -> None:
+    own = {f"a/{number}": str(number) for number in range(60)}
+    zones = [NodeZone(id=0, cores=[[number] for number in range(64)])]
+    lines = drawn(node(zones=zones, own_cpus=own, kept_cpus=""), 80)
+    cells = "".join(line.replace(" ", "") for line in lines if set(line) <= set(string.ascii_letters + "+.# ") and line)
+    assert string.ascii_letters + "+" * 8 + "...." in cells
+
+
+TEXT = st.text(max_size=200)
+AMOUNTS = st.dictionaries(st.sampled_from([names.GPU_CORE, names.RDMA, "cpu", "x" * 90]), st.integers(0, 2**60))
+HOLDINGS = st.lists(st.builds(Holding, holder=TEXT, amounts=AMOUNTS), max_size=5)
+ANSWERS = st.builds(
+    NodeAnswer,
+    name=TEXT,
+    outcome=st.just("known"),
+    taints=st.lists(TEXT, max_size=3),
+    allocatable=AMOUNTS,
+    free=AMOUNTS,
+    devices=st.lists(
+        st.builds(
+            NodeDevice,
+            kind=st.sampled_from(["gpu", "rdma", "mlu"]),
+            minor=st.integers(0, 99),
+            healthy=st.booleans(),
+            amounts=AMOUNTS,
+            holdings=HOLDINGS,
+        ),
+        max_size=20,
+    ),
+    zones=st.lists(
+        st.builds(
+            NodeZone,
+            id=st.integers(0, 9),
+            amounts=AMOUNTS,
+            holdings=HOLDINGS,
+            cores=st.lists(st.lists(st.integers(0, 500), max_size=4), max_size=100),
+        ),
+        max_size=4,
+    ),
+    own_cpus=st.dictionaries(TEXT, st.sampled_from(["0-3", "", "nonsense", "9-2"]), max_size=70),
+    kept_cpus=st.sampled_from(["", "1-5", "?"]),
+    pods=st.lists(
+        st.builds(NodePod, holder=TEXT, state=st.sampled_from(["bound", "decided"]), message=TEXT), max_size=50
+    ),
+)
+
+
+@given(ANSWERS, st.integers(40, 120))
+def test_no_line_is_wider_than_the_terminal(answer: NodeAnswer, width: int) -> None:
+    for line in drawn(answer, width):
+        assert len(line) <= width
+        assert "\n" not in line
