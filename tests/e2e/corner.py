@@ -65,13 +65,24 @@ class Corner:
         self._nodes.append(full)
         return full
 
-    async def device(self, node: str, devices: Sequence[Json]) -> str:
+    async def device(
+        self,
+        node: str,
+        devices: Sequence[Json],
+        *,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> str:
         """Create the Device of a node; its real name."""
         full = f"{self.namespace}-{node}"
         manifest = {
             "apiVersion": "scheduling.koordinator.sh/v1alpha1",
             "kind": "Device",
-            "metadata": {"name": full, "labels": {names.LABEL_GPU_VENDOR: "nvidia"}},
+            "metadata": {
+                "name": full,
+                "labels": {names.LABEL_GPU_VENDOR: "nvidia", **(labels or {})},
+                "annotations": dict(annotations or {}),
+            },
             "spec": {"devices": list(devices)},
         }
         await self.whole.call("POST", DEVICES, manifest)

@@ -5,11 +5,10 @@ The exact choice within one node is :mod:`berth.rules.devices`; who holds which 
 
 from berth.placement_solver.core.devices.cards import Cards
 from berth.placement_solver.core.devices.fleet import Fleet
-from berth.placement_solver.core.devices.record import device_grants, slots_of_inventory
-from berth.rules.devices.allocate import allocate, offers_of
+from berth.placement_solver.core.devices.record import slots_of_inventory
+from berth.rules.devices.allocate import allocate
 from berth.rules.devices.columns import FPGA, GPU, RDMA, Family, Vector
 from berth.rules.devices.gpus import allocate_gpus
-from berth.rules.devices.memory import fill_memory
 from berth.rules.devices.scoring import LEAST_ALLOCATED, MOST_ALLOCATED, Scoring, scoring_of
 from berth.rules.devices.slots import Grant, NoCapacity, Slot, charge, release
 from berth.rules.devices.topology import SCOPES
@@ -34,10 +33,7 @@ __all__ = [
     "allocate",
     "allocate_gpus",
     "charge",
-    "device_grants",
-    "fill_memory",
     "gpu_want",
-    "offers_of",
     "release",
     "scoring_of",
     "slots_of_inventory",

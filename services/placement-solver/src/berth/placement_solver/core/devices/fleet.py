@@ -49,7 +49,8 @@ class Fleet:
         # The most that can be asked for in percent, and in bytes, when the other is filled from it.
         self._ratio: Percents = np.zeros((width, nodes), np.int16)
         self._bytes: Ints = np.zeros((width, nodes), np.int64)
-        # The most that can be asked for of cores and memory alike, by device and with the most first.
+        # The most that can be asked for of cores and memory alike, or of the only resource, by device and with the
+        # most first.
         self._even: Percents = np.zeros((width, nodes), np.int16)
         self._evens: Percents = np.zeros((width, nodes), np.int16)
         self._whole: Ints = np.zeros(nodes, np.int64)
@@ -89,13 +90,13 @@ class Fleet:
             self.percent_sum[at] = percent.sum(axis=0)
             self._ratio[:, at] = found.ratio[device]
             self._bytes[:, at] = found.bytes[device]
-            self._even[:, at] = even = found.even[device]
-            self._evens[:, at] = -np.sort(-even, axis=0)
+        self._even[:, at] = even = found.even[device]
+        self._evens[:, at] = -np.sort(-even, axis=0)
 
     def candidates(self, want: Want, rows: Rows = EVERY_ROW) -> Mask:
         """Which devices could serve one instance of the request, devices x rows."""
-        if _is_even(want):
-            even: Mask = self._even[:, rows] >= want.amounts[RATIO]
+        if percent := _even_part(want):
+            even: Mask = self._even[:, rows] >= percent
             return even
         if not _is_possible(want):
             return np.zeros(self.free[0][:, rows].shape, np.bool_)
@@ -110,8 +111,9 @@ class Fleet:
 
     def fits(self, want: Want, rows: Rows = EVERY_ROW) -> Mask:
         """Which nodes have enough such devices."""
-        if _is_even(want) and want.instances <= self._evens.shape[0]:
-            even: Mask = self._evens[want.instances - 1, rows] >= want.amounts[RATIO]
+        percent = _even_part(want)
+        if percent and want.instances <= self._evens.shape[0]:
+            even: Mask = self._evens[want.instances - 1, rows] >= percent
             return even
         enough: Mask = np.count_nonzero(self.candidates(want, rows), axis=0) >= want.instances
         return enough
@@ -164,7 +166,7 @@ def _devices_of(total: Ints, free: Ints) -> _Devices:
     whole = there & (free == total).all(axis=0)
     if total.shape[0] <= MEMORY:
         nothing = np.zeros(total.shape[1], np.int64)
-        return _Devices(free, there, whole, nothing, nothing, nothing, nothing)
+        return _Devices(free, there, whole, nothing, nothing, nothing, np.minimum(free[0], MAX_PERCENT))
     by_bytes = ((free[MEMORY] + 1) * 100 - 1) // np.maximum(total[MEMORY], 1)
     ratio = np.minimum(np.minimum(free[RATIO], np.where(total[MEMORY] > 0, by_bytes, MAX_PERCENT)), MAX_PERCENT)
     by_ratio = ((np.minimum(free[RATIO], 100) + 1) * total[MEMORY] - 1) // 100
@@ -179,10 +181,13 @@ def _devices_of(total: Ints, free: Ints) -> _Devices:
     )
 
 
-def _is_even(want: Want) -> bool:
-    """Whether as much is asked of the cores as of the memory, in percent, and nothing else."""
-    core, ratio, memory, *others = want.amounts if want.family is GPU else (0, 0, 0)
-    return 0 < core == ratio <= MAX_PERCENT and not memory and not any(others)
+def _even_part(want: Want) -> int:
+    """How much is asked of the cores and of the memory, in percent, where that is alike and all that is asked; of a
+    family with one resource, of that. 0: something else is asked."""
+    if want.family is not GPU:
+        return want.amounts[0] if len(want.amounts) == 1 and 0 < want.amounts[0] <= MAX_PERCENT else 0
+    core, ratio, memory, *others = want.amounts
+    return core if 0 < core == ratio <= MAX_PERCENT and not memory and not any(others) else 0
 
 
 def _is_possible(want: Want) -> bool:

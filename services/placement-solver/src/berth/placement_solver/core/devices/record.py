@@ -49,11 +49,6 @@ def _attach(grants: list[Grant], functions: Grant) -> None:
     grants.append(functions)
 
 
-def device_grants(family: Family, grants: Iterable[Grant]) -> list[Granted]:
-    """Grants of one type as a decision carries them, each device with its virtual functions after it."""
-    return list(_granted(family, grants))
-
-
 def all_grants(chosen: Mapping[str, Sequence[Grant]]) -> tuple[Granted, ...]:
     """Grants of all types as a decision carries them, in the order of a record."""
     return tuple(grant for kind in sorted(chosen) for grant in _granted(FAMILIES[kind], chosen[kind]))
