@@ -7,6 +7,7 @@ from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.enforcing import Enforcer
+from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.sampler import take_sample
 from berth.node_qos_enforcer.views import KnownNode
@@ -22,7 +23,7 @@ class Bench:
         machine.kubelet()
         self.services_s = 0.0
         self.known = KnownNode("n")
-        self.control = Control(DiskTree(machine.root / "sys/fs/cgroup"))
+        self.control = Control(Executor(DiskTree(machine.root / "sys/fs/cgroup")))
         self.enforcer = Enforcer(self.control, Meter("n", max_gap_s=5), self.known)
 
     def round(self, *, service_cores: float = 0.0):

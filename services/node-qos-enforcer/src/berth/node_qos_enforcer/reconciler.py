@@ -35,7 +35,7 @@ class Reconciler:
         """Measure one look and queue its message; `now` is unix seconds."""
         known = self.known
         measurement = self.meter.measure(
-            replace(sample, problems=sample.problems + known.strategies.problems + known.refused),
+            replace(sample, problems=sample.problems + known.problems),
             now=now,
             strategy=known.strategies.strategy or DEFAULT,
             facts=known.view.facts,

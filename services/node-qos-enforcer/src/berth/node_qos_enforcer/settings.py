@@ -33,6 +33,13 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     strategy_file: Annotated[str, Meta(description="where the last strategy is kept over restarts; empty: nowhere")] = (
         ""
     )
+    journal_file: Annotated[
+        str,
+        Meta(description="where is kept what files had before, over restarts; empty: nowhere"),
+    ] = ""
+    give_back: Annotated[
+        bool, Meta(description="give back whatever was written to on the node, and hold nothing; before uninstalling")
+    ] = False
     proc_root: Annotated[str, Meta(min_length=1, description="where the node's /proc is mounted")] = "/proc"
     sys_root: Annotated[str, Meta(min_length=1, description="where the node's /sys is mounted")] = "/sys"
     cgroup_root: Annotated[

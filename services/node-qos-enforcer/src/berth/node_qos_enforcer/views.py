@@ -5,7 +5,7 @@ Both keep what is known while a bucket is read anew, so that a bus that is away 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from berth.bus.port import Entry
@@ -96,7 +96,10 @@ class StrategyView:
 
 
 class KnownNode:
-    """What is known of the node beside what a look shows. `refused` is what could not be written when enforcing."""
+    """What is known of the node beside what a look shows.
+
+    `refused` is what could not be written when enforcing. `more` are asked for further problems of the node.
+    """
 
     def __init__(self, node: str) -> None:
         """Begin with nothing."""
@@ -106,3 +109,9 @@ class KnownNode:
         self.strategies = StrategyView(self.key)
         self.processors: Sequence[Processor] = ()
         self.refused: tuple[Problem, ...] = ()
+        self.more: list[Callable[[], tuple[Problem, ...]]] = []
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong beside what a look shows."""
+        return (*self.strategies.problems, *self.refused, *(problem for ask in self.more for problem in ask()))
