@@ -21,6 +21,8 @@ from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_before
+from berth.node_qos_enforcer.inside.known import Inside
+from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.sampler import Trees, take_sample
@@ -43,6 +45,7 @@ class Parts(NamedTuple):
     known: KnownNode
     file: StrategyFile
     executor: Executor
+    inside: Inside
 
 
 class Agent:
@@ -61,15 +64,21 @@ class Agent:
             boot = (trees.proc.read(BOOT_ID) or "").strip()
             executor = Executor(DiskTree(roots[2]), JournalFile(settings.journal_file), boot=boot)
             known.more.append(executor.problems)
-            self._parts = Parts(trees, known, file, executor)
+            inside = Inside(settings, known)
+            known.more.append(inside.problems)
+            self._parts = Parts(trees, known, file, executor, inside)
         return self._parts
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
-        trees, known, file, executor = self._shared(ctx.settings)
+        trees, known, file, executor, inside = self._shared(ctx.settings)
         _restore(ctx, file, known)
         await _describe(ctx, trees, known)
         await asyncio.to_thread(executor.load)
+        if ctx.settings.nri_socket:
+            keeper = Keeper(ctx, inside, executor)
+            known.plugin = keeper.state
+            ctx.spawn(keeper.run(), name="runtime-plugin")
         control = Control(executor)
         if ctx.settings.give_back:
             await give_back_for_ever(ctx, control, executor, known)
@@ -80,8 +89,11 @@ class Agent:
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, known, file, _ = self._shared(ctx.settings)
+        trees, known, file, _, inside = self._shared(ctx.settings)
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
+        if ctx.settings.nri_socket:
+            follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)
+            ctx.spawn(follower.run(), name="follow-inventory")
         ctx.spawn(ctx.bus.follow(buckets.SLO, known.strategies, keys=known.key).run(), name="follow-strategy")
         reconciler: Reconciler
         bucket = ctx.bus.owned(

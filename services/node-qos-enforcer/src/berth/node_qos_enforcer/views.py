@@ -13,6 +13,7 @@ from berth.contracts import state
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.metrics import RuntimePlugin
 from berth.contracts.slo import NodeSLO
 from berth.contracts.subjects import named_key
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts, facts_of
@@ -98,7 +99,8 @@ class StrategyView:
 class KnownNode:
     """What is known of the node beside what a look shows.
 
-    `refused` is what could not be written when enforcing. `more` are asked for further problems of the node.
+    `refused` is what could not be written when enforcing. `more` are asked for further problems of the node, `plugin`
+    for how it stands with the container runtime.
     """
 
     def __init__(self, node: str) -> None:
@@ -110,6 +112,7 @@ class KnownNode:
         self.processors: Sequence[Processor] = ()
         self.refused: tuple[Problem, ...] = ()
         self.more: list[Callable[[], tuple[Problem, ...]]] = []
+        self.plugin: Callable[[], RuntimePlugin | None] = lambda: None
 
     @property
     def problems(self) -> tuple[Problem, ...]:
