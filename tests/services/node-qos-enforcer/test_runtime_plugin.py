@@ -378,6 +378,15 @@ async def test_cpus_are_given_back(tmp_path: Path) -> None:
         assert not (await created(peer, pod("new"))).ByteSize()
 
 
+async def test_cpus_that_nobody_shares_are_known_to_who_holds_best_effort(node: Node) -> None:
+    of = pod(qos="LSE", cpus="1")
+    async with serving(node):
+        peer = await connected(node, (of, []))
+        await until(lambda: node.inside.exclusive == {1}, "they are known")
+        await happens(peer, api.REMOVE_POD_SANDBOX, of)
+        await until(lambda: node.inside.exclusive == frozenset(), "they are free")
+
+
 async def test_kubelets_own_cpus_are_nobody_elses(node: Node) -> None:
     entries = {"policyName": "static", "defaultCpuSet": "2-7", "entries": {"uid-k": {"main": "0-1"}}, "checksum": 1}
     (node.folder / "kubelet/cpu_manager_state").write_text(json.dumps(entries))

@@ -445,6 +445,14 @@ def test_everything_is_given_back() -> None:
     assert wanted(own, facts) == Wanted()
 
 
+def test_not_even_best_effort_has_what_is_exclusive() -> None:
+    lse, lsr = pod("lse", qos="LSE", cpus="1"), pod("lsr", qos="LSR", cpus="2")
+    found = board((lse, []), (lsr, []), (pod("k"), []))
+    facts = replace(FACTS, checkpoint=Checkpoint("static", {"uid-k": {"main": frozenset({7})}}))
+    assert found.exclusive(facts) == {1, 7}
+    assert found.exclusive(FACTS) == {1}
+
+
 def test_two_pods_with_one_cpu_are_told() -> None:
     one, two = pod("one", qos="LSR", cpus="2-3"), pod("two", qos="LSR", cpus="3-4")
     found = board((one, []), (two, [])).shared_twice()

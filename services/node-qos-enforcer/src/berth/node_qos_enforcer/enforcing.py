@@ -47,7 +47,7 @@ class Enforcer:
         if sample.driver is None:
             return Plan(reason="no kubelet here")
         measured = self._meter.measure(
-            sample, now=now, strategy=strategy, facts=known.view.facts, processors=known.processors
+            sample, now=now, strategy=strategy, facts=known.facts, processors=known.processors
         )
         self._write(measured.plan, sample)
         return measured.plan

@@ -40,7 +40,7 @@ class Reconciler:
             replace(sample, problems=sample.problems + known.problems),
             now=now,
             strategy=known.strategies.strategy or DEFAULT,
-            facts=known.view.facts,
+            facts=known.facts,
             processors=known.processors,
             enforced=self.enforces and known.strategies.strategy is not None,
         )

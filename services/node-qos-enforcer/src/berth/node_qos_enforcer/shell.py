@@ -77,7 +77,7 @@ class Agent:
         await asyncio.to_thread(executor.load)
         if ctx.settings.nri_socket:
             keeper = Keeper(ctx, inside, executor)
-            known.plugin = keeper.state
+            known.plugin, known.exclusive = keeper.state, lambda: inside.exclusive
             ctx.spawn(keeper.run(), name="runtime-plugin")
         control = Control(executor)
         if ctx.settings.give_back:

@@ -100,7 +100,7 @@ class KnownNode:
     """What is known of the node beside what a look shows.
 
     `refused` is what could not be written when enforcing. `more` are asked for further problems of the node, `plugin`
-    for how it stands with the container runtime.
+    for how it stands with the container runtime, `exclusive` for CPUs of pods that share them with nobody.
     """
 
     def __init__(self, node: str) -> None:
@@ -113,6 +113,13 @@ class KnownNode:
         self.refused: tuple[Problem, ...] = ()
         self.more: list[Callable[[], tuple[Problem, ...]]] = []
         self.plugin: Callable[[], RuntimePlugin | None] = lambda: None
+        self.exclusive: Callable[[], frozenset[int]] = frozenset
+
+    @property
+    def facts(self) -> NodeFacts:
+        """What the cluster says of the node; CPUs that best-effort pods may not have count as those of the system."""
+        facts, exclusive = self.view.facts, self.exclusive()
+        return facts._replace(system_cpus=facts.system_cpus | exclusive) if exclusive else facts
 
     @property
     def problems(self) -> tuple[Problem, ...]:

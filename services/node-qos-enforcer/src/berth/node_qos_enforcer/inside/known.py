@@ -67,6 +67,8 @@ class Inside:
         """Containers that were there when the runtime told its state, to be looked at once."""
         self.inventory = InventoryView(node.key)
         self.checkpoint: Checkpoint = NO_CHECKPOINT
+        self.exclusive: frozenset[int] = frozenset()
+        """CPUs that are kept from best-effort pods; other threads read it."""
         self._settings = settings
         self._laid_out: tuple[Sequence[Processor], CpuLayout] = ((), NO_LAYOUT)
         self._pools: tuple[int, InsideFacts, SharedPools] | None = None

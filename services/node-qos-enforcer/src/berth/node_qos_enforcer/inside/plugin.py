@@ -108,6 +108,7 @@ class Keeper:
         inside, now = self._inside, self._ctx.clock.monotonic()
         facts = inside.facts
         pools = inside.pools(facts)
+        inside.exclusive = inside.board.exclusive(facts)
         figures.CONTAINERS.set(len(inside.board))
         for name, kind in (("shared", pools.shared), ("best-effort", pools.best_effort)):
             figures.SHARED_CPUS.labels(name).set(sum(len(each.cpus) for each in kind))

@@ -16,6 +16,7 @@ from berth.node_qos_enforcer.core.inside.seen import ContainerSeen, Limits, PodS
 from berth.nri.core.adjusting import Resources, Update
 from berth.rules.cpus.cpuset import NO_CPUS, format_cpuset, read_cpuset
 from berth.rules.cpus.kubelet import NodePod, kubelet_allocations
+from berth.rules.cpus.qos import LSE
 from berth.rules.cpus.resource_status import FIELD
 from berth.rules.cpus.shared_pools import SharedPools, shared_pools
 
@@ -137,6 +138,12 @@ class Board:
             reserved=facts.node.reserved_cpus,
             system=facts.node.system_cpus,
         )
+
+    def exclusive(self, facts: InsideFacts) -> frozenset[int]:
+        """CPUs that not even best-effort pods may use: those of pods of class LSE, and what kubelet has given out."""
+        pods = self._node_pods()
+        own = NO_CPUS.union(*(each.cpus for each in pods if each.qos == LSE))
+        return own.union(*(each.cpus for each in kubelet_allocations(facts.checkpoint, pods)))
 
     def updates(self, facts: InsideFacts, pools: SharedPools, now_s: float) -> list[Update]:
         """What is to be changed about running containers. `now_s` is monotonic."""
