@@ -85,7 +85,10 @@ PARTS = {
     "auditor": Part(follows=(buckets.LEDGER,), leases=("auditor",)),
     "node-authenticator": Part(authenticates=True),
     agents.AGENT: Part(
-        follows=(buckets.STATE, buckets.SLO), owns=(buckets.METRICS,), owned_keys="node.*", on_nodes=True
+        follows=(buckets.STATE, buckets.SLO, buckets.INVENTORY),
+        owns=(buckets.METRICS,),
+        owned_keys="node.*",
+        on_nodes=True,
     ),
 }
 READER = "reader"

@@ -119,19 +119,24 @@ class ContainerRuntime:
         """The OCI specification that a container was created with."""
         return dict(json.loads(self.ctr("containers", "info", container))["Spec"])
 
-    def run_pod(self, name: str) -> tuple[str, bytes]:
+    def run_pod(
+        self, name: str, *, labels: Mapping[str, str] = {}, annotations: Mapping[str, str] = {"berth.test/a": "b"}
+    ) -> tuple[str, bytes]:
         """A pod's id and configuration."""
         metadata = field(1, name) + field(2, f"uid-{name}") + field(3, "work")
         security = field(1, field(1, NODE))
         linux = field(1, f"/{self.group}") + field(2, security)
-        config = field(1, metadata) + field(3, str(self.home)) + field(7, entry("berth.test/a", "b")) + field(8, linux)
+        config = field(1, metadata) + field(3, str(self.home)) + field(8, linux)
+        config += b"".join(field(6, entry(key, value)) for key, value in labels.items())
+        config += b"".join(field(7, entry(key, value)) for key, value in annotations.items())
         return self._call("RunPodSandbox", field(1, config)), config
 
-    def run_container(self, pod: tuple[str, bytes], name: str, env: Mapping[str, str]) -> str:
+    def run_container(self, pod: tuple[str, bytes], name: str, env: Mapping[str, str], *, cpu_quota_us: int = 0) -> str:
         """The id of a container of the pod, started."""
         config = field(1, field(1, name)) + field(2, field(1, PAUSE_IMAGE))
         config += b"".join(field(6, entry(key, value)) for key, value in env.items())
-        config += field(11, f"{name}.log") + field(15, b"")
+        limits = field(1, 100_000) + field(2, cpu_quota_us) if cpu_quota_us else b""
+        config += field(11, f"{name}.log") + field(15, field(1, limits) if limits else b"")
         container = self._call("CreateContainer", field(1, pod[0]) + field(2, config) + field(3, pod[1]))
         self._call("StartContainer", field(1, container))
         return container

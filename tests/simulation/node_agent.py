@@ -92,6 +92,7 @@ class Machine:
             "BERTH_PROC_ROOT": str(self._folder / "proc"),
             "BERTH_SYS_ROOT": str(self._folder / "sys"),
             "BERTH_STRATEGY_FILE": str(self._folder / "strategy.json"),
+            "BERTH_JOURNAL_FILE": str(self._folder / "journal.json"),
             "BERTH_ENFORCE": "true",
             "BERTH_ENFORCE_INTERVAL_S": "2",
             "BERTH_INTERVAL_S": f"{LOOK_S:g}",

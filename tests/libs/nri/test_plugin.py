@@ -20,6 +20,7 @@ from berth.nri import (
     Handler,
     Plugin,
     PluginSettings,
+    Refusal,
     Resources,
     Runtime,
     Update,
@@ -401,6 +402,20 @@ async def test_events_and_fields_of_later_versions_are_skipped(runtime: FakeRunt
         await peer.answer_to(peer.send("StateChange", payload))
         assert handler.events == []
         assert counted("berth_nri_unknown_fields_total", method="StateChange") == before + 1
+
+
+@pytest.mark.parametrize("policy", ["Ignore", "Fail"])
+async def test_a_refusal_has_its_reason(runtime: FakeRuntime, handler: Told, policy: str) -> None:
+    handler.error = Refusal("no such device" + "!" * 5000)
+    async with running(runtime, handler, failure_policy=policy) as plugin:
+        peer = await runtime.plugin()
+        await peer.ready()  # nobody is kept back by the state, so nothing is refused there
+        with pytest.raises(StatusError) as refused:
+            await peer.call("CreateContainer", api.CreateContainerRequest(pod=POD, container=CONTAINER))
+        assert refused.value.code == 9
+        assert str(refused.value).startswith("9: no such device")
+        assert len(str(refused.value)) < 1100
+        assert plugin.status.is_ready
 
 
 @pytest.mark.parametrize("policy", ["Ignore", "Fail"])

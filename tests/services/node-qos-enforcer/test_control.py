@@ -13,6 +13,7 @@ from berth.node_qos_enforcer.core.cgroup_files import Bandwidth
 from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
 from berth.node_qos_enforcer.core.plan import ALL, Held, Plan, release
+from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.files import DiskTree
 
 EVERY = frozenset(range(8))
@@ -50,7 +51,7 @@ def quota(machine) -> str:
 
 
 def test_a_quota_is_written_at_the_top_and_let_go(busy):
-    control = Control(tree_of(busy))
+    control = Control(Executor(tree_of(busy)))
     before = everything(busy)
     assert control.apply(Plan(quota_us=150_000), control.held()) == ()
     assert quota(busy) == ("150000 100000\n" if busy.mode == "v2" else "150000\n")
@@ -67,7 +68,7 @@ def test_a_quota_is_scaled_to_the_groups_period(busy):
         group_file(busy, "cpu", group, "cpu.max").write_text("max 20000\n")
     else:
         group_file(busy, "cpu", group, "cpu.cfs_period_us").write_text("20000\n")
-    control = Control(tree_of(busy))
+    control = Control(Executor(tree_of(busy)))
     control.apply(Plan(quota_us=150_000), control.held())
     assert quota(busy).split()[0] == "30000"
     assert control.held().quota_us == 150_000
@@ -78,13 +79,13 @@ def test_a_quota_is_scaled_to_the_groups_period(busy):
 def test_cpus_are_written_and_let_go(busy):
     tree = tree_of(busy)
     held = Held(None, EVERY, EVERY)
-    assert Control(tree).apply(Plan(cpus=frozenset({0, 1, 4})), held) == ()
+    assert Control(Executor(tree)).apply(Plan(cpus=frozenset({0, 1, 4})), held) == ()
     written = {path: text for path, text in everything(busy).items() if path.endswith(CPUS) and text == "0-1,4\n"}
     best_effort = qos_dir(busy.driver, "BestEffort")
     assert all(f"{best_effort}/" in path for path in written)
     # Version 2: groups below see what the top leaves them. Version 1: each has a list of its own.
     assert len(written) == (1 if busy.mode == "v2" else 3)
-    assert Control(tree).apply(Plan(cpus=ALL), held) == ()
+    assert Control(Executor(tree)).apply(Plan(cpus=ALL), held) == ()
     left = {path: text for path, text in everything(busy).items() if path.endswith(CPUS) and best_effort in path}
     assert set(left.values()) == ({"\n"} if busy.mode == "v2" else {"0-7\n"})
 
@@ -102,8 +103,8 @@ def old_machine(tmp_path, modern_machine):
 class Kernel(Control):
     """Refuses what the kernel refuses in version 1: a group outside of its parent, or one with a child outside."""
 
-    def __init__(self, tree: DiskTree) -> None:
-        super().__init__(tree)
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(executor)
         self.order: list[tuple[str, str]] = []
 
     def _write(self, where, group, file, text):
@@ -125,7 +126,7 @@ class Kernel(Control):
 
 
 def test_version_1_grows_from_the_top_and_shrinks_from_the_bottom(old_machine):
-    control = Kernel(tree_of(old_machine))
+    control = Kernel(Executor(tree_of(old_machine)))
     held = Held(None, EVERY, EVERY)
     for cpus in ({0, 1}, {2, 3, 4}, {4}, set(EVERY)):
         assert control.apply(Plan(cpus=frozenset(cpus)), held) == ()
@@ -145,7 +146,7 @@ def test_a_container_that_starts_in_between_is_taken_along(old_machine):
                 (late / CPUS).write_text("0-7\n")
             super()._write(where, group, file, text)
 
-    control = Racing(tree_of(old_machine))
+    control = Racing(Executor(tree_of(old_machine)))
     assert control.apply(Plan(cpus=frozenset({0, 1})), Held(None, EVERY, EVERY)) == ()
     late = next((old_machine.root / "sys/fs/cgroup/cpuset").rglob("late"))
     assert (late / CPUS).read_text() == "0-1\n"
@@ -158,7 +159,7 @@ def test_a_refused_write_is_named_and_the_other_knob_is_written(busy):
                 raise OSError(errno.EROFS, "read-only")
             super()._write(where, group, file, text)
 
-    control = Refusing(tree_of(busy))
+    control = Refusing(Executor(tree_of(busy)))
     (problem,) = control.apply(Plan(quota_us=5_000, cpus=frozenset({1})), Held(Bandwidth(-1, 100_000), EVERY, EVERY))
     assert problem.field == "best_effort.quota"
     assert "EROFS; writing needs root" in problem.message
@@ -167,7 +168,7 @@ def test_a_refused_write_is_named_and_the_other_knob_is_written(busy):
 
 
 def test_a_machine_without_kubelet_is_named(fake_machine):
-    (problem,) = Control(tree_of(fake_machine)).apply(Plan(quota_us=5_000), Held(Bandwidth(-1, 100_000)))
+    (problem,) = Control(Executor(tree_of(fake_machine))).apply(Plan(quota_us=5_000), Held(Bandwidth(-1, 100_000)))
     assert "kubelet" in problem.message
 
 
@@ -186,7 +187,7 @@ def test_nothing_else_is_ever_written(modern_machine, group, file):
     modern_machine.kubelet()
     before = everything(modern_machine)
     with pytest.raises(AssertionError, match="not ours to write"):
-        Control(tree_of(modern_machine))._write(Controller("", 2), group, file, "1")
+        Control(Executor(tree_of(modern_machine)))._write(Controller("", 2), group, file, "1")
     assert everything(modern_machine) == before
 
 
@@ -195,7 +196,7 @@ def test_a_link_is_not_followed(modern_machine, tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("mine")
     knob = group_file(modern_machine, "cpu", qos_dir("systemd", "BestEffort"), "cpu.max")
-    control = Control(tree_of(modern_machine))
+    control = Control(Executor(tree_of(modern_machine)))
     held = control.held()
     knob.unlink()
     os.symlink(victim, knob)

@@ -7,7 +7,9 @@ from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.enforcing import Enforcer
+from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.files import DiskTree
+from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.sampler import take_sample
 from berth.node_qos_enforcer.views import KnownNode
 
@@ -22,7 +24,7 @@ class Bench:
         machine.kubelet()
         self.services_s = 0.0
         self.known = KnownNode("n")
-        self.control = Control(DiskTree(machine.root / "sys/fs/cgroup"))
+        self.control = Control(Executor(DiskTree(machine.root / "sys/fs/cgroup")))
         self.enforcer = Enforcer(self.control, Meter("n", max_gap_s=5), self.known)
 
     def round(self, *, service_cores: float = 0.0):
@@ -76,6 +78,19 @@ def test_a_strategy_that_is_switched_off_lets_go_and_leaves_alone(bench):
     bench.round()
     assert bench.quota_us == -1
     assert bench.round().is_empty
+
+
+def test_cpus_of_exclusive_pods_are_kept_from_best_effort(bench):
+    bench.known.strategies.strategy = HOLD
+    bench.known.exclusive = lambda: frozenset({0, 1})
+    bench.known.processors = read_topology(bench.machine.trees.sys)
+    bench.round()
+    bench.round()
+    if bench.machine.mode == "v2":
+        group = bench.machine.root / "sys/fs/cgroup" / qos_dir(bench.machine.driver, "BestEffort")
+        assert (group / "cpuset.cpus").read_text() == "2-7\n"
+    else:
+        assert bench.control.held().cpus == frozenset(range(2, 8))
 
 
 def test_what_somebody_else_writes_is_put_right(bench):

@@ -24,6 +24,7 @@ from berth.contracts.metrics import NodeMetrics
 from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.node_qos_enforcer.control import Control
 from berth.node_qos_enforcer.core.plan import ALL, Plan
+from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.views import node_key
 
@@ -244,7 +245,7 @@ def allowed(pid: int) -> str:
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs")
 def test_best_effort_work_keeps_to_its_cpus_until_it_is_let_go(groups, busy):
     ls, be = (busy[group] for group in LEAVES)
-    control = Control(DiskTree(groups.root))
+    control = Control(Executor(DiskTree(groups.root)))
     before = allowed(be)
     every = control.held().all_cpus
     for cpu in sorted(every)[:2]:

@@ -20,8 +20,13 @@ from berth.contracts.metrics import NodeMetrics
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.slo import CpuSuppress, NodeSLO
 from berth.contracts.subjects import question_subject
+from berth.node_qos_enforcer.control import Control
+from berth.node_qos_enforcer.core.plan import Plan
+from berth.node_qos_enforcer.executor import Executor
+from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.shell import SERVICE, Agent
+from berth.node_qos_enforcer.store import JournalFile
 from berth.node_qos_enforcer.views import node_key
 from berth.runtime import Context
 
@@ -236,6 +241,65 @@ async def test_an_agent_that_enforces_writes_keeps_and_lets_go(nats_server, mode
             knob.write_text("max 100000\n")
             await until(lambda: knob.read_text() == "400000 100000\n", "the quota again")
         assert knob.read_text() == "max 100000\n", "an agent that ends lets go"
+
+
+def holds(agent) -> dict[str, object]:
+    """Settings of an agent with a journal, where that of a killed one lies."""
+    return {"journal_file": str(agent / "journal.json"), "strategy_file": str(agent / "strategy.json")}
+
+
+def killed_agent(machine, folder) -> Path:
+    """What a process leaves that held the best-effort group: the knob that it wrote to."""
+    executor = Executor(DiskTree(machine.root / "sys/fs/cgroup"), JournalFile(str(folder / "journal.json")))
+    control = Control(executor)
+    assert control.apply(Plan(quota_us=400_000), control.held()) == ()
+    knob = machine.root / "sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/cpu.max"
+    assert knob.read_text() == "400000 100000\n"
+    return knob
+
+
+@pytest.mark.parametrize("told", [{}, {"give_back": True}, {"give_back": True, "enforce": True}])
+async def test_what_a_killed_agent_held_is_let_go(nats_server, modern_machine, tmp_path, told):
+    modern_machine.kubelet()
+    knob = killed_agent(modern_machine, tmp_path)
+    async with watched(nats_server) as (bus, latest), agent(nats_server, modern_machine, **holds(tmp_path), **told):
+        bus.owned(buckets.SLO).put(KEY, rule(threshold_percent=50))
+        await until(lambda: knob.read_text() == "max 100000\n", "it is let go")
+        await until(
+            lambda: (got := latest.metrics()) and got.interval_s and got.best_effort.quota_us == -1, "it is told"
+        )
+        assert not latest.metrics().best_effort.enforced
+    assert knob.read_text() == "max 100000\n"
+
+
+async def test_what_a_killed_agent_held_is_held_on(nats_server, modern_machine, tmp_path):
+    modern_machine.kubelet()
+    knob = killed_agent(modern_machine, tmp_path)
+    async with watched(nats_server) as (_, latest):
+        async with agent(nats_server, modern_machine, **holds(tmp_path), enforce=True):
+            await until(lambda: (got := latest.metrics()) and got.interval_s, "figures")
+            assert knob.read_text() == "400000 100000\n", "no strategy is known yet"
+        assert knob.read_text() == "max 100000\n", "an agent that ends lets go, whoever began"
+
+
+async def test_what_cannot_be_given_back_is_told(nats_server, modern_machine, tmp_path):
+    modern_machine.kubelet()
+    knob = killed_agent(modern_machine, tmp_path)
+    (modern_machine.root / "elsewhere").write_text("400000 100000\n")
+    knob.unlink()
+    knob.symlink_to(modern_machine.root / "elsewhere")
+    told = {**holds(tmp_path), "give_back": True}
+    async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine, **told):
+        await until(
+            lambda: (got := latest.metrics()) and "best_effort.quota" in [p.field for p in got.problems], "told"
+        )
+
+
+async def test_a_torn_journal_is_told(nats_server, modern_machine, tmp_path):
+    modern_machine.kubelet()
+    (tmp_path / "journal.json").write_text("{")
+    async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine, **holds(tmp_path)):
+        await until(lambda: (got := latest.metrics()) and "journal" in [each.field for each in got.problems], "told")
 
 
 async def test_a_strategy_file_of_no_use_stops_nothing(nats_server, modern_machine, tmp_path):

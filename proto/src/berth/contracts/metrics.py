@@ -48,6 +48,21 @@ class BestEffortCpu(Part, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class RuntimePlugin(Part, frozen=True, kw_only=True):
+    """The agent as a plugin of the container runtime, through which containers begin with what was granted.
+
+    `runtime` is who asks it, name and version; without `connected` containers begin without it. `containers` counts
+    those that it knows. `isolation` is what isolates shared GPUs on this node (`HAMi-core`), empty where nothing does;
+    `reason` says why.
+    """
+
+    connected: bool = False
+    runtime: str = ""
+    containers: Integer = 0
+    isolation: str = ""
+    reason: str = ""
+
+
 class PodUsage(Part, frozen=True, kw_only=True):
     """Use of one pod, by uid, with the Kubernetes QoS class its cgroup sits under."""
 
@@ -73,7 +88,7 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     `by_qos` holds those of `guaranteed`, `burstable` and `besteffort` that could be measured. `suppress_cpu_milli` is
     how much CPU best-effort pods may use by the node's strategy, -1 while that is unknown. `pressure_by_group` holds
     those of `pods` (all of them together), `burstable` and `besteffort` whose control groups tell: those of version 1
-    have no such figures.
+    have no such figures. `runtime_plugin` is None where the agent is no plugin of the container runtime.
     """
 
     node: str
@@ -93,4 +108,5 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     best_effort: BestEffortCpu | None = None
     cgroup_version: Integer = 0
     windows: list[UsageWindow] = []
+    runtime_plugin: RuntimePlugin | None = None
     problems: list[Problem] = []

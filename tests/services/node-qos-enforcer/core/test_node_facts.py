@@ -81,7 +81,8 @@ def test_cpus_kept_from_best_effort_pods_are_named():
 
 
 def test_system_cpus_that_are_shared_are_kept_from_nobody():
-    assert facts_of(node(system='{"cpuset":"6,7","cpusetExclusive":false}')) == UNKNOWN
+    shared = facts_of(node(system='{"cpuset":"6,7","cpusetExclusive":false}'))
+    assert shared == UNKNOWN._replace(system_pod_cpus=frozenset({6, 7}))
 
 
 @pytest.mark.parametrize("bad", ["[", '{"cpuset":7}', '{"cpuset":"7-"}', '{"cpuset":"' + "1," * 40_000 + '1"}'])

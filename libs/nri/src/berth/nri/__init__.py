@@ -6,7 +6,7 @@
 from berth.nri.core.adjusting import Adjustment, Creation, Device, Mount, Resources, Update
 from berth.nri.core.fault import Fault
 from berth.nri.core.methods import Event, event_mask
-from berth.nri.handler import Handler, Runtime
+from berth.nri.handler import Handler, Refusal, Runtime
 from berth.nri.plugin import Plugin, Pushed, Status
 from berth.nri.settings import PluginSettings
 
@@ -21,6 +21,7 @@ __all__ = [
     "Plugin",
     "PluginSettings",
     "Pushed",
+    "Refusal",
     "Resources",
     "Runtime",
     "Status",

@@ -17,7 +17,7 @@ from berth.nri.core.adjusting import creation_message, update_messages
 from berth.nri.core.fault import Fault
 from berth.nri.core.methods import EVENTS, REQUESTS, Event, decode, event_mask, unknown_fields
 from berth.nri.core.session import PLUGIN_SERVICE, Answer, Call, Incoming, Passed, Refused, Session
-from berth.nri.handler import Handler, Runtime
+from berth.nri.handler import Handler, Refusal, Runtime
 from berth.nri.settings import PluginSettings
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ SHARE_OF_TIMEOUT = 0.75
 """A plugin that is late is thrown out: the answer goes after so much of the time, whatever the handler does."""
 CLOSE_S = 1.0
 """For the runtime to take what was written last."""
+REASON_MAX = 1024
+"""Of a refusal, in characters."""
 NEVER_FAILED = {"Configure", "Synchronize"}
 """An error in these would have the plugin thrown out, and no container is held back by them."""
 
@@ -177,6 +179,11 @@ class Connection:
         except TimeoutError:
             log.error("NRI: %s: the handler gave no answer within %.3f s", call.method, within_s)
             outcome, code, text = "late", ttrpc.DEADLINE_EXCEEDED, f"{call.method}: no answer within {within_s:.3f} s"
+        except Refusal as refusal:
+            if call.method not in NEVER_FAILED:
+                reason = str(refusal)[:REASON_MAX]
+                return "refused", self._session.answer(call.call, code=ttrpc.FAILED_PRECONDITION, text=reason)
+            outcome, code, text = "failed", ttrpc.INTERNAL, f"{call.method}: nothing is refused there"
         except Exception as error:
             # The text of what was raised may quote a value, which may be secret.
             log.error("NRI: %s: the handler raised %s", call.method, type(error).__name__)

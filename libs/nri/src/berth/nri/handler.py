@@ -20,12 +20,21 @@ class Runtime(msgspec.Struct, frozen=True):
     request_timeout_s: float
 
 
+class Refusal(Exception):  # noqa: N818 - the name is the finding
+    """Raised by a handler: what was asked is refused, whatever the failure policy says.
+
+    The text is the reason. The runtime fails the container's creation with it and kubelet shows it to people, so
+    nothing that may be secret is in it.
+    """
+
+
 class Handler:
     """Answers of a plugin that changes nothing; override what is wanted.
 
     The runtime holds the container back until the answer, and all other containers as well: answer from memory, within
     milliseconds. Never await `Plugin.update_containers` in here: the runtime does nothing else until this answer.
-    What is raised is counted and logged by its type, and answered as the plugin's `FailurePolicy` says.
+    What is raised is counted and logged by its type, and answered as the plugin's `FailurePolicy` says; a `Refusal` is
+    answered with its reason.
     """
 
     async def configured(self, runtime: Runtime, config: str) -> None:

@@ -1,6 +1,6 @@
-"""The one place that writes to the machine: CFS quota and CPUs of the best-effort group.
+"""Holds the best-effort group and lets go of it: its CFS quota and its CPUs.
 
-Nothing outside of that group is ever written, and no other file. Version 2 takes the CPUs at the top, since groups
+Nothing outside of that group is ever written here, and no other file. Version 2 takes the CPUs at the top, since groups
 below see what it leaves them. Version 1 wants every group within the one above: growth goes from the top down, then
 shrinking from the bottom up. A group that vanishes on the way is nothing special.
 """
@@ -8,7 +8,6 @@ shrinking from the bottom up. A group that vanishes on the way is nothing specia
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable
 
 from berth.contracts.base import Problem
@@ -17,8 +16,9 @@ from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
 from berth.node_qos_enforcer.core.cgroup_paths import qos_dir
 from berth.node_qos_enforcer.core.cpuset import parse_cpuset
 from berth.node_qos_enforcer.core.malformed import Malformed
-from berth.node_qos_enforcer.core.plan import PERIOD_US, Held, Plan
-from berth.node_qos_enforcer.files import DiskTree, Unreadable
+from berth.node_qos_enforcer.core.plan import PERIOD_US, Held, Plan, release
+from berth.node_qos_enforcer.executor import GONE, Executor
+from berth.node_qos_enforcer.files import Unreadable
 from berth.rules.cpus.cpuset import format_cpuset
 
 QUOTA_V1, QUOTA_V2, CPUS = "cpu.cfs_quota_us", "cpu.max", "cpuset.cpus"
@@ -28,15 +28,34 @@ GROUPS_MAX = 10_000
 DEPTH_MAX = 8
 ATTEMPTS = 3
 """How often a cpuset is written when a group that appeared meanwhile stands in the way."""
-_GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ESRCH})
 
 
 class Control:
     """Writes plans. What holds the group is read from the same files."""
 
-    def __init__(self, tree: DiskTree) -> None:
-        """Take the control-group root."""
-        self._tree = tree
+    def __init__(self, executor: Executor) -> None:
+        """Take who writes to files below the control-group root."""
+        self._executor = executor
+        self._tree = executor.tree
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process or a former one has written to the group and not let go of it."""
+        return self._executor.is_kept(_is_of_the_group)
+
+    def let_go(self) -> tuple[Problem, ...]:
+        """No quota, no CPUs of its own. Returns what could not be written.
+
+        That is what a group has that nobody holds; what it had before may be what a former process held it to.
+        """
+        try:
+            held = self.held()
+        except (Malformed, Unreadable) as error:
+            return (Problem(field="best_effort", message=str(error)[:300]),)
+        problems = self.apply(release(held), held)
+        if not problems:
+            self._executor.forget(_is_of_the_group)
+        return problems
 
     def held(self) -> Held:
         """Read what holds the best-effort group now. Raises Malformed, Unreadable."""
@@ -101,6 +120,7 @@ class Control:
 
     def _write_levels(self, where: cgroups.Controller, group: str, cpus: frozenset[int]) -> None:
         groups = self._groups(where, group)
+        self._executor.note(where.path(each, CPUS) for each in groups)
         for each in groups:
             self._write_if(where, each, lambda old: old | cpus)
         for each in reversed(groups):
@@ -119,7 +139,7 @@ class Control:
         try:
             self._write(where, group, CPUS, format_cpuset(new))
         except OSError as error:
-            if error.errno not in _GONE:
+            if error.errno not in GONE:
                 raise
 
     def _groups(self, where: cgroups.Controller, top: str) -> list[str]:
@@ -142,15 +162,22 @@ class Control:
 
     def _write(self, where: cgroups.Controller, group: str, file: str, text: str) -> None:
         """Write one knob. Whatever went wrong before: never outside of the best-effort group, never another file."""
-        inside = any(group == top or group.startswith(f"{top}/") for top in cgroups.BEST_EFFORT_DIRS)
+        inside = any(f"{group}/".startswith(f"{top}/") for top in cgroups.BEST_EFFORT_DIRS)
         if not inside or ".." in group.split("/") or file not in WRITABLE:
             raise AssertionError(f"not ours to write: {group}/{file}")
-        path = self._tree.root / where.path(group, file)
-        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            os.write(descriptor, f"{text}\n".encode())
-        finally:
-            os.close(descriptor)
+        self._executor.write(where.path(group, file), text)
+
+
+def _is_of_the_group(path: str) -> bool:
+    """Whether it is a file that holds the group: its quota, its CPUs, or those of a group below it.
+
+    `path` begins with the folder of the controller, where there is one.
+    """
+    group, _, file = f"/{path}".rpartition("/")
+    tops = cgroups.BEST_EFFORT_DIRS
+    if file in (QUOTA_V1, QUOTA_V2):
+        return any(group.endswith(f"/{top}") for top in tops)
+    return file == CPUS and any(f"/{top}/" in f"{group}/" for top in tops)
 
 
 def _sentence(error: Exception) -> str:

@@ -14,12 +14,10 @@ from threading import Lock
 from berth.contracts.base import Problem
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.control import Control
-from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
-from berth.node_qos_enforcer.core.plan import Plan, release
+from berth.node_qos_enforcer.core.plan import Plan
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategy import Strategy
-from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.views import KnownNode
@@ -49,7 +47,7 @@ class Enforcer:
         if sample.driver is None:
             return Plan(reason="no kubelet here")
         measured = self._meter.measure(
-            sample, now=now, strategy=strategy, facts=known.view.facts, processors=known.processors
+            sample, now=now, strategy=strategy, facts=known.facts, processors=known.processors
         )
         self._write(measured.plan, sample)
         return measured.plan
@@ -61,13 +59,7 @@ class Enforcer:
         """
         with self._lock:
             self._ended = True
-            if not self._acted:
-                return ()
-            try:
-                held = self._control.held()
-            except (Malformed, Unreadable) as error:
-                return (Problem(field="best_effort", message=str(error)[:300]),)
-            return self._control.apply(release(held), held)
+            return self._control.let_go() if self._acted or self._control.is_held else ()
 
     def _write(self, plan: Plan, sample: NodeSample) -> None:
         with self._lock:
@@ -82,11 +74,11 @@ class Enforcer:
                 figures.WRITES.labels(knob, "refused" if f"best_effort.{knob}" in failed else "written").inc()
 
 
-async def enforce_for_ever(ctx: Context[Settings], trees: Trees, known: KnownNode) -> None:
+async def enforce_for_ever(ctx: Context[Settings], trees: Trees, known: KnownNode, control: Control) -> None:
     """Enforce until cancelled, then let go."""
     interval_s = ctx.settings.enforce_interval_s
     meter = Meter(known.node, max_gap_s=2 * interval_s + 1.0)
-    enforcer = Enforcer(Control(DiskTree(ctx.settings.cgroup_or_default())), meter, known)
+    enforcer = Enforcer(control, meter, known)
     ctx.health.watch(ENFORCING, 3 * interval_s + STUCK_S)
     was_refused: tuple[Problem, ...] = ()
     was: Strategy | None = None

@@ -16,6 +16,7 @@ TARGET = gauge("berth_node_suppress_target_milli", "CPU that best-effort pods ma
 PROBLEMS = gauge("berth_node_problems", "What could not be read or made sense of in the last look.")
 VANISHED = counter("berth_node_vanished_groups_total", "Pods that went away while they were being read.")
 WRITES = counter("berth_node_writes_total", "Writes to the best-effort group.", ["knob", "outcome"])
+JOURNAL = gauge("berth_node_journal_files", "Files that were written to and not given back.")
 CONFLICTS = counter("berth_node_conflicts_total", "Writes of this node's entry by somebody else.")
 
 

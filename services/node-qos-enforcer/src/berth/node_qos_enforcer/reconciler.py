@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from berth.bus.port import OwnedPort
 from berth.contracts.codec import encode
 from berth.node_qos_enforcer import figures
@@ -35,14 +37,16 @@ class Reconciler:
         """Measure one look and queue its message; `now` is unix seconds."""
         known = self.known
         measurement = self.meter.measure(
-            replace(sample, problems=sample.problems + known.strategies.problems + known.refused),
+            replace(sample, problems=sample.problems + known.problems),
             now=now,
             strategy=known.strategies.strategy or DEFAULT,
-            facts=known.view.facts,
+            facts=known.facts,
             processors=known.processors,
             enforced=self.enforces and known.strategies.strategy is not None,
         )
-        self.bucket.put(self.known.key, encode(measurement.metrics))
+        metrics = msgspec.structs.replace(measurement.metrics, runtime_plugin=known.plugin())
+        measurement = replace(measurement, metrics=metrics)
+        self.bucket.put(self.known.key, encode(metrics))
         self.last, self.last_sample = measurement, sample
         self.rounds += 1
         figures.observe(sample, measurement)
@@ -81,6 +85,12 @@ class Reconciler:
             "problems": len(metrics.problems),
             "strategy": self.known.strategies.source,
         }
+        if (plugin := metrics.runtime_plugin) is not None:
+            facts |= {
+                "container_runtime": plugin.runtime if plugin.connected else "not connected",
+                "containers": plugin.containers,
+                "gpu_isolation": plugin.isolation or f"none: {plugin.reason}",
+            }
         return facts | _suppress_facts(self.last)
 
 

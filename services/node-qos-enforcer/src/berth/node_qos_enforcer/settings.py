@@ -33,6 +33,37 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     strategy_file: Annotated[str, Meta(description="where the last strategy is kept over restarts; empty: nowhere")] = (
         ""
     )
+    journal_file: Annotated[
+        str,
+        Meta(description="where is kept what files had before, over restarts; empty: nowhere"),
+    ] = ""
+    give_back: Annotated[
+        bool, Meta(description="give back whatever was written to on the node, and hold nothing; before uninstalling")
+    ] = False
+    nri_socket: Annotated[
+        str,
+        Meta(description="socket of the container runtime's plugins, to give containers what was granted; empty: off"),
+    ] = ""
+    nri_index: Annotated[
+        str, Meta(pattern="^[0-9]{2}$", description="two digits: the runtime asks its plugins in this order")
+    ] = "00"
+    nri_refuse: Annotated[
+        bool, Meta(description="refuse a container that cannot have its pod's devices; off: it begins without them")
+    ] = True
+    vgpu_library: Annotated[str, Meta(min_length=1, description="HAMi-core on the node, for parts of a GPU")] = (
+        "/usr/local/vgpu/libvgpu.so"
+    )
+    vgpu_monitor: Annotated[
+        bool, Meta(description="containers with part of a GPU keep figures of its use, which become metrics")
+    ] = False
+    kubelet_root: Annotated[
+        str, Meta(description="where kubelet's files are mounted; empty: they are not to be seen")
+    ] = "/var/lib/kubelet"
+    host_root: Annotated[
+        str,
+        Meta(description="below what the node's /usr/local/vgpu and /tmp/vgpulock are mounted; empty: at their place"),
+    ] = ""
+    dev_root: Annotated[str, Meta(min_length=1, description="where the node's /dev is mounted")] = "/dev"
     proc_root: Annotated[str, Meta(min_length=1, description="where the node's /proc is mounted")] = "/proc"
     sys_root: Annotated[str, Meta(min_length=1, description="where the node's /sys is mounted")] = "/sys"
     cgroup_root: Annotated[

@@ -14,21 +14,27 @@ from typing import NamedTuple
 from berth.contracts import buckets
 from berth.contracts.errors import InvalidMessage
 from berth.node_qos_enforcer import figures
+from berth.node_qos_enforcer.control import Control
 from berth.node_qos_enforcer.core.malformed import Malformed
 from berth.node_qos_enforcer.core.measure import Meter
 from berth.node_qos_enforcer.enforcing import enforce_for_ever
+from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
+from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_before
+from berth.node_qos_enforcer.inside.known import Inside
+from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
-from berth.node_qos_enforcer.store import StrategyFile
+from berth.node_qos_enforcer.store import JournalFile, StrategyFile
 from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic, serve_status
 
 SERVICE = "node-qos-enforcer"
 SECOND_LOOK_S = 1.0
 KEEP_S = 1.0
+BOOT_ID = "sys/kernel/random/boot_id"
 LOOKING = "looking at the node"
 
 
@@ -38,6 +44,8 @@ class Parts(NamedTuple):
     trees: Trees
     known: KnownNode
     file: StrategyFile
+    executor: Executor
+    inside: Inside
 
 
 class Agent:
@@ -52,21 +60,40 @@ class Agent:
             roots = (settings.proc_root, settings.sys_root, settings.cgroup_or_default())
             known = KnownNode(settings.node_or_default())
             file = StrategyFile(settings.strategy_file, known.node)
-            self._parts = Parts(Trees(*map(DiskTree, roots)), known, file)
+            trees = Trees(*map(DiskTree, roots))
+            boot = (trees.proc.read(BOOT_ID) or "").strip()
+            executor = Executor(DiskTree(roots[2]), JournalFile(settings.journal_file), boot=boot)
+            known.more.append(executor.problems)
+            inside = Inside(settings, known)
+            known.more.append(inside.problems)
+            self._parts = Parts(trees, known, file, executor, inside)
         return self._parts
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
-        trees, known, file = self._shared(ctx.settings)
+        trees, known, file, executor, inside = self._shared(ctx.settings)
         _restore(ctx, file, known)
         await _describe(ctx, trees, known)
-        if ctx.settings.enforce:
-            await enforce_for_ever(ctx, trees, known)
+        await asyncio.to_thread(executor.load)
+        if ctx.settings.nri_socket:
+            keeper = Keeper(ctx, inside, executor)
+            known.plugin, known.exclusive = keeper.state, lambda: inside.exclusive
+            ctx.spawn(keeper.run(), name="runtime-plugin")
+        control = Control(executor)
+        if ctx.settings.give_back:
+            await give_back_for_ever(ctx, control, executor, known)
+        elif ctx.settings.enforce:
+            await enforce_for_ever(ctx, trees, known, control)
+        elif control.is_held:
+            await let_go_of_before(ctx, control)
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, known, file = self._shared(ctx.settings)
+        trees, known, file, _, inside = self._shared(ctx.settings)
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
+        if ctx.settings.nri_socket:
+            follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)
+            ctx.spawn(follower.run(), name="follow-inventory")
         ctx.spawn(ctx.bus.follow(buckets.SLO, known.strategies, keys=known.key).run(), name="follow-strategy")
         reconciler: Reconciler
         bucket = ctx.bus.owned(
@@ -76,7 +103,9 @@ class Agent:
             on_reset=lambda: reconciler.on_reset(),
         )
         meter = Meter(known.node, max_gap_s=2 * ctx.settings.interval_s + SECOND_LOOK_S)
-        reconciler = Reconciler(known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce)
+        reconciler = Reconciler(
+            known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce and not ctx.settings.give_back
+        )
         ctx.health.add("measured", lambda: _measured(ctx, reconciler))
         await serve_status(ctx, reconciler.facts)
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")

@@ -1,4 +1,5 @@
-"""The last strategy of this node in a small file, so that a restart without a bus goes on where it was.
+"""What is kept over restarts: the last strategy of this node, so that a restart without a bus goes on where it was, and
+the journal of what the node's files had before.
 
 Written whole or not at all. What is read is as suspect as any input: a file that is too large, torn, or of another node
 counts as none, and says why.
@@ -13,6 +14,7 @@ from pathlib import Path
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.slo import NodeSLO
+from berth.node_qos_enforcer.core import journal
 
 BYTES_MAX = 4_096
 
@@ -51,21 +53,44 @@ class StrategyFile:
         if kept is None:
             self._path.unlink(missing_ok=True)
         else:
-            self._replace(self._path, encode(kept))
+            replace_file(self._path, encode(kept))
         self._kept = kept
 
-    @staticmethod
-    def _replace(path: Path, data: bytes) -> None:
-        new = path.with_name(path.name + ".new")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+class JournalFile:
+    """Where the journal is kept; without a path it is kept nowhere."""
+
+    def __init__(self, path: str) -> None:
+        """Take the path (empty: none)."""
+        self._path = Path(path) if path else None
+
+    def load(self) -> bytes | None:
+        """What was kept, at most one byte more than a journal may have; None when nothing was. Raises OSError."""
+        if self._path is None:
+            return None
         try:
-            os.write(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        try:
-            new.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                new.unlink()
-            raise
+            with self._path.open("rb") as file:
+                return file.read(journal.BYTES_MAX + 1)
+        except FileNotFoundError:
+            return None
+
+    def save(self, data: bytes) -> None:
+        """Keep it: it outlives a loss of power from here on. Raises OSError."""
+        if self._path is not None:
+            replace_file(self._path, data)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put a file in the place of another one, whole or not at all. Raises OSError."""
+    new = path.with_name(path.name + ".new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise

@@ -5,7 +5,7 @@ Both keep what is known while a bucket is read anew, so that a bus that is away 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from berth.bus.port import Entry
@@ -13,6 +13,7 @@ from berth.contracts import state
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.metrics import RuntimePlugin
 from berth.contracts.slo import NodeSLO
 from berth.contracts.subjects import named_key
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts, facts_of
@@ -96,7 +97,11 @@ class StrategyView:
 
 
 class KnownNode:
-    """What is known of the node beside what a look shows. `refused` is what could not be written when enforcing."""
+    """What is known of the node beside what a look shows.
+
+    `refused` is what could not be written when enforcing. `more` are asked for further problems of the node, `plugin`
+    for how it stands with the container runtime, `exclusive` for CPUs of pods that share them with nobody.
+    """
 
     def __init__(self, node: str) -> None:
         """Begin with nothing."""
@@ -106,3 +111,17 @@ class KnownNode:
         self.strategies = StrategyView(self.key)
         self.processors: Sequence[Processor] = ()
         self.refused: tuple[Problem, ...] = ()
+        self.more: list[Callable[[], tuple[Problem, ...]]] = []
+        self.plugin: Callable[[], RuntimePlugin | None] = lambda: None
+        self.exclusive: Callable[[], frozenset[int]] = frozenset
+
+    @property
+    def facts(self) -> NodeFacts:
+        """What the cluster says of the node; CPUs that best-effort pods may not have count as those of the system."""
+        facts, exclusive = self.view.facts, self.exclusive()
+        return facts._replace(system_cpus=facts.system_cpus | exclusive) if exclusive else facts
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong beside what a look shows."""
+        return (*self.strategies.problems, *self.refused, *(problem for ask in self.more for problem in ask()))

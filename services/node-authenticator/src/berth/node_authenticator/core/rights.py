@@ -1,4 +1,4 @@
-"""What the agent of a node may do on the bus: read three buckets, write its own figures, answer questions.
+"""What the agent of a node may do on the bus: read four buckets, write its own figures, answer questions.
 
 Its account sees no stream; the API of the streams is another account's, under the name of a JetStream domain.
 """
@@ -13,7 +13,7 @@ from berth.contracts.subjects import PREFIX, escape, named_key
 AGENT: Final = "node-qos-enforcer"
 ACCOUNT: Final = "NODES"
 DOMAIN: Final = "berth"
-READS: Final = (buckets.STATE, buckets.SLO, buckets.METRICS)
+READS: Final = (buckets.STATE, buckets.SLO, buckets.INVENTORY, buckets.METRICS)
 ANSWERS: Final = "_R_.>"
 """Where the server takes answers to questions from another account; a token of its own is in each."""
 

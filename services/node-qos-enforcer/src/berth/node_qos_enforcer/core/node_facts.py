@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from berth.contracts import names, state
 from berth.contracts.base import Problem
 from berth.rules.bounded_json import annotation_field
+from berth.rules.cpu_normalization import ratio_of
 from berth.rules.cpus.cpuset import NO_CPUS
 from berth.rules.cpus.node_reservation import read_node_reservation
 from berth.rules.cpus.system_qos import read_system_cpus
@@ -23,7 +24,8 @@ class NodeFacts(NamedTuple):
     """CPU of the node in milli-cores; None: the cluster has not said yet, or what it said is unusable.
 
     `reserved_cpus` are those of the reservation annotation, `system_cpus` those that system processes have for
-    themselves: best-effort pods use neither.
+    themselves: best-effort pods use neither. `system_pod_cpus` are what pods of class SYSTEM run on, whether they share
+    them or not. `cpu_ratio` is the work of one CPU, where 1 is that of the reference; None: not told.
     """
 
     capacity_milli: int | None = None
@@ -32,6 +34,8 @@ class NodeFacts(NamedTuple):
     reserved_cpus: frozenset[int] = frozenset()
     system_cpus: frozenset[int] = frozenset()
     problems: tuple[Problem, ...] = ()
+    system_pod_cpus: frozenset[int] = frozenset()
+    cpu_ratio: float | None = None
 
 
 UNKNOWN = NodeFacts()
@@ -47,7 +51,8 @@ def facts_of(node: state.Node) -> NodeFacts:
     if capacity is not None and allocatable is not None and allocatable > capacity:
         # An amplified node offers more than it has; nothing of it is held back.
         allocatable = capacity
-    annotation_problems = [each for each in (reserved_problem, system) if isinstance(each, Problem)]
+    ratio = ratio_of(node.annotations)
+    annotation_problems = [each for each in (reserved_problem, system, ratio) if isinstance(each, Problem)]
     if reserved_milli > MAX_CPU_MILLI:
         annotation_problems.append(_implausible(f"{_RESERVATION}.resources[cpu]", reserved_milli))
         reserved_milli = 0
@@ -58,6 +63,8 @@ def facts_of(node: state.Node) -> NodeFacts:
         reservation.cpus,
         NO_CPUS if isinstance(system, Problem) else system.kept,
         (*capacity_problems, *allocatable_problems, *annotation_problems),
+        NO_CPUS if isinstance(system, Problem) else system.cpus,
+        None if isinstance(ratio, Problem) else ratio,
     )
 
 

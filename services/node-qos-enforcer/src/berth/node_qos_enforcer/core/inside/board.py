@@ -1,0 +1,240 @@
+"""The pods and containers of the node as the runtime tells of them, and whose limits are to be changed.
+
+What the runtime has told is all that is kept: after a reconnection its whole state takes the place of what was known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from berth.contracts.base import Problem
+from berth.node_qos_enforcer.core.inside.cpus import Wanted, wanted_limits
+from berth.node_qos_enforcer.core.inside.facts import InsideFacts
+from berth.node_qos_enforcer.core.inside.seen import ContainerSeen, Limits, PodSeen
+from berth.nri.core.adjusting import Resources, Update
+from berth.rules.cpus.cpuset import NO_CPUS, format_cpuset, read_cpuset
+from berth.rules.cpus.kubelet import NodePod, kubelet_allocations
+from berth.rules.cpus.qos import LSE
+from berth.rules.cpus.resource_status import FIELD
+from berth.rules.cpus.shared_pools import SharedPools, shared_pools
+
+RETRY_S: Final = 10.0
+"""After a refused update: the container may be starting or ending."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """A container. `base` is what kubelet asked for, None while that is not known; `limits` what the runtime has.
+
+    `is_latest`: kubelet has asked for nothing else since. `before` is what is given back.
+    """
+
+    id: str
+    pod_id: str
+    name: str
+    limits: Limits
+    base: Limits | None
+    is_latest: bool
+    before: Limits | None
+    runs: bool
+    retry_at_s: float = 0.0
+
+
+class Board:
+    """Pods by the id of their sandbox, containers by their own."""
+
+    def __init__(self) -> None:
+        """Nothing is known."""
+        self.pods: dict[str, PodSeen] = {}
+        self.is_known = False
+        """Whether the runtime has told its whole state."""
+        self.version = 0
+        """Grows with every change that may concern the limits of containers."""
+        self._containers: dict[str, _Known] = {}
+        self._coming: tuple[list[tuple[PodSeen, bool]], list[ContainerSeen]] = ([], [])
+
+    def __len__(self) -> int:
+        """How many containers there are."""
+        return len(self._containers)
+
+    def disconnected(self) -> None:
+        """Containers may begin and end unseen from here on; what is known stays until the next state is told."""
+        self._coming = ([], [])
+
+    def hear(
+        self, pods: Iterable[tuple[PodSeen, bool]], containers: Iterable[ContainerSeen], *, more: bool
+    ) -> list[ContainerSeen] | None:
+        """Take a part of the runtime's state, each pod with whether its sandbox runs. All containers of a whole state.
+
+        A sandbox that does not run and has no container has ended, and holds nothing any more.
+        """
+        coming_pods, coming = self._coming
+        coming_pods += pods
+        coming += (each for each in containers if not each.is_over)
+        if more:
+            return None
+        self._coming = ([], [])
+        used = {each.pod_id for each in coming}
+        tells = any(runs for _, runs in coming_pods)
+        self.pods = {pod.id: pod for pod, runs in coming_pods if runs or not tells or pod.id in used}
+        self._containers = {each.id: _known(each) for each in coming}
+        self.is_known = True
+        self.version += 1
+        return coming
+
+    def begin(self, pod: PodSeen) -> None:
+        """A pod is there."""
+        if self.pods.get(pod.id) != pod:
+            self.pods[pod.id] = pod
+            self.version += 1
+
+    def end(self, pod_id: str) -> None:
+        """A pod has ended: its CPUs are free, its containers are no more."""
+        if self.pods.pop(pod_id, None) is not None:
+            self.version += 1
+        for each in [each for each in self._containers.values() if each.pod_id == pod_id]:
+            del self._containers[each.id]
+
+    def create(self, container: ContainerSeen, wanted: Wanted) -> None:
+        """A container is being created with these limits. It cannot be updated before it runs."""
+        limits = _changed(container.limits, wanted)
+        self._containers[container.id] = _Known(
+            container.id, container.pod_id, container.name, limits, container.limits, True, container.limits, False
+        )
+
+    def start(self, container_id: str) -> None:
+        """It runs: pools may have changed since it was created."""
+        known = self._containers.get(container_id)
+        if known is not None:
+            known.runs = True
+            self.version += 1
+
+    def remove(self, container_id: str) -> None:
+        """It has stopped or is gone."""
+        self._containers.pop(container_id, None)
+
+    def resized(self, container_id: str, asked: Limits) -> Limits:
+        """Kubelet asks for other limits; those that are its word from here on. What it leaves out stays."""
+        known = self._containers.get(container_id)
+        if known is None:
+            return asked
+        known.base, known.is_latest = _laid_over(known.base or Limits(), asked), asked.quota_us is not None
+        known.limits = _laid_over(known.limits, asked)
+        return known.base
+
+    def id_of(self, pod_id: str, name: str) -> str:
+        """The id of a pod's container; empty: there is none of that name."""
+        return next((each.id for each in self._containers.values() if (each.pod_id, each.name) == (pod_id, name)), "")
+
+    def pools(self, facts: InsideFacts) -> SharedPools:
+        """The CPUs that pods without CPUs of their own share, with the pods that are there now."""
+        pods = self._node_pods()
+        return shared_pools(
+            facts.layout,
+            kubelet=kubelet_allocations(facts.checkpoint, pods),
+            pods=pods,
+            reserved=facts.node.reserved_cpus,
+            system=facts.node.system_cpus,
+        )
+
+    def exclusive(self, facts: InsideFacts) -> frozenset[int]:
+        """CPUs that not even best-effort pods may use: those of pods of class LSE, and what kubelet has given out."""
+        pods = self._node_pods()
+        own = NO_CPUS.union(*(each.cpus for each in pods if each.qos == LSE))
+        return own.union(*(each.cpus for each in kubelet_allocations(facts.checkpoint, pods)))
+
+    def updates(self, facts: InsideFacts, pools: SharedPools, now_s: float) -> list[Update]:
+        """What is to be changed about running containers. `now_s` is monotonic."""
+        found = []
+        for known in self._containers.values():
+            pod = self.pods.get(known.pod_id)
+            if pod is None or not known.runs or known.retry_at_s > now_s:
+                continue
+            wanted = (
+                self._given_back(known, pod, pools, facts) if facts.gives_back else _wanted(known, pod, pools, facts)
+            )
+            resources = _difference(known.limits, wanted)
+            if resources != Resources():
+                found.append(Update(known.id, resources))
+        return found
+
+    def pushed(self, updates: Iterable[Update], failed: Iterable[str], now_s: float) -> list[tuple[str, str]]:
+        """The runtime has taken these updates but for those that failed; pod and name of the containers of these."""
+        refused = frozenset(failed)
+        found = []
+        for update in updates:
+            known = self._containers.get(update.container_id)
+            if known is None:
+                continue
+            if known.id in refused:
+                known.retry_at_s = now_s + RETRY_S
+                found.append((known.pod_id, known.name))
+            else:
+                wanted = Wanted(update.resources.cpus, update.resources.cpu_quota_us)
+                known.limits, known.retry_at_s = _changed(known.limits, wanted), 0.0
+        return found
+
+    def shared_twice(self) -> Mapping[str, Problem]:
+        """Pods, by sandbox, whose own CPUs are those of another pod as well; the one that was told first is right."""
+        holder: dict[int, PodSeen] = {}
+        found: dict[str, Problem] = {}
+        for pod in self.pods.values():
+            for cpu in sorted(_cpus_of(pod)):
+                other = holder.setdefault(cpu, pod)
+                if other.uid != pod.uid:
+                    cpus = format_cpuset(_cpus_of(pod) & _cpus_of(other))[:60]
+                    message = f"CPUs {cpus} are those of {other.namespace}/{other.name} as well"
+                    found[pod.id] = Problem(field=f"{pod.key}.{FIELD}.cpuset", message=message)
+                    break
+        return found
+
+    def _node_pods(self) -> list[NodePod]:
+        return [NodePod(each.uid, each.qos, _cpus_of(each), each.namespace, each.name) for each in self.pods.values()]
+
+    def _given_back(self, known: _Known, pod: PodSeen, pools: SharedPools, facts: InsideFacts) -> Wanted:
+        """What it had before us: by its own word where it has one, else all CPUs if we would have given it some."""
+        every = format_cpuset(facts.layout.all) or None
+        if known.before is not None:
+            quota_us = known.before.quota_us if known.before.is_limited else None
+            return Wanted(known.before.cpus or every, quota_us)
+        ours = _wanted(known, pod, pools, replace(facts, gives_back=False))
+        return Wanted(every if ours.cpus is not None else None)
+
+
+def _laid_over(limits: Limits, asked: Limits) -> Limits:
+    return Limits(asked.cpus or limits.cpus, limits.quota_us if asked.quota_us is None else asked.quota_us)
+
+
+def _known(seen: ContainerSeen) -> _Known:
+    return _Known(seen.id, seen.pod_id, seen.name, seen.limits, seen.before, False, seen.before, seen.runs)
+
+
+def _wanted(known: _Known, pod: PodSeen, pools: SharedPools, facts: InsideFacts) -> Wanted:
+    """A quota that was scaled goes back to kubelet's when it is to be scaled no more. What kubelet asked for is not
+    always known: it may have changed its mind while nobody listened, and then its latest word stays."""
+    base = known.base or Limits()
+    wanted = wanted_limits(pod, base, pools, facts)
+    if wanted.quota_us is not None and wanted.quota_us < 0:
+        return wanted
+    if not known.is_latest and known.limits.quota_us not in (base.quota_us, wanted.quota_us):
+        return wanted._replace(quota_us=None)
+    return wanted if wanted.quota_us is not None or not base.is_limited else wanted._replace(quota_us=base.quota_us)
+
+
+def _cpus_of(pod: PodSeen) -> frozenset[int]:
+    return NO_CPUS if isinstance(pod.status, Problem) else pod.status.cpus
+
+
+def _changed(limits: Limits, wanted: Wanted) -> Limits:
+    return Limits(wanted.cpus or limits.cpus, limits.quota_us if wanted.quota_us is None else wanted.quota_us)
+
+
+def _difference(limits: Limits, wanted: Wanted) -> Resources:
+    cpus, quota_us = wanted.cpus, wanted.quota_us
+    if cpus is not None and read_cpuset(cpus, "") == read_cpuset(limits.cpus, ""):
+        cpus = None
+    if quota_us is not None and (quota_us == limits.quota_us or (quota_us < 0 and not limits.is_limited)):
+        quota_us = None
+    return Resources(cpus=cpus, cpu_quota_us=quota_us)

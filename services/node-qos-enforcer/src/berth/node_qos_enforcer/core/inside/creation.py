@@ -1,0 +1,55 @@
+"""What a container is created with: devices, variables, mounts, CPUs and quota in one answer to the runtime."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from berth.node_qos_enforcer.core.inside.cpus import Wanted
+from berth.node_qos_enforcer.core.inside.seen import BEFORE, ContainerSeen, before_text
+from berth.nri.core.adjusting import Adjustment, Device, Mount, Resources
+from berth.vendors.vendor import Edits
+
+PRELOAD: Final = "LD_PRELOAD"
+FILE_MODE: Final = 0o666
+
+
+def adjustment(container: ContainerSeen, edits: Edits, wanted: Wanted, *, read_only: frozenset[str]) -> Adjustment:
+    """The answer. What the container has already under the same name gives way, but for libraries that it preloads
+    itself, which stay behind ours.
+
+    Args:
+        container: as it was asked for.
+        edits: what it gets of its pod's devices.
+        wanted: its limits.
+        read_only: sources of mounts that are not to be written to.
+    """
+    env = dict(edits.env)
+    own = container.env.get(PRELOAD, "")
+    if PRELOAD in env and own and own != env[PRELOAD]:
+        env[PRELOAD] = f"{env[PRELOAD]}:{own}"
+    quota_us = None if wanted.quota_us == container.limits.quota_us else wanted.quota_us
+    changes = wanted.cpus is not None or quota_us is not None
+    return Adjustment(
+        env=env,
+        mounts=tuple(
+            Mount(each.destination, each.source, options=("rbind", "ro" if each.source in read_only else "rw"))
+            for each in edits.mounts
+        ),
+        devices=tuple(
+            Device(
+                each.path,
+                each.major,
+                each.minor,
+                type="b" if each.is_block else "c",
+                file_mode=FILE_MODE,
+                uid=0,
+                gid=0,
+            )
+            for each in edits.nodes
+        ),
+        annotations={BEFORE: before_text(container.limits)} if changes else {},
+        resources=Resources(cpus=wanted.cpus, cpu_quota_us=quota_us),
+        replaced_env=tuple(name for name in env if name in container.env),
+        replaced_mounts=tuple(each.destination for each in edits.mounts if each.destination in container.mounts),
+        replaced_devices=tuple(each.path for each in edits.nodes if each.path in container.devices),
+    )

@@ -1,0 +1,43 @@
+"""What is known of the node when a container is created: all in memory, none of it asked for then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from berth.contracts.inventory import NodeInventory
+from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts
+from berth.node_qos_enforcer.core.topology import Processor
+from berth.rules.cpus.kubelet import STATIC, Checkpoint
+from berth.rules.cpus.layout import Cpu, CpuLayout
+
+NO_LAYOUT: Final = CpuLayout(())
+NO_CHECKPOINT: Final = Checkpoint()
+
+
+@dataclass(frozen=True, kw_only=True)
+class InsideFacts:
+    """`layout` has no CPUs while it is not known, and `inventory` is None then. `checkpoint` is kubelet's.
+
+    `library` is HAMi-core on the node; `monitors`: containers with a shared GPU keep figures for the node to read.
+    `gives_back`: containers get no CPUs and no quota, and those that have some lose them.
+    """
+
+    layout: CpuLayout = NO_LAYOUT
+    node: NodeFacts = UNKNOWN
+    checkpoint: Checkpoint = NO_CHECKPOINT
+    inventory: NodeInventory | None = None
+    library: str = "/usr/local/vgpu/libvgpu.so"
+    monitors: bool = False
+    gives_back: bool = False
+
+    @property
+    def kubelet_is_static(self) -> bool:
+        """Whether kubelet gives out CPUs itself."""
+        return self.checkpoint.policy == STATIC
+
+
+def layout_of(processors: Iterable[Processor]) -> CpuLayout:
+    """The CPUs that are online, where they are."""
+    return CpuLayout(Cpu(row.cpu, row.core, row.socket, row.node) for row in processors)

@@ -1,0 +1,174 @@
+"""Answers the runtime from memory, and notes what it tells.
+
+Nothing here waits for the bus. What a container gets of its pod's devices is read from the kernel's own files, in a
+thread of the plugin's, so that a device that hangs holds back that container alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from berth.contracts.base import Problem
+from berth.node_qos_enforcer.core.inside.cpus import Wanted, wanted_limits
+from berth.node_qos_enforcer.core.inside.creation import adjustment
+from berth.node_qos_enforcer.core.inside.devices import device_edits, has_devices
+from berth.node_qos_enforcer.core.inside.facts import InsideFacts
+from berth.node_qos_enforcer.core.inside.findings import Key, Kind
+from berth.node_qos_enforcer.core.inside.lacking import lacking
+from berth.node_qos_enforcer.core.inside.seen import ContainerSeen, PodSeen, container_seen, limits_of, pod_seen
+from berth.node_qos_enforcer.inside import figures
+from berth.node_qos_enforcer.inside.folders import Folders
+from berth.node_qos_enforcer.inside.known import Inside
+from berth.nri import Adjustment, Creation, Event, Fault, Handler, Refusal, Resources, Runtime, Update
+from berth.nri import api_pb2 as api
+from berth.telemetry import Logger
+from berth.vendors.probe import Probe
+from berth.vendors.vendor import Edits
+
+EVENTS: Final = (
+    Event.RUN_POD_SANDBOX,
+    Event.STOP_POD_SANDBOX,
+    Event.REMOVE_POD_SANDBOX,
+    Event.CREATE_CONTAINER,
+    Event.POST_START_CONTAINER,
+    Event.UPDATE_CONTAINER,
+    Event.STOP_CONTAINER,
+    Event.REMOVE_CONTAINER,
+)
+"""All that every runtime with this interface knows."""
+THREADS: Final = 4
+NO_EDITS: Final = Edits()
+
+
+class NodeHandler(Handler):
+    """What the runtime asks of this node."""
+
+    def __init__(
+        self, inside: Inside, probe: Probe, folders: Folders, log: Logger, *, refuses: bool, threads: int = THREADS
+    ) -> None:
+        """Take what is known, the machine to be read, and whether a container without its devices is refused."""
+        self._inside = inside
+        self._probe = probe
+        self._folders = folders
+        self._log = log
+        self._refuses = refuses
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="nri")
+
+    async def configured(self, runtime: Runtime, config: str) -> None:
+        """See `Handler`."""
+        self._log.info("the container runtime asks us", runtime=runtime.name, version=runtime.version)
+
+    async def synchronize(self, part: api.SynchronizeRequest) -> Sequence[Update]:
+        """See `Handler`. Limits are put right afterwards: a refused one would have the plugin thrown out here."""
+        inside = self._inside
+        pods = [(pod_seen(each), each.pid > 0) for each in part.pods]
+        containers = [container_seen(each) for each in part.containers]
+        whole = inside.board.hear(pods, containers, more=part.more)
+        if whole is not None:
+            inside.findings.forget(lambda key: bool(key.pod) and key.pod not in inside.board.pods)
+            inside.begun = whole
+            inside.changed.set()
+        return ()
+
+    async def create_container(self, pod: api.PodSandbox, container: api.Container) -> Creation:
+        """See `Handler`. Refuses a container that cannot have the devices of its pod, unless told not to."""
+        inside, seen, asked = self._inside, pod_seen(pod), container_seen(container)
+        inside.board.begin(seen)
+        facts = inside.facts
+        edits = await self._edits(seen, asked, facts)
+        self._note("devices", seen, asked.name, edits)
+        if isinstance(edits, Problem):
+            figures.CREATIONS.labels("refused" if self._refuses else "without devices").inc()
+            if self._refuses:
+                raise Refusal(f"{edits.field}: {edits.message}")
+            edits = NO_EDITS
+        wanted = wanted_limits(seen, asked.limits, inside.pools(facts), facts)
+        self._note("cpus", seen, asked.name, wanted)
+        inside.findings.note(Key("lacking", seen.id, asked.name), None)
+        inside.board.create(asked, wanted)
+        found = adjustment(asked, edits, wanted, read_only=frozenset({facts.library}))
+        figures.CREATIONS.labels("as it was asked" if found == Adjustment() else "adjusted").inc()
+        return Creation(found)
+
+    async def update_container(
+        self, pod: api.PodSandbox, container: api.Container, resources: api.LinuxResources
+    ) -> Sequence[Update]:
+        """See `Handler`. What kubelet changes keeps the CPUs of the pod, and its quota as the node scales it."""
+        inside, seen = self._inside, pod_seen(pod)
+        inside.board.begin(seen)
+        base = inside.board.resized(container.id, limits_of(resources))
+        facts = inside.facts
+        wanted = wanted_limits(seen, base, inside.pools(facts), facts)
+        self._note("cpus", seen, container.name, wanted)
+        inside.changed.set()
+        if wanted.cpus is None and wanted.quota_us is None:
+            return ()
+        update = Update(container.id, Resources(cpus=wanted.cpus, cpu_quota_us=wanted.quota_us))
+        inside.board.pushed([update], (), 0.0)
+        return (update,)
+
+    async def stop_container(self, pod: api.PodSandbox, container: api.Container) -> Sequence[Update]:
+        """See `Handler`."""
+        self._inside.board.remove(container.id)
+        return ()
+
+    async def happened(self, event: Event, pod: api.PodSandbox, container: api.Container) -> None:
+        """See `Handler`. CPUs of a pod leave the shared pools before its first container, until it has ended."""
+        inside = self._inside
+        match event:
+            case Event.RUN_POD_SANDBOX:
+                inside.board.begin(pod_seen(pod))
+            case Event.STOP_POD_SANDBOX | Event.REMOVE_POD_SANDBOX:
+                inside.board.end(pod.id)
+                inside.findings.forget(lambda key: key.pod == pod.id)
+            case Event.POST_START_CONTAINER:
+                inside.board.start(container.id)
+            case Event.REMOVE_CONTAINER:
+                inside.board.remove(container.id)
+            case _:
+                return
+        inside.changed.set()
+
+    async def disconnected(self, fault: Fault) -> None:
+        """See `Handler`."""
+        self._inside.board.disconnected()
+
+    def close(self) -> None:
+        """No more reading."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _edits(self, pod: PodSeen, container: ContainerSeen, facts: InsideFacts) -> Edits | Problem:
+        if not has_devices(pod):
+            return NO_EDITS
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, device_edits, pod, container.name, facts, self._probe)
+        if isinstance(found, Problem) or not found.mounts:
+            return found
+        return await loop.run_in_executor(self._threads, self._folders.prepare, found) or found
+
+    async def check_begun(self) -> None:
+        """Containers that began while the runtime could not ask us may lack what only a creation can give.
+
+        Whose devices a node has says its inventory: before that is known, nothing is.
+        """
+        inside, facts = self._inside, self._inside.facts
+        begun, inside.begun = inside.begun, []
+        loop = asyncio.get_running_loop()
+        for each in begun:
+            pod = inside.board.pods.get(each.pod_id)
+            if pod is None or not has_devices(pod):
+                continue
+            edits = await loop.run_in_executor(self._threads, device_edits, pod, each.name, facts, self._probe)
+            if pod.id in inside.board.pods:
+                found = edits if isinstance(edits, Problem) else lacking(pod, each, edits)
+                self._note("lacking", pod, each.name, found)
+
+    def _note(self, kind: Kind, pod: PodSeen, container: str, found: Wanted | Edits | Problem | None) -> None:
+        problem = found.problem if isinstance(found, Wanted) else found
+        problem = problem if isinstance(problem, Problem) else None
+        if self._inside.findings.note(Key(kind, pod.id, container), problem) and problem is not None:
+            figures.FINDINGS.labels(kind).inc()
+            self._log.warning("inside the node", field=problem.field, problem=problem.message, container=container)

@@ -1,0 +1,101 @@
+"""What the plugin knows: pods and containers by the runtime, facts of the node by the bus and by its files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from berth.bus.port import Entry
+from berth.contracts.base import Problem
+from berth.contracts.codec import decode
+from berth.contracts.errors import InvalidMessage
+from berth.contracts.inventory import NodeInventory
+from berth.node_qos_enforcer.core.inside.board import Board
+from berth.node_qos_enforcer.core.inside.facts import NO_CHECKPOINT, NO_LAYOUT, InsideFacts, layout_of
+from berth.node_qos_enforcer.core.inside.findings import Findings
+from berth.node_qos_enforcer.core.inside.seen import ContainerSeen
+from berth.node_qos_enforcer.core.topology import Processor
+from berth.node_qos_enforcer.settings import Settings
+from berth.node_qos_enforcer.views import KnownNode
+from berth.rules.cpus.kubelet import Checkpoint
+from berth.rules.cpus.layout import CpuLayout
+from berth.rules.cpus.shared_pools import SharedPools
+
+
+@dataclass
+class InventoryView:
+    """What INVENTORY says of one node; a sink that sees this key alone. What is known stays while it is read anew."""
+
+    key: str
+    inventory: NodeInventory | None = None
+    is_known: bool = False
+    """Whether the bucket was read to its end once."""
+    problem: Problem | None = None
+
+    def reset(self) -> None:
+        """Keep what is known."""
+
+    def apply(self, entry: Entry) -> None:
+        """Take the newest inventory; one that cannot be read leaves that of before."""
+        if entry.key != self.key:
+            return
+        self.problem = None
+        if entry.deleted:
+            self.inventory = None
+            return
+        try:
+            self.inventory = decode(entry.value, NodeInventory)
+        except InvalidMessage as error:
+            self.problem = Problem(field=f"inventory.{self.key}", message=str(error)[:200])
+
+    def end(self, sequence: int) -> None:
+        """What is there is known, or that nothing is."""
+        self.is_known = True
+
+
+class Inside:
+    """One node, for as long as the process runs. Used by one event loop; `changed` wakes who keeps containers right."""
+
+    def __init__(self, settings: Settings, node: KnownNode) -> None:
+        """Take what the settings say, and what is known of the node anyway."""
+        self.node = node
+        self.board = Board()
+        self.findings = Findings()
+        self.changed = asyncio.Event()
+        self.begun: list[ContainerSeen] = []
+        """Containers that were there when the runtime told its state, to be looked at once."""
+        self.inventory = InventoryView(node.key)
+        self.checkpoint: Checkpoint = NO_CHECKPOINT
+        self.exclusive: frozenset[int] = frozenset()
+        """CPUs that are kept from best-effort pods; other threads read it."""
+        self._settings = settings
+        self._laid_out: tuple[Sequence[Processor], CpuLayout] = ((), NO_LAYOUT)
+        self._pools: tuple[int, InsideFacts, SharedPools] | None = None
+
+    @property
+    def facts(self) -> InsideFacts:
+        """What is known now."""
+        settings, processors = self._settings, self.node.processors
+        if self._laid_out[0] is not processors:
+            self._laid_out = (processors, layout_of(processors))
+        return InsideFacts(
+            layout=self._laid_out[1],
+            node=self.node.view.facts,
+            checkpoint=self.checkpoint,
+            inventory=self.inventory.inventory,
+            library=settings.vgpu_library,
+            monitors=settings.vgpu_monitor,
+            gives_back=settings.give_back,
+        )
+
+    def pools(self, facts: InsideFacts) -> SharedPools:
+        """The shared CPUs; worked out anew only when something has changed."""
+        if self._pools is None or self._pools[0] != self.board.version or self._pools[1] != facts:
+            self._pools = (self.board.version, facts, self.board.pools(facts))
+        return self._pools[2]
+
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong inside the node."""
+        own = () if self.inventory.problem is None else (self.inventory.problem,)
+        return own + self.findings.problems()

@@ -1,0 +1,202 @@
+"""Files that are written to and given back, by the same process or by one that follows."""
+
+import errno
+import os
+import shutil
+
+import pytest
+
+from berth.node_qos_enforcer.control import CPUS, Control
+from berth.node_qos_enforcer.core.plan import Plan
+from berth.node_qos_enforcer.executor import Executor
+from berth.node_qos_enforcer.files import DiskTree
+from berth.node_qos_enforcer.giving_back import give_back
+from berth.node_qos_enforcer.store import JournalFile
+
+
+class Node:
+    """Two groups of a node, and the journal of its agents."""
+
+    def __init__(self, root) -> None:
+        self.root = root / "cgroup"
+        self.journal = root / "journal"
+        for group in ("a", "b"):
+            (self.root / group).mkdir(parents=True)
+            (self.root / group / "knob").write_text(f"{group} before\n")
+
+    def process(self, boot: str = "this") -> Executor:
+        executor = Executor(DiskTree(self.root), JournalFile(str(self.journal)), boot=boot)
+        executor.load()
+        assert executor.problem is None
+        return executor
+
+    def knob(self, group: str) -> str:
+        return (self.root / group / "knob").read_text().strip()
+
+
+@pytest.fixture
+def node(tmp_path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_process_that_follows_gives_back_what_was_before(node):
+    former = node.process()
+    former.write("a/knob", "1")
+    former.write("a/knob", "2")
+    assert node.knob("a") == "2"
+    follower = node.process()
+    follower.write("a/knob", "3")
+    assert follower.undo() == ()
+    assert node.knob("a") == "a before"
+    (node.root / "a/knob").write_text("by somebody")
+    assert node.process().undo() == (), "nothing is left to give back"
+    assert node.knob("a") == "by somebody"
+
+
+def test_what_a_file_had_is_stored_before_it_is_written_to(node, monkeypatch):
+    def dies(self, path, text):
+        raise SystemExit
+
+    monkeypatch.setattr(Executor, "_put", dies)
+    with pytest.raises(SystemExit):
+        node.process().write("a/knob", "1")
+    monkeypatch.undo()
+    (node.root / "a/knob").write_text("1")
+    node.process().undo()
+    assert node.knob("a") == "a before"
+
+
+def test_a_group_that_was_made_anew_is_left_alone(node):
+    former = node.process()
+    former.write("a/knob", "1")
+    former.write("b/knob", "1")
+    (node.root / "a").rename(node.root / "old")
+    (node.root / "a").mkdir()
+    (node.root / "a/knob").write_text("new")
+    shutil.rmtree(node.root / "b")
+    assert node.process().undo() == ()
+    assert node.knob("a") == "new"
+
+
+def test_after_a_boot_nothing_is_given_back(node):
+    node.process("former").write("a/knob", "1")
+    node.process("this").undo()
+    assert node.knob("a") == "1"
+
+
+def test_what_cannot_be_given_back_is_named_and_tried_again(node, monkeypatch):
+    former = node.process()
+    former.write("a/knob", "1")
+    former.write("b/knob", "1")
+    put = Executor._put
+
+    def refuses(self, path, text):
+        if path.startswith("a/"):
+            raise OSError(errno.EBUSY, "busy")
+        put(self, path, text)
+
+    monkeypatch.setattr(Executor, "_put", refuses)
+    follower = node.process()
+    (problem,) = follower.undo()
+    assert (problem.field, problem.message) == ("a/knob", "cannot be given back: EBUSY")
+    assert node.knob("b") == "b before"
+    monkeypatch.undo()
+    assert node.process().undo() == ()
+    assert node.knob("a") == "a before"
+
+
+def test_what_is_refused_in_one_order_is_given_back_in_another(node, monkeypatch):
+    """As version 1 refuses a group that would not fit within the one above."""
+    former = node.process()
+    for group in ("b", "a"):
+        former.write(f"{group}/knob", "1")
+    put = Executor._put
+
+    def b_before_a(self, path, text):
+        if path == "a/knob" and node.knob("b") != "b before":
+            raise OSError(errno.EACCES, "outside of the parent")
+        put(self, path, text)
+
+    monkeypatch.setattr(Executor, "_put", b_before_a)
+    assert node.process().undo() == ()
+    assert (node.knob("a"), node.knob("b")) == ("a before", "b before")
+
+
+def test_a_torn_journal_is_named_and_work_goes_on(node):
+    node.process().write("a/knob", "1")
+    node.journal.write_bytes(node.journal.read_bytes()[:-5])
+    executor = Executor(DiskTree(node.root), JournalFile(str(node.journal)), boot="this")
+    executor.load()
+    assert executor.problem is not None
+    assert executor.problem.field == "journal"
+    executor.write("b/knob", "2")
+    assert node.knob("b") == "2"
+    assert executor.problem is None, "it is whole again"
+
+
+def test_a_journal_that_cannot_be_stored_is_named_and_work_goes_on(node):
+    executor = Executor(DiskTree(node.root), JournalFile(str(node.root / "absent/journal")), boot="this")
+    executor.load()
+    executor.write("a/knob", "1")
+    assert node.knob("a") == "1"
+    assert executor.problem is not None
+    assert "ENOENT" in executor.problem.message
+    assert executor.undo() == ()
+    assert node.knob("a") == "a before"
+
+
+def test_entries_of_vanished_groups_do_not_pile_up(node, monkeypatch):
+    monkeypatch.setattr("berth.node_qos_enforcer.executor.PRUNE_FROM", 10)
+    executor = node.process()
+    executor._prune_at = 10
+    for number in range(50):
+        (node.root / f"pod{number}").mkdir()
+        (node.root / f"pod{number}/knob").write_text("x")
+        executor.write(f"pod{number}/knob", "1")
+        shutil.rmtree(node.root / f"pod{number}")
+    assert len(executor._journal) <= 20
+
+
+def test_a_link_is_not_followed(node, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (node.root / "a/knob").unlink()
+    os.symlink(victim, node.root / "a/knob")
+    with pytest.raises(OSError, match="ymbolic"):
+        node.process().write("a/knob", "1")
+    assert victim.read_text() == "mine"
+
+
+def test_a_node_whose_agent_was_killed_gives_the_best_effort_group_back(fake_machine, tmp_path):
+    machine = fake_machine
+    machine.kubelet()
+    pod = machine.pod("be", "BestEffort", cpu_ns=0, memory=0)
+    machine.group(f"{pod}/c1", cpu_ns=0, memory=0)
+    root = machine.root / "sys/fs/cgroup"
+    before = {path: path.read_text() for path in root.rglob("*") if path.is_file()}
+
+    def process() -> tuple[Control, Executor]:
+        executor = Executor(DiskTree(root), JournalFile(str(tmp_path / "journal")), boot="this")
+        executor.load()
+        return Control(executor), executor
+
+    killed, _ = process()
+    assert not killed.is_held
+    assert killed.apply(Plan(quota_us=150_000, cpus=frozenset({1, 2})), killed.held()) == ()
+    late = f"{pod}/late"
+    machine.group(late, cpu_ns=0, memory=0)
+    if machine.mode != "v2":
+        (root / "cpuset" / late / CPUS).write_text("1-2\n")
+    else:
+        for group in root.rglob("cpuset.cpus.effective"):
+            group.write_text("1-2\n" if "besteffort" in str(group) else "0-7\n")
+    control, executor = process()
+    assert control.is_held
+    assert give_back(control, executor) == ()
+    assert not control.is_held
+    for path, text in before.items():
+        if path.name != "cpuset.cpus.effective":
+            assert path.read_text() == text, path
+    if machine.mode != "v2":
+        assert (root / "cpuset" / late / CPUS).read_text() == "0-7\n"
+    assert not process()[0].is_held
