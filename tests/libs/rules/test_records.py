@@ -208,9 +208,7 @@ def test_a_virtual_function_counts_where_the_pod_takes_one() -> None:
     several = interfaces(with_functions("a", "b"))
     assert held_by_pod(bound(requests, HINT | several), None) == ((ONE, function("a", "rdma", 0)), ())
     for fewer in (interfaces({"minor": 0}), interfaces(with_functions())):
-        assert held_by_pod(bound(requests, HINT | fewer), None) == ((), ("devices",)), (
-            "it holds one"
-        )
+        assert held_by_pod(bound(requests, HINT | fewer), None) == ((), ("devices",)), "it holds one"
     everywhere = {names.ANNOTATION_DEVICE_HINT: '{"rdma":{"allocateStrategy":"ApplyForAll","vfSelector":{}}}'}
     twice = interfaces(with_functions("a"), with_functions("a", minor=1))
     assert held_by_pod(bound(requests, everywhere | twice), None) == ((), ("devices",)), "one function of two devices"
