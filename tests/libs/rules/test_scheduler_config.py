@@ -354,7 +354,7 @@ def test_an_unknown_field_is_named(document: dict[str, Any], word: str) -> None:
         ({"filter": on("NodeName", "NodeName")}, "filter.enabled[1].name", "NodeName"),
         ({"multiPoint": on("NodeName", "NodeName")}, "multiPoint.enabled", "NodeName"),
         ({"multiPoint": on("LoadAwareScheduling")}, "multiPoint.enabled[0].name", "LoadAwareScheduling"),
-        ({"filter": on("NodeNUMAResource")}, "filter.enabled[0].name", "NodeNUMAResource"),
+        ({"filter": on("LoadAwareScheduling")}, "filter.enabled[0].name", "LoadAwareScheduling"),
         ({"multiPoint": off("Reservation")}, "multiPoint.disabled[0].name", "Reservation"),
         ({"queueSort": off("PrioritySort")}, "queueSort", "PrioritySort"),
         ({"queueSort": on("Coscheduling")}, "queueSort", "exactly one"),

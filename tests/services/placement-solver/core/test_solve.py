@@ -139,12 +139,10 @@ def test_taints_marks_and_labels_keep_pods_off(run: Any) -> None:
     ("builder", "path"),
     [
         (pod("p").template(constraints=["spec.affinity.podAntiAffinity"]), "spec.affinity.podAntiAffinity"),
-        (pod("p").annotation(names.ANNOTATION_NUMA_SPEC, "{}"), f"metadata.annotations[{names.ANNOTATION_NUMA_SPEC}]"),
         (
             pod("p").annotation(names.ANNOTATION_DEVICE_HINT, "{}"),
             f"metadata.annotations[{names.ANNOTATION_DEVICE_HINT}]",
         ),
-        (pod("p").label(names.LABEL_QOS, "LSR"), f"metadata.labels[{names.LABEL_QOS}]=LSR"),
         (pod("p").requests({names.RDMA: 100}), f"resources.requests[{names.RDMA}]"),
     ],
 )

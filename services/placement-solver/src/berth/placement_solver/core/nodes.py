@@ -20,7 +20,9 @@ from berth.contracts import names
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Grant as Granted
 from berth.contracts.state import HostPort, Node
+from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.change_log import ChangeLog
+from berth.placement_solver.core.cores import Cores
 from berth.placement_solver.core.devices import (
     GPU,
     Cards,
@@ -60,6 +62,7 @@ class Nodes:
         self.rows: dict[str, int] = {}
         self.states: list[Node | None] = []
         self.inventories: list[NodeInventory | None] = []
+        self.topologies: list[NodeTopology | None] = []
         self.slots: list[tuple[Slot, ...]] = []
         self.ports: list[UsedPorts] = []
         self.columns: dict[str, int] = {names.CPU: CPU, names.MEMORY: MEMORY, names.PODS: PODS}
@@ -87,6 +90,8 @@ class Nodes:
         self._idle: Interned[tuple[Slot, ...]] = Interned(MAKES_MAX)
         self.touched = ChangeLog()
         self.reshaped = ChangeLog()
+        self.cores = Cores(self, capacity)
+        """The CPUs and NUMA nodes."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -132,6 +137,7 @@ class Nodes:
                 del self.rows[self.names[row]]
                 self.names[row] = name
                 self.slots[row] = ()
+                self.cores.forget(row)
                 self._write_devices(row)
                 self.reshaped.add(row)
                 self.renamed += 1
@@ -140,6 +146,7 @@ class Nodes:
         self.names.append(name)
         self.states.append(None)
         self.inventories.append(None)
+        self.topologies.append(None)
         self.slots.append(())
         self.ports.append(UsedPorts())
         self._holders.append(0)
@@ -153,6 +160,7 @@ class Nodes:
             and self.states[row] is None
             and self.inventories[row] is None
             and not self.uncounted[row]
+            and self.cores.is_spare(row)
         )
 
     def column(self, resource: str) -> int:
@@ -215,6 +223,22 @@ class Nodes:
                 if count > self.most_gpus or before == self.most_gpus:
                     self.most_gpus = int(self.gpu_count.max())
         self._write_devices(row)
+        if self._is_spare(row):
+            self._spare[row] = None
+
+    def topology(self, name: str) -> NodeTopology | None:
+        """The CPUs and NUMA nodes of a node; None when nobody has said so."""
+        row = self.rows.get(name)
+        return None if row is None else self.topologies[row]
+
+    def see_topology(self, name: str, topology: NodeTopology | None, *, is_uncounted: bool = False) -> None:
+        """Take in where the CPUs of a node lie; who holds them stays as it is. `is_uncounted`: that waits to be read
+        off its NodeResourceTopology."""
+        if topology is None and not is_uncounted and name not in self.rows:
+            return
+        row = self.row(name)
+        self.topologies[row] = topology
+        self.cores.see(row, topology, is_uncounted=is_uncounted)
         if self._is_spare(row):
             self._spare[row] = None
 

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 from berth.contracts.base import Problem
 from berth.contracts.state import PodTemplate
+from berth.placement_solver.core.allocators.cores import CoreAllocator
 from berth.placement_solver.core.allocators.gpus import GPUAllocator
 from berth.placement_solver.core.constraints.device_share import DeviceShare
 from berth.placement_solver.core.constraints.gpu_partitions import GPUPartitions
 from berth.placement_solver.core.constraints.inter_pod_affinity import InterPodAffinity
 from berth.placement_solver.core.constraints.node_affinity import NodeAffinity
 from berth.placement_solver.core.constraints.node_name import NodeName
+from berth.placement_solver.core.constraints.node_numa_resource import NodeNUMAResource
 from berth.placement_solver.core.constraints.node_ports import NodePorts
 from berth.placement_solver.core.constraints.node_resources_fit import NodeResourcesFit
 from berth.placement_solver.core.constraints.node_unschedulable import NodeUnschedulable
@@ -105,6 +107,7 @@ class Registry:
         self.profile = profile
         self.decides_by_score = profile.decides == "kube-scheduler"
         self.device_share = DeviceShare(nodes)
+        self.cores = NodeNUMAResource(nodes)
         self.fit = NodeResourcesFit(nodes, fit)
         of_class: tuple[Constraint[Any], ...] = (
             NodeUnschedulable(nodes),
@@ -112,6 +115,7 @@ class Registry:
             NodeAffinity(nodes, added),
             GPUPartitions(nodes),
             self.fit,
+            self.cores,
             self.device_share,
             NodePorts(nodes),
         )
@@ -142,9 +146,13 @@ class Registry:
             "VolumeZone",
             "PodTopologySpread",
             "InterPodAffinity",
+            "NodeNUMAResource",
             "DeviceShare",
         )
-        self.allocators: tuple[Allocator[Any], ...] = (GPUAllocator(self.device_share),)
+        self.allocators: tuple[Allocator[Any], ...] = (
+            CoreAllocator(self.cores),
+            GPUAllocator(self.device_share),
+        )
         """What is given out one by one, in the order in which it is chosen."""
         balanced = profile.args_of("NodeResourcesBalancedAllocation", BalancedArgs)
         plus = profile.args_of("NodeResourcesFitPlus", FitPlusArgs)
