@@ -498,13 +498,11 @@ def test_what_the_readme_calls_unsupported_is_refused() -> None:
     from berth.placement_solver.core import classes
 
     text = (ROOT / "README.md").read_text()
-    assert ("LSE and LSR" in text) == (set(classes.UNSUPPORTED_QOS) == {"LSE", "LSR"})
     for name, word in ((names.RDMA, "RDMA"), (names.FPGA, "FPGA"), (names.NPU_CORE, "NPU")):
         assert (name in classes.UNSUPPORTED_RESOURCES) == (f"{word}" in text)
     for annotation, word in (
         (names.ANNOTATION_GANG_TOPOLOGY, "network topology"),
         (names.ANNOTATION_GPU_PARTITION_SPEC, "partitions"),
-        (names.ANNOTATION_NUMA_SPEC, "NUMA policies"),
         (names.ANNOTATION_RESERVATION_EXACT, "exact matching"),
     ):
         assert (annotation in classes.UNSUPPORTED_ANNOTATIONS) == (word in text), word
