@@ -194,6 +194,15 @@ def test_uneven_cores_and_sparse_zones_work(solving: type[Any]) -> None:
     assert (cpus_of(held(run, "c")), zones_of(held(run, "c"))) == ("5-6", {900: {names.CPU: 2000}})
 
 
+def test_there_may_be_many_nodes(solving: type[Any]) -> None:
+    run = solving()
+    for index in range(300):
+        run.node(f"n{index}", labels={names.LABEL_NUMA_POLICY: "Restricted"} if index % 2 else {})
+        run.topology(f"n{index}", node_topology(zones=1 + index % 3, cores=1))
+    run.pods([pinned(f"p{index}", 2) for index in range(150)])
+    assert len(run.round().placements) == 150
+
+
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 

@@ -303,6 +303,7 @@ class Nodes:
         self.uncounted = np.pad(self.uncounted, (0, grow))
         self.gpu_count = np.pad(self.gpu_count, (0, grow))
         self._fleet.write([capacity - 1], [()])
+        self.cores.widen(capacity)
 
     def _heighten(self, columns: int) -> None:
         grow = columns - self.free.shape[0]

@@ -142,7 +142,6 @@ class Cores:
         state = self._row(row)
         state.ground, state.is_uncounted = ground_of(topology), is_uncounted
         self._changed(row, state)
-        self._fit()
         self.uncounted[row] = is_uncounted
         self._remake(row)
 
@@ -161,19 +160,25 @@ class Cores:
     def block(self, row: int, sign: int) -> None:
         """There is one more holder of whom nobody knows what it holds, or (-1) one less."""
         self._row(row).blocked += sign
-        self._fit()
         self.blocked[row] += sign
         self._nodes.touched.add(row)
 
     def forget(self, row: int) -> None:
         """The row becomes another node's."""
         if self._rows.pop(row, None) is not None:
-            self._fit()
             self.blocked[row], self.uncounted[row] = 0, False
             self._unwritten.add(row)
             if row < self._zones.there.shape[1]:
                 self._zones.there[:, row] = False
             self._remake(row)
+
+    def widen(self, rows: int) -> None:
+        """Make room for so many rows."""
+        more = rows - self.make.shape[0]
+        self.make = np.pad(self.make, (0, more))
+        self.blocked = np.pad(self.blocked, (0, more))
+        self.uncounted = np.pad(self.uncounted, (0, more))
+        self.free = np.pad(self.free, ((0, 0), (0, more)))
 
     def is_spare(self, row: int) -> bool:
         """Whether nothing is known of the row, and nothing is held there."""
@@ -202,7 +207,6 @@ class Cores:
 
     def follow(self) -> None:
         """Bring makes and the number of free CPUs up to date."""
-        self._fit()
         nodes, log = self._nodes, self._nodes.reshaped
         changed = log.since(self._made_at)
         self._made_at = log.end
@@ -356,14 +360,6 @@ class Cores:
             self._zones.fit(len(node.zones), {name for amounts in node.capacity.values() for name in amounts}, 0)
             self._zones.write(row, node, self.status(row))
         return self._zones
-
-    def _fit(self) -> None:
-        more = self._nodes.alive.shape[0] - self.make.shape[0]
-        if more > 0:
-            self.make = np.pad(self.make, (0, more))
-            self.blocked = np.pad(self.blocked, (0, more))
-            self.uncounted = np.pad(self.uncounted, (0, more))
-            self.free = np.pad(self.free, ((0, 0), (0, more)))
 
 
 def zones_of(
