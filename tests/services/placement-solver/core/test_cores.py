@@ -222,6 +222,16 @@ def test_kubelets_static_policy_keeps_them(solving: type[Any]) -> None:
     assert held(run, "plain") == ()
 
 
+def test_a_profile_may_give_cpus_beside_kubelet(solving: type[Any]) -> None:
+    run = solving()
+    assert run.configure(pluginConfig=[{"name": "Berth", "args": {"ownCpusBesideKubelet": True}}])
+    run.node("n")
+    run.topology("n", node_topology(cpu_manager="static", full_cores=True, reserved=(0, 1)))
+    run.pods([pinned("a", 2), pinned("odd", 3)])
+    assert "node(s) requested cpus not multiple cpus per core" in told(run)
+    assert cpus_of(held(run, "a")) == "2-3"
+
+
 def test_a_topology_that_waits_to_be_read_gives_none(solving: type[Any]) -> None:
     run = solving()
     run.node("n")

@@ -54,6 +54,7 @@ from berth.placement_solver.core.tallies.spreads import Spreads
 from berth.rules.scheduler_config import (
     DEFAULT,
     BalancedArgs,
+    BerthArgs,
     FitArgs,
     FitPlusArgs,
     InterPodAffinityArgs,
@@ -62,7 +63,7 @@ from berth.rules.scheduler_config import (
     Profile,
     ScarceArgs,
 )
-from berth.rules.scheduler_config.plugins import KNOWN
+from berth.rules.scheduler_config.plugins import BERTH, KNOWN
 
 Asked: TypeAlias = "tuple[Constraint[Any], Any]"
 """A constraint with what is asked of it for some pod."""
@@ -107,7 +108,8 @@ class Registry:
         self.profile = profile
         self.decides_by_score = profile.decides == "kube-scheduler"
         self.device_share = DeviceShare(nodes)
-        self.cores = NodeNUMAResource(nodes)
+        beside_kubelet = profile.args_of(BERTH, BerthArgs).own_cpus_beside_kubelet
+        self.cores = NodeNUMAResource(nodes, beside_kubelet=beside_kubelet)
         self.fit = NodeResourcesFit(nodes, fit)
         of_class: tuple[Constraint[Any], ...] = (
             NodeUnschedulable(nodes),

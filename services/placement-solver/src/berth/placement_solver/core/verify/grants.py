@@ -9,7 +9,8 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Node, PodTemplate
 from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.verify.laws import cores, devices
-from berth.rules.scheduler_config import DEFAULT, Profile
+from berth.rules.scheduler_config import DEFAULT, BerthArgs, Profile
+from berth.rules.scheduler_config.plugins import BERTH
 from berth.transaction.claims import Claim
 
 Item = tuple[str, ...]
@@ -66,7 +67,13 @@ LAWS: Final = (
     ),
     GrantLaw(
         cores.KINDS,
-        lambda claim, wish, place: cores.core_problems(claim, wish.template, place.node, place.topology),
+        lambda claim, wish, place: cores.core_problems(
+            claim,
+            wish.template,
+            place.node,
+            place.topology,
+            beside_kubelet=wish.profile.args_of(BERTH, BerthArgs).own_cpus_beside_kubelet,
+        ),
         lambda place: cores.core_capacity(place.topology),
         lambda place, held, arriving, wish_of: cores.zones_beyond(
             place.node, place.topology, held, arriving, lambda claim: template_of(wish_of(claim))
