@@ -498,11 +498,9 @@ def test_what_the_readme_calls_unsupported_is_refused() -> None:
     from berth.placement_solver.core import classes
 
     text = (ROOT / "README.md").read_text()
-    assert ("LSE and LSR" in text) == (set(classes.UNSUPPORTED_QOS) == {"LSE", "LSR"})
     assert (names.NPU_CORE in classes.UNSUPPORTED_RESOURCES) == ("NPU devices" in text)
     for annotation, word in (
         (names.ANNOTATION_GANG_TOPOLOGY, "network topology"),
-        (names.ANNOTATION_NUMA_SPEC, "NUMA policies"),
         (names.ANNOTATION_RESERVATION_EXACT, "exact matching"),
     ):
         assert (annotation in classes.UNSUPPORTED_ANNOTATIONS) == (word in text), word

@@ -9,7 +9,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tests.e2e.objects import DEVICES, NODES, POD_GROUPS, PODS, QUOTAS, RESERVATIONS, Json, gpu, refusal_of
+from tests.e2e.objects import (
+    DEVICES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    QUOTAS,
+    RESERVATIONS,
+    TOPOLOGIES,
+    Json,
+    gpu,
+    refusal_of,
+)
 from tests.e2e.waiting import WAIT_S, until
 
 from berth.contracts import names
@@ -88,6 +99,27 @@ class Corner:
         await self.whole.call("POST", DEVICES, manifest)
         self._others.append(f"{DEVICES}/{full}")
         return full
+
+    async def topology(self, node: str, zones: int = 2, cores: int = 4, policy: str = "None") -> None:
+        """Create the NodeResourceTopology of a node: zones of so many cores with two CPUs each, and 16 GiB."""
+        place = [(2 * core + thread, core, core // cores) for core in range(zones * cores) for thread in range(2)]
+        detail = [{"id": cpu, "core": core, "socket": zone, "node": zone} for cpu, core, zone in place]
+        amounts = {"cpu": str(2 * cores), "memory": "16Gi"}
+        listed = [
+            {"name": name, **dict.fromkeys(("capacity", "allocatable", "available"), text)}
+            for name, text in amounts.items()
+        ]
+        manifest = {
+            "apiVersion": "topology.node.k8s.io/v1alpha1",
+            "kind": "NodeResourceTopology",
+            "metadata": {
+                "name": f"{self.namespace}-{node}",
+                "annotations": {names.ANNOTATION_CPU_TOPOLOGY: json.dumps({"detail": detail})},
+            },
+            "topologyPolicies": [policy],
+            "zones": [{"name": f"node-{zone}", "type": "Node", "resources": listed} for zone in range(zones)],
+        }
+        await self.create(TOPOLOGIES, manifest)
 
     async def until_counted(self, node: str, gpus: int) -> None:
         """Return once the node's status shows its GPUs."""

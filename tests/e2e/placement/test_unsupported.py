@@ -7,17 +7,10 @@ from typing import Any
 import pytest
 from tests.e2e.corner import Corner
 
-from berth.contracts import names
-
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 
 UNSUPPORTED: dict[str, tuple[dict[str, Any], str]] = {
     "resource claims": ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}, "spec.resourceClaims"),
-    "cores of its own": ({"labels": {names.LABEL_QOS: "LSR"}}, "metadata.labels[koordinator.sh/qosClass]=LSR"),
-    "core binding": (
-        {"annotations": {names.ANNOTATION_RESOURCE_SPEC: '{"preferredCPUBindPolicy": "FullPCPUs"}'}},
-        f"metadata.annotations[{names.ANNOTATION_RESOURCE_SPEC}]",
-    ),
 }
 
 

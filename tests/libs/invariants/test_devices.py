@@ -60,6 +60,25 @@ def test_what_others_do_among_themselves_is_theirs() -> None:
     assert check_of(pods=[on_gpu("a", 0, 60, **others), on_gpu("b", 0, 60)]) == ["I1"]
 
 
+def pinned(name: str, cpus: str, cpu: str = "2", **more: Any) -> dict[str, Any]:
+    """A pod of class LSR with these CPUs of its own."""
+    made = pod(name, "n1", {"cpu": cpu}, notes={names.ANNOTATION_RESOURCE_STATUS: f'{{"cpuset":"{cpus}"}}'}, **more)
+    made["metadata"]["labels"] = {names.LABEL_QOS: "LSR"}
+    return made
+
+
+def test_a_cpu_is_given_once() -> None:
+    assert check_of(pods=[pinned("a", "0-1"), pinned("b", "2-3")]) == []
+    report = check(World.of(pods=[pinned("a", "0-1"), pinned("b", "1-2")]))
+    assert broken(report) == ["I1"]
+    assert report.broken[0].evidence == ("node n1, cpu 1: 2 of 1 count: default/a 1, default/b 1",)
+    assert check_of(pods=[pinned("a", "0-99999999"), pinned("b", "0-1")]) == [], "nobody knows which"
+
+
+def test_cpus_that_a_pod_does_not_ask_for_are_not_its_own() -> None:
+    assert check_of(pods=[pinned("a", "0-3"), pinned("b", "2-3")]) == []
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 70)), max_size=6))
 def test_devices_are_judged_by_their_sum(shares: list[tuple[int, int]]) -> None:

@@ -355,7 +355,6 @@ def test_an_unknown_field_is_named(document: dict[str, Any], word: str) -> None:
         ({"filter": on("NodeName", "NodeName")}, "filter.enabled[1].name", "NodeName"),
         ({"multiPoint": on("NodeName", "NodeName")}, "multiPoint.enabled", "NodeName"),
         ({"bind": on("LoadAwareScheduling")}, "bind.enabled[0].name", "LoadAwareScheduling has nothing at bind"),
-        ({"filter": on("NodeNUMAResource")}, "filter.enabled[0].name", "NodeNUMAResource"),
         ({"multiPoint": off("Reservation")}, "multiPoint.disabled[0].name", "Reservation"),
         ({"queueSort": off("PrioritySort")}, "queueSort", "PrioritySort"),
         ({"queueSort": on("Coscheduling")}, "queueSort", "exactly one"),

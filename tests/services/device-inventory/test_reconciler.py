@@ -12,9 +12,10 @@ from berth.contracts.base import Message
 from berth.contracts.codec import encode
 from berth.contracts.event import NodeChanged, ObjectRefused
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.state import Device, DeviceInfo, Node, Synced
+from berth.contracts.state import Device, DeviceInfo, Node, NodeResourceTopology, Synced
 from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.core.count import inventory_of
+from berth.device_inventory.core.topology import topology_of
 from berth.device_inventory.reconciler import Reconciler, Rules
 from berth.device_inventory.views import InventoryView, StateView
 from berth.runtime import Moment
@@ -72,8 +73,8 @@ class Bench:
     def overdue(self, now: float) -> list[str]:
         return self.reconciler.due(Moment(now, now))
 
-    def show(self, message: Device | Node) -> None:
-        kind = "device" if isinstance(message, Device) else "node"
+    def show(self, message: Device | NodeResourceTopology | Node) -> None:
+        kind = str(message.__struct_config__.tag).partition(".")[0]
         self.entry(named_key(kind, message.name), encode(message))
 
     def drop(self, kind: str, name: str) -> None:
@@ -321,3 +322,48 @@ def test_no_bytes_on_the_bus_stop_the_views(key: str, value: bytes) -> None:
     bench.entry(key, value, bench.published)
     for name in bench.reconciler.names():
         bench.decide(name, 0.0)
+
+
+# --- topologies -------------------------------------------------------------------------------------------------------
+
+
+def report(name: str = "n", *, version: int = 1, cpus: str = "") -> NodeResourceTopology:
+    detail = '{"detail":[{"id":0,"core":0,"socket":0,"node":0}]}'
+    return NodeResourceTopology(name=name, version=version, annotations={names.ANNOTATION_CPU_TOPOLOGY: cpus or detail})
+
+
+def test_a_topology_is_published_for_each_version_and_withdrawn_when_the_list_proves_it() -> None:
+    bench, key = Bench(), named_key("topology", "n")
+    bench.show(report())
+    assert bench.marked == {"n"}
+    assert bench.decide("n", 0.0).inventory == topology_of(report())
+    assert bench.decide("n", 0.0) == NOTHING
+    bench.show(report(version=2))
+    assert bench.decide("n", 0.0).inventory == topology_of(report(version=2))
+    bench.drop("noderesourcetopology", "n")
+    assert bench.decide("n", 0.0) == NOTHING, "nothing says that this is all"
+    marker = Synced(kind="noderesourcetopologies", version=3, complete=True)
+    bench.entry(synced_key("noderesourcetopologies"), encode(marker))
+    bench.view.end(1)
+    assert bench.decide("n", 0.0).withdraw
+    assert (bench.published.name_of(key), bench.published.topologies.messages) == (None, {})
+
+
+def test_problems_of_a_topology_are_announced_once() -> None:
+    bench = Bench()
+    for version in (1, 2):
+        bench.show(report(version=version, cpus="{}"))
+        events = bench.decide("n", 0.0).events
+        assert [type(each) for each in events] == ([ObjectRefused] if version == 1 else [])
+    assert bench.reconciler.facts["topologies with problems"] == 1
+
+
+def test_what_somebody_else_wrote_of_a_topology_is_put_right() -> None:
+    bench = Bench()
+    bench.show(report())
+    bench.decide("n", 0.0)
+    for value in (b"{", encode(topology_of(report(cpus="{}")))):
+        bench.marked.clear()
+        bench.entry(named_key("topology", "n"), value, bench.published)
+        assert bench.marked == {"n"}
+        assert bench.decide("n", 0.0).inventory == topology_of(report())

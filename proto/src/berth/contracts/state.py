@@ -53,17 +53,19 @@ class VolumeUse(Part, frozen=True, kw_only=True):
 class PodTemplate(Part, frozen=True, kw_only=True):
     """What of a pod or of a Reservation's template decides where it can run.
 
-    `requests` is the scheduling request: containers, init containers, sidecars, overhead; `limits` the effective limits
-    by the same rule, of resources for which a container has one. `kube_qos` is Kubernetes' own QoS class (`Guaranteed`,
-    `Burstable`, `BestEffort`). `scored` has what cpu and memory count for in scores where that is not their request: a
-    container without one counts 100m or 200 MiB, and requests of the pod level do not count until it is bound.
-    `images` are those of containers and init containers, in order, a name as often as it is used. `priority` is the
-    object's, or the `koordinator.sh/priority` label of a Reservation whose template has none. `constraints` lists paths
-    of further fields that limit placement and are not carried here (`spec.resourceClaims`, ...): a placer that does not
-    know a path has to refuse the pod by that name.
+    `requests` is the scheduling request: containers, init containers, sidecars, overhead; `overhead` repeats the last,
+    which is for what runs beside the containers. `limits` are the effective limits by the rule of `requests`, of
+    resources for which a container has one. `kube_qos` is Kubernetes' own QoS class (`Guaranteed`, `Burstable`,
+    `BestEffort`). `scored` has what cpu and memory count for in scores where that is not their request: a container
+    without one counts 100m or 200 MiB, and requests of the pod level do not count until it is bound. `images` are those
+    of containers and init containers, in order, a name as often as it is used. `priority` is the object's, or the
+    `koordinator.sh/priority` label of a Reservation whose template has none. `constraints` lists paths of further
+    fields that limit placement and are not carried here (`spec.resourceClaims`, ...): a placer that does not know a
+    path has to refuse the pod by that name.
     """
 
     requests: Amounts = {}
+    overhead: Amounts = {}
     limits: Amounts = {}
     kube_qos: str = ""
     scored: Amounts = {}

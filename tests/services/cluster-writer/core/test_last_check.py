@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from berth.cluster_writer.core.last_check import clash
 from berth.contracts import names
-from berth.contracts.grants import allocation_of, device
+from berth.contracts.grants import CPU, allocation_of, device, one
 from berth.contracts.ledger import Decision
 from berth.transaction.claims import Claim
 
@@ -51,6 +51,18 @@ def test_a_clash_that_takes_a_strangers_pod_is_no_loss():
     found = check(mine, [claim("a", devices=[grant(0, 50)]), stranger])
     assert found is not None
     assert found.is_ours, "ours clash without the stranger as well"
+
+
+def test_a_cpu_is_nobody_elses():
+    mine = decision(2, devices=[one(CPU, "2"), one(CPU, "3", "PCPULevel")])
+    assert check(mine, [claim("a", 2, devices=[one(CPU, "0"), one(CPU, "1")])]) is None
+    found = check(mine, [claim("a", 2, devices=[one(CPU, "3"), one(CPU, "4")])])
+    assert found is not None
+    assert (found.text, found.is_ours) == ("count of CPU 3 on n: 2 claimed of 1", True)
+    unknown = check(mine, [claim("a", 2, unreadable=("cores",))])
+    assert unknown is not None
+    assert not unknown.is_ours
+    assert check(decision(2), [claim("a", 2, unreadable=("cores",))]) is None
 
 
 @pytest.mark.parametrize("name", ["cpu", "example.com/dongle", names.BATCH_CPU])

@@ -68,7 +68,7 @@ from berth.placement_solver.core.seams import (
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.core.tallies.granted import grant_tallies
 from berth.placement_solver.core.verify.grants import LAWS as GRANT_LAWS
-from berth.placement_solver.core.verify.grants import capacity
+from berth.placement_solver.core.verify.grants import Place, capacity
 from berth.placement_solver.core.volumes import KINDS
 from berth.rules.devices.choose import choose_devices
 from berth.rules.devices.node import NodeDevices
@@ -77,7 +77,7 @@ from berth.rules.records import registry
 from berth.rules.scheduler_config import Profile, SchedulerConfig, read_scheduler_config
 from berth.rules.taints import UNSCHEDULABLE_TAINT
 from berth.rules.times import text_of
-from berth.testing.builders import GI, PodBuilder, gpu_grant, gpu_slots, nic_slots, pod, with_places
+from berth.testing.builders import GI, PodBuilder, gpu_grant, gpu_slots, nic_slots, node_topology, pod, with_places
 from berth.transaction.claims import Claim
 
 
@@ -186,6 +186,24 @@ WAITING: dict[str, st.SearchStrategy[Change]] = {
         st.sampled_from([0, 1000, 2000]),
         st.sampled_from([0, 50, 100]),
     ),
+    "NodeNUMAResource": st.builds(
+        lambda qos, cpu, spec, policy: (
+            lambda asking: (
+                asking.builder.requests(cpu=1000 * cpu, memory=cpu * GI)
+                .label(names.LABEL_QOS, qos)
+                .annotation(names.ANNOTATION_RESOURCE_SPEC, spec)
+                .annotation(names.ANNOTATION_NUMA_SPEC, policy)
+            )
+        ),
+        st.sampled_from(["LSR", "LSE", "LSR", "LS"]),
+        st.integers(1, 3),
+        st.sampled_from(
+            ["", *(f'{{"requiredCPUBindPolicy":"{policy}"}}' for policy in ("FullPCPUs", "SpreadByPCPUs"))]
+        ),
+        st.sampled_from(
+            ["", *(f'{{"numaTopologyPolicy":"{policy}"}}' for policy in ("SingleNUMANode", "Restricted", "BestEffort"))]
+        ),
+    ),
     "DeviceShare": st.one_of(
         st.sampled_from([10, 60, 100]).map(lambda part: lambda asking: asking.builder.share(part)),
         st.integers(1, 2).map(lambda count: lambda asking: asking.builder.gpus(count)),
@@ -271,10 +289,23 @@ NODES: dict[str, st.SearchStrategy[Any]] = {
     "pods": st.sampled_from([1, 2, 110]),
     "extended": st.sampled_from([{}, {"example.com/thing": 3000}]),
     "labels": st.builds(
-        lambda zone, told, partitions: {"zone": zone, **({told: zone} if told else {}), **partitions},
+        lambda zone, told, partitions, cores: {
+            "zone": zone,
+            **({told: zone} if told else {}),
+            **partitions,
+            **cores,
+        },
         st.sampled_from(["a", "b"]),
         st.sampled_from(["", "topology.kubernetes.io/zone"]),
         st.sampled_from([{}, {}, {names.LABEL_GPU_PARTITION_POLICY: "Honor"}]),
+        st.sampled_from(
+            [
+                *([{}] * 6),
+                {names.LABEL_CPU_BIND_POLICY: "FullPCPUsOnly"},
+                {names.LABEL_NUMA_POLICY: "SingleNUMANode"},
+                {names.LABEL_NUMA_POLICY: "BestEffort"},
+            ]
+        ),
     ),
     "taints": st.sampled_from(
         [[], [], [Taint(key="own", effect="NoSchedule")], [Taint(key="own", effect="NoExecute")]]
@@ -320,6 +351,24 @@ def _load(draw: st.DrawFn, run: Any, node: str) -> None:
         if windows:
             node_metric["aggregatedNodeUsages"] = [{"duration": "10m", "usage": {"p95": resources}}]
         run.reports(node, {"updateTime": text_of(NOW_S - age_s), "nodeMetric": node_metric, "podsMetric": pods_metric})
+
+
+RECORDS: Final = st.sampled_from(
+    ["", "", "{", '{"cpuset":"0"}', '{"cpuset":"0-1"}', '{"numaNodeResources":[{"node":1,"resources":{"cpu":"1"}}]}']
+)
+"""What a holder was given of CPUs and NUMA nodes."""
+TOPOLOGIES: Final = st.one_of(
+    st.none(),
+    st.builds(
+        lambda zones, cpu_manager, reserved: node_topology(
+            zones=zones, cores=2, reserved=reserved, cpu_manager=cpu_manager, memory=3 * GI
+        ),
+        st.integers(1, 2),
+        st.sampled_from(["", "", "static"]),
+        st.sampled_from([(), (1,)]),
+    ),
+)
+"""Where the CPUs of a node lie; None: nobody says so."""
 
 
 def _storage(run: Any, limits: list[int | None]) -> None:
@@ -461,6 +510,9 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "", *, same_hol
         thresholds = draw(st.sampled_from(THRESHOLDS))
         run.node(name, annotations={names.ANNOTATION_USAGE_THRESHOLDS: thresholds} if thresholds else {}, **fields)
         _load(draw, run, name)
+        topology = draw(TOPOLOGIES)
+        if topology is not None:
+            run.topology(name, topology)
         devices = draw(st.sampled_from(["none", "counted", "counted", "uncounted"]))
         if devices == "counted":
             cards = gpu_slots(2, unhealthy=draw(st.sampled_from([(), (1,), (0, 1)])))
@@ -473,6 +525,7 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "", *, same_hol
         draw(WAITING[concerned if same_holders else draw(st.sampled_from(of_holders))])(holder)
         devices = draw(st.sampled_from(HELD))
         holder.builder.set(scheduled=draw(st.sampled_from(["", text_of(NOW_S - 20), text_of(NOW_S - 10**5)])))
+        holder.builder.annotation(names.ANNOTATION_RESOURCE_STATUS, draw(RECORDS))
         run.pod(holder.builder.on(draw(st.sampled_from(ROWS)), devices))
     _storage(run, draw(st.lists(st.sampled_from([None, 0, 1]), min_size=3, max_size=3)))
     if asking.required_node:
@@ -487,6 +540,8 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "", *, same_hol
     return World(run, candidate)
 
 
+MAY_GRANT_NOTHING: Final = {"NodeNUMAResource"}
+"""Their query says what a node may give to a pod, and not every node does."""
 SEARCH: Final = settings(
     max_examples=2000, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
@@ -564,15 +619,15 @@ def test_what_a_constraint_takes_its_allocator_serves_under_any_hypothesis(
             found = allocator.choose(query, target)
             if asked[allocator.constraint].filter(query, target) is None:
                 assert not isinstance(found, Rejection), allocator.constraint
+                assert found or allocator.constraint in MAY_GRANT_NOTHING
                 _judge_grants(world, row, found, staying)
 
 
 def _judge_grants(world: World, row: int, grants: tuple[Grant, ...], staying: list[Claim]) -> None:
     """Each thing once, and no more of it than there is beside those who stay."""
     nodes = world.run.cluster.nodes
-    assert grants
     assert len({(each.kind, each.id) for each in grants}) == len(grants)
-    offered = capacity(nodes.states[row], nodes.inventories[row])
+    offered = capacity(Place(nodes.states[row], nodes.inventories[row], nodes.topologies[row]))
     for grant in grants:
         for name, amount in grant.amounts.items():
             held = sum(

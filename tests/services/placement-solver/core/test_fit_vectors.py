@@ -11,6 +11,7 @@ import pytest
 from berth.contracts import names
 from berth.contracts.kube import PodSpec
 from berth.contracts.state import Node
+from berth.placement_solver.core.verify.grants import Place
 from berth.placement_solver.core.verify.node import NodeCheck
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
@@ -101,15 +102,15 @@ def test_the_verifier(case: Case) -> None:
     """A plan that puts the pod there all the same is rejected for exactly these reasons."""
     held = [claim(f"there-{index}", amounts) for index, amounts in enumerate(case.holders)]
     node = Node(name="n", uid="u", version=1, allocatable=case.node)
-    problems = NodeCheck(node, None, held, [claim("p", case.request)]).problems()
+    problems = NodeCheck(Place(node), held, [claim("p", case.request)]).problems()
     assert problems == [f"{reason}, wanted by default/p" for reason in case.reasons]
 
 
 def test_the_verifier_counts_a_plans_own_pods() -> None:
     node = Node(name="n", uid="u", version=1, allocatable={names.CPU: 3000, names.PODS: 9})
     plan = [claim(name, {names.CPU: 1000}) for name in "abcd"]
-    assert NodeCheck(node, None, [], plan[:3]).problems() == []
-    assert NodeCheck(node, None, [], plan).problems() == ["Insufficient cpu, wanted by default/d"]
+    assert NodeCheck(Place(node), [], plan[:3]).problems() == []
+    assert NodeCheck(Place(node), [], plan).problems() == ["Insufficient cpu, wanted by default/d"]
 
 
 def claim(name: str, amounts: Amounts) -> Claim:

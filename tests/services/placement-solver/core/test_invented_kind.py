@@ -172,7 +172,7 @@ class LaneAllocator:
         return tuple(map(lane, free[:query])) if len(free) >= query else Rejection((SHORT,))
 
 
-def _problems(claim: Claim, template: Any, node: Any, inventory: Any) -> Iterator[str]:
+def _problems(claim: Claim, wish: Any, place: Any) -> Iterator[str]:
     if sum(1 for grant in claim.grants if grant.kind == "lane") != claim.amounts.get(LANE, 0):
         yield "is not given as many lanes as it asks for"
 
@@ -180,7 +180,7 @@ def _problems(claim: Claim, template: Any, node: Any, inventory: Any) -> Iterato
 LAW = GrantLaw(
     frozenset({"lane"}),
     _problems,
-    lambda node, inventory: {("lane", str(each), LANE): 1 for each in range(int(node.labels.get("lanes", 0)))},
+    lambda place: {("lane", str(each), LANE): 1 for each in range(int(place.node.labels.get("lanes", 0)))},
 )
 
 

@@ -139,8 +139,6 @@ def test_taints_marks_and_labels_keep_pods_off(run: Any) -> None:
     ("builder", "path"),
     [
         (pod("p").template(constraints=["spec.affinity.podAntiAffinity"]), "spec.affinity.podAntiAffinity"),
-        (pod("p").annotation(names.ANNOTATION_NUMA_SPEC, "{}"), f"metadata.annotations[{names.ANNOTATION_NUMA_SPEC}]"),
-        (pod("p").label(names.LABEL_QOS, "LSR"), f"metadata.labels[{names.LABEL_QOS}]=LSR"),
         (
             pod("p").requests({names.NPU_CORE: 8, names.GPU_MEMORY_RATIO: 100}),
             f"resources.requests[{names.NPU_CORE}]",

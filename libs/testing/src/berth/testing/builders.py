@@ -27,6 +27,7 @@ from berth.contracts.kube import (
 )
 from berth.contracts.ledger import Grant
 from berth.contracts.state import DeviceFunction, HostPort, Pod, PodTemplate
+from berth.contracts.topology import CoreCpus, NodeTopology, ZoneCapacity
 
 GI: Final = 1 << 30
 GPU_MEMORY: Final = 16 * GI
@@ -224,3 +225,33 @@ def allocated(grants: list[Grant]) -> str:
             entry["extension"] = {"vfs": [{"minor": -1, "busID": bus} for bus in functions]}
         content.setdefault(grant.kind, []).append(entry)
     return msgspec.json.encode(content).decode()
+
+
+def node_topology(
+    node: str = "",
+    *,
+    zones: int | tuple[int, ...] = 1,
+    cores: int = 4,
+    threads: int = 2,
+    reserved: tuple[int, ...] = (),
+    memory: int = 64 * GI,
+    **fields: Any,
+) -> NodeTopology:
+    """Zones (so many from 0, or these ids) of so many cores each, on a socket each; CPUs of a core are neighbours."""
+    ids = tuple(range(zones)) if isinstance(zones, int) else zones
+    listed = [
+        CoreCpus(zone=zone, socket=place, cpus=[threads * (cores * place + core) + each for each in range(threads)])
+        for place, zone in enumerate(ids)
+        for core in range(cores)
+    ]
+    capacity = [
+        ZoneCapacity(
+            zone=zone,
+            amounts={
+                names.CPU: 1000 * sum(cpu not in reserved for core in listed if core.zone == zone for cpu in core.cpus),
+                names.MEMORY: memory,
+            },
+        )
+        for zone in ids
+    ]
+    return NodeTopology(node=node, version=1, cores=listed, zones=capacity, reserved=list(reserved), **fields)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
+from msgspec import structs
+
 from berth.contracts import names, subjects
 from berth.contracts.base import Message
 from berth.contracts.codec import encode
@@ -16,7 +18,17 @@ from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.ledger import Epoch
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
-from berth.contracts.state import Device, Namespace, Node, Pod, PodGroup, Reservation, Synced
+from berth.contracts.state import (
+    Device,
+    Namespace,
+    Node,
+    NodeResourceTopology,
+    Pod,
+    PodGroup,
+    Reservation,
+    Synced,
+)
+from berth.contracts.topology import NodeTopology
 from berth.testing.builders import GI, PodBuilder
 
 FOLLOWED: Final = (
@@ -134,6 +146,15 @@ class Feed:
         self.state(subjects.named_key("device", node), Device(name=node, uid=f"device-{node}", version=self.version))
         message = NodeInventory(node=node, version=self.version, devices=slots, **fields)
         self.reader.read_inventory(subjects.named_key("node", node), encode(message), False)
+
+    def topology(self, node: str, topology: NodeTopology) -> None:
+        """Where the CPUs of a node lie, reported and read."""
+        self.version += 1
+        self.state(
+            subjects.named_key("noderesourcetopology", node), NodeResourceTopology(name=node, version=self.version)
+        )
+        message = structs.replace(topology, node=node, version=self.version)
+        self.reader.read_inventory(subjects.named_key("topology", node), encode(message), False)
 
     def pod(self, builder: PodBuilder) -> Pod:
         """A pod, as it is now."""

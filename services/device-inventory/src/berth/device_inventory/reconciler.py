@@ -8,13 +8,15 @@ from typing import NamedTuple
 from berth.contracts.command import PatchNode
 from berth.contracts.event import NodeChanged, ObjectRefused
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.state import Device
+from berth.contracts.state import Device, NodeResourceTopology
 from berth.contracts.subjects import command_subject, event_subject, named_key
+from berth.contracts.topology import NodeTopology
 from berth.device_inventory.core.allocatable import node_patch
 from berth.device_inventory.core.changes import changes
 from berth.device_inventory.core.count import inventory_of
+from berth.device_inventory.core.topology import topology_of
 from berth.device_inventory.settings import SERVICE
-from berth.device_inventory.views import NODE, InventoryView, StateView
+from berth.device_inventory.views import NODE, TOPOLOGY, InventoryView, StateView
 from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.runtime.outcome import NOTHING
 
@@ -43,6 +45,7 @@ class Reconciler:
         self._rules = rules
         self._asked: dict[str, _Asked] = {}
         self._counts: dict[str, tuple[Device, NodeInventory]] = {}
+        self._topologies: dict[str, tuple[NodeResourceTopology, NodeTopology]] = {}
 
     @property
     def is_ready(self) -> bool:
@@ -61,6 +64,8 @@ class Reconciler:
             "nodes": len(self.view.nodes),
             "nodes with devices": len(self.published.messages),
             "nodes with problems": self.published.faulty,
+            "nodes with topology": len(self.published.topologies.messages),
+            "topologies with problems": self.published.faulty_topologies,
             "unreadable messages": self.view.unreadable,
             "view": self.view.missing,
             **{
@@ -71,7 +76,8 @@ class Reconciler:
 
     def names(self) -> list[str]:
         """Every node that may need something."""
-        return sorted(self.view.devices.keys() | self.view.nodes.keys() | set(self.published.keys.values()))
+        shown = self.view.devices.keys() | self.view.reports.keys() | self.view.nodes.keys()
+        return sorted(shown | {*self.published.keys.values(), *self.published.topologies.keys.values()})
 
     def due(self, at: Moment) -> list[str]:
         """Nodes that were asked to be patched and still do not show it."""
@@ -82,10 +88,36 @@ class Reconciler:
         self._asked.clear()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
-        """Bring INVENTORY and the node in line with the Device.
+        """Bring INVENTORY in line with Device and NodeResourceTopology, and the node with the Device.
 
-        A node without a Device loses its inventory only when the view proves that there is none.
+        A node without one of them loses what was counted of it only when the view proves that there is none.
         """
+        outcome = self._of_device(name, at)
+        writes = self._of_topology(name, at)
+        return Outcome([*outcome.writes, *writes], outcome.commands) if writes else outcome
+
+    def _of_topology(self, name: str, at: Moment) -> list[Write]:
+        report, topologies = self.view.reports.get(name), self.published.topologies
+        if report is None and not self.view.proves_absence_of_report:
+            return []
+        key, published = named_key(TOPOLOGY, name), topologies.messages.get(name)
+        wanted = self._read(report)
+        if wanted is None:
+            self._topologies.pop(name, None)
+        if (key not in topologies.keys) if wanted is None else (published == wanted):
+            return []
+        return [Write(key, wanted, _refused(published, wanted, at))]
+
+    def _read(self, report: NodeResourceTopology | None) -> NodeTopology | None:
+        """The topology of a report, kept as long as the report stays what it is."""
+        if report is None:
+            return None
+        known = self._topologies.get(report.name)
+        if known is None or known[0] is not report:
+            known = self._topologies[report.name] = (report, topology_of(report))
+        return known[1]
+
+    def _of_device(self, name: str, at: Moment) -> Outcome:
         device = self.view.devices.get(name)
         if device is None and not self.view.proves_absence:
             return NOTHING
@@ -160,3 +192,22 @@ def _events(name: str, published: NodeInventory | None, wanted: NodeInventory | 
             )
         )
     return events
+
+
+def _refused(published: NodeTopology | None, wanted: NodeTopology | None, at: Moment) -> list[Event]:
+    """That a report has problems that it did not have."""
+    if wanted is None or not wanted.problems or (published is not None and published.problems == wanted.problems):
+        return []
+    return [
+        Event(
+            event_subject("object", "refused", "noderesourcetopologies", wanted.node),
+            ObjectRefused(kind="NodeResourceTopology", name=wanted.node, problems=wanted.problems),
+            id=f"{SERVICE}.{wanted.node}.topology.{at.ms}",
+            level="warning",
+            text="NodeResourceTopology object has problems",
+            fields={
+                "node": wanted.node,
+                "problems": [f"{each.field}: {each.message}" for each in wanted.problems[:5]],
+            },
+        )
+    ]

@@ -14,6 +14,7 @@ TICK_S = 1.0
 NODES = gauge("berth_devices_nodes", "Nodes with a published inventory.")
 COUNTED = gauge("berth_devices_counted", "Devices by kind and health.", ["kind", "health"])
 FAULTY = gauge("berth_devices_faulty_nodes", "Nodes whose Device object has problems.")
+FAULTY_TOPOLOGIES = gauge("berth_devices_faulty_topologies", "Nodes whose NodeResourceTopology object has problems.")
 UNREADABLE = gauge("berth_devices_unreadable_messages", "Messages of STATE that could not be read since the start.")
 PUBLISHED = counter("berth_devices_published_total", "Writes to INVENTORY.", ["what"])
 PATCHES = counter("berth_devices_node_patches_total", "Node patches that were requested.")
@@ -48,6 +49,7 @@ class Shell(Manager[Settings, Reconciler]):
         """See `Manager`."""
         NODES.set(len(self.published.messages))
         FAULTY.set(self.published.faulty)
+        FAULTY_TOPOLOGIES.set(self.published.faulty_topologies)
         UNREADABLE.set(self.view.unreadable)
         for (kind, healthy), count in self.published.devices.items():
             COUNTED.labels(kind, "healthy" if healthy else "unhealthy").set(count)

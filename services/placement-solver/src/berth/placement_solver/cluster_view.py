@@ -24,12 +24,14 @@ from berth.contracts.state import (
     Namespace,
     Node,
     NodeMetric,
+    NodeResourceTopology,
     Pod,
     PodDisruptionBudget,
     PodGroup,
     Reservation,
     Synced,
 )
+from berth.contracts.topology import NodeTopology
 from berth.placement_solver.configuration_view import ConfigurationView
 from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
@@ -44,7 +46,7 @@ from berth.placement_solver.core.displacers.turns import Turn, turn_of
 from berth.placement_solver.core.facts import facts_of
 from berth.placement_solver.core.groups import Gang, Gangs, Readiness, pods_of
 from berth.placement_solver.core.happenings import Happenings
-from berth.placement_solver.core.inventories import Inventories, same_devices
+from berth.placement_solver.core.inventories import Inventories, same_content
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Unit
@@ -87,7 +89,8 @@ class ClusterView:
         self.me = me
         self.solvers: tuple[str, ...] = (me,)
         self.nodes = Nodes()
-        self.inventories = Inventories()
+        self.inventories: Inventories[NodeInventory] = Inventories()
+        self.topologies: Inventories[NodeTopology] = Inventories()
         self.quotas = Quotas()
         self.quotas.stamped = self._stamped
         self.payers = Payers(self.quotas)
@@ -162,6 +165,7 @@ class ClusterView:
         self.book.reset_state()
         self.loose = set(self.book.ledger.decisions)
         self.inventories.reset_state()
+        self.topologies.reset_state()
         self._state_began_anew = True
         for name in self.nodes.names:
             self.nodes.see_node(name, None)
@@ -195,10 +199,11 @@ class ClusterView:
             self.capacity_came_back = True  # whom it may help that others leave
         self.fellows_changed |= self.selectors.is_complete and not knew_fellows
         self._settle()
-        if self._state_began_anew:  # a Device that was shown before may be gone
+        if self._state_began_anew:  # what was shown of a node before may be gone
             self._state_began_anew = False
             for name in self.nodes.names:
                 self._count_devices(name)
+                self._count_cores(name)
         self._look_at_unread()
 
     def read_state(self, key: str, value: bytes, *, deleted: bool, gap: bool, trace: str | None) -> None:
@@ -213,6 +218,8 @@ class ClusterView:
             self._read_node(subjects.unescape(rest), value, deleted)
         elif kind == "device":
             self._read_device(subjects.unescape(rest), value, deleted)
+        elif kind == "noderesourcetopology":
+            self._read_report(subjects.unescape(rest), value, deleted)
         elif kind == "reservation":
             self._read_reservation(subjects.unescape(rest), value, deleted, trace)
         elif kind == "namespace":
@@ -246,12 +253,18 @@ class ClusterView:
             node = subjects.unescape(rest)
             self.inventories.publish(node, None if deleted else decode(value, NodeInventory))
             self._count_devices(node)
+        elif kind == "topology":
+            node = subjects.unescape(rest)
+            self.topologies.publish(node, None if deleted else decode(value, NodeTopology))
+            self._count_cores(node)
 
     def reset_inventory(self) -> None:
-        """INVENTORY starts over: no devices until they are read again."""
+        """INVENTORY starts over: no devices and no CPUs until they are read again."""
         self.inventories.reset()
+        self.topologies.reset()
         for name in self.nodes.names:
             self._count_devices(name)
+            self._count_cores(name)
 
     def read_metrics(self, key: str, value: bytes, *, deleted: bool, stored_s: float) -> None:
         """Take in one message of METRICS; `stored_s` is when the bus stored it, in unix seconds."""
@@ -634,9 +647,27 @@ class ClusterView:
         nodes, found, is_uncounted = self.nodes, self.inventories.of(node), self.inventories.waits(node)
         row = nodes.rows.get(node)
         was_uncounted = row is not None and bool(nodes.uncounted[row])
-        if is_uncounted == was_uncounted and same_devices(found, nodes.inventory(node)):
+        if is_uncounted == was_uncounted and same_content(found, nodes.inventory(node)):
             return
         nodes.see_inventory(node, found, is_uncounted=is_uncounted)
+        self.capacity_came_back = True
+
+    def _read_report(self, node: str, value: bytes, deleted: bool) -> None:
+        """Only how new it is: INVENTORY says what it comes to."""
+        report = None if deleted else decode(value, NodeResourceTopology)
+        if report is not None and report.name != node:
+            raise InvalidMessage("name", "is not the name in the key")
+        self.topologies.see(node, None if report is None else report.version)
+        self._count_cores(node)
+
+    def _count_cores(self, node: str) -> None:
+        """A node's CPUs and NUMA nodes may be others than before, or count from now on."""
+        nodes, found, is_uncounted = self.nodes, self.topologies.of(node), self.topologies.waits(node)
+        row = nodes.rows.get(node)
+        was_uncounted = row is not None and bool(nodes.cores.uncounted[row])
+        if is_uncounted == was_uncounted and same_content(found, nodes.topology(node)):
+            return
+        nodes.see_topology(node, found, is_uncounted=is_uncounted)
         self.capacity_came_back = True
 
     def _read_elastic_quota(self, rest: str, value: bytes, deleted: bool) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from berth.contracts.names import CPU
 from berth.rules.cpus.kubelet import BEST_EFFORT
-from berth.rules.numa.exclusive import may_hold
+from berth.rules.numa.exclusive import NOT_EXCLUSIVE, may_hold
 from berth.rules.numa.hints import Hints, zone_hints
 from berth.rules.numa.merge import Alignment, merge
 from berth.rules.numa.policy import POLICIES, REQUIRED
@@ -75,6 +75,10 @@ def align(
     if not allocation.fits and may_widen and alignment.zones != node.zones:
         alignment = Alignment(node.zones, admitted=True)
         allocation = allocate(node, request, node.zones)
+    used = tuple(each.zone for each in allocation.zones)
+    if exclusive == REQUIRED and used and not may_hold(used, status or {}):
+        # It lies on fewer zones than agreed on, where it meets whom it must not.
+        return _refused(alignment, (NOT_EXCLUSIVE,), own.lacking)
     return Placement(alignment, allocation, allocation.reasons, own.lacking)
 
 

@@ -140,9 +140,11 @@ class ScarceArgs(Args, frozen=True, kw_only=True):
 
 
 class BerthArgs(Args, frozen=True, kw_only=True):
-    """Berth's own: what decides among the nodes that fit."""
+    """Berth's own: what decides among the nodes that fit, and whether pods get CPUs of their own also on nodes whose
+    kubelet gives out CPUs itself."""
 
     decides: Literal["native", "kube-scheduler"] = "native"
+    own_cpus_beside_kubelet: bool = False
 
 
 Found: TypeAlias = Iterator[Problem]

@@ -91,11 +91,8 @@ WITHOUT_EFFECT: Final = frozenset({"DynamicResources"})
 SORTS_AS_BERTH: Final = "Coscheduling"
 """Koordinator's order of the queue, which is Berth's, instead of PrioritySort."""
 
-ALWAYS_ON: Final = frozenset({"Coscheduling", "DeviceShare", "ElasticQuota", "Reservation"})
+ALWAYS_ON: Final = frozenset({"Coscheduling", "DeviceShare", "ElasticQuota", "NodeNUMAResource", "Reservation"})
 """Koordinator's plugins whose work Berth does for every pod: they may be named, and cannot be switched off."""
-
-NOT_BUILT: Final = frozenset({"NodeNUMAResource"})
-"""Koordinator's plugins whose work Berth does not do."""
 
 BERTH: Final = "Berth"
 """The name under which `pluginConfig` says what is Berth's own."""

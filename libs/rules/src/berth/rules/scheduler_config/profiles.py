@@ -16,7 +16,6 @@ from berth.rules.scheduler_config.plugins import (
     FILTER,
     KNOWN,
     NEEDED,
-    NOT_BUILT,
     POINTS,
     PRE_ENQUEUE,
     QUEUE_SORT,
@@ -135,10 +134,7 @@ def profile_of(
 def _known(name: str, is_disabled: bool, path: str) -> Iterator[Problem]:
     if name in KNOWN or (name == ALL and is_disabled):
         return
-    if name in NOT_BUILT:
-        if not is_disabled:
-            yield Problem(field=path, message=f"{name} is not built")
-    elif name not in ALWAYS_ON:
+    if name not in ALWAYS_ON:
         yield Problem(field=path, message=f"{name[:80]!r} is no plugin that Berth knows")
     elif is_disabled:
         yield Problem(field=path, message=f"{name} cannot be switched off")

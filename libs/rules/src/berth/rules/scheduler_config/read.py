@@ -10,7 +10,7 @@ import msgspec
 from berth.contracts.base import Problem
 from berth.rules.bounded_yaml import read_yaml
 from berth.rules.scheduler_config.args import KINDS, PERCENT_MAX, misfit, read_args
-from berth.rules.scheduler_config.plugins import ALWAYS_ON, NOT_BUILT
+from berth.rules.scheduler_config.plugins import ALWAYS_ON
 from berth.rules.scheduler_config.profiles import Profile, SchedulerConfig, profile_of
 from berth.rules.scheduler_config.shapes import GROUP, KIND, Args, Document, PluginConfig, ProfileShape
 
@@ -104,9 +104,9 @@ def _profile(shape: ProfileShape, path: str, *, is_only: bool) -> Profile | list
 
 
 def _args(config: PluginConfig, path: str) -> Args | list[Problem] | None:
-    if config.name in ALWAYS_ON | NOT_BUILT:
+    if config.name in ALWAYS_ON:
         # Left unread they would be ignored: a default that holds is no argument that was understood.
-        if config.args or config.name in NOT_BUILT:
+        if config.args:
             return [Problem(field=path, message=f"arguments of {config.name} are not built")]
         return None
     if config.name not in KINDS and config.args:

@@ -52,6 +52,7 @@ def template_of(
     volumes, unknown = volumes_of(spec.volumes, f"{path}.volumes", found) if spec.volumes else ([], [])
     return PodTemplate(
         requests=requests,
+        overhead=parse_amounts(spec.overhead, "")[0] if spec.overhead else {},
         limits=limits,
         kube_qos=kube_qos if kube_qos in KUBE_QOS_CLASSES else _kube_qos(spec),
         scored=scored_of(spec, requests, status=status),

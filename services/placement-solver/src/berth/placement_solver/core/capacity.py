@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from berth.contracts.ledger import Grant
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.nominated import Nominated
 from berth.placement_solver.core.quotas import Quotas
-from berth.placement_solver.core.seams import Tally
+from berth.placement_solver.core.seams import BesideAmounts, Tally
 from berth.placement_solver.core.tallies.granted import grant_tallies
 from berth.rules.ports import read_port
 from berth.transaction.claims import Claim, Name
@@ -126,7 +128,7 @@ class Capacity:
     def _charge_pod(self, row: int, claim: Claim, sign: int) -> None:
         self.nodes.take(row, claim.amounts, sign)
         if claim.grants:
-            self._take_grants(row, claim.grants, sign)
+            self._take_grants(row, claim.amounts, claim.grants, sign)
         if claim.ports:
             self.nodes.take_ports(row, map(read_port, claim.ports), sign)
         self._block(row, claim.unreadable, sign)
@@ -155,16 +157,19 @@ class Capacity:
             holder.grants = grants_left(holder.claim.grants, (user.grants for user in users))
         self.nodes.take(row, holder.amounts, sign, slots=0)
         if holder.grants:
-            self._take_grants(row, holder.grants, sign)
+            self._take_grants(row, holder.amounts, holder.grants, sign)
 
     def _block(self, row: int, unreadable: tuple[str, ...], sign: int) -> None:
         for tally in self._grant_tallies if unreadable else ():
             if tally.name in unreadable:
                 tally.block(row, sign)
 
-    def _take_grants(self, row: int, grants: tuple[Grant, ...], sign: int) -> None:
+    def _take_grants(self, row: int, amounts: Mapping[str, int], grants: tuple[Grant, ...], sign: int) -> None:
         for tally in self._grant_tallies:
-            tally.take(row, grants, sign)
+            if isinstance(tally, BesideAmounts):
+                tally.take_with(row, amounts, grants, sign)
+            else:
+                tally.take(row, grants, sign)
 
 
 def left_over(whole: Mapping[str, int], parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -187,5 +192,5 @@ def grants_left(whole: Iterable[Grant], parts: Iterable[Iterable[Grant]]) -> tup
     for grant in whole:
         amounts = left_over(grant.amounts, used.get((grant.kind, grant.id), ()))
         if any(amounts.values()):
-            rest.append(Grant(kind=grant.kind, id=grant.id, amounts=amounts, extension=grant.extension))
+            rest.append(replace(grant, amounts=amounts))
     return tuple(rest)

@@ -39,15 +39,11 @@ DEVICE_ANNOTATIONS: Final = (
 )
 """Annotations that say more about the devices that a pod asks for."""
 UNSUPPORTED_ANNOTATIONS: Final = (
-    names.ANNOTATION_NUMA_SPEC,
-    names.ANNOTATION_RESOURCE_SPEC,
     names.ANNOTATION_TOPOLOGY_SELECTOR,
     names.ANNOTATION_GANG_TOPOLOGY,
     names.ANNOTATION_RESERVATION_EXACT,
 )
 """Annotations that change where a pod may go, in ways that Berth does not honour yet."""
-UNSUPPORTED_QOS: Final = ("LSE", "LSR")
-"""QoS classes that are given cores of their own, which Berth does not hand out yet."""
 UNSUPPORTED_LABELS: Final = (names.LABEL_GPU_ISOLATION,)
 """Labels that ask the node for something that Berth does not arrange yet, whatever their value."""
 UNSUPPORTED_VALUES: Final = ((names.LABEL_OPERATING_MODE, "Reservation"),)
@@ -152,6 +148,7 @@ class ClassTable:
         notes |= {name: template.labels[name] for name in UNSUPPORTED_LABELS if name in template.labels}
         notes |= {name: value for name, value in UNSUPPORTED_VALUES if template.labels.get(name) == value}
         rules = self._profiles.of(template.scheduler)
+        notes |= rules.cores.notes_of(template)
         by_score = rules.decides_by_score
         key = _encode(
             (
@@ -233,8 +230,6 @@ def _beyond(template: PodTemplate) -> Iterator[str]:
     for name in UNSUPPORTED_ANNOTATIONS:
         if name in template.annotations:
             yield f"metadata.annotations[{name}]"
-    if template.labels.get(names.LABEL_QOS) in UNSUPPORTED_QOS:
-        yield f"metadata.labels[{names.LABEL_QOS}]={template.labels[names.LABEL_QOS]}"
     for name in UNSUPPORTED_LABELS:
         if name in template.labels:
             yield f"metadata.labels[{name}]"

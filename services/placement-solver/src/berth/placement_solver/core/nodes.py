@@ -20,7 +20,9 @@ from berth.contracts import names
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Grant as Granted
 from berth.contracts.state import HostPort, Node
+from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.change_log import ChangeLog
+from berth.placement_solver.core.cores import Cores
 from berth.placement_solver.core.devices import GPU, Cards, Fleet
 from berth.placement_solver.core.devices.node_rules import PLAIN, NodeRules, node_rules
 from berth.placement_solver.core.devices.rows import DeviceRows
@@ -48,6 +50,7 @@ class Nodes:
         self.rows: dict[str, int] = {}
         self.states: list[Node | None] = []
         self.inventories: list[NodeInventory | None] = []
+        self.topologies: list[NodeTopology | None] = []
         self.devices = DeviceRows(capacity)
         self.device_rules: dict[int, NodeRules] = {}
         """Of rows on which not any devices may be taken."""
@@ -73,6 +76,8 @@ class Nodes:
         self._port_rows: dict[tuple[str, int], Counter[int]] = {}
         self.touched = ChangeLog()
         self.reshaped = ChangeLog()
+        self.cores = Cores(self, capacity)
+        """The CPUs and NUMA nodes."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -112,6 +117,7 @@ class Nodes:
                 self.names[row] = name
                 self.devices.clear(row)
                 self.device_rules.pop(row, None)
+                self.cores.forget(row)
                 self.touched.add(row)
                 self.reshaped.add(row)
                 self.renamed += 1
@@ -120,6 +126,7 @@ class Nodes:
         self.names.append(name)
         self.states.append(None)
         self.inventories.append(None)
+        self.topologies.append(None)
         self.devices.append()
         self.ports.append(UsedPorts())
         self._holders.append(0)
@@ -133,6 +140,7 @@ class Nodes:
             and self.states[row] is None
             and self.inventories[row] is None
             and not self.uncounted[row]
+            and self.cores.is_spare(row)
         )
 
     def column(self, resource: str) -> int:
@@ -206,6 +214,22 @@ class Nodes:
             else:
                 self.device_rules[row] = rules
 
+    def topology(self, name: str) -> NodeTopology | None:
+        """The CPUs and NUMA nodes of a node; None when nobody has said so."""
+        row = self.rows.get(name)
+        return None if row is None else self.topologies[row]
+
+    def see_topology(self, name: str, topology: NodeTopology | None, *, is_uncounted: bool = False) -> None:
+        """Take in where the CPUs of a node lie; who holds them stays as it is. `is_uncounted`: that waits to be read
+        off its NodeResourceTopology."""
+        if topology is None and not is_uncounted and name not in self.rows:
+            return
+        row = self.row(name)
+        self.topologies[row] = topology
+        self.cores.see(row, topology, is_uncounted=is_uncounted)
+        if self._is_spare(row):
+            self._spare[row] = None
+
     def take(self, row: int, amounts: Mapping[str, int], sign: int, slots: int = 1) -> None:
         """Charge (sign 1) or give back (-1) plain amounts and pod slots of one holder.
 
@@ -260,6 +284,7 @@ class Nodes:
         self.uncounted = np.pad(self.uncounted, (0, grow))
         self.gpu_count = np.pad(self.gpu_count, (0, grow))
         self.devices.widen(capacity)
+        self.cores.widen(capacity)
 
     def _heighten(self, columns: int) -> None:
         grow = columns - self.free.shape[0]

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 from berth.contracts.base import Problem
 from berth.contracts.state import PodTemplate
+from berth.placement_solver.core.allocators.cores import CoreAllocator
 from berth.placement_solver.core.allocators.devices import DeviceAllocator
 from berth.placement_solver.core.constraints.device_share import DeviceShare
 from berth.placement_solver.core.constraints.inter_pod_affinity import InterPodAffinity
 from berth.placement_solver.core.constraints.load_aware_scheduling import LoadAwareScheduling
 from berth.placement_solver.core.constraints.node_affinity import NodeAffinity
 from berth.placement_solver.core.constraints.node_name import NodeName
+from berth.placement_solver.core.constraints.node_numa_resource import NodeNUMAResource
 from berth.placement_solver.core.constraints.node_ports import NodePorts
 from berth.placement_solver.core.constraints.node_resources_fit import NodeResourcesFit
 from berth.placement_solver.core.constraints.node_unschedulable import NodeUnschedulable
@@ -54,6 +56,7 @@ from berth.placement_solver.core.tallies.spreads import Spreads
 from berth.rules.scheduler_config import (
     DEFAULT,
     BalancedArgs,
+    BerthArgs,
     FitArgs,
     FitPlusArgs,
     InterPodAffinityArgs,
@@ -63,7 +66,7 @@ from berth.rules.scheduler_config import (
     Profile,
     ScarceArgs,
 )
-from berth.rules.scheduler_config.plugins import KNOWN
+from berth.rules.scheduler_config.plugins import BERTH, KNOWN
 
 Asked: TypeAlias = "tuple[Constraint[Any], Any]"
 """A constraint with what is asked of it for some pod."""
@@ -108,12 +111,15 @@ class Registry:
         self.profile = profile
         self.decides_by_score = profile.decides == "kube-scheduler"
         self.device_share = DeviceShare(nodes)
+        beside_kubelet = profile.args_of(BERTH, BerthArgs).own_cpus_beside_kubelet
+        self.cores = NodeNUMAResource(nodes, beside_kubelet=beside_kubelet)
         self.fit = NodeResourcesFit(nodes, fit)
         of_class: tuple[Constraint[Any], ...] = (
             NodeUnschedulable(nodes),
             TaintToleration(nodes),
             NodeAffinity(nodes, added),
             self.fit,
+            self.cores,
             self.device_share,
             NodePorts(nodes),
         )
@@ -146,9 +152,13 @@ class Registry:
             "PodTopologySpread",
             "InterPodAffinity",
             "LoadAwareScheduling",
+            "NodeNUMAResource",
             "DeviceShare",
         )
-        self.allocators: tuple[Allocator[Any], ...] = (DeviceAllocator(self.device_share),)
+        self.allocators: tuple[Allocator[Any], ...] = (
+            CoreAllocator(self.cores),
+            DeviceAllocator(self.device_share),
+        )
         """What is given out one by one, in the order in which it is chosen."""
         balanced = profile.args_of("NodeResourcesBalancedAllocation", BalancedArgs)
         plus = profile.args_of("NodeResourcesFitPlus", FitPlusArgs)

@@ -8,7 +8,7 @@ them by name. Names are kube-scheduler's where it has them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Flag, auto
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -239,6 +239,14 @@ class GrantTally(Protocol):
 
     def block(self, row: int, sign: int) -> None:
         """There is a holder, or (-1) no longer, of whom nobody knows what it holds."""
+
+
+@runtime_checkable
+class BesideAmounts(Protocol):
+    """A `GrantTally` that has to know all that a holder takes of the node, to say where on the node that lies."""
+
+    def take_with(self, row: int, amounts: Mapping[str, int], grants: tuple[Grant, ...], sign: int) -> None:
+        """Instead of `take`, with what the holder takes in all."""
 
 
 class Allocator(Protocol[Asked]):

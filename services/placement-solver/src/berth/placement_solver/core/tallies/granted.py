@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import GrantTally
+from berth.placement_solver.core.tallies.cores import CoresTally
 from berth.placement_solver.core.tallies.devices import DeviceTally
 
 
 def grant_tallies(nodes: Nodes) -> tuple[GrantTally, ...]:
     """All of them, over these nodes."""
-    return (DeviceTally(nodes),)
+    return (DeviceTally(nodes), CoresTally(nodes))

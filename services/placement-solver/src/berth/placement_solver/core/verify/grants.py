@@ -2,51 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Node, PodTemplate
-from berth.placement_solver.core.verify.laws import devices
+from berth.contracts.topology import NodeTopology
+from berth.placement_solver.core.verify.laws import cores, devices
+from berth.rules.scheduler_config import DEFAULT, BerthArgs, Profile
+from berth.rules.scheduler_config.plugins import BERTH
 from berth.transaction.claims import Claim
 
 Item = tuple[str, ...]
 """Kind, id and resource of something that is granted."""
 
 
+class Place(NamedTuple):
+    """A node, and what STATE and INVENTORY say of what is within it."""
+
+    node: Node
+    inventory: NodeInventory | None = None
+    topology: NodeTopology | None = None
+
+
+class Wish(NamedTuple):
+    """What an object asks for, and the profile that it is placed by."""
+
+    template: PodTemplate
+    profile: Profile = DEFAULT
+
+
+WishOf = Callable[[Claim], Wish | None]
+"""What the object of a claim asks for; None: it is not known."""
+
+
+def _nothing(place: Place, held: Sequence[Claim], arriving: Sequence[Claim], wish_of: WishOf) -> Iterator[str]:
+    yield from ()
+
+
 class GrantLaw(NamedTuple):
     """The law of some kinds of grants.
 
-    `problems` compares those of a claim with its object's request and annotations, and with what the node has.
-    `capacity` is how much of each there is on a node.
+    `problems` compares those of a claim with what its object asks for, and with what the node has. `capacity` is how
+    much of each there is on a node. `beyond` says what is too much where what others take of a thing does not stand in
+    their grants alone.
     """
 
     kinds: frozenset[str]
-    problems: Callable[[Claim, PodTemplate, Node, NodeInventory | None], Iterator[str]]
-    capacity: Callable[[Node, NodeInventory | None], dict[Item, int]]
+    problems: Callable[[Claim, Wish, Place], Iterator[str]]
+    capacity: Callable[[Place], dict[Item, int]]
+    beyond: Callable[[Place, Sequence[Claim], Sequence[Claim], WishOf], Iterator[str]] = _nothing
+
+
+def template_of(wish: Wish | None) -> PodTemplate | None:
+    """What is asked for, if that is known."""
+    return wish.template if wish is not None else None
 
 
 LAWS: Final = (
     GrantLaw(
         devices.KINDS,
-        devices.device_problems,
-        lambda node, inventory: devices.device_capacity(inventory),
+        lambda claim, wish, place: devices.device_problems(claim, wish.template, place.node, place.inventory),
+        lambda place: devices.device_capacity(place.inventory),
+    ),
+    GrantLaw(
+        cores.KINDS,
+        lambda claim, wish, place: cores.core_problems(
+            claim,
+            wish.template,
+            place.node,
+            place.topology,
+            beside_kubelet=wish.profile.args_of(BERTH, BerthArgs).own_cpus_beside_kubelet,
+        ),
+        lambda place: cores.core_capacity(place.topology),
+        lambda place, held, arriving, wish_of: cores.zones_beyond(
+            place.node, place.topology, held, arriving, lambda claim: template_of(wish_of(claim))
+        ),
     ),
 )
 
 
-def grant_problems(claim: Claim, template: PodTemplate, node: Node, inventory: NodeInventory | None) -> Iterator[str]:
+def grant_problems(claim: Claim, wish: Wish, place: Place) -> Iterator[str]:
     """What is wrong with what a claim is granted; without a law nothing is granted."""
     known = frozenset[str]().union(*(law.kinds for law in LAWS))
     for kind in dict.fromkeys(grant.kind for grant in claim.grants if grant.kind not in known):
         yield f"was granted {kind}, for which there is no law"
     for law in LAWS:
-        yield from law.problems(claim, template, node, inventory)
+        yield from law.problems(claim, wish, place)
 
 
-def capacity(node: Node, inventory: NodeInventory | None) -> dict[Item, int]:
+def capacity(place: Place) -> dict[Item, int]:
     """How much there is on a node of whatever is granted one by one."""
-    return {item: amount for law in LAWS for item, amount in law.capacity(node, inventory).items()}
+    return {item: amount for law in LAWS for item, amount in law.capacity(place).items()}
+
+
+def beyond(place: Place, held: Sequence[Claim], arriving: Sequence[Claim], wish_of: WishOf) -> Iterator[str]:
+    """What is too much with the claims that arrive beside those that hold."""
+    for law in LAWS:
+        yield from law.beyond(place, held, arriving, wish_of)
 
 
 def granted(claim: Claim) -> Iterable[tuple[Item, int]]:

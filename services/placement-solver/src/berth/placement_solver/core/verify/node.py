@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import TypeAlias
 
 from berth.contracts import names
-from berth.contracts.inventory import NodeInventory
-from berth.contracts.state import Node
-from berth.placement_solver.core.verify.grants import capacity, granted
+from berth.placement_solver.core.verify.grants import Place, WishOf, beyond, capacity, granted
 from berth.resources.amounts import add_into
 from berth.rules.node_fit import TOO_MANY_PODS, node_fit
 from berth.rules.records import registry
@@ -32,15 +30,16 @@ class NodeCheck:
 
     def __init__(
         self,
-        node: Node,
-        inventory: NodeInventory | None,
+        place: Place,
         held: Sequence[Claim],
         arriving: Sequence[Claim],
         left_out: Callable[[Claim], Set[str]] = lambda claim: frozenset(),
+        wish_of: WishOf = lambda claim: None,
     ) -> None:
         """`left_out` are resources that the profile of a claim's object leaves to others; `pods`: places as well."""
-        self._node = node
-        self._inventory = inventory
+        self._place = place
+        self._node = place.node
+        self._wish_of = wish_of
         self._held = held
         self._arriving = arriving
         self._left_out = left_out
@@ -56,8 +55,9 @@ class NodeCheck:
             )
             if unknown:
                 problems.append(f"holds {unknown}, and nobody knows which, so none can be given out")
-            totals = capacity(self._node, self._inventory)
+            totals = capacity(self._place)
             problems += self._overdrawn(totals)
+            problems += beyond(self._place, self._held, self._arriving, self._wish_of)
             problems += self._unkept(granted, totals)
         if any(claim.ports for claim in self._arriving):
             problems += self._port_clashes()

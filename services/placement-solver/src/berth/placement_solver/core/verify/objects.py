@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.contracts.state import Node, Pod, Reservation
-from berth.placement_solver.core.verify.grants import grant_problems
+from berth.placement_solver.core.verify.grants import Place, Wish, grant_problems
 from berth.placement_solver.core.verify.reservations import affinity_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.node_affinity import compile_node_rule
@@ -46,9 +46,10 @@ def object_problems(claim: Claim, view: View) -> Iterator[str]:
     node = view.nodes.states[row] if row is not None else None
     if row is None or node is None:
         return
-    inventory = view.nodes.inventories[row]
-    yield from grant_problems(claim, obj.template, node, inventory)
-    yield from _node_problems(obj, node, view.profile_of(obj.template.scheduler))
+    profile = view.profile_of(obj.template.scheduler)
+    place = Place(node, view.nodes.inventories[row], view.nodes.topologies[row])
+    yield from grant_problems(claim, Wish(obj.template, profile), place)
+    yield from _node_problems(obj, node, profile)
 
 
 def _node_problems(obj: Pod | Reservation, node: Node, profile: Profile) -> Iterator[str]:

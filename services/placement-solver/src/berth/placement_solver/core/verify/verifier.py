@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence, Set
 from berth.contracts import names
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.gangs import gang_problems
+from berth.placement_solver.core.verify.grants import Place, Wish
 from berth.placement_solver.core.verify.laws.inter_pod_affinity import affinity_problems
 from berth.placement_solver.core.verify.laws.load_aware_scheduling import LoadLaw
 from berth.placement_solver.core.verify.laws.placed_pods import PlacedPods
@@ -123,7 +124,8 @@ class Verifier:
             return ["is not known"]
         held = [each for each in self._cluster.book.claims_on(node) if each not in gone]
         held += [each for each in nominated if each.node == node]
-        check = NodeCheck(state, nodes.inventories[row], held, arriving, self._left_out)
+        place = Place(state, nodes.inventories[row], nodes.topologies[row])
+        check = NodeCheck(place, held, arriving, self._left_out, self._wish_of)
         problems = check.problems()
         for claim in arriving:
             if claim.reservation:
@@ -146,6 +148,12 @@ class Verifier:
             for name in filter(is_extended_resource, claim.amounts)
             if name in args.ignored_resources or name.partition("/")[0] in args.ignored_resource_groups
         }
+
+    def _wish_of(self, claim: Claim) -> Wish | None:
+        seen = self._cluster.book.seen(claim.name)
+        if seen is None or seen.uid != claim.uid:
+            return None
+        return Wish(seen.template, self._cluster.profile_of(seen.template.scheduler))
 
     def _on_claim(self, claim: Claim, added: bool) -> None:
         self._quotas.count(claim, 1 if added else -1)

@@ -9,6 +9,7 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Node, PodGroup
+from berth.contracts.topology import NodeTopology
 from berth.rules.gang_config import GangConfig
 from berth.rules.load_aware.reports import LoadReports
 from berth.rules.pod_selectors import SelectingObjects
@@ -27,6 +28,8 @@ class NodeTable(Protocol):
     def states(self) -> Sequence[Node | None]: ...
     @property
     def inventories(self) -> Sequence[NodeInventory | None]: ...
+    @property
+    def topologies(self) -> Sequence[NodeTopology | None]: ...
 
 
 class QuotaTable(Protocol):

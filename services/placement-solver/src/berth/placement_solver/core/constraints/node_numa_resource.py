@@ -1,0 +1,445 @@
+"""NodeNUMAResource: CPUs of its own for a pod, and the NUMA nodes that its CPUs, memory and hugepages lie on together.
+
+Pods of the classes LSE and LSR ask for CPUs, an annotation of the pod or the node asks for NUMA nodes. Which policy
+holds follows from both and from kubelet (`berth.rules.cpus.bind_policy`, `berth.rules.numa.policy`); what fits one node
+is `berth.rules.numa.align`. The mask lets through what may fit by numbers: so many CPUs, so much of a NUMA node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from berth.contracts import names
+from berth.contracts.base import Problem
+from berth.contracts.state import PodTemplate
+from berth.placement_solver.core.cores import CoresAsked, Known, Verdict
+from berth.placement_solver.core.cores.held import rivals_of
+from berth.placement_solver.core.cores.store import KINDS
+from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.seams import (
+    Depends,
+    Floats,
+    Lacking,
+    Mask,
+    Rejected,
+    Rejection,
+    RowArray,
+    Rows,
+    Spec,
+    Target,
+    Unusable,
+)
+from berth.placement_solver.core.words import amounts_listed, listed
+from berth.resources.amounts import Amounts
+from berth.rules.bounded_json import annotation_field
+from berth.rules.cpus.available import FULL_PCPUS
+from berth.rules.cpus.bind_policy import CpuBinding, cpu_binding, read_resource_spec, unsupported_policy
+from berth.rules.cpus.cpuset import NO_CPUS
+from berth.rules.cpus.kubelet import SINGLE_NUMA_NODE
+from berth.rules.cpus.qos import LSE, LSR, priority_class_or_default, qos_class
+from berth.rules.cpus.resource_status import ZoneShare
+from berth.rules.cpus.take import INSUFFICIENT, LEAST_ALLOCATED, NOT_ENOUGH, take_cpus
+from berth.rules.numa.align import align
+from berth.rules.numa.hints import Hints
+from berth.rules.numa.policy import NO_SPEC, read_numa_spec, zone_strategy
+from berth.rules.numa.split import NodeZones, ZoneRequest, zone_needs
+from berth.rules.numa.zone_sets import ZoneSet
+from berth.rules.records.device_allocated import DeviceAllocated
+from berth.rules.records.resource_status import cpus_of, own_milli, pinned_requests
+
+UNKNOWN: Final = "node(s) hold pods with CPUs of their own of which nobody knows which"
+UNCOUNTED: Final = "node(s) whose CPUs wait to be read by device-inventory"
+WAIT: Final = "none is needed; if this lasts, see whether device-inventory and cluster-watcher work"
+"""For who may fit once the CPUs are known."""
+NO_OTHERS: Final[tuple[Hints, ...]] = ()
+WEIGHTS: Final[Mapping[str, int]] = {names.CPU: 1, names.MEMORY: 1}
+SINGLE, SEVERAL = 1, 2
+DEVICES: Final = DeviceAllocated()
+
+
+class Placed(NamedTuple):
+    """What a pod gets on one node: CPUs of its own, shares of NUMA nodes, and the NUMA nodes that everything of it
+    stays on (None: any)."""
+
+    cpus: frozenset[int] = NO_CPUS
+    shares: tuple[ZoneShare, ...] = ()
+    zones: ZoneSet | None = None
+
+
+NOT_CONCERNED: Final = Placed()
+
+
+class NodeNUMAResource:
+    """See the module. The query is what the pod asks for; where it asks for nothing a node may still give it some."""
+
+    name = "NodeNUMAResource"
+    depends = Depends.NODE | Depends.CAPACITY
+    exact = False
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        *,
+        default_bind: str = FULL_PCPUS,
+        strategy: str = LEAST_ALLOCATED,
+        weights: Mapping[str, int] = WEIGHTS,
+        beside_kubelet: bool = False,
+    ) -> None:
+        """`default_bind`, `strategy` and `weights` are the profile's; `beside_kubelet`: own CPUs are given out also
+        where kubelet's CPU manager gives them out itself."""
+        self._cores = nodes.cores
+        self._default_bind = default_bind
+        self._strategy = strategy
+        self._weights = weights
+        self._beside_kubelet = beside_kubelet
+
+    # --- pods --------------------------------------------------------------------------------------------------------
+
+    def notes_of(self, template: PodTemplate) -> dict[str, str]:
+        """What of a pod the query depends on beside its request and its QoS class; nothing for most pods."""
+        annotations, labels = template.annotations, template.labels
+        notes = {}
+        if names.ANNOTATION_NUMA_SPEC in annotations:
+            notes[names.ANNOTATION_NUMA_SPEC] = annotations[names.ANNOTATION_NUMA_SPEC]
+        if labels.get(names.LABEL_QOS) in (LSE, LSR):
+            notes[names.ANNOTATION_RESOURCE_SPEC] = annotations.get(names.ANNOTATION_RESOURCE_SPEC, "")
+            notes[names.LABEL_PRIORITY_CLASS] = priority_class_or_default(labels, template.priority, "")
+        is_imposed = self._cores.imposes
+        if (notes or is_imposed) and template.overhead:
+            notes["overhead"] = str(template.overhead.get(names.CPU, 0))
+        if is_imposed:
+            notes["imposed"] = ""
+        return notes
+
+    def prefilter(self, spec: Spec) -> CoresAsked | Unusable | None:
+        """See `Constraint`."""
+        template = spec.template
+        if not any(amount > 0 for amount in template.requests.values()):
+            return None
+        milli = own_milli(template)
+        binding: CpuBinding | Problem | None = CpuBinding(milli // 1000)
+        if qos_class(template.labels) in (LSE, LSR):
+            requests = pinned_requests(template)
+            binding = cpu_binding(
+                template.labels, template.annotations, template.priority, requests, default=self._default_bind
+            )
+            if isinstance(binding, CpuBinding) and (problem := _unsupported(template)) is not None:
+                return Unusable((problem,))
+        wish = read_numa_spec(template.annotations) if names.ANNOTATION_NUMA_SPEC in template.annotations else NO_SPEC
+        problems = tuple(each for each in (binding, wish) if isinstance(each, Problem))
+        if problems:
+            return Unusable(problems)
+        if not isinstance(binding, CpuBinding) or isinstance(wish, Problem):
+            return None
+        has_devices = DEVICES.asks(template)
+        if has_devices and wish.policy:
+            field = annotation_field(names.ANNOTATION_NUMA_SPEC)
+            return Unusable((Problem(field=field, message="is not supported yet for pods that ask for devices"),))
+        query = CoresAsked(template.requests, milli, binding, wish, has_devices, self._beside_kubelet)
+        return query if query.asks or self._cores.imposes else None
+
+    # --- nodes -------------------------------------------------------------------------------------------------------
+
+    def mask(self, query: CoresAsked, rows: Rows) -> Mask:
+        """See `Constraint`."""
+        cores = self._cores
+        cores.follow()
+        codes = cores.make[rows]
+        verdicts = cores.verdicts(query)
+        if not any(each.concerns for each in verdicts):
+            return np.ones(codes.shape, np.bool_)
+        concerned = np.array([each.concerns for each in verdicts], np.bool_)[codes]
+        refused = np.array([bool(each.reason) for each in verdicts], np.bool_)[codes]
+        own = np.array([each.own for each in verdicts], np.int64)[codes]
+        kind = np.array([_kind(each) for each in verdicts], np.intp)[codes]
+        policy = np.array([_policy(each) for each in verdicts], np.intp)[codes]
+        at = _indices(rows, codes.size)
+        ok: Mask = ~(refused | cores.uncounted[at]) & (cores.blocked[at] == 0)
+        ok &= (own == 0) | (cores.free[kind, at] >= own)
+        if policy.any():
+            by_zone = np.flatnonzero(ok & (policy > 0))
+            if by_zone.size:
+                ok[by_zone] &= self._zone_mask(query, at[by_zone], own[by_zone], kind[by_zone], policy[by_zone])
+        return ok | ~concerned
+
+    def _zone_mask(self, query: CoresAsked, at: RowArray, own: RowArray, kind: RowArray, policy: RowArray) -> Mask:
+        """Which of these rows have as much on one NUMA node, or on all together, as their policy asks for."""
+        cores = self._cores
+        zones = cores.zone_columns
+        ratios = np.array([cores.ratio(row) for row in at.tolist()])
+        there = zones.there[:, at]
+        fits = there & ~zones.shared[:, at] if query.spec.is_exclusive else there.copy()
+        together = np.ones(at.shape, np.bool_)
+        for name, amount in query.amounts.items():
+            place = zones.resources.get(name)
+            if place is None or amount <= 0:
+                continue
+            needed = np.full(at.shape, amount, np.int64)
+            if name == names.CPU:
+                pinned = np.ceil(1000 * own * np.maximum(ratios, 1.0)).astype(np.int64)
+                needed = np.where(own > 0, pinned, needed)
+            unreported = ~zones.reported[place, at]
+            free = zones.free[place][:, at]
+            fits &= (free >= needed) | unreported
+            # Rounding up zone by zone may add a little to each part.
+            together &= (np.where(there, free, 0).sum(axis=0) >= np.where(own > 0, 1000 * own, needed)) | unreported
+        counts = zones.cpus[:, :, at][kind, :, np.arange(at.size)].T
+        fits &= (own == 0) | (counts >= own)
+        single: Mask = policy == SINGLE
+        return np.where(single, fits.any(axis=0), together)
+
+    def admits(self, query: CoresAsked, row: int) -> bool:
+        """See `Constraint`."""
+        cores = self._cores
+        cores.follow()
+        if not cores.verdicts(query)[cores.make[row]].concerns:
+            return True
+        return bool(self.mask(query, np.array([row], np.intp))[0])
+
+    def filter(self, query: CoresAsked, target: Target) -> Rejection | None:
+        """See `Constraint`."""
+        if target.hypothesis.gone or target.hypothesis.there:
+            found = self.place(query, target)
+            return found if isinstance(found, Rejection) else None
+        return self._known(query, target.row)
+
+    def place(self, query: CoresAsked, target: Target, others: Iterable[Hints] = NO_OTHERS) -> Placed | Rejection:
+        """What the pod gets on a node. `others` are the NUMA nodes that its devices could lie on."""
+        cores, row, hypothesis = self._cores, target.row, target.hypothesis
+        verdict = self._verdict(query, row)
+        if not verdict.concerns:
+            return NOT_CONCERNED
+        if cores.uncounted[row]:
+            return Rejection((UNCOUNTED,))
+        if verdict.reason:
+            return Rejection((verdict.reason,), resolvable=False)
+        if cores.unknown(row, hypothesis) > 0:
+            return Rejection((UNKNOWN,))
+        ground, holders = cores.ground(row), cores.holders(row, hypothesis)
+        left = (claim.grants for claim in hypothesis.gone if target.reservation and claim.uid == target.reservation)
+        preferred = NO_CPUS.union(*(cpus_of(grants) for grants in left))
+        rivals = rivals_of(holders, query.binding.exclusive)
+        strategy = zone_strategy(cores.make_of(row).by_name, self._strategy)
+        if not verdict.policy:
+            if ground.layout is None:
+                return NOT_CONCERNED
+            taken = take_cpus(
+                ground.layout,
+                cores.free_cpus(row, hypothesis),
+                verdict.own,
+                bind=verdict.bind,
+                required=verdict.required,
+                strategy=strategy,
+                exclusive=query.binding.exclusive,
+                rivals=rivals,
+                preferred=preferred,
+            )
+            if taken.reason:
+                return Rejection((taken.reason,), resolvable=verdict.own <= ground.own_cpus)
+            return Placed(taken.cpus)
+        request = _request(query, verdict, strategy, rivals, preferred)
+        found = align(
+            cores.zones(row, hypothesis),
+            request,
+            policy=verdict.policy,
+            exclusive=query.spec.exclusive,
+            status=cores.status(row, hypothesis),
+            others=others,
+            strategy=strategy,
+            weights=self._weights,
+        )
+        if found.reasons:
+            return Rejection(found.reasons, lacking=dict(found.lacking))
+        return Placed(found.allocation.cpus, found.allocation.zones, found.zones)
+
+    def rejections(self, query: CoresAsked, rows: RowArray) -> list[Rejected]:
+        """See `Constraint`. Numbers of CPUs are compared for all rows at once; NUMA nodes are looked at one by one."""
+        cores = self._cores
+        cores.follow()
+        verdicts = cores.verdicts(query)
+        found: dict[tuple[str, bool], Mask] = {}
+
+        def tell(reason: str, place: int, *, resolvable: bool) -> None:
+            key = (reason, resolvable)
+            if key not in found:
+                found[key] = np.zeros(rows.shape, np.bool_)
+            found[key][place] = True
+
+        for place, (row, code) in enumerate(zip(rows.tolist(), cores.make[rows].tolist(), strict=True)):
+            verdict = verdicts[code]
+            if not verdict.concerns:
+                continue
+            reason = self._short(verdict, row)
+            if reason:
+                resolvable = not verdict.reason and verdict.own <= cores.ground(row).own_cpus
+                tell(reason, place, resolvable=reason in (UNCOUNTED, UNKNOWN) or resolvable)
+            elif verdict.policy or verdict.required:
+                rejection = self._known(query, row)
+                for text in rejection.reasons if rejection is not None else ():
+                    tell(text, place, resolvable=rejection is not None and rejection.resolvable)
+        return [
+            Rejected(reason, mask, resolvable, repair=WAIT if reason == UNCOUNTED else "")
+            for (reason, resolvable), mask in found.items()
+        ]
+
+    # --- what has to become free -------------------------------------------------------------------------------------
+
+    def distance(self, query: CoresAsked, rows: RowArray, counts: RowArray) -> Floats:
+        """See `Freeable`."""
+        cores = self._cores
+        admitted = self.mask(query, rows)
+        verdicts = cores.verdicts(query)
+        distance = np.zeros(rows.shape)
+        for place, (row, code, count) in enumerate(
+            zip(rows.tolist(), cores.make[rows].tolist(), counts.tolist(), strict=True)
+        ):
+            verdict = verdicts[code]
+            if not verdict.concerns:
+                continue
+            own = count * verdict.own
+            is_too_many = own > 0 and own > cores.ground(row).own_cpus
+            if verdict.reason or cores.uncounted[row] or is_too_many:
+                distance[place] = np.inf
+                continue
+            distance[place] = 1000.0 * bool(cores.blocked[row])
+            if own:
+                distance[place] += max(0, own - int(cores.free[_kind(verdict), row])) / verdict.own
+            if verdict.policy and not admitted[place]:
+                distance[place] += 1.0
+        return distance
+
+    def lacking(self, query: CoresAsked, row: int, count: int) -> Lacking | None:
+        """See `Freeable`."""
+        cores = self._cores
+        verdict = self._verdict(query, row)
+        if not verdict.concerns:
+            return Lacking()
+        if verdict.reason or cores.uncounted[row]:
+            return None
+        if cores.blocked[row]:
+            return Lacking(things=("the CPUs of pods that do not say which are theirs",))
+        if verdict.policy:
+            return self._lacking_zone(query, verdict, row) if count == 1 else None
+        free = int(cores.free[_kind(verdict), row])
+        short = count * verdict.own - free
+        if count * verdict.own > cores.ground(row).own_cpus:
+            return None
+        if short <= 0:
+            return Lacking() if self._known(query, row) is None else None
+        less = f"{free} exclusive CPUs" if count == 1 and free > 1 else ""
+        return Lacking(things=(_cpus(short, verdict),), less=less)
+
+    def shares_node(self, query: CoresAsked) -> bool:
+        """See `Freeable`."""
+        return True
+
+    def _lacking_zone(self, query: CoresAsked, verdict: Verdict, row: int) -> Lacking | None:
+        """What the NUMA node lacks that lacks least, or what all of them together lack."""
+        rejection = self._known(query, row)
+        if rejection is None:
+            return Lacking()
+        cores = self._cores
+        node = cores.zones(row)
+        needs = zone_needs(node, _request(query, verdict))
+        if verdict.policy != SINGLE_NUMA_NODE:
+            things = _missing({name: amount for name, amount in rejection.lacking.items() if amount > 0}, verdict)
+            return Lacking(things=(f"{things} of its NUMA nodes",)) if things else None
+        whole = NodeZones(node.capacity, {}, node.ratio, node.layout, cores.all_cpus(row))
+        offered = {need.name: need.offered for need in zone_needs(whole, _request(query, verdict))}
+        best: tuple[float, int, dict[str, int]] | None = None
+        for zone in node.zones:
+            missing = {need.name: need.amount - need.offered.get(zone, 0) for need in needs}
+            missing = {name: amount for name, amount in missing.items() if amount > 0}
+            if not missing or any(offered[need.name].get(zone, 0) < need.amount for need in needs):
+                continue
+            part = sum(missing[need.name] / need.amount for need in needs if need.name in missing)
+            if best is None or part < best[0]:
+                best = (part, zone, missing)
+        return Lacking(things=(f"{_missing(best[2], verdict)} of NUMA node {best[1]}",)) if best is not None else None
+
+    # --- within ------------------------------------------------------------------------------------------------------
+
+    def _verdict(self, query: CoresAsked, row: int) -> Verdict:
+        self._cores.follow()
+        return self._cores.verdicts(query)[int(self._cores.make[row])]
+
+    def _known(self, query: CoresAsked, row: int) -> Rejection | None:
+        """What is said of a node as it is; kept until the node changes."""
+        cores = self._cores
+        verdict = self._verdict(query, row)
+        zones = cores.zones(row) if verdict.policy else None
+        key = (verdict, cores.changes(row), bool(cores.blocked[row]), bool(cores.uncounted[row]))
+        known = query.known.get(row)
+        if known is not None and known.key == key and known.zones is zones:
+            return known.rejection
+        found = self.place(query, Target(row))
+        query.known[row] = known = Known(key, zones, found if isinstance(found, Rejection) else None)
+        return known.rejection
+
+    def _short(self, verdict: Verdict, row: int) -> str:
+        """The reason that numbers alone give against a node; empty: none."""
+        cores = self._cores
+        if cores.uncounted[row]:
+            return UNCOUNTED
+        if verdict.reason:
+            return verdict.reason
+        if cores.blocked[row]:
+            return UNKNOWN
+        if verdict.policy:
+            return ""
+        if cores.free[0, row] < verdict.own:
+            return NOT_ENOUGH
+        return INSUFFICIENT.format(verdict.bind) if cores.free[_kind(verdict), row] < verdict.own else ""
+
+
+def _unsupported(template: PodTemplate) -> Problem | None:
+    spec = read_resource_spec(template.annotations)
+    return spec if isinstance(spec, Problem) else unsupported_policy(spec)
+
+
+def _kind(verdict: Verdict) -> int:
+    """Which of `KINDS` counts."""
+    return KINDS.index(verdict.bind) if verdict.required else 0
+
+
+def _policy(verdict: Verdict) -> int:
+    return 0 if not verdict.policy else SINGLE if verdict.policy == SINGLE_NUMA_NODE else SEVERAL
+
+
+def _indices(rows: Rows, size: int) -> RowArray:
+    return np.arange(rows.start or 0, (rows.start or 0) + size) if isinstance(rows, slice) else rows
+
+
+def _request(
+    query: CoresAsked,
+    verdict: Verdict,
+    strategy: str = "",
+    rivals: frozenset[int] = NO_CPUS,
+    preferred: frozenset[int] = NO_CPUS,
+) -> ZoneRequest:
+    return ZoneRequest(
+        amounts=query.amounts,
+        own_cpus=verdict.own,
+        bind=verdict.bind,
+        required=verdict.required,
+        exclusive=query.binding.exclusive,
+        rivals=rivals,
+        preferred=preferred,
+        strategy=strategy,
+    )
+
+
+def _cpus(count: int, verdict: Verdict) -> str:
+    number = "1 exclusive CPU" if count == 1 else f"{count} exclusive CPUs"
+    return f"{number} of whole cores" if verdict.required and verdict.bind == FULL_PCPUS else number
+
+
+def _missing(amounts: Amounts, verdict: Verdict) -> str:
+    """In words; of CPUs of its own the number."""
+    cpus = amounts.get(names.CPU, 0) // 1000 if verdict.own else 0
+    plain = {name: amount for name, amount in amounts.items() if not (cpus and name == names.CPU)}
+    parts = [_cpus(cpus, verdict)] if cpus else []
+    return listed([*parts, *amounts_listed(plain)]) if parts or plain else ""

@@ -1,0 +1,88 @@
+"""What a pod asks for of CPUs and NUMA nodes, and what that comes to on nodes of each make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from berth.placement_solver.core.cores.make import Make
+from berth.placement_solver.core.seams import Rejection
+from berth.rules.cpus.bind_policy import CpuBinding, bind_on_node
+from berth.rules.numa.hints import NO_ZONES
+from berth.rules.numa.policy import NumaSpec, pair_policy
+
+
+class Verdict(NamedTuple):
+    """What a pod gets on a node of some make: a number of CPUs of its own by `bind`, which `required` says must hold,
+    and the NUMA policy that it is placed by; neither: it is not concerned. Or the `reason` why it never may go there.
+    """
+
+    own: int = 0
+    bind: str = ""
+    required: bool = False
+    policy: str = ""
+    reason: str = ""
+
+    @property
+    def concerns(self) -> bool:
+        """Whether the node has to be looked at."""
+        return bool(self.own or self.policy or self.reason)
+
+
+class Known(NamedTuple):
+    """What was said of one node, as long as `key` and `zones`, the object, are what they were."""
+
+    key: object
+    zones: object
+    rejection: Rejection | None
+
+
+@dataclass(eq=False, slots=True)
+class CoresAsked:
+    """The query of NodeNUMAResource.
+
+    Attributes:
+        amounts: what the pod asks for.
+        pinned_milli: its cpu without what its overhead is.
+        binding: whether it asks for CPUs of its own.
+        spec: the NUMA policy that it asks for.
+        has_devices: it asks for devices as well: NUMA policies of nodes do not hold for it yet.
+        beside_kubelet: it may have CPUs of its own also where kubelet gives out CPUs itself.
+        verdicts: on nodes of each make, as of `verdicts_at`; kept by `Cores`.
+        known: what was said of single nodes, by row; kept by the constraint.
+    """
+
+    amounts: Mapping[str, int]
+    pinned_milli: int
+    binding: CpuBinding
+    spec: NumaSpec
+    has_devices: bool = False
+    beside_kubelet: bool = False
+    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts_at: int = -1
+    known: dict[int, Known] = field(default_factory=dict)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for anything itself, on whichever node."""
+        return self.binding.bound or bool(self.spec.policy)
+
+    def verdict(self, make: Make) -> Verdict:
+        """What it gets on nodes of this make."""
+        pair = pair_policy(self.spec.policy, "" if self.has_devices else make.policy)
+        if pair.reason:
+            return Verdict(reason=pair.reason)
+        found = bind_on_node(
+            self.binding,
+            self.pinned_milli,
+            labels=make.by_name,
+            kubelet=make.manager,
+            layout=make.layout,
+            beside_kubelet=self.beside_kubelet,
+        )
+        if found.reason:
+            return Verdict(reason=found.reason)
+        if pair.policy and not make.has_zones:
+            return Verdict(reason=NO_ZONES)
+        return Verdict(found.number, found.policy if found.number else "", found.required, pair.policy)
