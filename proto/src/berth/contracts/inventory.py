@@ -10,7 +10,8 @@ class DeviceSlot(Part, frozen=True, kw_only=True):
 
     A GPU has `koordinator.sh/gpu-core` and `koordinator.sh/gpu-memory-ratio` (percent, 100 = whole) and
     `koordinator.sh/gpu-memory` (bytes); a NIC has `koordinator.sh/rdma`, 100 whatever it reports. An unhealthy device,
-    or one whose report cannot be trusted, is listed with `healthy=False` and holds what runs on it.
+    or one whose report cannot be trusted, is listed with `healthy=False` and holds what runs on it. `reason` says why
+    it is unhealthy in a word, `Cordoned` where its node's annotation says so; empty where nobody says.
     """
 
     kind: str
@@ -21,6 +22,7 @@ class DeviceSlot(Part, frozen=True, kw_only=True):
     numa_node: Integer = -1
     pcie: str = ""
     labels: dict[str, str] = {}
+    reason: str = ""
 
 
 class NodeInventory(Message, frozen=True, kw_only=True, tag="nodeinventory.set.v1"):

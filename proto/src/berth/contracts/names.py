@@ -27,7 +27,13 @@ ANNOTATION_LET_GO = "scheduling.berth.sh/let-go"
 ANNOTATION_REFUSED = "scheduling.berth.sh/refused"
 """Pod, Reservation: whom the API server did not let go for it, JSON: a list of uid and until when that counts."""
 ANNOTATION_REVISION = "scheduling.berth.sh/revision"
-"""NodeSLO: the request that it was last written for, so that no older one is carried out after it."""
+"""NodeSLO, Device: the request that it was last written for, so that no older one is carried out after it."""
+ANNOTATION_REPORT = "scheduling.berth.sh/report"
+"""Device: the version of its node's report that it was made from."""
+ANNOTATION_DEVICE_CORDON = "scheduling.berth.sh/device-cordon"
+"""Node: devices that nothing new is placed on, `kind/minor` or id, separated by commas or as a JSON list."""
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+"""Device: who writes it; cluster-writer changes those of Berth alone."""
 
 # --- QoS and priority (Koordinator) ----------------------------------------------------------------------------------
 

@@ -268,7 +268,10 @@ class DeviceTopology(Part, frozen=True, kw_only=True):
 
 
 class DeviceInfo(Part, frozen=True, kw_only=True):
-    """One device of a node. `position` is its index in the object, for messages about it."""
+    """One device of a node. `position` is its index in the object, for messages about it.
+
+    `reason` is that of its condition `Healthy`, where this says False.
+    """
 
     kind: str
     minor: Integer
@@ -278,6 +281,7 @@ class DeviceInfo(Part, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     topology: DeviceTopology | None = None
     position: Integer = 0
+    reason: str = ""
 
 
 class Device(Message, frozen=True, kw_only=True, tag="device.seen.v1"):

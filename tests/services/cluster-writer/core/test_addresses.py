@@ -4,7 +4,7 @@ import pytest
 
 from berth.cluster_writer.core.addresses import PATTERNS, check
 from berth.contracts import subjects
-from berth.contracts.command import ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.command import ApplyObject, DeleteObject, EvictPod, PatchNode, PatchObject, RefusePod
 from berth.contracts.errors import InvalidMessage
 
 EVICTION = EvictPod(namespace="a", name="p", uid="u", reason="r")
@@ -12,6 +12,9 @@ QUOTA = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/elasticquotas", namespa
 RESERVED = PatchObject(api="scheduling.koordinator.sh/v1alpha1/reservations", name="r", uid="u")
 GANG = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/podgroups", namespace="a", name="g", uid="u")
 STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
+DEVICES = "scheduling.koordinator.sh/v1alpha1/devices"
+DEVICE = ApplyObject(api=DEVICES, name="n.1")
+NO_DEVICE = DeleteObject(api=DEVICES, name="n.1", uid="u")
 NODE = PatchNode(name="n.1", uid="u")
 REFUSAL = RefusePod(namespace="a", name="p", uid="u", message="m")
 OWN = {
@@ -20,6 +23,8 @@ OWN = {
     subjects.command_subject("patch", "reservations", "r"): RESERVED,
     subjects.command_subject("patch", "podgroups", "a", "g"): GANG,
     subjects.command_subject("apply", "nodeslos", "n.1"): STRATEGY,
+    subjects.command_subject("apply", "devices", "n.1"): DEVICE,
+    subjects.command_subject("delete", "devices", "n.1"): NO_DEVICE,
     subjects.command_subject("patch", "nodes", "n.1"): NODE,
     subjects.command_subject("refuse", "pods", "a", "p"): REFUSAL,
 }

@@ -1,4 +1,5 @@
-"""What the buckets show: Devices and Nodes of STATE, and our own INVENTORY. Sinks only record and mark."""
+"""What the buckets show: Devices and Nodes of STATE, reports of METRICS, and our own INVENTORY. Sinks only record and
+mark."""
 
 from __future__ import annotations
 
@@ -11,13 +12,18 @@ from berth.contracts import state
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
+from berth.contracts.node_report import NodeReport
 from berth.contracts.subjects import parts, synced_key
 from berth.runtime import PublishedView
 
 DEVICE: Final = "device"
 NODE: Final = "node"
-_MARKER: Final = synced_key("devices")
-KEYS: Final = (f"{DEVICE}.>", f"{NODE}.>", _MARKER)
+AGENT: Final = "report"
+AGENT_KEYS: Final = f"{AGENT}.>"
+"""What of METRICS is read: figures, which change all the time, say nothing about devices."""
+_DEVICES: Final = synced_key("devices")
+_NODES: Final = synced_key("nodes")
+KEYS: Final = (f"{DEVICE}.>", f"{NODE}.>", _DEVICES, _NODES)
 """What of STATE is read: pods, which are most of it, say nothing about devices."""
 
 
@@ -29,34 +35,46 @@ class StateView:
         self.nodes: dict[str, state.Node] = {}
         self.unreadable = 0
         self.is_at_end = False
-        self._are_devices_complete = False
+        self._complete: set[str] = set()
+        self._has_kind = False
         self._mark = mark
         self._mark_all = mark_all
 
     @property
     def proves_absence(self) -> bool:
         """Whether a Device that is not here does not exist: all were listed, and all of that was read."""
-        return self.is_at_end and self._are_devices_complete
+        return self.is_at_end and _DEVICES in self._complete
+
+    @property
+    def takes_objects(self) -> bool:
+        """Whether the cluster has the kind Device, and all of them are shown."""
+        return self.proves_absence and self._has_kind
+
+    @property
+    def proves_nodes_absence(self) -> bool:
+        """Whether a node that is not here does not exist."""
+        return self.is_at_end and _NODES in self._complete
 
     @property
     def missing(self) -> str:
         """What a complete view still lacks, for people."""
         if not self.is_at_end:
             return "reading the state of the cluster"
-        return "complete" if self._are_devices_complete else "waiting for a complete list of devices"
+        return "complete" if self.proves_absence else "waiting for a complete list of devices"
 
     def reset(self) -> None:
         """The bucket begins anew."""
         self.devices.clear()
         self.nodes.clear()
-        self.is_at_end = self._are_devices_complete = False
+        self.is_at_end = False
+        self._complete.clear()
 
     def apply(self, entry: Entry) -> None:
         """One message of STATE."""
         kind = entry.key.partition(".")[0]
         if kind in (DEVICE, NODE):
             self._apply(kind, entry)
-        elif entry.key == _MARKER:
+        elif entry.key in (_DEVICES, _NODES):
             self._apply_marker(entry)
 
     def end(self, sequence: int) -> None:
@@ -82,12 +100,18 @@ class StateView:
 
     def _apply_marker(self, entry: Entry) -> None:
         try:
-            complete = not entry.deleted and decode(entry.value, state.Synced).complete
+            marker = None if entry.deleted else decode(entry.value, state.Synced)
         except InvalidMessage:
             self.unreadable += 1
             return
-        became_complete = complete and not self._are_devices_complete
-        self._are_devices_complete = complete
+        complete = marker is not None and marker.complete
+        became_complete = complete and entry.key not in self._complete
+        (self._complete.add if complete else self._complete.discard)(entry.key)
+        if entry.key == _DEVICES:
+            # A kind that is not installed is complete as well, at no version.
+            has_kind = marker is not None and marker.version > 0
+            became_complete |= has_kind and not self._has_kind
+            self._has_kind = has_kind
         if became_complete:
             self._mark_all()
 
@@ -99,6 +123,51 @@ def _named(name: str, message: Named) -> Named:
     if message.name != name:
         raise InvalidMessage("name", "is not the name in the key")
     return message
+
+
+class AgentView:
+    """What the agents of nodes report, by node name.
+
+    `withdrawn`: nodes whose agent said that it reports no longer. A node that is in neither says nothing: its report
+    may have been lost with the bucket.
+    """
+
+    def __init__(self, mark: Callable[[str], None]) -> None:
+        self.reports: dict[str, NodeReport] = {}
+        self.withdrawn: set[str] = set()
+        self.unreadable = 0
+        self._mark = mark
+
+    def reset(self) -> None:
+        """The bucket begins anew."""
+        self.reports.clear()
+        self.withdrawn.clear()
+
+    def apply(self, entry: Entry) -> None:
+        """One report. One that cannot be read leaves what was known."""
+        try:
+            kind, name = parts(entry.key)
+        except ValueError:
+            return
+        if kind != AGENT:
+            return
+        try:
+            report = None if entry.deleted else decode(entry.value, NodeReport)
+            if report is not None and report.node != name:
+                raise InvalidMessage("node", "is not the name in the key")
+        except InvalidMessage:
+            self.unreadable += 1
+            return
+        if report is None:
+            self.reports.pop(name, None)
+            self.withdrawn.add(name)
+        else:
+            self.reports[name] = report
+            self.withdrawn.discard(name)
+        self._mark(name)
+
+    def end(self, sequence: int) -> None:
+        """Nothing waits for reports: a node without one is as its Device object says."""
 
 
 class InventoryView(PublishedView[NodeInventory]):

@@ -33,6 +33,17 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     strategy_file: Annotated[str, Meta(description="where the last strategy is kept over restarts; empty: nowhere")] = (
         ""
     )
+    devices: Annotated[
+        bool,
+        Meta(description="report devices of all vendors, and their health; what they are goes into a Device object"),
+    ] = False
+    report_interval_s: Annotated[
+        float, Meta(ge=0.1, le=60, description="time between two looks at what is on the node, in seconds")
+    ] = 2.0
+    dev_root: Annotated[str, Meta(min_length=1, description="where the node's /dev is mounted")] = "/dev"
+    device_files: Annotated[
+        str, Meta(min_length=1, description="where device daemons write what they find, a JSON array in each file")
+    ] = "/var/run/koordlet/xpu-device-infos"
     proc_root: Annotated[str, Meta(min_length=1, description="where the node's /proc is mounted")] = "/proc"
     sys_root: Annotated[str, Meta(min_length=1, description="where the node's /sys is mounted")] = "/sys"
     cgroup_root: Annotated[

@@ -20,6 +20,7 @@ from berth.node_qos_enforcer.enforcing import enforce_for_ever
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.reconciler import Reconciler
+from berth.node_qos_enforcer.reporting import Reporting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.store import StrategyFile
@@ -78,7 +79,9 @@ class Agent:
         meter = Meter(known.node, max_gap_s=2 * ctx.settings.interval_s + SECOND_LOOK_S)
         reconciler = Reconciler(known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce)
         ctx.health.add("measured", lambda: _measured(ctx, reconciler))
-        await serve_status(ctx, reconciler.facts)
+        reporting = Reporting(ctx, known.node)
+        await serve_status(ctx, lambda: reconciler.facts() | reporting.facts())
+        ctx.spawn(reporting.run(), name="report")
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
         await _look_for_ever(ctx, trees, reconciler)
 

@@ -11,6 +11,7 @@ from berth.resources.amounts import parse_amounts
 
 DEVICES_MAX: Final = 1024
 MINOR_MAX: Final = 2**31 - 1
+REASON_MAX: Final = 1024
 
 
 def device_of(item: kube.Device, version: int) -> state.Device:
@@ -49,6 +50,7 @@ def _info(info: kube.DeviceInfo, position: int, found: Found) -> state.DeviceInf
         labels=info.labels or {},
         topology=_topology(info.topology),
         position=position,
+        reason=_reason(info.conditions),
     )
 
 
@@ -61,3 +63,9 @@ def _topology(topology: kube.DeviceTopology | None) -> state.DeviceTopology | No
         pcie=topology.pcie_id,
         bus=topology.bus_id,
     )
+
+
+def _reason(conditions: list[kube.Condition] | None) -> str:
+    """Why the device is not healthy, in a word."""
+    said = (each.reason for each in conditions or () if each.type == "Healthy" and each.status == "False")
+    return next(said, "")[:REASON_MAX]

@@ -36,6 +36,7 @@ AMOUNT_MAX: Final = 1 << 50
 """
 NAMES_MAX: Final = 32
 LABELS_MAX: Final = 64
+REASON_MAX: Final = 64
 PROBLEMS_MAX: Final = 50
 
 
@@ -119,6 +120,7 @@ def _slot(entry: DeviceInfo, problems: list[Problem]) -> DeviceSlot:
         numa_node=numa_node,
         pcie=pcie,
         labels=dict(sorted(entry.labels.items())[:LABELS_MAX]),
+        reason="" if entry.healthy else entry.reason[:REASON_MAX],
     )
 
 
