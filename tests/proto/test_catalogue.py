@@ -65,6 +65,7 @@ BUILT = {
             "priorityclass",
             "reservation",
             "noderesourcetopology",
+            "topology",
             "nodemetric",
             "nodeslo",
             "persistentvolume",

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from tests.services.worlds.fake_sys import FakeSys
 from tests.simulation.harness import Harness, build
-from tests.simulation.node_agent import NODE, NODE_AGENT, Machine
+from tests.simulation.node_agent import CORES, NODE, NODE_AGENT, Machine
 from tests.simulation.services import SPECS
 from tests.simulation.unmetered import unmetered
 
@@ -24,9 +24,11 @@ from berth.contracts.codec import decode
 from berth.contracts.command import MANAGER
 from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.subjects import named_key
+from berth.contracts.topology import NodeTopology
 from berth.simcluster.store import Path as ApiPath
 from berth.testing.simulation.services import ServiceSpec
 
+TOPOLOGY = ApiPath("topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "", NODE)
 DEVICE = ApiPath("scheduling.koordinator.sh", "v1alpha1", "devices", "", NODE)
 NODES = ApiPath("", "v1", "nodes", "", NODE)
 FOUND_S = 8.0
@@ -49,7 +51,7 @@ class MachineWithDevices(Machine):
 
     def spec(self) -> ServiceSpec:
         spec = super().spec()
-        environ = {**spec.environ, "BERTH_DEVICES": "true", "BERTH_DEVICE_FILES": str(self.files)}
+        environ = {**spec.environ, "BERTH_DEVICES": "true", "BERTH_CPUS": "true", "BERTH_DEVICE_FILES": str(self.files)}
         return replace(spec, environ=environ)
 
 
@@ -154,3 +156,23 @@ def test_the_object_of_another_agent_stays_as_it_is(bench: Bench) -> None:
     before = bench.device
     bench.harness.world.run(bench.harness.world.now + 60.0)
     assert bench.device == before
+
+
+def test_cpus_become_a_topology_that_goes_with_its_node(bench: Bench) -> None:
+    store = bench.harness.kube.store
+    bench.until(lambda: store.get(TOPOLOGY).status == 200, 60.0)
+    made = msgspec.json.decode(store.get(TOPOLOGY).body)
+    assert made["metadata"]["labels"][names.LABEL_MANAGED_BY] == MANAGER
+    assert [zone["name"] for zone in made["zones"]] == ["node-0"]
+    stream = bench.harness.nats.streams[f"KV_{buckets.INVENTORY}"]
+    subject = f"$KV.{buckets.INVENTORY}.{named_key('topology', NODE)}"
+
+    def topologies() -> list[NodeTopology]:
+        told = [each.data for each in stream.messages.values() if each.subject == subject]
+        return [decode(data, NodeTopology) for data in told if data]
+
+    bench.until(lambda: bool(topologies()), FOUND_S)
+    (topology,) = topologies()
+    assert (topology.problems, len(topology.cores)) == ([], CORES // 2)
+    assert store.delete(NODES).status == 200
+    bench.until(lambda: store.get(TOPOLOGY).status == 404, FOUND_S)

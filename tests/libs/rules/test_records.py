@@ -8,9 +8,10 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from berth.contracts import names
-from berth.contracts.grants import device
+from berth.contracts.grants import CPU, ZONE, device, one
 from berth.contracts.ledger import Grant
 from berth.contracts.state import Device, DeviceInfo, PodTemplate
 from berth.rules.records import registry
@@ -30,9 +31,29 @@ GRANTED: dict[str, st.SearchStrategy[list[Grant]]] = {
         max_size=4,
         unique_by=lambda grant: (grant.kind, grant.id),
     ),
+    "cores": st.lists(
+        st.one_of(
+            st.builds(lambda cpu: one(CPU, str(cpu)), st.integers(0, 200)),
+            st.builds(
+                lambda zone, amounts: Grant(kind=ZONE, id=str(zone), amounts=amounts),
+                st.integers(0, 900),
+                st.dictionaries(st.sampled_from([names.CPU, names.MEMORY, "hugepages-2Mi"]), st.integers(0, 10**12)),
+            ),
+        ),
+        max_size=6,
+        unique_by=lambda grant: (grant.kind, grant.id),
+    ),
 }
 """What may be granted, by the name of the kind of record."""
-ASKS: dict[str, PodTemplate] = {"devices": pod("p").gpus(2).build(1).template}
+ASKS: dict[str, PodTemplate] = {
+    "devices": pod("p").gpus(2).build(1).template,
+    "cores": pod("p")
+    .requests(cpu=2000)
+    .label(names.LABEL_QOS, "LSR")
+    .annotation(names.ANNOTATION_RESOURCE_STATUS, '{"cpuset":"0,1"}')
+    .build(1)
+    .template,
+}
 """A pod that is granted some."""
 GARBAGE = [
     "{",
@@ -41,12 +62,23 @@ GARBAGE = [
     "null",
     '"x"',
     "\udcff",
-    '{"gpu":7}',
-    '{"gpu":[{"minor":-1}]}',
-    '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"many"}}]}',
     "[" * 2000 + "]" * 2000,
-    '{"gpu":[]}' + " " * RECORD_LENGTH_MAX,
+    "{}" + " " * RECORD_LENGTH_MAX,
 ]
+GARBAGE_OF = {
+    "devices": [
+        '{"gpu":7}',
+        '{"gpu":[{"minor":-1}]}',
+        '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"many"}}]}',
+    ],
+    "cores": [
+        '{"cpuset":"0-99999999"}',
+        '{"cpuset":"1-0"}',
+        '{"cpuset":["0"]}',
+        '{"numaNodeResources":[{"node":-1}]}',
+        '{"numaNodeResources":[{"node":0,"resources":{"cpu":"many"}}]}',
+    ],
+}
 
 
 def _which(grant: Grant) -> tuple[str, str]:
@@ -68,9 +100,9 @@ def test_each_kind_of_grants_is_tried_here(record: GrantRecord) -> None:
 def test_kinds_have_nothing_in_common() -> None:
     assert len(set(names_of_records())) == len(names_of_records())
     assert len({each.name for each in registry.GRANTS}) == len(registry.GRANTS)
-    for one, other in combinations(registry.GRANTS, 2):
-        assert not one.kinds & other.kinds
-        assert not one.resources & other.resources
+    for first, other in combinations(registry.GRANTS, 2):
+        assert not first.kinds & other.kinds
+        assert not first.resources & other.resources
     assert all(each in registry.RECORDS for each in registry.GRANTS)
 
 
@@ -89,8 +121,14 @@ def test_what_is_written_is_read(record: GrantRecord, data: st.DataObject) -> No
     assert record.read({}) == record.read(noted(record, record.nothing)) == ()
 
 
-@pytest.mark.parametrize("text", GARBAGE, ids=range(len(GARBAGE)))
-@pytest.mark.parametrize("record", registry.GRANTS, ids=lambda record: record.name)
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        pytest.param(record, text, id=f"{record.name}-{place}")
+        for record in registry.GRANTS
+        for place, text in enumerate([*GARBAGE, *GARBAGE_OF[record.name]])
+    ],
+)
 def test_what_cannot_be_read_blocks_its_kind(record: GrantRecord, text: str) -> None:
     assert record.read(noted(record, text)) is None
     template = ASKS[record.name]
@@ -195,7 +233,7 @@ BOUND = Bound(
 
 def test_a_bind_writes_a_record_of_each_kind() -> None:
     written = annotations_of(BOUND)
-    assert set(written) == set(names_of_records()) - {names.ANNOTATION_RESOURCE_STATUS}
+    assert set(written) == set(names_of_records()) - {names.ANNOTATION_RESOURCE_STATUS}, "no CPUs were granted"
     assert json.loads(written[names.ANNOTATION_DEVICE_ALLOCATED]) == {
         "gpu": [
             {"minor": 2, "resources": {names.GPU_CORE: "50"}},
@@ -232,3 +270,60 @@ def test_a_device_is_broken_that_is_not_there_or_not_healthy() -> None:
     ]
     assert broken(device("gpu", 0, {}), None) == "is not there any more"
     assert broken(Grant(kind="nobody's", id="0"), None) == ""
+
+
+# --- CPUs and NUMA nodes ----------------------------------------------------------------------------------------------
+
+
+def cores(text: str, cpu: int = 2000, **labels: str) -> PodTemplate:
+    """A pod with a record."""
+    qos = {names.LABEL_QOS: labels.pop("qos", "LSR")}
+    return PodTemplate(
+        requests={names.CPU: cpu, names.MEMORY: 4096},
+        labels=qos,
+        annotations={names.ANNOTATION_RESOURCE_STATUS: text},
+    )
+
+
+def own(*cpus: int, extension: str = "") -> tuple[Grant, ...]:
+    return tuple(one(CPU, str(cpu), extension) for cpu in cpus)
+
+
+def test_a_bind_writes_what_koordinator_does() -> None:
+    grants = (*own(9, 8, 3), Grant(kind=ZONE, id="1", amounts={names.MEMORY: 8 << 30, names.CPU: 3000}))
+    assert annotations_of(Bound("p", grants))[names.ANNOTATION_RESOURCE_STATUS] == (
+        '{"cpuset":"3,8-9","numaNodeResources":[{"node":1,"resources":{"cpu":"3","memory":"8Gi"}}]}'
+    )
+
+
+def test_a_pod_holds_the_cpus_of_its_record_and_no_more_than_it_asks_for() -> None:
+    assert held_by_pod(cores('{"cpuset":"4-5"}'), None) == (own(4, 5), ())
+    assert held_by_pod(cores('{"cpuset":"4-7"}'), None) == (own(4, 5), ())
+    assert held_by_pod(cores('{"cpuset":"4"}'), None) == ((), ("cores",)), "fewer than it asks for"
+    exclusive = cores('{"cpuset":"4-5"}')
+    exclusive.annotations[names.ANNOTATION_RESOURCE_SPEC] = '{"preferredCPUExclusivePolicy":"PCPULevel"}'
+    assert held_by_pod(exclusive, None).grants == own(4, 5, extension="PCPULevel")
+
+
+def test_a_pod_without_a_record_shares() -> None:
+    for text in ("", "{}"):
+        assert held_by_pod(cores(text), None) == ((), ())
+
+
+def test_a_node_may_have_given_cpus_to_a_pod_that_does_not_ask() -> None:
+    assert held_by_pod(cores('{"cpuset":"4-7"}', 2500, qos="LS"), None) == (own(4, 5), ())
+    assert held_by_pod(cores("{", qos="LS"), None) == ((), ())
+
+
+def test_what_runs_beside_the_containers_has_no_cpus_of_its_own() -> None:
+    with_overhead = structs.replace(cores('{"cpuset":"4-5"}', 2250), overhead={names.CPU: 250})
+    assert held_by_pod(with_overhead, None) == (own(4, 5), ())
+
+
+def test_zones_count_for_no_more_than_the_request() -> None:
+    shares = [{"node": zone, "resources": {"cpu": "1500m", "memory": "3Ki"}} for zone in (1, 0, 1)]
+    found = held_by_pod(cores(json.dumps({"numaNodeResources": shares}), qos="LS"), None)
+    assert found.grants == (
+        Grant(kind=ZONE, id="0", amounts={names.CPU: 1500, names.MEMORY: 3072}),
+        Grant(kind=ZONE, id="1", amounts={names.CPU: 500, names.MEMORY: 1024}),
+    )

@@ -515,6 +515,21 @@ async def test_a_device_that_is_taken_over_while_it_is_deleted_stays(desk, api, 
     assert device(api)["metadata"]["uid"] == made["metadata"]["uid"]
 
 
+TOPOLOGY = Path("topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "", "n")
+
+
+async def test_a_kind_without_a_spec_is_made_of_its_fields(desk, api, uid):
+    owner = OwnerReference(api_version="v1", kind="Node", name="n", uid=uid)
+    fields = {"topologyPolicies": ["None"], "zones": [], "kind": "Secret", "metadata": {"name": "other"}}
+    ask = ApplyObject(api="topology.node.k8s.io/v1alpha1/noderesourcetopologies", name="n", fields=fields, owner=owner)
+    await desk.send(ask)
+    made = json.loads(api.store.get(TOPOLOGY).body)
+    assert (made["kind"], made["topologyPolicies"], made["zones"]) == ("NodeResourceTopology", ["None"], [])
+    assert made["metadata"]["labels"] == {names.LABEL_MANAGED_BY: MANAGER}
+    await desk.commands.delete_object(DeleteObject(api=ask.api, name="n", uid=made["metadata"]["uid"]))
+    assert api.store.get(TOPOLOGY).status == 404
+
+
 async def test_kinds_that_nobody_else_writes_may_not_be_deleted(desk):
     with pytest.raises(InvalidMessage, match="is none of"):
         await desk.commands.delete_object(DeleteObject(api=SLO_API, name="n", uid="u"))

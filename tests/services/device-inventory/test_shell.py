@@ -195,7 +195,7 @@ async def test_what_an_agent_reports_becomes_an_object_and_goes_with_the_report(
     world.complete()
     await world.start("one", device_sync_nodes=False)
     card = ReportedDevice(kind="gpu", minor=0, id="GPU-0", amounts=WHOLE, since=5.0)
-    told = NodeReport(node=name, version=7, looks_at=["devices"], devices=[card])
+    told = NodeReport(node=name, version=7, parts={"devices": 7}, devices=[card])
     world.report(told, name)
     await eventually(lambda: world.commands, what="the request")
     (apply,) = world.commands
@@ -215,7 +215,7 @@ async def test_what_an_agent_reports_becomes_an_object_and_goes_with_the_report(
     assert (status.facts["nodes that report"], status.facts["objects of others"]) == (1, 0)
 
     ill = replace(card, healthy=False, reason="Xid79")
-    world.report(replace(told, version=8, devices=[ill]), name)
+    world.report(replace(told, version=8, parts={"devices": 8}, devices=[ill]), name)
     await eventually(lambda: len(world.commands) == 2, what="the next request")
     assert world.commands[1].spec["devices"][0]["health"] is False
     world.report(None, name)

@@ -26,6 +26,7 @@ from berth.contracts import (
     reservation,
     slo,
     state,
+    topology,
 )
 from berth.contracts.subjects import PREFIX
 
@@ -86,6 +87,7 @@ CHANNELS = (
     Channel(state.NodeSLO, buckets.STATE, "nodeslo.<name>", _WATCHER),
     Channel(state.Synced, buckets.STATE, "synced.<kind>", _WATCHER),
     Channel(inventory.NodeInventory, buckets.INVENTORY, "node.<name>", _INVENTORY),
+    Channel(topology.NodeTopology, buckets.INVENTORY, "topology.<name>", _INVENTORY),
     Channel(quota.QuotaGroup, buckets.QUOTA, "group.<tree>.<name>", _QUOTA),
     Channel(reservation.ReservedCapacity, buckets.RESERVATION, "reservation.<name>", _RESERVATION),
     Channel(slo.NodeSLO, buckets.SLO, "node.<name>", _SLO),
@@ -102,6 +104,8 @@ CHANNELS = (
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.podgroups.<namespace>.<name>", _SOLVER),
     Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.nodeslos.<name>", _SLO),
     Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.devices.<name>", _INVENTORY),
+    Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.noderesourcetopologies.<name>", _INVENTORY),
+    Channel(command.DeleteObject, buckets.COMMANDS, f"{_CMD}.delete.noderesourcetopologies.<name>", _INVENTORY),
     Channel(command.DeleteObject, buckets.COMMANDS, f"{_CMD}.delete.devices.<name>", _INVENTORY),
     Channel(command.RefusePod, buckets.COMMANDS, f"{_CMD}.refuse.pods.<namespace>.<name>", _SOLVER),
     Channel(command.EvictPod, buckets.COMMANDS, f"{_CMD}.evict.pods.<namespace>.<name>", NOBODY),
@@ -124,6 +128,7 @@ CHANNELS = (
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.elasticquotas.<namespace>.<name>", _QUOTA),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.reservations.<name>", _RESERVATION),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.devices.<name>", _INVENTORY),
+    Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.noderesourcetopologies.<name>", _INVENTORY),
     Channel(event.ObjectRefused, buckets.EVENTS, f"{_EVT}.object.refused.configmaps.<namespace>.<name>", _SLO),
     Channel(event.AuditReported, buckets.EVENTS, f"{_EVT}.audit.reported.found.<promise>.<id>", _AUDITOR),
     Channel(event.AuditReported, buckets.EVENTS, f"{_EVT}.audit.reported.gone.<promise>.<id>", _AUDITOR),

@@ -41,6 +41,7 @@ class PatchObject(Message, frozen=True, kw_only=True, tag="object.patch.v1"):
 class ApplyObject(Message, frozen=True, kw_only=True, tag="object.apply.v1"):
     """Make a cluster-scoped object say this spec, whether it exists or not, by its API path `group/version/plural`.
 
+    `fields` are those beside metadata and spec, of kinds that have any; such a kind has no spec.
     The object belongs to `owner`, with which it goes; without one it stays. `revision` grows from one request for an
     object to the next, and the object shows it: a request that arrives after a newer one for the same owner is dropped.
     `labels` and `annotations` are those that the asker decides about; others stay. Of kinds that others write as well
@@ -54,6 +55,7 @@ class ApplyObject(Message, frozen=True, kw_only=True, tag="object.apply.v1"):
     revision: Integer = 0
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    fields: dict[str, Any] = {}
 
 
 class DeleteObject(Message, frozen=True, kw_only=True, tag="object.delete.v1"):

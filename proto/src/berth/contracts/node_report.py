@@ -48,19 +48,77 @@ class ReportedDevice(Part, frozen=True, kw_only=True):
     honors_partitions: bool = False
 
 
+class ReportedCore(Part, frozen=True, kw_only=True):
+    """A physical core: its id, which is unique within its socket, its NUMA node, and its CPUs (threads) as a list in
+    the kernel's form (`0,64`)."""
+
+    socket: Integer
+    core: Integer
+    zone: Integer
+    cpus: str
+
+
+class ReportedZone(Part, frozen=True, kw_only=True):
+    """A NUMA node. `memory` is all of its memory in bytes, `hugepages` what of that is set apart, in bytes by resource
+    name (`hugepages-2Mi`), `distances` those to each of the report's zones, in their order."""
+
+    zone: Integer
+    memory: Integer = 0
+    hugepages: dict[str, Integer] = {}
+    distances: list[Integer] = []
+
+
+class ReportedCpu(Part, frozen=True, kw_only=True):
+    """What CPUs they are. `l3_mask` is the mask of all parts of a level 3 cache that can be divided, hexadecimal."""
+
+    model: str = ""
+    vendor: str = ""
+    hyper_threads: bool = False
+    turbo: bool = False
+    l3_mask: str = ""
+
+
+class PinnedCpus(Part, frozen=True, kw_only=True):
+    """CPUs that kubelet has given to a pod, by its uid, as a list in the kernel's form."""
+
+    uid: str
+    cpus: str
+
+
+class ReportedKubelet(Part, frozen=True, kw_only=True):
+    """What kubelet does with CPUs and NUMA nodes, in its own words; empty texts: it does not say.
+
+    `reserved_cpus` are those that it keeps for itself and the system, `topology_scope` is `container` or `pod`.
+    """
+
+    cpu_manager: str = ""
+    cpu_manager_options: dict[str, str] = {}
+    reserved_cpus: str = ""
+    topology_manager: str = ""
+    topology_scope: str = ""
+    pinned: list[PinnedCpus] = []
+
+
 class NodeReport(Message, frozen=True, kw_only=True, tag="nodereport.set.v1"):
     """What is on a node.
 
-    `version` grows from one report of the node to the next; what is made of a report names it. `looks_at` says which of
-    its parts the agent looks at (`devices`): an empty part that is looked at says that there is nothing, one that is
-    not says nothing. `gpu_driver` and `gpu_model` are of its accelerators, empty where they differ. A deletion marker
-    says that the agent reports no longer.
+    `version` grows from one report of the node to the next. `parts` are those that the agent looks at (`devices`,
+    `cpus`, `kubelet`), each with the version that last changed it, which what is made of the part names: an empty part
+    that is looked at says that there is nothing, one that is not says nothing. A part that cannot be read stays what it
+    was, and is a problem.
+
+    `gpu_driver` and `gpu_model` are of the accelerators, empty where they differ. `cores` are in the order of sockets
+    and core ids, `zones` ascend; ids may have gaps. A deletion marker says that the agent reports no longer.
     """
 
     node: str
     version: Integer
-    looks_at: list[str] = []
+    parts: dict[str, Integer] = {}
     devices: list[ReportedDevice] = []
     gpu_driver: str = ""
     gpu_model: str = ""
+    cores: list[ReportedCore] = []
+    zones: list[ReportedZone] = []
+    cpu: ReportedCpu | None = None
+    kubelet: ReportedKubelet | None = None
     problems: list[Problem] = []

@@ -53,15 +53,17 @@ class VolumeUse(Part, frozen=True, kw_only=True):
 class PodTemplate(Part, frozen=True, kw_only=True):
     """What of a pod or of a Reservation's template decides where it can run.
 
-    `requests` is the scheduling request: containers, init containers, sidecars, overhead. `scored` has what cpu and
-    memory count for in scores where that is not their request: a container without one counts 100m or 200 MiB, and
-    requests of the pod level do not count until it is bound. `images` are those of containers and init containers, in
+    `requests` is the scheduling request: containers, init containers, sidecars, overhead; `overhead` repeats the last,
+    which is for what runs beside the containers. `scored` has what cpu and memory count for in scores where that is not
+    their request: a container without one counts 100m or 200 MiB, and requests of the pod level do not count until it
+    is bound. `images` are those of containers and init containers, in
     order, a name as often as it is used. `priority` is the object's, or the `koordinator.sh/priority` label of a
     Reservation whose template has none. `constraints` lists paths of further fields that limit placement and are not
     carried here (`spec.resourceClaims`, ...): a placer that does not know a path has to refuse the pod by that name.
     """
 
     requests: Amounts = {}
+    overhead: Amounts = {}
     scored: Amounts = {}
     scheduler: str = ""
     priority: Integer = 0
@@ -457,13 +459,16 @@ class VolumeAttachment(Message, frozen=True, kw_only=True, tag="volumeattachment
 
 
 class NodeResourceTopology(Message, frozen=True, kw_only=True, tag="noderesourcetopology.seen.v1"):
-    """Cores and NUMA nodes as reported, kept as read."""
+    """Cores and NUMA nodes as reported, kept as read. `uid` is empty where nobody carries it."""
 
     name: str
     version: Integer
+    uid: str = ""
+    labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     zones: list[dict[str, Any]] = []
     policies: list[str] = []
+    deleting: bool = False
 
 
 class NodeMetric(Message, frozen=True, kw_only=True, tag="nodemetric.seen.v1"):

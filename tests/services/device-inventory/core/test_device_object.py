@@ -48,8 +48,8 @@ NIC = ReportedDevice(
 
 
 def report(*devices: ReportedDevice, **more: Any) -> NodeReport:
-    fields: dict[str, Any] = {"looks_at": ["devices"], "gpu_model": "H100", "gpu_driver": "550.54"}
-    return NodeReport(node="n", version=7, devices=list(devices), **fields | more)
+    fields: dict[str, Any] = {"parts": {"devices": 7}, "gpu_model": "H100", "gpu_driver": "550.54"}
+    return NodeReport(node="n", version=9, devices=list(devices), **fields | more)
 
 
 def made(*devices: ReportedDevice) -> DeviceObject:
@@ -149,22 +149,22 @@ def device_crd() -> dict[str, Any]:
     return schema
 
 
-@pytest.mark.parametrize("nothing", [report(), report(GPU, looks_at=[])], ids=["no devices", "not looked at"])
+@pytest.mark.parametrize("nothing", [report(), report(GPU, parts={})], ids=["no devices", "not looked at"])
 def test_a_report_without_devices_makes_no_object(nothing: NodeReport) -> None:
     assert device_object(nothing) is None
 
 
 def test_an_object_is_shown_when_it_says_the_same() -> None:
-    told, wanted = report(GPU, NIC), made(GPU, NIC)
-    assert shows(seen(wanted), told, wanted)
-    assert not shows(seen(wanted, annotations={}), told, wanted)
-    assert not shows(seen(wanted, labels={}), told, wanted)
+    wanted = made(GPU, NIC)
+    assert shows(seen(wanted), wanted)
+    assert not shows(seen(wanted, annotations={}), wanted)
+    assert not shows(seen(wanted, labels={}), wanted)
     by_hand = json.loads(json.dumps(wanted.spec))
     by_hand["devices"][0]["health"] = False
-    assert not shows(seen(wanted._replace(spec=by_hand)), told, wanted)
+    assert not shows(seen(wanted._replace(spec=by_hand)), wanted)
     by_hand = json.loads(json.dumps(wanted.spec))
     by_hand["devices"].pop()
-    assert not shows(seen(wanted._replace(spec=by_hand)), told, wanted)
+    assert not shows(seen(wanted._replace(spec=by_hand)), wanted)
 
 
 @pytest.mark.parametrize(("labels", "ours"), [({}, False), ({names.LABEL_MANAGED_BY: "Koordinator"}, False)])

@@ -53,7 +53,7 @@ def report(
 
 def test_a_report_has_what_was_found() -> None:
     told = report(GPU)
-    assert (told.node, told.version, told.looks_at) == ("n", 1_000, ["devices"])
+    assert (told.node, told.version, told.parts) == ("n", 1_000, {"devices": 1_000})
     assert (told.gpu_driver, told.gpu_model) == ("550", "H100")
     (device,) = told.devices
     assert (device.kind, device.minor, device.id, device.vendor, device.model) == ("gpu", 3, "GPU-3", "nvidia", "H100")
@@ -83,7 +83,7 @@ def test_the_version_grows_when_something_is_new_and_only_then() -> None:
 
 def test_what_is_not_looked_at_says_nothing() -> None:
     told = report_of("n", Findings(), {}, None, version_min=1)
-    assert (told.looks_at, told.devices) == ([], [])
+    assert (told.parts, told.devices) == ({}, [])
 
 
 def test_too_many_devices_functions_and_problems_are_cut_and_named() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from berth.contracts import kube, names
-from berth.contracts.grants import granted
+from berth.contracts.grants import DEVICE_KINDS, granted
 from berth.contracts.ledger import Decision, Grant, PlanStatus
 from berth.invariants.facts import BY_MINOR, ENDED, Facts, Seen, dumped
 from berth.invariants.report import Finding
@@ -52,7 +52,7 @@ def _wrong(seen: Seen, facts: Facts) -> Iterator[str]:
         yield f"is bound to {seen.node} without a plan"
         return
     wants = any(amount > 0 and name in BY_MINOR for name, amount in seen.amounts.items())
-    if wants and not seen.devices and seen.is_live:
+    if wants and not any(each.kind in DEVICE_KINDS for each in seen.devices) and seen.is_live:
         yield "asks for devices and was bound without any"
     held = facts.world.ledger.decisions.get(seen.key)
     if held is not None:
@@ -78,7 +78,7 @@ def differences(
     """What a bound pod was given and charged otherwise than decided."""
     given, decided = dumped(devices), dumped(granted(decision.allocation))
     if given != decided:
-        yield f"holds devices {given}, decided were {decided}"
+        yield f"holds {given}, decided were {decided}"
     quota = annotations.get(names.ANNOTATION_QUOTA, "")
     if decision.quota != quota:
         yield f"is charged to quota {quota or 'none'}, decided was {decision.quota or 'none'}"

@@ -10,14 +10,18 @@ from typing import NamedTuple
 import msgspec
 
 from berth.contracts import kube, names
-from berth.contracts.grants import device, granted
+from berth.contracts.base import Problem
+from berth.contracts.grants import CPU, ZONE, device, granted, one
 from berth.contracts.ledger import Decision, Grant, PlanStatus
+from berth.contracts.state import PodTemplate
 from berth.invariants.world import World
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
 from berth.rules.bounded_json import read_annotation
+from berth.rules.cpus.resource_status import read_resource_status
 from berth.rules.gpu_request import FAMILY
 from berth.rules.records.device_allocated import devices_held
+from berth.rules.records.resource_status import ResourceStatus
 
 ENDED = frozenset({"Succeeded", "Failed"})
 BY_MINOR = frozenset(FAMILY) | {names.RDMA, names.FPGA}
@@ -103,13 +107,13 @@ class Seen:
 
     @cached_property
     def devices(self) -> list[Grant]:
-        """The devices it was given, as noted."""
-        return read_devices(self.annotations)
+        """The devices, CPUs and shares of NUMA nodes it was given, as noted."""
+        return [*read_devices(self.annotations), *read_cores(self.annotations)]
 
     @property
     def held_devices(self) -> list[Grant]:
-        """Of the noted devices what its request explains: anybody can write a note."""
-        return list(devices_held(tuple(self.devices), self.amounts))
+        """Of what is noted what its request explains: anybody can write a note."""
+        return [*devices_held(tuple(self.devices), self.amounts), *cores_held(self.pod, self.amounts)]
 
 
 class Holder(NamedTuple):
@@ -213,6 +217,33 @@ def read_devices(annotations: Mapping[str, str]) -> list[Grant]:
     ]
 
 
+def read_cores(annotations: Mapping[str, str]) -> list[Grant]:
+    """The CPUs and shares of NUMA nodes in the annotation of a bind; empty when it is absent or cannot be read."""
+    if not annotations.get(names.ANNOTATION_RESOURCE_STATUS):
+        return []
+    status = read_resource_status(annotations)
+    if isinstance(status, Problem):
+        return []
+    shares = [Grant(kind=ZONE, id=str(each.zone), amounts=each.amounts) for each in status.zones]
+    return [*(one(CPU, str(cpu)) for cpu in sorted(status.cpus)), *shares]
+
+
+def cores_held(pod: kube.Pod, amounts: Amounts) -> tuple[Grant, ...]:
+    """Of what is noted of CPUs and NUMA nodes what the request explains."""
+    annotations = pod.metadata.annotations or {}
+    noted = tuple(read_cores(annotations))
+    if not noted:
+        return ()
+    template = PodTemplate(
+        requests=amounts,
+        overhead=amounts_of(pod.spec.overhead),
+        labels=pod.metadata.labels or {},
+        annotations=annotations,
+        priority=pod.spec.priority or 0,
+    )
+    return ResourceStatus().held(noted, template)
+
+
 def read_reservation_uid(annotations: Mapping[str, str]) -> str:
     """Uid of the reservation in the annotation of a bind; empty when there is none or it cannot be read."""
     read = read_annotation(annotations, names.ANNOTATION_RESERVATION_ALLOCATED, _Reference)
@@ -225,6 +256,9 @@ def amounts_of(mapping: Mapping[str, kube.Quantity] | None) -> Amounts:
 
 
 def dumped(grants: Iterable[Grant]) -> str:
-    """Grants in one form, for comparing and for evidence."""
-    rows = sorted((grant.kind, grant.id, sorted(grant.amounts.items()), grant.extension) for grant in grants)
+    """Grants in one form, for comparing and for evidence. How CPUs are exclusive the pod says, and not its record."""
+    rows = sorted(
+        (grant.kind, grant.id, sorted(grant.amounts.items()), "" if grant.kind == CPU else grant.extension)
+        for grant in grants
+    )
     return msgspec.json.encode(rows).decode()

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from berth.contracts import kube, names
 from berth.invariants.amounts import SHRINKING
-from berth.invariants.facts import BY_MINOR, Facts, Holder, amounts_of, read_devices
+from berth.invariants.facts import BY_MINOR, Facts, Holder, amounts_of, read_cores, read_devices
 from berth.invariants.report import Finding
 from berth.invariants.things import WHOLE
 from berth.resources.amounts import Amounts
@@ -92,7 +92,8 @@ def _devices_given_away(node: str, reservations: list[kube.Reservation], holders
     left: Shares = {}
     for reservation in reservations:
         used = _shares([holder for holder in holders if holder.reservation == reservation.metadata.uid])
-        for grant in read_devices(reservation.metadata.annotations or {}):
+        noted = reservation.metadata.annotations or {}
+        for grant in (*read_devices(noted), *read_cores(noted)):
             for name, amount in grant.amounts.items():
                 key = (grant.kind, grant.id, name)
                 left[key] = left.get(key, 0) + max(0, amount - used.get(key, 0))

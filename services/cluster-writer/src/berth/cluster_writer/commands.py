@@ -70,6 +70,7 @@ APPLICABLE = {
     for each in (
         Applicable(resources.NODE_SLOS, "NodeSLO"),
         Applicable(resources.DEVICES, "Device", is_shared=True),
+        Applicable(resources.NODE_RESOURCE_TOPOLOGIES, "NodeResourceTopology", is_shared=True),
     )
 }
 NO_VERSION = "1"
@@ -204,7 +205,8 @@ class Commands:
         labels = {**command.labels, **({names.LABEL_MANAGED_BY: MANAGER} if is_shared else {})}
         if labels:
             meta["labels"] = labels
-        body = {"apiVersion": resource.api_version, "kind": kind, "metadata": meta, "spec": command.spec}
+        content = command.fields or {"spec": command.spec}
+        body = {**content, "apiVersion": resource.api_version, "kind": kind, "metadata": meta}
         answer = await self._api.patch(
             resource, "", command.name, body, content_type=Patch.APPLY, field_manager=FIELD_MANAGER, force=True
         )

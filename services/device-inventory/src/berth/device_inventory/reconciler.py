@@ -6,21 +6,22 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from berth.contracts import names
+from berth.contracts.base import Problem
 from berth.contracts.command import ApplyObject, DeleteObject, PatchNode
 from berth.contracts.event import NodeChanged, ObjectRefused
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.kube import OwnerReference
 from berth.contracts.node_report import NodeReport
-from berth.contracts.state import Device, Node
+from berth.contracts.state import Device, Node, NodeResourceTopology
 from berth.contracts.subjects import command_subject, event_subject, named_key
+from berth.contracts.topology import NodeTopology
+from berth.device_inventory.core import device_object, topology_object
 from berth.device_inventory.core.allocatable import node_patch
-from berth.device_inventory.core.asking import Asked, asked
 from berth.device_inventory.core.changes import changes
 from berth.device_inventory.core.count import inventory_of
-from berth.device_inventory.core.device_object import API, DeviceObject, device_object, is_ours, shows
+from berth.device_inventory.core.objects import Objects, Shown, Wish
+from berth.device_inventory.core.topology import topology_of
 from berth.device_inventory.settings import SERVICE
-from berth.device_inventory.views import NODE, AgentView, InventoryView, StateView
-from berth.rules.numbers import parse_integer
+from berth.device_inventory.views import NODE, TOPOLOGY, AgentView, InventoryView, PodView, StateView
 from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.runtime.outcome import NOTHING
 
@@ -37,23 +38,32 @@ class Rules:
     retry_s: float = 30.0
 
 
-class _Patched(NamedTuple):
+class _Asked(NamedTuple):
     patch: PatchNode
     at: float
+
+
+_Layout = topology_object.TopologyObject | Problem | None
 
 
 class Reconciler:
     """Decides about one node at a time. Times are monotonic seconds."""
 
-    def __init__(self, rules: Rules, view: StateView, agents: AgentView, published: InventoryView) -> None:
+    def __init__(
+        self, rules: Rules, view: StateView, published: InventoryView, agents: AgentView, pods: PodView
+    ) -> None:
         self.view = view
-        self.agents = agents
         self.published = published
+        self.agents = agents
+        self.pods = pods
         self._rules = rules
-        self._patched: dict[str, _Patched] = {}
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, _Asked] = {}
         self._counts: dict[str, tuple[Device, str, NodeInventory]] = {}
-        self._objects: dict[str, tuple[NodeReport, DeviceObject | None]] = {}
+        self._devices = Objects(device_object.API, retry_s=rules.retry_s)
+        self._layouts = Objects(topology_object.API, retry_s=rules.retry_s)
+        self._rendered: dict[str, tuple[NodeReport, device_object.DeviceObject | None]] = {}
+        self._laid_out: dict[str, tuple[NodeReport, tuple[object, ...], _Layout]] = {}
+        self._topologies: dict[str, tuple[NodeResourceTopology, NodeTopology]] = {}
 
     @property
     def is_ready(self) -> bool:
@@ -72,11 +82,12 @@ class Reconciler:
             "nodes": len(self.view.nodes),
             "nodes with devices": len(self.published.messages),
             "nodes with problems": self.published.faulty,
+            "nodes with topology": len(self.published.topologies.messages),
+            "topologies with problems": self.published.faulty_topologies,
             "nodes that report": len(self.agents.reports),
-            "objects of others": sum(
-                name in self.view.devices and not is_ours(self.view.devices[name]) for name in self.agents.reports
-            ),
-            "unreadable messages": self.view.unreadable + self.agents.unreadable,
+            "objects of others": self._of_others(),
+            "reports that cannot be": ", ".join(self._unusable()[:8]) or "none",
+            "unreadable messages": self.view.unreadable + self.agents.unreadable + self.pods.unreadable,
             "view": self.view.missing,
             **{
                 f"{kind} {'healthy' if healthy else 'unhealthy'}": count
@@ -86,24 +97,117 @@ class Reconciler:
 
     def names(self) -> list[str]:
         """Every node that may need something."""
-        shown = self.view.devices.keys() | self.view.nodes.keys() | set(self.published.keys.values())
-        return sorted(shown | self.agents.reports.keys() | self.agents.withdrawn)
+        shown = self.view.devices.keys() | self.view.reports.keys() | self.view.nodes.keys()
+        shown |= self.agents.reports.keys() | self.agents.withdrawn
+        return sorted(shown | {*self.published.keys.values(), *self.published.topologies.keys.values()})
 
     def due(self, at: Moment) -> list[str]:
-        """Nodes that were asked to be patched, or whose object was asked for, and that still do not show it."""
-        late = {name for name, each in self._patched.items() if at.monotonic - each.at >= self._rules.retry_s}
-        return sorted(late | {name for name, each in self._asked.items() if at.monotonic >= each.again_at_s})
+        """Nodes that were asked to be patched, or whose objects were asked for, and that still do not show it."""
+        late = {name for name, asked in self._asked.items() if at.monotonic - asked.at >= self._rules.retry_s}
+        return sorted(late | self._devices.due(at.monotonic) | self._layouts.due(at.monotonic))
 
     def begin(self) -> None:
         """Another replica was active meanwhile: what it asked for is unknown."""
-        self._patched.clear()
         self._asked.clear()
+        self._devices.begin()
+        self._layouts.begin()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
-        """Bring INVENTORY and the node in line with the Device, and the Device with what the node's agent reports.
+        """Bring INVENTORY in line with Device and NodeResourceTopology, the node with the Device, and both objects with
+        what the node's agent reports.
 
-        A node without a Device loses its inventory only when the view proves that there is none.
+        A node without one of them loses what was counted of it only when the view proves that there is none.
         """
+        outcome = self._of_device(name, at)
+        writes = self._of_topology(name, at)
+        commands = self._objects(name, at) if self._rules.sync_objects else []
+        return Outcome([*outcome.writes, *writes], [*commands, *outcome.commands])
+
+    def _of_topology(self, name: str, at: Moment) -> list[Write]:
+        report, topologies = self.view.reports.get(name), self.published.topologies
+        if report is None and not self.view.proves_absence_of_report:
+            return []
+        key, published = named_key(TOPOLOGY, name), topologies.messages.get(name)
+        wanted = self._read(report)
+        if wanted is None:
+            self._topologies.pop(name, None)
+        if (key not in topologies.keys) if wanted is None else (published == wanted):
+            return []
+        return [Write(key, wanted, _refused(published, wanted, at))]
+
+    def _read(self, report: NodeResourceTopology | None) -> NodeTopology | None:
+        """The topology of a report, kept as long as the report stays what it is."""
+        if report is None:
+            return None
+        known = self._topologies.get(report.name)
+        if known is None or known[0] is not report:
+            known = self._topologies[report.name] = (report, topology_of(report))
+        return known[1]
+
+    def _objects(self, name: str, at: Moment) -> list[Command]:
+        """What to ask for so that the node's objects say what its agent reports."""
+        node, report = self.view.nodes.get(name), self.agents.reports.get(name)
+        is_over = (node is None and self.view.proves_absence_of_node) or name in self.agents.withdrawn
+        now = (at.ms, at.monotonic)
+        commands = []
+        if self.view.takes_devices:
+            device, wanted = self.view.devices.get(name), self._device_object(name, report)
+            is_empty = report is not None and wanted is None
+            shown = None if device is None else _shown_device(device, wanted)
+            wish = None if wanted is None else _device_wish(wanted)
+            request = self._devices.request(name, node, shown, wish, is_over=is_over or is_empty, now=now)
+            commands += [] if request is None else [_device_command(request, at)]
+        if self.view.takes_topologies and self.pods.is_complete:
+            topology, layout = self.view.reports.get(name), self._topology_object(name, node, report)
+            is_empty = report is not None and topology_object.PART not in report.parts
+            seen = None if topology is None else _shown_topology(topology, layout)
+            aim = None if layout is None else Wish(layout, fields=layout.fields, annotations=layout.annotations)
+            request = self._layouts.request(name, node, seen, aim, is_over=is_over or is_empty, now=now)
+            commands += [] if request is None else [_topology_command(request, at)]
+        return commands
+
+    def _device_object(self, name: str, report: NodeReport | None) -> device_object.DeviceObject | None:
+        """What the object is to say. Reports change far less often than nodes do, so the last one is kept."""
+        if report is None:
+            self._rendered.pop(name, None)
+            return None
+        known = self._rendered.get(name)
+        if known is None or known[0] is not report:
+            known = self._rendered[name] = (report, device_object.device_object(report))
+        return known[1]
+
+    def _topology_object(
+        self, name: str, node: Node | None, report: NodeReport | None
+    ) -> topology_object.TopologyObject | None:
+        """What that object is to say; None where nothing is, or where it cannot be made."""
+        if node is None or report is None:
+            self._laid_out.pop(name, None)
+            return None
+        pods = self.pods.of(name)
+        key = topology_object.depends_on(report, node, pods)
+        known = self._laid_out.get(name)
+        if known is None or known[0] is not report or known[1] != key:
+            known = self._laid_out[name] = (report, key, topology_object.topology_object(report, node, pods))
+        return known[2] if isinstance(known[2], topology_object.TopologyObject) else None
+
+    def _unusable(self) -> list[str]:
+        """Nodes whose reported CPUs cannot be, with the field."""
+        return [
+            f"{name}: {made.field} {made.message}"
+            for name, (_, _, made) in sorted(self._laid_out.items())
+            if isinstance(made, Problem)
+        ]
+
+    def _of_others(self) -> int:
+        """How many nodes report what an object of another agent says."""
+        devices, topologies = self.view.devices, self.view.reports
+        return sum(
+            (name in devices and not device_object.is_ours(devices[name]))
+            or (name in topologies and not topology_object.is_ours(topologies[name]))
+            for name in self.agents.reports
+        )
+
+    def _of_device(self, name: str, at: Moment) -> Outcome:
         device = self.view.devices.get(name)
         if device is None and not self.view.proves_absence:
             return NOTHING
@@ -114,11 +218,8 @@ class Reconciler:
             self._counts.pop(name, None)
         if (key in self.published.keys) if wanted is None else (published != wanted):
             writes = [Write(key, wanted, _events(name, published, wanted, at))]
-        commands = self._object(name, device, at)
         patch = self._patch(name, wanted, at.monotonic)
-        if patch is not None:
-            commands.append(_command(patch, at))
-        return Outcome(writes, commands)
+        return Outcome(writes, [] if patch is None else [_command(patch, at)])
 
     def _counted(self, device: Device | None, node: Node | None) -> NodeInventory | None:
         """The inventory of a Device. Nodes change far more often than their devices, so the last one is kept."""
@@ -130,52 +231,6 @@ class Reconciler:
         if known is None or known[0] is not device or known[1] != cordon:
             known = self._counts[device.name] = (device, cordon, inventory_of(device, annotations))
         return known[2]
-
-    def _object(self, name: str, device: Device | None, at: Moment) -> list[Command]:
-        """What to ask for so that the Device says what the node's agent reports.
-
-        An object of another agent is never asked to be changed. One of ours goes with its node, and when the agent says
-        that there are no devices, or that it reports no longer; that nothing is reported now says nothing.
-        """
-        if not self._rules.sync_objects or not self.view.takes_objects:
-            return []
-        node, report = self.view.nodes.get(name), self.agents.reports.get(name)
-        is_missing = node is None and self.view.proves_nodes_absence
-        is_over = is_missing or name in self.agents.withdrawn
-        wanted = self._rendered(name, report)
-        command: Command | None = None
-        if device is not None and (device.deleting or not is_ours(device)):
-            about: object = None
-        elif device is not None and (is_over or (report is not None and wanted is None)):
-            about, command = ("delete", device.uid), _deletion(device, at)
-        elif (
-            node is not None
-            and not node.deleting
-            and report is not None
-            and wanted is not None
-            and (device is None or not shows(device, report, wanted))
-        ):
-            about, command = ("apply", report.version, node.uid), _application(node, device, wanted, at)
-        else:
-            about = None
-        if command is None:
-            self._asked.pop(name, None)
-            return []
-        request = asked(self._asked.get(name), about, now_s=at.monotonic, pause_s=self._rules.retry_s)
-        if request is None:
-            return []
-        self._asked[name] = request
-        return [command]
-
-    def _rendered(self, name: str, report: NodeReport | None) -> DeviceObject | None:
-        """What the object is to say. Reports change far less often than nodes do, so the last one is kept."""
-        if report is None:
-            self._objects.pop(name, None)
-            return None
-        known = self._objects.get(name)
-        if known is None or known[0] is not report:
-            known = self._objects[name] = (report, device_object(report))
-        return known[1]
 
     def _patch(self, name: str, inventory: NodeInventory | None, now: float) -> PatchNode | None:
         node = self.view.nodes.get(name)
@@ -189,12 +244,12 @@ class Reconciler:
                 threshold=self._rules.threshold,
             )
         if patch is None:
-            self._patched.pop(name, None)
+            self._asked.pop(name, None)
             return None
-        before = self._patched.get(name)
-        if before is not None and before.patch == patch and now - before.at < self._rules.retry_s:
+        asked = self._asked.get(name)
+        if asked is not None and asked.patch == patch and now - asked.at < self._rules.retry_s:
             return None
-        self._patched[name] = _Patched(patch, now)
+        self._asked[name] = _Asked(patch, now)
         return patch
 
 
@@ -202,25 +257,36 @@ def _command(patch: PatchNode, at: Moment) -> Command:
     return Command(command_subject("patch", "nodes", patch.name), patch, id=f"{SERVICE}.{patch.uid}.{at.ms}")
 
 
-def _application(node: Node, device: Device | None, wanted: DeviceObject, at: Moment) -> Command:
-    """Its number is above that of the object, so that no clock that went back keeps it from being carried out."""
-    text = device.annotations.get(names.ANNOTATION_REVISION, "") if device is not None else ""
-    message = ApplyObject(
-        api=API,
-        name=node.name,
-        spec=wanted.spec,
-        owner=OwnerReference(api_version="v1", kind="Node", name=node.name, uid=node.uid, controller=True),
-        revision=max(at.ms, (parse_integer(text) or 0) + 1),
-        labels=wanted.labels,
-        annotations=wanted.annotations,
-    )
-    return Command(command_subject("apply", "devices", node.name), message, id=f"{SERVICE}.{node.uid}.apply.{at.ms}")
+def _shown_device(device: Device, wanted: device_object.DeviceObject | None) -> Shown:
+    is_right = wanted is not None and device_object.shows(device, wanted)
+    return Shown(device.uid, device_object.is_ours(device), is_right, device.deleting, device.annotations)
 
 
-def _deletion(device: Device, at: Moment) -> Command:
-    message = DeleteObject(api=API, name=device.name, uid=device.uid)
-    subject = command_subject("delete", "devices", device.name)
-    return Command(subject, message, id=f"{SERVICE}.{device.uid}.delete.{at.ms}")
+def _shown_topology(topology: NodeResourceTopology, wanted: topology_object.TopologyObject | None) -> Shown:
+    is_right = wanted is not None and topology_object.shows(topology, wanted)
+    is_ours = topology_object.is_ours(topology)
+    return Shown(topology.uid, is_ours, is_right, topology.deleting, topology.annotations)
+
+
+def _device_wish(wanted: device_object.DeviceObject) -> Wish:
+    about = wanted.annotations[names.ANNOTATION_REPORT]
+    return Wish(about, spec=wanted.spec, labels=wanted.labels, annotations=wanted.annotations)
+
+
+def _device_command(request: ApplyObject | DeleteObject, at: Moment) -> Command:
+    if isinstance(request, DeleteObject):
+        subject = command_subject("delete", "devices", request.name)
+    else:
+        subject = command_subject("apply", "devices", request.name)
+    return Command(subject, request, id=f"{SERVICE}.{subject}.{at.ms}")
+
+
+def _topology_command(request: ApplyObject | DeleteObject, at: Moment) -> Command:
+    if isinstance(request, DeleteObject):
+        subject = command_subject("delete", "noderesourcetopologies", request.name)
+    else:
+        subject = command_subject("apply", "noderesourcetopologies", request.name)
+    return Command(subject, request, id=f"{SERVICE}.{subject}.{at.ms}")
 
 
 def _events(name: str, published: NodeInventory | None, wanted: NodeInventory | None, at: Moment) -> list[Event]:
@@ -250,3 +316,22 @@ def _events(name: str, published: NodeInventory | None, wanted: NodeInventory | 
             )
         )
     return events
+
+
+def _refused(published: NodeTopology | None, wanted: NodeTopology | None, at: Moment) -> list[Event]:
+    """That a report has problems that it did not have."""
+    if wanted is None or not wanted.problems or (published is not None and published.problems == wanted.problems):
+        return []
+    return [
+        Event(
+            event_subject("object", "refused", "noderesourcetopologies", wanted.node),
+            ObjectRefused(kind="NodeResourceTopology", name=wanted.node, problems=wanted.problems),
+            id=f"{SERVICE}.{wanted.node}.topology.{at.ms}",
+            level="warning",
+            text="NodeResourceTopology object has problems",
+            fields={
+                "node": wanted.node,
+                "problems": [f"{each.field}: {each.message}" for each in wanted.problems[:5]],
+            },
+        )
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from berth.contracts import buckets
 from berth.device_inventory.reconciler import Reconciler, Rules
 from berth.device_inventory.settings import SERVICE, Settings
-from berth.device_inventory.views import AGENT_KEYS, KEYS, AgentView, InventoryView, StateView
+from berth.device_inventory.views import AGENT_KEYS, KEYS, POD_KEYS, AgentView, InventoryView, PodView, StateView
 from berth.runtime import Context, Input, Manager, Output
 from berth.telemetry import counter, gauge, histogram
 
@@ -14,11 +14,10 @@ TICK_S = 1.0
 NODES = gauge("berth_devices_nodes", "Nodes with a published inventory.")
 COUNTED = gauge("berth_devices_counted", "Devices by kind and health.", ["kind", "health"])
 FAULTY = gauge("berth_devices_faulty_nodes", "Nodes whose Device object has problems.")
-UNREADABLE = gauge(
-    "berth_devices_unreadable_messages", "Messages of STATE and METRICS that could not be read since the start."
-)
+FAULTY_TOPOLOGIES = gauge("berth_devices_faulty_topologies", "Nodes whose NodeResourceTopology object has problems.")
+UNREADABLE = gauge("berth_devices_unreadable_messages", "Messages that could not be read since the start.")
 PUBLISHED = counter("berth_devices_published_total", "Writes to INVENTORY.", ["what"])
-REQUESTS = counter("berth_devices_requests_total", "Patches of nodes and Device objects that were requested.")
+REQUESTS = counter("berth_devices_requests_total", "Patches of nodes and objects that were requested.")
 DECIDING = histogram("berth_devices_decide_seconds", "Time to decide about the nodes of one batch.")
 
 
@@ -29,8 +28,9 @@ class Shell(Manager[Settings, Reconciler]):
         settings = context.settings
         super().__init__(SERVICE, context, lease_ttl_s=settings.lease_ttl_s)
         self.view = StateView(self.changed.mark, self.mark_all)
-        self.agents = AgentView(self.changed.mark)
         self.published = InventoryView(self.changed.mark)
+        self.agents = AgentView(self.changed.mark)
+        self.pods = PodView(self.changed.mark, self.mark_all)
         rules = Rules(
             sync_nodes=settings.device_sync_nodes,
             sync_objects=settings.device_sync_objects,
@@ -39,8 +39,12 @@ class Shell(Manager[Settings, Reconciler]):
             retry_s=settings.device_retry_s,
         )
         self.wire(
-            Reconciler(rules, self.view, self.agents, self.published),
-            inputs=[Input(buckets.STATE, self.view, KEYS), Input(buckets.METRICS, self.agents, AGENT_KEYS)],
+            Reconciler(rules, self.view, self.published, self.agents, self.pods),
+            inputs=[
+                Input(buckets.STATE, self.view, KEYS),
+                Input(buckets.STATE, self.pods, POD_KEYS),
+                Input(buckets.METRICS, self.agents, AGENT_KEYS),
+            ],
             output=Output(buckets.INVENTORY, self.published, PUBLISHED, written="inventory", deleted="withdrawal"),
             commands=REQUESTS,
             deciding=DECIDING,
@@ -52,7 +56,8 @@ class Shell(Manager[Settings, Reconciler]):
         """See `Manager`."""
         NODES.set(len(self.published.messages))
         FAULTY.set(self.published.faulty)
-        UNREADABLE.set(self.view.unreadable + self.agents.unreadable)
+        FAULTY_TOPOLOGIES.set(self.published.faulty_topologies)
+        UNREADABLE.set(self.view.unreadable + self.agents.unreadable + self.pods.unreadable)
         for (kind, healthy), count in self.published.devices.items():
             COUNTED.labels(kind, "healthy" if healthy else "unhealthy").set(count)
 

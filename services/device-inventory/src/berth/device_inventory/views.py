@@ -1,5 +1,5 @@
-"""What the buckets show: Devices and Nodes of STATE, reports of METRICS, and our own INVENTORY. Sinks only record and
-mark."""
+"""What the buckets show: Devices, NodeResourceTopologies, Nodes and Pods of STATE, reports of METRICS, and our own
+INVENTORY. Sinks only record and mark."""
 
 from __future__ import annotations
 
@@ -9,34 +9,45 @@ from typing import Final, TypeVar
 
 from berth.bus.port import Entry
 from berth.contracts import state
+from berth.contracts.base import Message
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.node_report import NodeReport
 from berth.contracts.subjects import parts, synced_key
+from berth.contracts.topology import NodeTopology
+from berth.device_inventory.core.topology_object import pinned_pod
+from berth.rules.cpus.kubelet import NodePod
 from berth.runtime import PublishedView
 
 DEVICE: Final = "device"
 NODE: Final = "node"
+REPORT: Final = "noderesourcetopology"
+TOPOLOGY: Final = "topology"
+_DEVICES: Final = synced_key("devices")
+_REPORTS: Final = synced_key("noderesourcetopologies")
+_NODES: Final = synced_key("nodes")
+KEYS: Final = (f"{DEVICE}.>", f"{NODE}.>", f"{REPORT}.>", _DEVICES, _REPORTS, _NODES)
+"""What of STATE is read beside pods."""
+POD: Final = "pod"
+_PODS: Final = synced_key("pods")
+POD_KEYS: Final = (f"{POD}.>", _PODS)
 AGENT: Final = "report"
 AGENT_KEYS: Final = f"{AGENT}.>"
-"""What of METRICS is read: figures, which change all the time, say nothing about devices."""
-_DEVICES: Final = synced_key("devices")
-_NODES: Final = synced_key("nodes")
-KEYS: Final = (f"{DEVICE}.>", f"{NODE}.>", _DEVICES, _NODES)
-"""What of STATE is read: pods, which are most of it, say nothing about devices."""
+"""What of METRICS is read: figures change all the time and say nothing here."""
 
 
 class StateView:
-    """Devices and nodes by node name."""
+    """Devices, NodeResourceTopologies and nodes by node name."""
 
     def __init__(self, mark: Callable[[str], None], mark_all: Callable[[], None]) -> None:
         self.devices: dict[str, state.Device] = {}
+        self.reports: dict[str, state.NodeResourceTopology] = {}
         self.nodes: dict[str, state.Node] = {}
         self.unreadable = 0
         self.is_at_end = False
         self._complete: set[str] = set()
-        self._has_kind = False
+        self._installed: set[str] = set()
         self._mark = mark
         self._mark_all = mark_all
 
@@ -46,25 +57,36 @@ class StateView:
         return self.is_at_end and _DEVICES in self._complete
 
     @property
-    def takes_objects(self) -> bool:
-        """Whether the cluster has the kind Device, and all of them are shown."""
-        return self.proves_absence and self._has_kind
+    def proves_absence_of_report(self) -> bool:
+        """The same of NodeResourceTopologies."""
+        return self.is_at_end and _REPORTS in self._complete
 
     @property
-    def proves_nodes_absence(self) -> bool:
-        """Whether a node that is not here does not exist."""
+    def proves_absence_of_node(self) -> bool:
+        """The same of nodes."""
         return self.is_at_end and _NODES in self._complete
+
+    @property
+    def takes_devices(self) -> bool:
+        """Whether the cluster has the kind Device, and all of them are shown."""
+        return self.proves_absence and _DEVICES in self._installed
+
+    @property
+    def takes_topologies(self) -> bool:
+        """The same of NodeResourceTopologies."""
+        return self.proves_absence_of_report and _REPORTS in self._installed
 
     @property
     def missing(self) -> str:
         """What a complete view still lacks, for people."""
         if not self.is_at_end:
             return "reading the state of the cluster"
-        return "complete" if self.proves_absence else "waiting for a complete list of devices"
+        return "complete" if _DEVICES in self._complete else "waiting for a complete list of devices"
 
     def reset(self) -> None:
         """The bucket begins anew."""
         self.devices.clear()
+        self.reports.clear()
         self.nodes.clear()
         self.is_at_end = False
         self._complete.clear()
@@ -72,9 +94,9 @@ class StateView:
     def apply(self, entry: Entry) -> None:
         """One message of STATE."""
         kind = entry.key.partition(".")[0]
-        if kind in (DEVICE, NODE):
+        if kind in (DEVICE, NODE, REPORT):
             self._apply(kind, entry)
-        elif entry.key in (_DEVICES, _NODES):
+        elif entry.key in (_DEVICES, _REPORTS, _NODES):
             self._apply_marker(entry)
 
     def end(self, sequence: int) -> None:
@@ -88,9 +110,12 @@ class StateView:
         try:
             _, name = parts(entry.key)
             if entry.deleted:
-                (self.devices if kind == DEVICE else self.nodes).pop(name, None)
+                shown = {DEVICE: self.devices, REPORT: self.reports, NODE: self.nodes}[kind]
+                shown.pop(name, None)  # type: ignore[attr-defined]
             elif kind == DEVICE:
                 self.devices[name] = _named(name, decode(entry.value, state.Device))
+            elif kind == REPORT:
+                self.reports[name] = _named(name, decode(entry.value, state.NodeResourceTopology))
             else:
                 self.nodes[name] = _named(name, decode(entry.value, state.Node))
         except (InvalidMessage, ValueError):
@@ -105,18 +130,16 @@ class StateView:
             self.unreadable += 1
             return
         complete = marker is not None and marker.complete
-        became_complete = complete and entry.key not in self._complete
+        # A kind that is not installed is complete as well, at no version.
+        installed = marker is not None and marker.version > 0
+        is_news = (complete and entry.key not in self._complete) or (installed and entry.key not in self._installed)
         (self._complete.add if complete else self._complete.discard)(entry.key)
-        if entry.key == _DEVICES:
-            # A kind that is not installed is complete as well, at no version.
-            has_kind = marker is not None and marker.version > 0
-            became_complete |= has_kind and not self._has_kind
-            self._has_kind = has_kind
-        if became_complete:
+        (self._installed.add if installed else self._installed.discard)(entry.key)
+        if is_news:
             self._mark_all()
 
 
-Named = TypeVar("Named", state.Device, state.Node)
+Named = TypeVar("Named", state.Device, state.NodeResourceTopology, state.Node)
 
 
 def _named(name: str, message: Named) -> Named:
@@ -167,14 +190,83 @@ class AgentView:
         self._mark(name)
 
     def end(self, sequence: int) -> None:
-        """Nothing waits for reports: a node without one is as its Device object says."""
+        """Nothing waits for reports: a node without one is as its objects say."""
+
+
+class PodView:
+    """What of the pods of each node concerns its CPUs, by node name. Pods without CPUs of their own are there as well:
+    kubelet's checkpoint knows pods by uid alone."""
+
+    def __init__(self, mark: Callable[[str], None], mark_all: Callable[[], None]) -> None:
+        self.pods: dict[str, dict[str, NodePod]] = {}
+        self.unreadable = 0
+        self._place: dict[str, tuple[str, NodePod]] = {}
+        self._is_listed = self._is_at_end = False
+        self._mark = mark
+        self._mark_all = mark_all
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a pod that is not here does not exist."""
+        return self._is_listed and self._is_at_end
+
+    def of(self, node: str) -> list[NodePod]:
+        """The pods of a node."""
+        return list(self.pods.get(node, {}).values())
+
+    def reset(self) -> None:
+        """The bucket begins anew."""
+        self.pods.clear()
+        self._place.clear()
+        self._is_listed = self._is_at_end = False
+
+    def apply(self, entry: Entry) -> None:
+        """One message. A pod that cannot be read stays what it was."""
+        try:
+            if entry.key == _PODS:
+                self._is_listed = not entry.deleted and decode(entry.value, state.Synced).complete
+                self._tell()
+                return
+            pod = None if entry.deleted else decode(entry.value, state.Pod)
+        except InvalidMessage:
+            self.unreadable += 1
+            return
+        after = pinned_pod(pod) if pod is not None else None
+        self._put(entry.key, (pod.node, after) if pod is not None and after is not None else None)
+
+    def end(self, sequence: int) -> None:
+        """The end of the bucket."""
+        if not self._is_at_end:
+            self._is_at_end = True
+            self._tell()
+
+    def _put(self, key: str, after: tuple[str, NodePod] | None) -> None:
+        before = self._place.get(key)
+        if before == after:
+            return
+        if before is not None:
+            del self._place[key]
+            on_node = self.pods[before[0]]
+            on_node.pop(key, None)
+            if not on_node:
+                del self.pods[before[0]]
+            self._mark(before[0])
+        if after is not None:
+            self._place[key] = after
+            self.pods.setdefault(after[0], {})[key] = after[1]
+            self._mark(after[0])
+
+    def _tell(self) -> None:
+        if self.is_complete:
+            self._mark_all()
 
 
 class InventoryView(PublishedView[NodeInventory]):
-    """INVENTORY as published, with counts of what is in it."""
+    """INVENTORY as published, with counts of what is in it: the devices of nodes, and beside them their topologies."""
 
     def __init__(self, mark: Callable[[str], None]) -> None:
         super().__init__(NODE, NodeInventory, mark)
+        self.topologies: PublishedView[NodeTopology] = PublishedView(TOPOLOGY, NodeTopology, mark)
         self.devices: Counter[tuple[str, bool]] = Counter()
         """How many devices there are by kind and health."""
         self.faulty = 0
@@ -189,8 +281,36 @@ class InventoryView(PublishedView[NodeInventory]):
                 self.faulty += sign * bool(inventory.problems)
         super().put(name, message)
 
+    @property
+    def faulty_topologies(self) -> int:
+        """How many nodes have problems in their NodeResourceTopology."""
+        return sum(1 for each in self.topologies.messages.values() if each.problems)
+
+    def apply(self, entry: Entry) -> None:
+        """See `PublishedView`."""
+        if _is_topology(entry.key):
+            self.topologies.apply(entry)
+        else:
+            super().apply(entry)
+
+    def wrote(self, key: str, message: Message | None) -> None:
+        """See `OwnView`."""
+        if _is_topology(key):
+            self.topologies.wrote(key, message)
+        else:
+            super().wrote(key, message)
+
+    def name_of(self, key: str) -> str | None:
+        """See `OwnView`."""
+        return self.topologies.name_of(key) if _is_topology(key) else super().name_of(key)
+
     def reset(self) -> None:
         """The bucket begins anew."""
         super().reset()
+        self.topologies.reset()
         self.devices = Counter(dict.fromkeys(self.devices, 0))  # shown as 0, not as what they were
         self.faulty = 0
+
+
+def _is_topology(key: str) -> bool:
+    return key.partition(".")[0] == TOPOLOGY

@@ -40,6 +40,26 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     report_interval_s: Annotated[
         float, Meta(ge=0.1, le=60, description="time between two looks at what is on the node, in seconds")
     ] = 2.0
+    cpus: Annotated[
+        bool,
+        Meta(
+            description="report CPUs, NUMA nodes and what kubelet does with them; a NodeResourceTopology is made of it"
+        ),
+    ] = False
+    kubelet_root: Annotated[
+        str, Meta(description="where kubelet's files are mounted; empty: they are not to be seen")
+    ] = "/var/lib/kubelet"
+    kubelet_url: Annotated[
+        str,
+        Meta(
+            pattern="^(https?://.*)?$",
+            description="where kubelet serves its configuration, https://ADDRESS:10250; empty: it is not asked",
+        ),
+    ] = ""
+    kubelet_token_file: Annotated[str, Meta(description="file of the token that kubelet is shown; empty: none")] = ""
+    kubelet_ca_file: Annotated[
+        str, Meta(description="what kubelet's certificate is checked by; empty: the authorities of the system")
+    ] = ""
     dev_root: Annotated[str, Meta(min_length=1, description="where the node's /dev is mounted")] = "/dev"
     device_files: Annotated[
         str, Meta(min_length=1, description="where device daemons write what they find, a JSON array in each file")

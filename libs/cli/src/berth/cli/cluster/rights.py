@@ -70,6 +70,7 @@ WRITER = (
     *_needs("scheduling.koordinator.sh", "reservations/status", "patch"),
     *_needs("scheduling.koordinator.sh", "devices", "get create patch delete"),
     *_needs("scheduling.koordinator.sh", "devices/status", "patch"),
+    *_needs("topology.node.k8s.io", "noderesourcetopologies", "get create patch delete"),
     *_needs("scheduling.sigs.k8s.io", "podgroups podgroups/status elasticquotas elasticquotas/status", "patch"),
     *_needs("slo.koordinator.sh", "nodemetrics nodemetrics/status nodeslos nodeslos/status", "patch"),
     *_needs("slo.koordinator.sh", "nodeslos", "get create"),

@@ -14,7 +14,7 @@ from berth.invariants.amounts import SHRINKING
 from berth.invariants.counts import Excuse
 from berth.invariants.facts import BY_MINOR
 from berth.invariants.observer.doubt import Doubt
-from berth.invariants.observer.holds import Hold, Minor
+from berth.invariants.observer.holds import Hold, Minor, holds_devices
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.things import WHOLE
@@ -158,7 +158,7 @@ class Capacity:
         """Who is known to hold devices of a node of which nobody can say which they are."""
         for hold in self.on_node.get(node, {}).values():
             wants = any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())
-            if wants and not hold.devices:
+            if wants and not holds_devices(hold):
                 if self.is_known(hold, Reader.SOLVER):
                     yield hold.text
                 else:

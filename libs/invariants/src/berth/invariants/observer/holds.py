@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from berth.contracts import names
-from berth.contracts.grants import granted
+from berth.contracts.grants import DEVICE_KINDS, granted
 from berth.contracts.ledger import Decision, Grant
 from berth.invariants.observer.pods import Watched
 
@@ -64,3 +64,8 @@ def minors_of(node: str, grants: Iterable[Grant]) -> tuple[tuple[Minor, int], ..
     return tuple(
         ((node, grant.kind, grant.id, name), amount) for grant in grants for name, amount in grant.amounts.items()
     )
+
+
+def holds_devices(hold: Hold) -> bool:
+    """Whether it is known to hold a device, whatever else it was given."""
+    return any(minor[1] in DEVICE_KINDS for minor, _ in hold.devices)

@@ -9,7 +9,7 @@ import msgspec
 
 from berth.contracts import kube, names
 from berth.contracts.ledger import Grant
-from berth.invariants.facts import ENDED, read_devices
+from berth.invariants.facts import ENDED, cores_held, read_cores, read_devices
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.resources.pod_request import request_of
 from berth.rules.gang_config import GangConfig, gang_name_of_pod, gang_of_pod
@@ -28,6 +28,8 @@ class Watched:
         "attempt",
         "attempt_text",
         "bound_s",
+        "core_text",
+        "cores",
         "device_text",
         "gang",
         "gang_config",
@@ -53,6 +55,9 @@ class Watched:
         self.attempt = _number(self.attempt_text)
         self.plan = annotations.get(names.ANNOTATION_PLAN, "")
         self.device_text = annotations.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
+        self.core_text = annotations.get(names.ANNOTATION_RESOURCE_STATUS, "")
+        self.cores: tuple[Grant, ...] = ()
+        """The CPUs and shares of NUMA nodes that it holds."""
         self.has_ended = False
         self.is_ours = False
         self.amounts: Amounts = {}
@@ -76,14 +81,16 @@ class Watched:
 
     @property
     def devices(self) -> list[Grant]:
-        """The devices it was given, as noted."""
-        return read_devices(self.annotations)
+        """The devices, CPUs and shares of NUMA nodes it was given, as noted."""
+        return [*read_devices(self.annotations), *read_cores(self.annotations)]
 
     @property
     def held_devices(self) -> list[Grant]:
-        """The devices that it holds. What is noted on a pod of ours is compared with its decision; on those of others
+        """What it holds of them. What is noted on a pod of ours is compared with its decision; on those of others
         anybody may have written the note, so that it counts as far as the request explains it."""
-        return self.devices if self.is_ours else list(devices_held(tuple(self.devices), self.amounts))
+        if self.is_ours:
+            return self.devices
+        return [*devices_held(tuple(read_devices(self.annotations)), self.amounts), *self.cores]
 
 
 def name_of(data: Mapping[str, Any]) -> tuple[str, str]:
@@ -111,6 +118,7 @@ def is_same(known: Watched, data: Mapping[str, Any]) -> bool:
         and known.has_ended == ((data.get("status") or {}).get("phase") in ENDED)
         and known.attempt_text == notes.get(names.ANNOTATION_ATTEMPT, "0")
         and known.plan == notes.get(names.ANNOTATION_PLAN, "")
+        and known.core_text == notes.get(names.ANNOTATION_RESOURCE_STATUS, "")
         and known.device_text == notes.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
         and all(known.labels.get(name) == (meta.get("labels") or NO_TEXTS).get(name) for name in PAYING)
     )
@@ -129,6 +137,8 @@ def read_pod(data: Mapping[str, Any], schedulers: frozenset[str], known: Watched
         pod.amounts = known.amounts
     else:
         pod.amounts = _amounts(spec)
+    if pod.core_text and not pod.is_ours:
+        pod.cores = cores_held(msgspec.convert(data, kube.Pod), pod.amounts)
     owners = meta.get("ownerReferences")
     pod.owners = tuple(msgspec.convert(owners, list[kube.OwnerReference])) if owners else ()
     pod.gang = gang_name_of_pod(pod.labels, pod.annotations) if pod.is_ours else ""

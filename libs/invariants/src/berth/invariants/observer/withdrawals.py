@@ -28,7 +28,7 @@ from berth.invariants.facts import BY_MINOR, amounts_of
 from berth.invariants.observer.calm import NEVER
 from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.decided import Decided, Record
-from berth.invariants.observer.holds import Hold, minors_of
+from berth.invariants.observer.holds import Hold, holds_devices, minors_of
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.things import WHOLE
 from berth.resources.amounts import Amounts
@@ -151,4 +151,4 @@ class Withdrawals:
 
 
 def _is_unmarked(hold: Hold) -> bool:
-    return not hold.devices and any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())
+    return not holds_devices(hold) and any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())

@@ -2,7 +2,8 @@
 
 While a decision says what a pod was granted, no record does. Else a record says which things a pod holds, and its
 request how much of each; one that names fewer than the request takes is as good as none. A pod that asks for nothing of
-a kind holds nothing of it, whatever its record says, also when the record cannot be read.
+a kind holds nothing of it beyond its request, whatever its record says, and blocks nobody when the record cannot be
+read.
 """
 
 from __future__ import annotations
@@ -31,14 +32,12 @@ def held_by_pod(template: PodTemplate, decided: tuple[Grant, ...] | None) -> Hel
     grants: tuple[Grant, ...] = decided or ()
     unreadable: list[str] = []
     for record in registry.GRANTS:
-        if not record.asks(template):
-            continue
         if decided is None:
             mine = record.held(record.read(template.annotations) or (), template)
             grants += mine
         else:
             mine = tuple(each for each in decided if each.kind in record.kinds)
-        if not mine:
+        if not mine and record.asks(template):
             unreadable.append(record.name)
     return Held(grants, tuple(unreadable)) if grants or unreadable else NOTHING
 

@@ -18,9 +18,9 @@ from berth.rules.records.seam import GrantRecord, Record
 RESERVATION: Final = ReservationAllocated()
 QUOTA: Final = ChargedQuota()
 
-GRANTS: tuple[GrantRecord, ...] = (DeviceAllocated(),)
+GRANTS: tuple[GrantRecord, ...] = (DeviceAllocated(), ResourceStatus())
 """Those that say what was granted within a node."""
-RECORDS: tuple[Record, ...] = (*GRANTS, RESERVATION, ResourceStatus(), BindGang(), BoundPlan(), QUOTA)
+RECORDS: tuple[Record, ...] = (*GRANTS, RESERVATION, BindGang(), BoundPlan(), QUOTA)
 
 GRANTED_RESOURCES: Final = frozenset[str]().union(*(each.resources for each in GRANTS))
 """Resources that are given out one by one: the plain sum over a node says nothing about them."""

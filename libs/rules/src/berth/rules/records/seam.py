@@ -58,7 +58,7 @@ class GrantRecord(Record, Protocol):
     resources: frozenset[str]
 
     def asks(self, template: PodTemplate) -> bool:
-        """Whether such a pod is granted some."""
+        """Whether such a pod holds some, so that a record of it that says nothing keeps others off."""
 
     def read(self, annotations: Mapping[str, str]) -> tuple[Grant, ...] | None:
         """The grants as written, none where the record is absent; None when it cannot be read."""

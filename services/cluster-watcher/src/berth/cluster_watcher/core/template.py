@@ -11,6 +11,7 @@ from berth.cluster_watcher.core.topology_spread import topology_spread_of
 from berth.cluster_watcher.core.volumes import volumes_of
 from berth.contracts.kube import Container, PodSpec, PodStatus
 from berth.contracts.state import PodTemplate
+from berth.resources.amounts import parse_amounts
 from berth.resources.pod_request import CONTAINERS_MAX, request_of, scored_of
 from berth.rules.ports import host_ports
 
@@ -47,6 +48,7 @@ def template_of(
     volumes, unknown = volumes_of(spec.volumes, f"{path}.volumes", found) if spec.volumes else ([], [])
     return PodTemplate(
         requests=requests,
+        overhead=parse_amounts(spec.overhead, "")[0] if spec.overhead else {},
         scored=scored_of(spec, requests, status=status),
         scheduler=spec.scheduler_name,
         priority=default_priority if spec.priority is None else _priority(spec.priority, path, found),

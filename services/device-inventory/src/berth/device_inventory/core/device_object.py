@@ -35,7 +35,7 @@ class DeviceObject(NamedTuple):
 
 def device_object(report: NodeReport) -> DeviceObject | None:
     """The object; None where the node has no devices, or nobody looks for them."""
-    if PART not in report.looks_at or not report.devices:
+    if PART not in report.parts or not report.devices:
         return None
     found = Found(devices=tuple(map(_found, report.devices)), driver=report.gpu_driver, model=report.gpu_model)
     before = {
@@ -45,7 +45,7 @@ def device_object(report: NodeReport) -> DeviceObject | None:
     # A reason that the API server would not take is changed here, and is no news: the condition's message has it.
     entries, _ = device_spec(found, before, "")
     labels = {name: label_value(value) for name, value in labels_of(found).items()}
-    annotations = {**annotations_of(found), names.ANNOTATION_REPORT: str(report.version)}
+    annotations = {**annotations_of(found), names.ANNOTATION_REPORT: str(report.parts[PART])}
     return DeviceObject({"devices": entries}, labels, annotations)
 
 
@@ -54,13 +54,13 @@ def is_ours(device: Device) -> bool:
     return device.labels.get(names.LABEL_MANAGED_BY) == MANAGER
 
 
-def shows(device: Device, report: NodeReport, wanted: DeviceObject) -> bool:
+def shows(device: Device, wanted: DeviceObject) -> bool:
     """Whether the object says what it is to say.
 
     It names the report that it was made from. What somebody changed by hand since then is seen in what is given out:
     the devices, their health and amounts.
     """
-    if device.annotations.get(names.ANNOTATION_REPORT) != str(report.version):
+    if device.annotations.get(names.ANNOTATION_REPORT) != wanted.annotations[names.ANNOTATION_REPORT]:
         return False
     if any(device.labels.get(name) != value for name, value in wanted.labels.items()):
         return False

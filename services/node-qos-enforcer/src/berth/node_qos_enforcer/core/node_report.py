@@ -6,17 +6,26 @@ A report that says the same as the one before is the one before: it keeps its ve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from berth.contracts.base import Problem
-from berth.contracts.node_report import NodeReport, ReportedDevice, ReportedLink
+from berth.contracts.node_report import NodeReport, ReportedDevice, ReportedKubelet, ReportedLink
+from berth.node_qos_enforcer.core.cpu_report import Cpus, socket_of_zones
 from berth.node_qos_enforcer.core.device_health import DeviceKey, Health, judged, key_of
 from berth.vendors.devices import Found, FoundDevice, Place
 
 DEVICES: Final = "devices"
+CPUS: Final = "cpus"
+KUBELET: Final = "kubelet"
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    DEVICES: ("devices", "gpu_driver", "gpu_model"),
+    CPUS: ("cores", "zones", "cpu"),
+    KUBELET: ("kubelet",),
+}
+"""The parts of a report, and the fields that each of them fills."""
 DEVICES_MAX: Final = 1_024
 FUNCTIONS_MAX: Final = 4_096
 """Virtual functions of all devices together."""
@@ -25,14 +34,17 @@ TEXT_MAX: Final = 256
 MESSAGE_MAX: Final = 1_024
 BYTES_MAX: Final = 448 * 1024
 """What is made of a report, a Device object, has to fit a message of the bus (1 MiB) as well."""
-FIELDS: Final = (DEVICES,)
-"""The lists of a report that may become too long, the one that goes first at the end."""
+CUT: Final = ("devices",)
+"""The lists of a report that may become too long, and may be cut."""
 
 
 class Findings(NamedTuple):
-    """What one look found. A part that is None was not looked at."""
+    """What one look found. A part that is None was not looked at, or is in `unread`: it could not be read this time."""
 
     devices: Found | None = None
+    cpus: Cpus | None = None
+    kubelet: ReportedKubelet | None = None
+    unread: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
 
 
@@ -47,23 +59,58 @@ def report_of(
     """The node's report: `before` where nothing else was found, else one of a version above it.
 
     `version_min` is that of the first one, and what a version is at least. `healths` has every device that was found.
+    A part that could not be read is what it was before. CPUs are not told while kubelet's pins, which are to be read,
+    never were: they would pass for free.
     """
     problems = list(findings.problems)
-    found = findings.devices
-    report = NodeReport(node=node, version=before.version if before is not None else version_min)
+    parts = _found(findings, healths, problems)
+    for part in findings.unread:
+        if before is not None and part in before.parts:
+            parts[part] = {field: getattr(before, field) for field in PARTS[part]}
+    if KUBELET in findings.unread and KUBELET not in parts:
+        parts.pop(CPUS, None)
+    fields = {field: value for part in parts.values() for field, value in part.items()}
+    report = _fitting(NodeReport(node=node, version=0, problems=_limited(problems), **fields))
+    version = version_min if before is None else max(version_min, before.version + 1)
+    report = replace(report, parts={part: _version(part, report, before, version) for part in PARTS if part in parts})
+    if before is not None and replace(report, version=before.version) == before:
+        return before
+    return replace(report, version=version)
+
+
+def _version(part: str, report: NodeReport, before: NodeReport | None, version: int) -> int:
+    """The version of the part: that of before, where the part is what it was."""
+    if before is None or part not in before.parts:
+        return version
+    is_same = all(getattr(report, field) == getattr(before, field) for field in PARTS[part])
+    return before.parts[part] if is_same else version
+
+
+def _found(
+    findings: Findings, healths: Mapping[DeviceKey, Health], problems: list[Problem]
+) -> dict[str, dict[str, Any]]:
+    """The fields of each part that was read."""
+    parts: dict[str, dict[str, Any]] = {}
+    found, cpus = findings.devices, findings.cpus
     if found is not None:
         problems += found.problems
-        report = replace(
-            report,
-            looks_at=[DEVICES],
-            devices=_devices(found, healths, problems),
-            gpu_driver=found.driver[:TEXT_MAX],
-            gpu_model=found.model[:TEXT_MAX],
-        )
-    report = _fitting(replace(report, problems=_limited(problems)))
-    if before is None or report == before:
-        return report
-    return replace(report, version=max(version_min, before.version + 1))
+        sockets = socket_of_zones(cpus.cores) if cpus is not None else {}
+        devices = [_in_socket(each, sockets) for each in _devices(found, healths, problems)]
+        parts[DEVICES] = {
+            "devices": devices,
+            "gpu_driver": found.driver[:TEXT_MAX],
+            "gpu_model": found.model[:TEXT_MAX],
+        }
+    if cpus is not None:
+        parts[CPUS] = {"cores": list(cpus.cores), "zones": list(cpus.zones), "cpu": cpus.cpu}
+    if findings.kubelet is not None:
+        parts[KUBELET] = {"kubelet": findings.kubelet}
+    return parts
+
+
+def _in_socket(device: ReportedDevice, sockets: Mapping[int, int]) -> ReportedDevice:
+    """The device with the socket that its zone lies in, where the CPUs say it."""
+    return replace(device, socket=sockets[device.numa_node]) if device.numa_node in sockets else device
 
 
 def _devices(found: Found, healths: Mapping[DeviceKey, Health], problems: list[Problem]) -> list[ReportedDevice]:
@@ -116,7 +163,7 @@ def _device(device: FoundDevice, functions: Sequence[str], since_s: float) -> Re
 def _fitting(report: NodeReport) -> NodeReport:
     """The report within `BYTES_MAX`: the longest of its lists loses its second half until it is."""
     while len(msgspec.json.encode(report)) > BYTES_MAX:
-        field = max(FIELDS, key=lambda field: len(msgspec.json.encode(getattr(report, field))))
+        field = max(CUT, key=lambda field: len(msgspec.json.encode(getattr(report, field))))
         listed = getattr(report, field)
         if not listed:
             return report
