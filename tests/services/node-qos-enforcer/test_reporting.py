@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.libs.kubelet.kubelet_double import KubeletDouble
 from tests.services.worlds.fake_sys import FakeSys
 
 from berth.bus import Bus, BusSettings
@@ -18,6 +19,7 @@ from berth.contracts.codec import decode, encode
 from berth.contracts.node_report import NodeReport, ReportedDevice
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.subjects import named_key, question_subject
+from berth.kubelet.podresources_pb2 import ContainerDevices, ContainerResources, ListPodResourcesResponse, PodResources
 from berth.node_qos_enforcer.core.node_report import Findings
 from berth.node_qos_enforcer.reporting import Reporter
 from berth.node_qos_enforcer.settings import Settings
@@ -194,3 +196,20 @@ def test_the_last_report_of_another_shape_is_no_obstacle() -> None:
     report = reporter.report(Findings(devices=Found(devices=(gpu,))), Moment(1.0, 1.0))
     assert (report.version, report.devices[0].healthy) == (9_001, False)
     assert reporter.report(Findings(devices=Found(devices=(gpu,))), Moment(62.0, 62.0)).devices[0].healthy
+
+
+async def test_what_kubelet_gave_out_is_told_and_stays_while_kubelet_is_away(world: World) -> None:
+    devices = [ContainerDevices(resource_name="nvidia.com/gpu", device_ids=["g0"])]
+    pod = PodResources(name="p", namespace="a", containers=[ContainerResources(name="c", devices=devices, cpu_ids=[3])])
+    says = ListPodResourcesResponse(pod_resources=[pod]).SerializeToString()
+    kubelet = KubeletDouble(world.folder / "kubelet.sock", {"List": says})
+    async with world.agent(devices=False, podresources_socket=str(kubelet.path)):
+        await eventually(lambda: world.report is not None and bool(world.report.problems), what="no kubelet yet")
+        assert "held" not in world.report.parts  # type: ignore[union-attr]
+        await kubelet.start()
+        await eventually(lambda: bool(world.report and world.report.held), what="what is held")
+        (held,) = world.report.held  # type: ignore[union-attr]
+        assert (held.pod, held.devices, held.cpus) == ("p", {"nvidia.com/gpu": ["g0"]}, "3")
+        await kubelet.stop()
+        await eventually(lambda: bool(world.report and world.report.problems), what="kubelet is away")
+        assert world.report.held == [held]  # type: ignore[union-attr]

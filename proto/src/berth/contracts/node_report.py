@@ -99,16 +99,28 @@ class ReportedKubelet(Part, frozen=True, kw_only=True):
     pinned: list[PinnedCpus] = []
 
 
+class HeldByContainer(Part, frozen=True, kw_only=True):
+    """What kubelet has given to a container, by its PodResources: ids of devices by resource name, and CPUs of its own
+    as a list in the kernel's form."""
+
+    namespace: str
+    pod: str
+    container: str
+    devices: dict[str, list[str]] = {}
+    cpus: str = ""
+
+
 class NodeReport(Message, frozen=True, kw_only=True, tag="nodereport.set.v1"):
     """What is on a node.
 
     `version` grows from one report of the node to the next. `parts` are those that the agent looks at (`devices`,
-    `cpus`, `kubelet`), each with the version that last changed it, which what is made of the part names: an empty part
-    that is looked at says that there is nothing, one that is not says nothing. A part that cannot be read stays what it
-    was, and is a problem.
+    `cpus`, `kubelet`, `held`), each with the version that last changed it, which what is made of the part names: an
+    empty part that is looked at says that there is nothing, one that is not says nothing. A part that cannot be read
+    stays what it was, and is a problem.
 
     `gpu_driver` and `gpu_model` are of the accelerators, empty where they differ. `cores` are in the order of sockets
-    and core ids, `zones` ascend; ids may have gaps. A deletion marker says that the agent reports no longer.
+    and core ids, `zones` ascend; ids may have gaps. `held` is
+    by namespace, pod and container. A deletion marker says that the agent reports no longer.
     """
 
     node: str
@@ -121,4 +133,5 @@ class NodeReport(Message, frozen=True, kw_only=True, tag="nodereport.set.v1"):
     zones: list[ReportedZone] = []
     cpu: ReportedCpu | None = None
     kubelet: ReportedKubelet | None = None
+    held: list[HeldByContainer] = []
     problems: list[Problem] = []

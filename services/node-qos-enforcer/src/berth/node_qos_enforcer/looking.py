@@ -35,7 +35,7 @@ class Looker:
     @property
     def is_needed(self) -> bool:
         """Whether there is anything to look at."""
-        return self._settings.devices or self._settings.cpus
+        return self._settings.devices or self._settings.cpus or bool(self._settings.podresources_socket)
 
     def look(self) -> Findings:
         """What is on the node now."""

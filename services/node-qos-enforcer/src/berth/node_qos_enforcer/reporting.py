@@ -7,7 +7,8 @@ because the agent was started again. Where nothing is to be reported, a report o
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import contextlib
+from typing import Final, Protocol
 
 from berth.bus.port import OwnedPort
 from berth.contracts import buckets
@@ -25,6 +26,13 @@ from berth.runtime import Context, Moment, Periodic
 LOOKING: Final = "looking at what is on the node"
 STUCK_S: Final = 120.0
 """NVIDIA's library answers late while a driver is in trouble; longer than this, and it does not answer at all."""
+
+
+class Holders(Protocol):
+    """Who says what containers hold."""
+
+    async def added_to(self, findings: Findings) -> Findings:
+        """The findings with that."""
 
 
 class Reporter:
@@ -71,14 +79,27 @@ class Reporting:
         self._reporter = Reporter(self._node, view.report)
         ctx.health.watch(LOOKING, STUCK_S)
         try:
-            async for _ in Periodic(ctx.clock, ctx.settings.report_interval_s).ticks(at_once=True):
-                with figures.REPORT_SECONDS.time():
-                    findings = await asyncio.to_thread(looker.look)
-                at = Moment(ctx.clock.now(), ctx.clock.monotonic())
-                self._publish(self._reporter.report(findings, at))
-                ctx.health.beat(LOOKING)
+            async with contextlib.AsyncExitStack() as stack:
+                holders: Holders | None = None
+                if socket := ctx.settings.podresources_socket:
+                    # gRPC is megabytes, which an agent that asks nobody does without.
+                    from berth.node_qos_enforcer.pod_resources import PodResources
+
+                    holders = await stack.enter_async_context(PodResources(socket))
+                await self._look_for_ever(looker, holders, self._reporter)
         finally:
             looker.close()
+
+    async def _look_for_ever(self, looker: Looker, holders: Holders | None, reporter: Reporter) -> None:
+        ctx = self._ctx
+        async for _ in Periodic(ctx.clock, ctx.settings.report_interval_s).ticks(at_once=True):
+            with figures.REPORT_SECONDS.time():
+                findings = await asyncio.to_thread(looker.look)
+                if holders is not None:
+                    findings = await holders.added_to(findings)
+            at = Moment(ctx.clock.now(), ctx.clock.monotonic())
+            self._publish(reporter.report(findings, at))
+            ctx.health.beat(LOOKING)
 
     def facts(self) -> dict[str, str | int | float]:
         """For the question for the status."""

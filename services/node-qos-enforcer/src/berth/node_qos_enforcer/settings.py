@@ -60,6 +60,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     kubelet_ca_file: Annotated[
         str, Meta(description="what kubelet's certificate is checked by; empty: the authorities of the system")
     ] = ""
+    podresources_socket: Annotated[
+        str, Meta(description="kubelet's PodResources, to report what containers hold by it; empty: it is not asked")
+    ] = ""
     dev_root: Annotated[str, Meta(min_length=1, description="where the node's /dev is mounted")] = "/dev"
     device_files: Annotated[
         str, Meta(min_length=1, description="where device daemons write what they find, a JSON array in each file")

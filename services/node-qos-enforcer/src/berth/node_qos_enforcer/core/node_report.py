@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from berth.contracts.base import Problem
-from berth.contracts.node_report import NodeReport, ReportedDevice, ReportedKubelet, ReportedLink
+from berth.contracts.node_report import HeldByContainer, NodeReport, ReportedDevice, ReportedKubelet, ReportedLink
 from berth.node_qos_enforcer.core.cpu_report import Cpus, socket_of_zones
 from berth.node_qos_enforcer.core.device_health import DeviceKey, Health, judged, key_of
 from berth.vendors.devices import Found, FoundDevice, Place
@@ -20,10 +20,12 @@ from berth.vendors.devices import Found, FoundDevice, Place
 DEVICES: Final = "devices"
 CPUS: Final = "cpus"
 KUBELET: Final = "kubelet"
+HELD: Final = "held"
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     DEVICES: ("devices", "gpu_driver", "gpu_model"),
     CPUS: ("cores", "zones", "cpu"),
     KUBELET: ("kubelet",),
+    HELD: ("held",),
 }
 """The parts of a report, and the fields that each of them fills."""
 DEVICES_MAX: Final = 1_024
@@ -34,7 +36,7 @@ TEXT_MAX: Final = 256
 MESSAGE_MAX: Final = 1_024
 BYTES_MAX: Final = 448 * 1024
 """What is made of a report, a Device object, has to fit a message of the bus (1 MiB) as well."""
-CUT: Final = ("devices",)
+CUT: Final = ("devices", "held")
 """The lists of a report that may become too long, and may be cut."""
 
 
@@ -44,6 +46,7 @@ class Findings(NamedTuple):
     devices: Found | None = None
     cpus: Cpus | None = None
     kubelet: ReportedKubelet | None = None
+    held: tuple[HeldByContainer, ...] | None = None
     unread: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
 
@@ -105,6 +108,8 @@ def _found(
         parts[CPUS] = {"cores": list(cpus.cores), "zones": list(cpus.zones), "cpu": cpus.cpu}
     if findings.kubelet is not None:
         parts[KUBELET] = {"kubelet": findings.kubelet}
+    if findings.held is not None:
+        parts[HELD] = {"held": list(findings.held)}
     return parts
 
 
