@@ -38,9 +38,7 @@ def not_its_own(user: str, found: Held) -> Held:
         figures = found[f"KV_{buckets.METRICS}"]["messages"]
         own = {f"$KV.{buckets.METRICS}.{kind}.{NODES_OF_AGENTS[user]}" for kind in ("node", "report")}
         found[f"KV_{buckets.METRICS}"]["messages"] = {
-            sequence: message
-            for sequence, message in figures.items()
-            if message[0] not in own
+            sequence: message for sequence, message in figures.items() if message[0] not in own
         }
     return found
 
