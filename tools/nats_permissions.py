@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
     follows: tuple[str, ...] = ()
     owns: tuple[str, ...] = ()
-    owned_keys: str = ">"
+    owned_keys: tuple[str, ...] = (">",)
     leases: tuple[str, ...] = ()
     consumes: bool = False
     reads_events: bool = False
@@ -60,7 +60,9 @@ PARTS = {
     "cluster-writer": Part(
         follows=(buckets.STATE, buckets.LEDGER), consumes=True, reads_events=True, commits=True, makes_topology=True
     ),
-    "device-inventory": Part(follows=(buckets.STATE,), owns=(buckets.INVENTORY,), leases=("device-inventory",)),
+    "device-inventory": Part(
+        follows=(buckets.STATE, buckets.METRICS), owns=(buckets.INVENTORY,), leases=("device-inventory",)
+    ),
     "quota-manager": Part(follows=(buckets.STATE, buckets.LEDGER), owns=(buckets.QUOTA,), leases=("quota-manager",)),
     "reservation-manager": Part(
         follows=(buckets.STATE, buckets.LEDGER),
@@ -87,7 +89,7 @@ PARTS = {
     agents.AGENT: Part(
         follows=(buckets.STATE, buckets.SLO, buckets.INVENTORY),
         owns=(buckets.METRICS,),
-        owned_keys="node.*",
+        owned_keys=tuple(f"{kind}.*" for kind in agents.WRITES),
         on_nodes=True,
     ),
 }
@@ -162,7 +164,7 @@ def _of_a_service(service: str, part: Part) -> list[str]:
     for bucket in dict.fromkeys((*part.follows, *part.owns)):
         publish += _following(bucket)
     for bucket in part.owns:
-        publish.append(f"$KV.{bucket}.{part.owned_keys}")
+        publish += [f"$KV.{bucket}.{keys}" for keys in part.owned_keys]
     for lease in part.leases:
         publish += [f"$KV.{buckets.LEASE}.{lease}", f"$JS.API.STREAM.MSG.GET.KV_{buckets.LEASE}"]
     if part.commits:
@@ -201,7 +203,7 @@ def crossings() -> list[Crossing]:
         found.append(Crossing(home_of(service), READERS, "answers", f"{PREFIX}.svc.{service}.>"))
         if part.on_nodes:
             found += [_api(NODES, f"STREAM.MSG.GET.KV_{bucket}") for bucket in (*part.follows, *part.owns)]
-            keys = [f"$KV.{bucket}.{part.owned_keys}" for bucket in part.owns]
+            keys = [f"$KV.{bucket}.{keys}" for bucket in part.owns for keys in part.owned_keys]
             found += [Crossing(SERVICES, NODES, "service", subject) for subject in keys]
     found += [Crossing(home, READERS, "answers", "$SRV.>") for home in (SERVICES, NODES, LOGINS)]
     found.append(Crossing(SERVICES, READERS, "stream", EVENT_SUBJECTS))

@@ -40,7 +40,11 @@ def kept() -> list[Target]:
             found.append(Target(f"KV_{channel.place}", f"$KV.{channel.place}.{sample(channel.pattern)}"))
         elif channel.place in (buckets.EVENTS, buckets.COMMANDS):
             found.append(Target(channel.place, sample(channel.pattern)))
-    found += [Target(f"KV_{buckets.METRICS}", f"$KV.{buckets.METRICS}.node.{node}") for node in AGENTS_NODES]
+    found += [
+        Target(f"KV_{buckets.METRICS}", f"$KV.{buckets.METRICS}.{kind}.{node}")
+        for kind in ("node", "report")
+        for node in AGENTS_NODES
+    ]
     found += [Target(f"KV_{buckets.LEASE}", f"$KV.{buckets.LEASE}.{name}") for name in (*LEASES, "solver.x")]
     found.append(Target(buckets.DEAD, f"{PREFIX}.dead.cluster-writer.cmd.x"))
     return list(dict.fromkeys(found))

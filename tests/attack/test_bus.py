@@ -33,13 +33,12 @@ def running() -> Iterator[NatsServer]:
 
 
 def not_its_own(user: str, found: Held) -> Held:
-    """Without what the user may write: a node agent has the figures of its node."""
+    """Without what the user may write: a node agent has the figures and the report of its node."""
     if user in NODES_OF_AGENTS:
         figures = found[f"KV_{buckets.METRICS}"]["messages"]
+        own = {f"$KV.{buckets.METRICS}.{kind}.{NODES_OF_AGENTS[user]}" for kind in ("node", "report")}
         found[f"KV_{buckets.METRICS}"]["messages"] = {
-            sequence: message
-            for sequence, message in figures.items()
-            if message[0] != f"$KV.{buckets.METRICS}.node.{NODES_OF_AGENTS[user]}"
+            sequence: message for sequence, message in figures.items() if message[0] not in own
         }
     return found
 
@@ -71,8 +70,8 @@ async def test_an_answer_is_not_written_into_another_nodes_figures(running: Nats
     client = await connect(running, AGENT)
     for subject in publishes(AGENT):
         if not subject.startswith("$KV."):
-            for node in AGENTS_NODES:
-                await client.publish(subject, b"", reply=f"$KV.{buckets.METRICS}.node.{node}")
+            for key in (f"{kind}.{node}" for kind in ("node", "report") for node in AGENTS_NODES):
+                await client.publish(subject, b"", reply=f"$KV.{buckets.METRICS}.{key}")
     await settled(client)
     await client.close()
     assert (await held(running))[stream] == before

@@ -11,7 +11,7 @@ import yaml
 from tests.deploy.manifests import K8S, OBJECTS, ROOT, WORKLOADS, Json, name_of, of_kind, pod_of, resolve
 
 from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS
-from berth.cluster_writer.commands import WRITABLE
+from berth.cluster_writer.commands import APPLICABLE, WRITABLE
 from berth.cluster_writer.eviction_requests import RIGHTS_FROM
 from berth.contracts.slo import CONFIG_MAP
 from berth.kube import resources
@@ -65,7 +65,8 @@ def test_the_writer_has_the_rights_for_what_it_calls() -> None:
     }
     for resource in WRITABLE.values():
         wanted.setdefault(key(resource), {"patch"})
-    wanted[key(resources.NODE_SLOS)] = {"get", "create", "patch"}  # by server-side apply, guarded by a version
+    for each in APPLICABLE.values():  # by server-side apply, guarded by a version; deleted where others write such, too
+        wanted[key(each.resource)] = {"get", "create", "patch"} | ({"delete"} if each.is_shared else set())
     for resource in WRITABLE.values():
         wanted.setdefault(key(resource, "status"), {"patch"})
     assert rules_of("cluster-writer", list(resolve(K8S / "base"))) == wanted

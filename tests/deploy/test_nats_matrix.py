@@ -41,7 +41,7 @@ READERS = {
     buckets.QUOTA: {"quota-manager", "placement-solver"},
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
     buckets.SLO: {"slo-manager", AGENT},
-    buckets.METRICS: {AGENT},
+    buckets.METRICS: {AGENT, "device-inventory"},
     buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor", "quota-manager", "reservation-manager"},
     buckets.LEASE: set(SERVICES) - {"cluster-writer", AGENT, AUTHENTICATOR},
 }
@@ -73,9 +73,10 @@ def probes() -> Iterator[Probe]:
         if channel.place.startswith("berth_"):
             subject = f"$KV.{channel.place}.{subject}"
         if channel.place == buckets.METRICS:
-            assert channel.pattern == "node.<name>"
+            assert channel.pattern in ("node.<name>", "report.<name>")
             for agent, node in NODES_OF_AGENTS.items():
-                yield Probe(f"$KV.{buckets.METRICS}.node.{node}", frozenset({agent}))
+                key = channel.pattern.replace("<name>", node)
+                yield Probe(f"$KV.{buckets.METRICS}.{key}", frozenset({agent}))
             yield Probe(subject, frozenset())
         elif channel.place != "reply":
             writer = {"reader"} if channel.place == "request" else {channel.writer}

@@ -113,7 +113,7 @@ async def test_a_service_can_do_its_work(service: str, server: NatsServer, tmp_p
         if part.makes_topology:
             await bus.ensure()
         for bucket in part.follows:
-            keys: tuple[str, ...] = (subjects.named_key("node", "n1") if part.owned_keys != ">" else ">",)
+            keys: tuple[str, ...] = (subjects.named_key("node", "n1") if part.on_nodes else ">",)
             if bucket == buckets.LEDGER and service != "placement-solver":
                 keys = subjects.COUNTED
             follower = bus.follow(bucket, Nothing(), keys=keys)
@@ -124,11 +124,12 @@ async def test_a_service_can_do_its_work(service: str, server: NatsServer, tmp_p
         if part.reads_events:
             assert await bus.last_event("berth.v1.evt.placement.bound.none.none") is None
         for bucket in part.owns:
-            key = subjects.named_key("node", "n1")
-            owned = bus.owned(bucket, keys=key if part.owned_keys != ">" else ">")
-            await owned.ready()
-            owned.put(key, b'{"n": 1}')
-            await owned.drain()
+            for kind in ("node", "report") if part.on_nodes else ("node",):
+                key = subjects.named_key(kind, "n1")
+                owned = bus.owned(bucket, keys=key if part.on_nodes else ">")
+                await owned.ready()
+                owned.put(key, b'{"n": 1}')
+                await owned.drain()
         for lease in part.leases:
             held = bus.lease(lease.replace("*", "me"), "me", ttl_s=2)
             task = asyncio.create_task(held.run())

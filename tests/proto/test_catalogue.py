@@ -75,6 +75,7 @@ BUILT = {
             "volumeattachment",
         )
     },
+    "report.<name>": subjects.named_key("report", "NAME"),
     "device.<node>": subjects.named_key("device", "NODE"),
     "synced.<kind>": subjects.synced_key("KIND"),
     "group.<tree>.<name>": subjects.quota_key("TREE", "NAME"),

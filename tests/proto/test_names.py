@@ -104,6 +104,8 @@ def test_names_say_what_they_name() -> None:
         "ANNOTATION_REVISION",
         "ANNOTATION_CONTAINER_DEVICES",
         "ANNOTATION_GPU_SPLIT",
+        "ANNOTATION_REPORT",
+        "ANNOTATION_DEVICE_CORDON",
     }
     assert all("GANG" in name for name, value in METADATA.items() if value.startswith(names.GANG_PREFIX))
     assert all("QUOTA" in name for name, value in METADATA.items() if value.startswith(names.QUOTA_PREFIX))

@@ -84,7 +84,7 @@ async def test_a_pod_that_changed_is_judged_again_with_its_new_version(desk, api
 
 async def test_a_pod_of_another_uid_is_left_alone(desk, api):
     def replace(name):
-        api.delete("a")
+        api.remove("a")
         api.pod("a")
 
     desk.api.on("bind", replace)
@@ -95,7 +95,7 @@ async def test_a_pod_of_another_uid_is_left_alone(desk, api):
 
 
 async def test_a_pod_that_is_gone_is_over(desk, api):
-    desk.api.on("bind", lambda name: api.delete("a"))
+    desk.api.on("bind", lambda name: api.remove("a"))
     desk.begin()
     await eventually(lambda: api.calls["bind"] >= 2, what="not found is not gone")
     desk.vanish("a")

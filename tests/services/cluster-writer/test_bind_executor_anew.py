@@ -66,7 +66,7 @@ async def test_a_reservation_gets_what_a_pod_held_once_pods_are_read(desk, api, 
     former = api.pod("former")
     desk.show("former")
     anew.decide(former, "p")
-    api.delete("former")
+    api.remove("former")
     desk.vanish("former")
     decision = anew.decide_reservation(api.reservation("r"), "q")
     anew.begins()

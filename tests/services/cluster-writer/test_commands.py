@@ -13,7 +13,16 @@ from berth.cluster_writer.cluster_view import ClusterView
 from berth.cluster_writer.commands import Commands, RetryLaterError
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
-from berth.contracts.command import AnnotateNode, ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.command import (
+    MANAGER,
+    AnnotateNode,
+    ApplyObject,
+    DeleteObject,
+    EvictPod,
+    PatchNode,
+    PatchObject,
+    RefusePod,
+)
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import OwnerReference
 from berth.kube.answer import Answer, answer_of
@@ -39,7 +48,9 @@ def subject_of(command):
         case AnnotateNode():
             return subjects.command_subject("annotate", "nodes", command.name)
         case ApplyObject():
-            return subjects.command_subject("apply", "nodeslos", command.name)
+            return subjects.command_subject("apply", command.api.rpartition("/")[2] or "nodeslos", command.name)
+        case DeleteObject():
+            return subjects.command_subject("delete", "devices", command.name)
         case PatchObject():
             plural = command.api.rpartition("/")[2]
             names = [command.namespace, command.name] if command.namespace else [command.name]
@@ -120,7 +131,7 @@ async def test_a_pod_bound_meanwhile_is_not_refused(desk, api):
 
 async def test_what_the_world_has_overtaken_is_done(desk, api):
     pod = api.pod("a")
-    api.delete("a")
+    api.remove("a")
     await desk.send(refusal(pod))
     await desk.send(EvictPod(namespace="default", name="a", uid=pod.uid, reason="r"))
     api.pod("a")
@@ -441,7 +452,120 @@ async def test_of_two_requests_under_way_at_once_the_newer_one_stays(desk, api, 
 
 async def test_other_kinds_may_not_be_made(desk):
     with pytest.raises(InvalidMessage, match="v1/secrets"):
-        await desk.send(ApplyObject(api="v1/secrets", name="s"))
+        await desk.commands.apply_object(ApplyObject(api="v1/secrets", name="s"))
+
+
+DEVICE_API = "scheduling.koordinator.sh/v1alpha1/devices"
+DEVICE = Path("scheduling.koordinator.sh", "v1alpha1", "devices", "", "n")
+
+
+def devices(uid, *, revision=1, health=True, **more):
+    entry = {"type": "gpu", "minor": 0, "health": health, "resources": {"koordinator.sh/gpu-core": "100"}}
+    owner = OwnerReference(api_version="v1", kind="Node", name="n", uid=uid, controller=True)
+    spec = {"devices": [entry]}
+    return ApplyObject(api=DEVICE_API, name="n", spec=spec, owner=owner, revision=revision, **more)
+
+
+def device(api):
+    answer = api.store.get(DEVICE)
+    return json.loads(answer.body) if answer.status == 200 else None
+
+
+def another_agents(api, **labels):
+    body = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Device",
+        "metadata": {"name": "n", "labels": labels},
+        "spec": {"devices": []},
+    }
+    assert api.store.create(Path("scheduling.koordinator.sh", "v1alpha1", "devices", ""), body).status == 201
+    return device(api)
+
+
+async def test_a_device_is_made_as_ours_and_what_others_noted_on_it_stays(desk, api, uid):
+    await desk.send(devices(uid, labels={"a": "1"}, annotations={"x": "1", "y": "1"}))
+    made = device(api)
+    assert made["metadata"]["labels"] == {"a": "1", names.LABEL_MANAGED_BY: MANAGER}
+    api.store.patch(DEVICE, {"metadata": {"labels": {"by-hand": "true"}}})
+    await desk.send(devices(uid, revision=2, health=False, labels={"a": "2"}, annotations={"x": "2"}))
+    again = device(api)
+    assert again["spec"]["devices"][0]["health"] is False
+    assert again["metadata"]["labels"] == {"a": "2", names.LABEL_MANAGED_BY: MANAGER, "by-hand": "true"}
+    assert again["metadata"]["annotations"] == {"x": "2", names.ANNOTATION_REVISION: "2"}
+
+
+@pytest.mark.parametrize("labels", [{}, {names.LABEL_MANAGED_BY: "Koordinator"}], ids=["no label", "another's"])
+async def test_the_device_of_another_agent_is_never_touched(desk, api, uid, labels):
+    before = another_agents(api, **labels)
+    await desk.send(devices(uid))
+    await desk.send(DeleteObject(api=DEVICE_API, name="n", uid=before["metadata"]["uid"]))
+    assert device(api) == before
+
+
+async def test_a_device_that_another_agent_takes_over_is_its_own(desk, api, uid):
+    await desk.send(devices(uid))
+    api.store.patch(DEVICE, {"metadata": {"labels": {names.LABEL_MANAGED_BY: None}}})
+    before = device(api)
+    await desk.send(devices(uid, revision=2, health=False))
+    assert device(api) == before
+
+
+async def test_a_device_that_appears_while_ours_is_made_stays(desk, api, uid):
+    patch = api.patch
+
+    async def late(*args, **options):
+        another_agents(api)
+        return await patch(*args, **options)
+
+    api.patch = late
+    with pytest.raises(RetryLaterError):
+        await desk.send(devices(uid))
+    api.patch = patch
+    await desk.send(devices(uid))
+    assert device(api)["spec"]["devices"] == []
+
+
+async def test_only_the_object_that_is_meant_is_deleted(desk, api, uid):
+    await desk.send(devices(uid))
+    made = device(api)
+    await desk.send(DeleteObject(api=DEVICE_API, name="n", uid="another"))
+    assert device(api) == made
+    await desk.send(DeleteObject(api=DEVICE_API, name="n", uid=made["metadata"]["uid"]))
+    assert device(api) is None
+    await desk.send(DeleteObject(api=DEVICE_API, name="n", uid=made["metadata"]["uid"]))
+
+
+async def test_a_device_that_is_taken_over_while_it_is_deleted_stays(desk, api, uid):
+    await desk.send(devices(uid))
+    made, delete = device(api), api.delete
+
+    async def late(*args, **options):
+        api.store.patch(DEVICE, {"metadata": {"labels": {names.LABEL_MANAGED_BY: "Koordinator"}}})
+        return await delete(*args, **options)
+
+    api.delete = late
+    await desk.send(DeleteObject(api=DEVICE_API, name="n", uid=made["metadata"]["uid"]))
+    assert device(api)["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+TOPOLOGY = Path("topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "", "n")
+
+
+async def test_a_kind_without_a_spec_is_made_of_its_fields(desk, api, uid):
+    owner = OwnerReference(api_version="v1", kind="Node", name="n", uid=uid)
+    fields = {"topologyPolicies": ["None"], "zones": [], "kind": "Secret", "metadata": {"name": "other"}}
+    ask = ApplyObject(api="topology.node.k8s.io/v1alpha1/noderesourcetopologies", name="n", fields=fields, owner=owner)
+    await desk.send(ask)
+    made = json.loads(api.store.get(TOPOLOGY).body)
+    assert (made["kind"], made["topologyPolicies"], made["zones"]) == ("NodeResourceTopology", ["None"], [])
+    assert made["metadata"]["labels"] == {names.LABEL_MANAGED_BY: MANAGER}
+    await desk.commands.delete_object(DeleteObject(api=ask.api, name="n", uid=made["metadata"]["uid"]))
+    assert api.store.get(TOPOLOGY).status == 404
+
+
+async def test_kinds_that_nobody_else_writes_may_not_be_deleted(desk):
+    with pytest.raises(InvalidMessage, match="is none of"):
+        await desk.commands.delete_object(DeleteObject(api=SLO_API, name="n", uid="u"))
 
 
 async def test_a_spec_that_the_schema_forbids_is_broken(desk, uid):

@@ -92,7 +92,7 @@ async def test_each_doubt_waits_for_an_end_of_its_own(desk: BindBench, api: Stor
     api.pod("former", cpu="8")
     bind_now(api, "former", "p0", "late")
     desk.put(subjects.pod_key("default", "former"), api.seen("former"), end=False)
-    api.delete("former")
+    api.remove("former")
     successor = api.pod("successor", cpu="8")
     desk.put(subjects.pod_key("default", "successor"), successor, end=False)
     desk.decide(successor, node="late", plan="p2")

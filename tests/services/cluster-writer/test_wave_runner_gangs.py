@@ -31,7 +31,7 @@ async def test_a_gang_that_has_begun_goes_on_when_its_bound_member_is_gone(bench
     assert api.store.bind("default", "a", body).status == 201
     key = subjects.pod_key("default", "a")
     bench.cluster.read_state(key, encode(api.seen("a")), deleted=False, gap=False)
-    api.delete("a")
+    api.remove("a")
     bench.cluster.read_state(key, str(api.store.version).encode(), deleted=True, gap=False)
     bench.wave_runner.check_again()
     await bench.turn()

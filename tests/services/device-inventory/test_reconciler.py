@@ -17,7 +17,7 @@ from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.core.topology import topology_of
 from berth.device_inventory.reconciler import Reconciler, Rules
-from berth.device_inventory.views import InventoryView, StateView
+from berth.device_inventory.views import AgentView, InventoryView, PodView, StateView
 from berth.runtime import Moment
 
 GI = 1 << 30
@@ -55,7 +55,8 @@ class Bench:
         self.marked: set[str] = set()
         self.view = StateView(self.marked.add, self.mark_all)
         self.published = InventoryView(self.marked.add)
-        self.reconciler = Reconciler(Rules(**rules), self.view, self.published)
+        self.agents, self.pods = AgentView(self.marked.add), PodView(self.marked.add, self.mark_all)
+        self.reconciler = Reconciler(Rules(**rules), self.view, self.published, self.agents, self.pods)
 
     def mark_all(self) -> None:
         self.marked |= set(self.reconciler.names())

@@ -1,16 +1,18 @@
 """The service on a real nats-server: what it publishes, asks for and answers, alone and beside a standby."""
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from tests.services.turns import Stuck, Turns
 from tests.services.worlds.shell import ShellWorld
 
 from berth.contracts import buckets, names
-from berth.contracts.codec import decode
-from berth.contracts.command import PatchNode
+from berth.contracts.codec import decode, encode
+from berth.contracts.command import MANAGER, ApplyObject, Command, DeleteObject
 from berth.contracts.inventory import NodeInventory
+from berth.contracts.node_report import NodeReport, ReportedDevice
 from berth.contracts.state import Device, DeviceInfo, Node
 from berth.contracts.subjects import named_key
 from berth.device_inventory.core.count import inventory_of
@@ -31,7 +33,7 @@ def machine(name: str, gpus: int = 2, *, version: int = 1, broken: int = 0) -> D
 class World(ShellWorld[Settings]):
     """The rest of the control plane."""
 
-    service, publishes, kinds, command = SERVICE, buckets.INVENTORY, ("devices",), PatchNode
+    service, publishes, kinds, command = SERVICE, buckets.INVENTORY, ("devices", "nodes"), cast(Any, Command)
 
     def __init__(self, server: NatsServer) -> None:
         self.inventory = View()
@@ -55,6 +57,15 @@ class World(ShellWorld[Settings]):
         for message in messages:
             kind = "device" if isinstance(message, Device) else "node"
             self.put(named_key(kind, message.name), message)
+
+    def report(self, message: NodeReport | None, node: str) -> None:
+        """What the agent of a node says; None: that it reports no longer."""
+        key = named_key("report", node)
+        owned = self.bus.owned(buckets.METRICS, keys=key)
+        if message is None:
+            owned.delete(key)
+        else:
+            owned.put(key, encode(message))
 
     def published(self, name: str) -> NodeInventory | None:
         value = self.inventory.values.get(named_key("node", name))
@@ -175,3 +186,38 @@ async def test_a_server_that_dies_and_comes_back_is_followed_on(world: World) ->
     world.server.start()
     world.show(machine("a", gpus=4, version=2))
     await eventually(lambda: (i := world.published("a")) and len(i.devices) == 4, what="the answer after the crash")
+
+
+async def test_what_an_agent_reports_becomes_an_object_and_goes_with_the_report(world: World) -> None:
+    name = "gpu-1.example.com"
+    world.version = 1
+    world.show(Node(name=name, uid="u1", version=1))
+    world.complete()
+    await world.start("one", device_sync_nodes=False)
+    card = ReportedDevice(kind="gpu", minor=0, id="GPU-0", amounts=WHOLE, since=5.0)
+    told = NodeReport(node=name, version=7, parts={"devices": 7}, devices=[card])
+    world.report(told, name)
+    await eventually(lambda: world.commands, what="the request")
+    (apply,) = world.commands
+    assert isinstance(apply, ApplyObject)
+    assert (apply.name, apply.owner.uid if apply.owner else "") == (name, "u1")
+    made = Device(
+        name=name,
+        uid="d1",
+        version=2,
+        labels={**apply.labels, names.LABEL_MANAGED_BY: MANAGER},
+        annotations=apply.annotations,
+        devices=[DeviceInfo(kind="gpu", minor=0, uuid="GPU-0", healthy=True, amounts=WHOLE)],
+    )
+    world.show(made)
+    await eventually(lambda: world.published(name) == inventory_of(made), what="its inventory")
+    status = await world.status()
+    assert (status.facts["nodes that report"], status.facts["objects of others"]) == (1, 0)
+
+    ill = replace(card, healthy=False, reason="Xid79")
+    world.report(replace(told, version=8, parts={"devices": 8}, devices=[ill]), name)
+    await eventually(lambda: len(world.commands) == 2, what="the next request")
+    assert world.commands[1].spec["devices"][0]["health"] is False
+    world.report(None, name)
+    await eventually(lambda: isinstance(world.commands[-1], DeleteObject), what="the deletion")
+    assert world.commands[-1].uid == "d1"

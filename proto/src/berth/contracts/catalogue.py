@@ -20,6 +20,7 @@ from berth.contracts import (
     inventory,
     ledger,
     metrics,
+    node_report,
     question,
     quota,
     reservation,
@@ -51,6 +52,7 @@ _INVENTORY = "device-inventory"
 _QUOTA = "quota-manager"
 _RESERVATION = "reservation-manager"
 _SLO = "slo-manager"
+_AGENT = "node-qos-enforcer"
 _AUDITOR = "auditor"
 NOBODY = "no service yet"
 """The writer of a message that is understood, but that no service sends."""
@@ -89,7 +91,8 @@ CHANNELS = (
     Channel(quota.QuotaGroup, buckets.QUOTA, "group.<tree>.<name>", _QUOTA),
     Channel(reservation.ReservedCapacity, buckets.RESERVATION, "reservation.<name>", _RESERVATION),
     Channel(slo.NodeSLO, buckets.SLO, "node.<name>", _SLO),
-    Channel(metrics.NodeMetrics, buckets.METRICS, "node.<name>", "node-qos-enforcer"),
+    Channel(metrics.NodeMetrics, buckets.METRICS, "node.<name>", _AGENT),
+    Channel(node_report.NodeReport, buckets.METRICS, "report.<name>", _AGENT),
     Channel(ledger.Epoch, buckets.LEDGER, "epoch", _WRITER),
     Channel(ledger.Decision, buckets.LEDGER, "e<epoch>.decision.<namespace>.<name>", _SOLVER),
     Channel(ledger.AccountStamp, buckets.LEDGER, "e<epoch>.account.<account>", _SOLVER),
@@ -101,6 +104,10 @@ CHANNELS = (
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.reservations.<name>", _SOLVER),
     Channel(command.PatchObject, buckets.COMMANDS, f"{_CMD}.patch.podgroups.<namespace>.<name>", _SOLVER),
     Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.nodeslos.<name>", _SLO),
+    Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.devices.<name>", _INVENTORY),
+    Channel(command.ApplyObject, buckets.COMMANDS, f"{_CMD}.apply.noderesourcetopologies.<name>", _INVENTORY),
+    Channel(command.DeleteObject, buckets.COMMANDS, f"{_CMD}.delete.noderesourcetopologies.<name>", _INVENTORY),
+    Channel(command.DeleteObject, buckets.COMMANDS, f"{_CMD}.delete.devices.<name>", _INVENTORY),
     Channel(command.RefusePod, buckets.COMMANDS, f"{_CMD}.refuse.pods.<namespace>.<name>", _SOLVER),
     Channel(command.EvictPod, buckets.COMMANDS, f"{_CMD}.evict.pods.<namespace>.<name>", NOBODY),
     Channel(event.PlacementDecided, buckets.EVENTS, f"{_EVT}.placement.decided.<plan>", _SOLVER),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from berth.contracts.base import Integer, Message
 from berth.contracts.kube import OwnerReference
+
+MANAGER: Final = "berth"
+"""What the label `app.kubernetes.io/managed-by` says of an object that is Berth's."""
 
 
 class PatchNode(Message, frozen=True, kw_only=True, tag="node.patch.v1"):
@@ -49,8 +52,11 @@ class PatchObject(Message, frozen=True, kw_only=True, tag="object.patch.v1"):
 class ApplyObject(Message, frozen=True, kw_only=True, tag="object.apply.v1"):
     """Make a cluster-scoped object say this spec, whether it exists or not, by its API path `group/version/plural`.
 
+    `fields` are those beside metadata and spec, of kinds that have any; such a kind has no spec.
     The object belongs to `owner`, with which it goes; without one it stays. `revision` grows from one request for an
     object to the next, and the object shows it: a request that arrives after a newer one for the same owner is dropped.
+    `labels` and `annotations` are those that the asker decides about; others stay. Of kinds that others write as well
+    an object without the label `app.kubernetes.io/managed-by: berth` is another writer's, and left alone.
     """
 
     api: str
@@ -58,6 +64,20 @@ class ApplyObject(Message, frozen=True, kw_only=True, tag="object.apply.v1"):
     spec: dict[str, Any] = {}
     owner: OwnerReference | None = None
     revision: Integer = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    fields: dict[str, Any] = {}
+
+
+class DeleteObject(Message, frozen=True, kw_only=True, tag="object.delete.v1"):
+    """Delete a cluster-scoped object that `ApplyObject` made, of a kind that others write as well.
+
+    One that is not Berth's, or has another uid, is left alone.
+    """
+
+    api: str
+    name: str
+    uid: str
 
 
 class RefusePod(Message, frozen=True, kw_only=True, tag="pod.refuse.v1"):
@@ -79,4 +99,4 @@ class EvictPod(Message, frozen=True, kw_only=True, tag="pod.evict.v1"):
     reason: str
 
 
-Command = PatchNode | AnnotateNode | PatchObject | ApplyObject | RefusePod | EvictPod
+Command = PatchNode | AnnotateNode | PatchObject | ApplyObject | DeleteObject | RefusePod | EvictPod

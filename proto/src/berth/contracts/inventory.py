@@ -12,7 +12,8 @@ class DeviceSlot(Part, frozen=True, kw_only=True):
     A GPU has `koordinator.sh/gpu-core` and `koordinator.sh/gpu-memory-ratio` (percent, 100 = whole) and
     `koordinator.sh/gpu-memory` (bytes); a NIC has `koordinator.sh/rdma`, 100 whatever it reports. An unhealthy device,
     or one whose report cannot be trusted, is listed with `healthy=False` and holds what runs on it. `functions` are its
-    virtual functions that may be given out, by rising bus address.
+    virtual functions that may be given out, by rising bus address. `reason` says why it is unhealthy in a word,
+    `Cordoned` where its node's annotation says so; empty where nobody says.
     """
 
     kind: str
@@ -24,6 +25,7 @@ class DeviceSlot(Part, frozen=True, kw_only=True):
     pcie: str = ""
     labels: dict[str, str] = {}
     functions: list[DeviceFunction] = []
+    reason: str = ""
 
 
 class CardPartition(Part, frozen=True, kw_only=True):

@@ -285,7 +285,10 @@ class DeviceFunction(Part, frozen=True, kw_only=True):
 
 
 class DeviceInfo(Part, frozen=True, kw_only=True):
-    """One device of a node. `position` is its index in the object, for messages about it."""
+    """One device of a node. `position` is its index in the object, for messages about it.
+
+    `reason` is that of its condition `Healthy`, where this says False.
+    """
 
     kind: str
     minor: Integer
@@ -296,6 +299,7 @@ class DeviceInfo(Part, frozen=True, kw_only=True):
     topology: DeviceTopology | None = None
     position: Integer = 0
     functions: list[DeviceFunction] = []
+    reason: str = ""
 
 
 class Device(Message, frozen=True, kw_only=True, tag="device.seen.v1"):
@@ -471,13 +475,16 @@ class VolumeAttachment(Message, frozen=True, kw_only=True, tag="volumeattachment
 
 
 class NodeResourceTopology(Message, frozen=True, kw_only=True, tag="noderesourcetopology.seen.v1"):
-    """Cores and NUMA nodes as reported, kept as read."""
+    """Cores and NUMA nodes as reported, kept as read. `uid` is empty where nobody carries it."""
 
     name: str
     version: Integer
+    uid: str = ""
+    labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     zones: list[dict[str, Any]] = []
     policies: list[str] = []
+    deleting: bool = False
 
 
 class NodeMetric(Message, frozen=True, kw_only=True, tag="nodemetric.seen.v1"):

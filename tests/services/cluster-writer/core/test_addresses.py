@@ -4,7 +4,15 @@ import pytest
 
 from berth.cluster_writer.core.addresses import PATTERNS, check
 from berth.contracts import subjects
-from berth.contracts.command import AnnotateNode, ApplyObject, EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.command import (
+    AnnotateNode,
+    ApplyObject,
+    DeleteObject,
+    EvictPod,
+    PatchNode,
+    PatchObject,
+    RefusePod,
+)
 from berth.contracts.errors import InvalidMessage
 
 EVICTION = EvictPod(namespace="a", name="p", uid="u", reason="r")
@@ -12,6 +20,12 @@ QUOTA = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/elasticquotas", namespa
 RESERVED = PatchObject(api="scheduling.koordinator.sh/v1alpha1/reservations", name="r", uid="u")
 GANG = PatchObject(api="scheduling.sigs.k8s.io/v1alpha1/podgroups", namespace="a", name="g", uid="u")
 STRATEGY = ApplyObject(api="slo.koordinator.sh/v1alpha1/nodeslos", name="n.1")
+DEVICES = "scheduling.koordinator.sh/v1alpha1/devices"
+DEVICE = ApplyObject(api=DEVICES, name="n.1")
+NO_DEVICE = DeleteObject(api=DEVICES, name="n.1", uid="u")
+TOPOLOGIES = "topology.node.k8s.io/v1alpha1/noderesourcetopologies"
+LAYOUT = ApplyObject(api=TOPOLOGIES, name="n.1")
+NO_LAYOUT = DeleteObject(api=TOPOLOGIES, name="n.1", uid="u")
 NODE = PatchNode(name="n.1", uid="u")
 ANNOTATION = AnnotateNode(name="n.1", uid="u")
 REFUSAL = RefusePod(namespace="a", name="p", uid="u", message="m")
@@ -21,6 +35,10 @@ OWN = {
     subjects.command_subject("patch", "reservations", "r"): RESERVED,
     subjects.command_subject("patch", "podgroups", "a", "g"): GANG,
     subjects.command_subject("apply", "nodeslos", "n.1"): STRATEGY,
+    subjects.command_subject("apply", "devices", "n.1"): DEVICE,
+    subjects.command_subject("delete", "devices", "n.1"): NO_DEVICE,
+    subjects.command_subject("apply", "noderesourcetopologies", "n.1"): LAYOUT,
+    subjects.command_subject("delete", "noderesourcetopologies", "n.1"): NO_LAYOUT,
     subjects.command_subject("patch", "nodes", "n.1"): NODE,
     subjects.command_subject("annotate", "nodes", "n.1"): ANNOTATION,
     subjects.command_subject("refuse", "pods", "a", "p"): REFUSAL,

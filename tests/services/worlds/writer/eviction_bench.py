@@ -52,7 +52,7 @@ class EvictingApi(StoreApi):
             return told
         return await super().patch(resource, namespace, name, body, **how)
 
-    async def delete(  # type: ignore[override]
+    async def delete(
         self,
         resource: Any,
         namespace: str,

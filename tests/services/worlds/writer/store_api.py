@@ -15,7 +15,7 @@ from berth.cluster_watcher.core.pods import pod_of
 from berth.cluster_watcher.core.reservations import ReservationItem, reservation_of
 from berth.contracts import kube, state
 from berth.kube.answer import Answer, answer_of
-from berth.kube.bodies import Patch
+from berth.kube.bodies import Patch, delete_options
 from berth.rules.pod_reading import PodItem
 from berth.simcluster import Store
 from berth.simcluster.http.discovery import discover
@@ -85,7 +85,8 @@ class StoreApi:
         reply = self.store.patch(pod_path(name), {"metadata": {"labels": {"touched": str(self.store.version)}}})
         assert reply.status == 200
 
-    def delete(self, name: str) -> None:
+    def remove(self, name: str) -> None:
+        """A pod is gone."""
         assert self.store.delete(pod_path(name), grace="0").status == 200
 
     async def page(self, selection: Any, *, limit: int, token: str = "") -> Answer:
@@ -121,6 +122,20 @@ class StoreApi:
         return await self._do(
             verb, [name, body], lambda: self.store.patch(path, body, content_type.value, manager=field_manager)
         )
+
+    async def delete(
+        self,
+        resource: Any,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        version: str = "",
+        grace_s: int | None = None,
+        dry_run: bool = False,
+    ) -> Answer:
+        body = delete_options(uid=uid, version=version, grace_s=grace_s, dry_run=dry_run)
+        return await self._do("delete", [name], lambda: self.store.delete(self._path(resource, namespace, name), body))
 
     async def bind(
         self, namespace: str, name: str, *, uid: str, version: str, node: str, annotations: Mapping[str, str]

@@ -10,13 +10,14 @@ from berth.contracts.base import Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a device sits. `numa_node` -1 and empty texts are unknown.
+    """Where a device sits. `numa_node` and `socket` -1 and empty texts are unknown.
 
     `pcie` is the root complex (`pci0000:3a`), as the protocol has it; `switches` are the PCI addresses from there down
     to the device's own port, so that what hangs on one switch differs from what only shares a root.
     """
 
     numa_node: int = -1
+    socket: int = -1
     pcie: str = ""
     bus: str = ""
     switches: tuple[str, ...] = ()
@@ -43,8 +44,9 @@ class Link:
 class FoundDevice:
     """One device. Amounts are by resource name in base units.
 
-    `status` None: nobody says anything about its health, and it counts as healthy. `functions` are the PCI addresses of
-    its virtual functions. `has_links`: its vendor says how devices are linked, if only that this one is not.
+    `status` None: nobody says anything about its health, and it counts as healthy. `module` is its slot. `functions`
+    are the PCI addresses of its virtual functions. `has_links`: its vendor says how devices are linked, if only that
+    this one is not.
     """
 
     kind: str
@@ -55,6 +57,7 @@ class FoundDevice:
     amounts: Mapping[str, int] = field(default_factory=dict)
     status: Status | None = None
     place: Place | None = None
+    module: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     functions: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()

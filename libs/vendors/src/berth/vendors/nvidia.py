@@ -16,6 +16,7 @@ APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
 """Events that a faulty program causes; the GPU is well."""
 MEMORY_MAX: Final = 1 << 50
 MINOR_MAX: Final = 65_535
+MODULE_MAX: Final = 1_023
 ISOLATION: Final = "HAMi-core"
 LOCKS: Final = "/tmp/vgpulock"  # noqa: S108 - where HAMi-core keeps its locks, on both sides of the mount
 CACHES: Final = "/usr/local/vgpu"
@@ -117,6 +118,7 @@ def _device(probe: Probe, facts: NvmlFacts, at: int, gpu: NvmlGpu) -> FoundDevic
         amounts={names.GPU_CORE: WHOLE, names.GPU_MEMORY: gpu.memory, names.GPU_MEMORY_RATIO: WHOLE},
         status=_status(facts, gpu),
         place=pci.place(probe, bus) if bus else None,
+        module=gpu.module if gpu.module is not None and 0 <= gpu.module <= MODULE_MAX else None,
     )
 
 

@@ -10,8 +10,8 @@ from typing import Protocol
 class NvmlGpu:
     """One GPU as NVIDIA's library describes it.
 
-    `bus` is its PCI address in any notation, `memory` its total in bytes. `xids` are the critical events that still
-    count against it; `tells_health` is false where the driver cannot register for events.
+    `bus` is its PCI address in any notation, `memory` its total in bytes, `module` its slot. `xids` are the critical
+    events that still count against it; `tells_health` is false where the driver cannot register for events.
     """
 
     uuid: str
@@ -19,6 +19,7 @@ class NvmlGpu:
     memory: int
     bus: str = ""
     name: str = ""
+    module: int | None = None
     xids: tuple[int, ...] = ()
     tells_health: bool = True
 

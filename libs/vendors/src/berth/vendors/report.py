@@ -35,11 +35,18 @@ def entry(device: FoundDevice) -> dict[str, Any]:
         "health": device.is_healthy,
         "resources": format_amounts(device.amounts),
     }
+    if device.module is not None:
+        fields["moduleID"] = device.module
     if device.labels:
         fields["labels"] = dict(device.labels)
     if device.place is not None:
         place = device.place
-        fields["topology"] = {"socketID": -1, "nodeID": place.numa_node, "pcieID": place.pcie, "busID": place.bus}
+        fields["topology"] = {
+            "socketID": place.socket,
+            "nodeID": place.numa_node,
+            "pcieID": place.pcie,
+            "busID": place.bus,
+        }
     if device.functions:
         fields["vfGroups"] = [{"vfs": [{"minor": -1, "busID": bus} for bus in sorted(device.functions)]}]
     return fields

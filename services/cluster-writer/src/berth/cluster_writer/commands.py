@@ -8,7 +8,7 @@ InvalidMessage. Of `ApplyObject` the API server alone says what has overtaken it
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -20,7 +20,17 @@ from berth.cluster_writer.core import addresses
 from berth.cluster_writer.outbox import Note, Outbox
 from berth.contracts import kube, names
 from berth.contracts.codec import decode
-from berth.contracts.command import AnnotateNode, ApplyObject, Command, EvictPod, PatchNode, PatchObject, RefusePod
+from berth.contracts.command import (
+    MANAGER,
+    AnnotateNode,
+    ApplyObject,
+    Command,
+    DeleteObject,
+    EvictPod,
+    PatchNode,
+    PatchObject,
+    RefusePod,
+)
 from berth.contracts.errors import InvalidMessage
 from berth.kube import resources
 from berth.kube.answer import NOT_FOUND, Answer
@@ -43,8 +53,27 @@ WRITABLE = {
     )
 }
 """Kinds whose objects other services may ask to have patched."""
-APPLICABLE = {f"{resources.NODE_SLOS.api_version}/{resources.NODE_SLOS.plural}": (resources.NODE_SLOS, "NodeSLO")}
-"""Cluster-scoped kinds whose objects other services may ask to have made, with what the kind is called."""
+
+
+class Applicable(NamedTuple):
+    """A cluster-scoped kind whose objects other services may ask to have made, and what it is called.
+
+    `is_shared`: other agents write objects of this kind as well. Those without our label are theirs, and never touched.
+    """
+
+    resource: Resource
+    kind: str
+    is_shared: bool = False
+
+
+APPLICABLE = {
+    f"{each.resource.api_version}/{each.resource.plural}": each
+    for each in (
+        Applicable(resources.NODE_SLOS, "NodeSLO"),
+        Applicable(resources.DEVICES, "Device", is_shared=True),
+        Applicable(resources.NODE_RESOURCE_TOPOLOGIES, "NodeResourceTopology", is_shared=True),
+    )
+}
 ANNOTATABLE = frozenset({names.ANNOTATION_CPU_NORMALIZATION_RATIO, names.ANNOTATION_AMPLIFICATION_RATIO})
 """Annotations of nodes that other services may ask to have written."""
 NO_VERSION = "1"
@@ -74,6 +103,7 @@ class Commands:
             AnnotateNode: self.annotate_node,
             PatchObject: self.patch_object,
             ApplyObject: self.apply_object,
+            DeleteObject: self.delete_object,
             RefusePod: self.refuse_pod,
             EvictPod: self.evict_pod,
         }
@@ -167,12 +197,14 @@ class Commands:
         if command.api not in APPLICABLE:
             raise InvalidMessage("api", f"{command.api!r} is none of {', '.join(sorted(APPLICABLE))}")
         owner = command.owner
-        resource, kind = APPLICABLE[command.api]
+        resource, kind, is_shared = APPLICABLE[command.api]
         found = await self._api.get(resource, "", command.name)
         if not found.ok and not found.missing:
             return self._judge(found)
         missing = kube.Meta(name=command.name, resource_version=NO_VERSION)
         shown = _OBJECT.decode(found.body).metadata if found.ok else missing
+        if is_shared and found.ok and not _is_ours(shown):
+            return "another's"
         if command.revision < self._revision(shown, owner):
             return "overtaken"
         if owner is not None and owner.kind == "Node":
@@ -183,18 +215,43 @@ class Commands:
                 return "overtaken"
         meta: dict[str, Any] = {
             "name": command.name,
-            "annotations": {names.ANNOTATION_REVISION: str(command.revision)},
+            "annotations": {**command.annotations, names.ANNOTATION_REVISION: str(command.revision)},
             "ownerReferences": [] if owner is None else [msgspec.to_builtins(owner)],
             # Two requests for one object, or two tries of one, may be on their way at once: the last to begin holds.
             "resourceVersion": shown.resource_version,
         }
-        body = {"apiVersion": resource.api_version, "kind": kind, "metadata": meta, "spec": command.spec}
+        labels = {**command.labels, **({names.LABEL_MANAGED_BY: MANAGER} if is_shared else {})}
+        if labels:
+            meta["labels"] = labels
+        content = command.fields or {"spec": command.spec}
+        body = {**content, "apiVersion": resource.api_version, "kind": kind, "metadata": meta}
         answer = await self._api.patch(
             resource, "", command.name, body, content_type=Patch.APPLY, field_manager=FIELD_MANAGER, force=True
         )
         if answer.conflict:
             raise RetryLaterError("the object has changed meanwhile")
         return self._judge(answer)
+
+    async def delete_object(self, command: DeleteObject) -> str:
+        """Delete an object that we made, unless it is another one by now, or another writer's."""
+        applicable = APPLICABLE.get(command.api)
+        if applicable is None or not applicable.is_shared:
+            shared = sorted(api for api, each in APPLICABLE.items() if each.is_shared)
+            raise InvalidMessage("api", f"{command.api!r} is none of {', '.join(shared)}")
+        found = await self._api.get(applicable.resource, "", command.name)
+        if not found.ok:
+            return self._judge(found)
+        shown = _OBJECT.decode(found.body).metadata
+        if shown.uid != command.uid:
+            return "overtaken"
+        if not _is_ours(shown):
+            return "another's"
+        # Between the two another writer may take it over: then its version has moved on.
+        return self._judge(
+            await self._api.delete(
+                applicable.resource, "", command.name, uid=command.uid, version=shown.resource_version
+            )
+        )
 
     async def refuse_pod(self, command: RefusePod) -> str:
         """Tell a pod's owner that it cannot be placed: a condition and an Event, only if that is news.
@@ -269,6 +326,10 @@ class Commands:
         if answer.repeat or answer.missing:  # a 404 that is no API server's own word on the object
             raise RetryLaterError(f"{answer.status} {answer.message}")
         raise InvalidMessage("", f"the API server refuses it: {answer.status} {answer.message}")
+
+
+def _is_ours(meta: kube.Meta) -> bool:
+    return (meta.labels or {}).get(names.LABEL_MANAGED_BY) == MANAGER
 
 
 def _says(pod: kube.Pod, command: RefusePod) -> bool:

@@ -5,27 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from berth.contracts.command import PatchNode
+from berth.contracts import names
+from berth.contracts.base import Problem
+from berth.contracts.command import ApplyObject, DeleteObject, PatchNode
 from berth.contracts.event import NodeChanged, ObjectRefused
 from berth.contracts.inventory import NodeInventory
-from berth.contracts.state import Device, NodeResourceTopology
+from berth.contracts.node_report import NodeReport
+from berth.contracts.state import Device, Node, NodeResourceTopology
 from berth.contracts.subjects import command_subject, event_subject, named_key
 from berth.contracts.topology import NodeTopology
+from berth.device_inventory.core import device_object, topology_object
 from berth.device_inventory.core.allocatable import node_patch
 from berth.device_inventory.core.changes import changes
 from berth.device_inventory.core.count import inventory_of
+from berth.device_inventory.core.objects import Objects, Shown, Wish
 from berth.device_inventory.core.topology import topology_of
 from berth.device_inventory.settings import SERVICE
-from berth.device_inventory.views import NODE, TOPOLOGY, InventoryView, StateView
+from berth.device_inventory.views import NODE, TOPOLOGY, AgentView, InventoryView, PodView, StateView
 from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.runtime.outcome import NOTHING
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """What the knobs decide. `retry_s`: how long a node may take to show a patch before it is asked for again."""
+    """What the knobs decide. `retry_s`: how long a node or an object may take to show what was asked for before it is
+    asked for again."""
 
     sync_nodes: bool = True
+    sync_objects: bool = True
     publish_shared: bool = True
     threshold: float = 0.0
     retry_s: float = 30.0
@@ -36,15 +43,26 @@ class _Asked(NamedTuple):
     at: float
 
 
+_Layout = topology_object.TopologyObject | Problem | None
+
+
 class Reconciler:
     """Decides about one node at a time. Times are monotonic seconds."""
 
-    def __init__(self, rules: Rules, view: StateView, published: InventoryView) -> None:
+    def __init__(
+        self, rules: Rules, view: StateView, published: InventoryView, agents: AgentView, pods: PodView
+    ) -> None:
         self.view = view
         self.published = published
+        self.agents = agents
+        self.pods = pods
         self._rules = rules
         self._asked: dict[str, _Asked] = {}
-        self._counts: dict[str, tuple[Device, NodeInventory]] = {}
+        self._counts: dict[str, tuple[Device, str, NodeInventory]] = {}
+        self._devices = Objects(device_object.API, retry_s=rules.retry_s)
+        self._layouts = Objects(topology_object.API, retry_s=rules.retry_s)
+        self._rendered: dict[str, tuple[NodeReport, device_object.DeviceObject | None]] = {}
+        self._laid_out: dict[str, tuple[NodeReport, tuple[object, ...], _Layout]] = {}
         self._topologies: dict[str, tuple[NodeResourceTopology, NodeTopology]] = {}
 
     @property
@@ -66,7 +84,10 @@ class Reconciler:
             "nodes with problems": self.published.faulty,
             "nodes with topology": len(self.published.topologies.messages),
             "topologies with problems": self.published.faulty_topologies,
-            "unreadable messages": self.view.unreadable,
+            "nodes that report": len(self.agents.reports),
+            "objects of others": self._of_others(),
+            "reports that cannot be": ", ".join(self._unusable()[:8]) or "none",
+            "unreadable messages": self.view.unreadable + self.agents.unreadable + self.pods.unreadable,
             "view": self.view.missing,
             **{
                 f"{kind} {'healthy' if healthy else 'unhealthy'}": count
@@ -77,24 +98,30 @@ class Reconciler:
     def names(self) -> list[str]:
         """Every node that may need something."""
         shown = self.view.devices.keys() | self.view.reports.keys() | self.view.nodes.keys()
+        shown |= self.agents.reports.keys() | self.agents.withdrawn
         return sorted(shown | {*self.published.keys.values(), *self.published.topologies.keys.values()})
 
     def due(self, at: Moment) -> list[str]:
-        """Nodes that were asked to be patched and still do not show it."""
-        return [name for name, asked in self._asked.items() if at.monotonic - asked.at >= self._rules.retry_s]
+        """Nodes that were asked to be patched, or whose objects were asked for, and that still do not show it."""
+        late = {name for name, asked in self._asked.items() if at.monotonic - asked.at >= self._rules.retry_s}
+        return sorted(late | self._devices.due(at.monotonic) | self._layouts.due(at.monotonic))
 
     def begin(self) -> None:
         """Another replica was active meanwhile: what it asked for is unknown."""
         self._asked.clear()
+        self._devices.begin()
+        self._layouts.begin()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
-        """Bring INVENTORY in line with Device and NodeResourceTopology, and the node with the Device.
+        """Bring INVENTORY in line with Device and NodeResourceTopology, the node with the Device, and both objects with
+        what the node's agent reports.
 
         A node without one of them loses what was counted of it only when the view proves that there is none.
         """
         outcome = self._of_device(name, at)
         writes = self._of_topology(name, at)
-        return Outcome([*outcome.writes, *writes], outcome.commands) if writes else outcome
+        commands = self._objects(name, at) if self._rules.sync_objects else []
+        return Outcome([*outcome.writes, *writes], [*commands, *outcome.commands])
 
     def _of_topology(self, name: str, at: Moment) -> list[Write]:
         report, topologies = self.view.reports.get(name), self.published.topologies
@@ -117,12 +144,75 @@ class Reconciler:
             known = self._topologies[report.name] = (report, topology_of(report))
         return known[1]
 
+    def _objects(self, name: str, at: Moment) -> list[Command]:
+        """What to ask for so that the node's objects say what its agent reports."""
+        node, report = self.view.nodes.get(name), self.agents.reports.get(name)
+        is_over = (node is None and self.view.proves_absence_of_node) or name in self.agents.withdrawn
+        now = (at.ms, at.monotonic)
+        commands = []
+        if self.view.takes_devices:
+            device, wanted = self.view.devices.get(name), self._device_object(name, report)
+            is_empty = report is not None and wanted is None
+            shown = None if device is None else _shown_device(device, wanted)
+            wish = None if wanted is None else _device_wish(wanted)
+            request = self._devices.request(name, node, shown, wish, is_over=is_over or is_empty, now=now)
+            commands += [] if request is None else [_device_command(request, at)]
+        if self.view.takes_topologies and self.pods.is_complete:
+            topology, layout = self.view.reports.get(name), self._topology_object(name, node, report)
+            is_empty = report is not None and topology_object.PART not in report.parts
+            seen = None if topology is None else _shown_topology(topology, layout)
+            aim = None if layout is None else Wish(layout, fields=layout.fields, annotations=layout.annotations)
+            request = self._layouts.request(name, node, seen, aim, is_over=is_over or is_empty, now=now)
+            commands += [] if request is None else [_topology_command(request, at)]
+        return commands
+
+    def _device_object(self, name: str, report: NodeReport | None) -> device_object.DeviceObject | None:
+        """What the object is to say. Reports change far less often than nodes do, so the last one is kept."""
+        if report is None:
+            self._rendered.pop(name, None)
+            return None
+        known = self._rendered.get(name)
+        if known is None or known[0] is not report:
+            known = self._rendered[name] = (report, device_object.device_object(report))
+        return known[1]
+
+    def _topology_object(
+        self, name: str, node: Node | None, report: NodeReport | None
+    ) -> topology_object.TopologyObject | None:
+        """What that object is to say; None where nothing is, or where it cannot be made."""
+        if node is None or report is None:
+            self._laid_out.pop(name, None)
+            return None
+        pods = self.pods.of(name)
+        key = topology_object.depends_on(report, node, pods)
+        known = self._laid_out.get(name)
+        if known is None or known[0] is not report or known[1] != key:
+            known = self._laid_out[name] = (report, key, topology_object.topology_object(report, node, pods))
+        return known[2] if isinstance(known[2], topology_object.TopologyObject) else None
+
+    def _unusable(self) -> list[str]:
+        """Nodes whose reported CPUs cannot be, with the field."""
+        return [
+            f"{name}: {made.field} {made.message}"
+            for name, (_, _, made) in sorted(self._laid_out.items())
+            if isinstance(made, Problem)
+        ]
+
+    def _of_others(self) -> int:
+        """How many nodes report what an object of another agent says."""
+        devices, topologies = self.view.devices, self.view.reports
+        return sum(
+            (name in devices and not device_object.is_ours(devices[name]))
+            or (name in topologies and not topology_object.is_ours(topologies[name]))
+            for name in self.agents.reports
+        )
+
     def _of_device(self, name: str, at: Moment) -> Outcome:
         device = self.view.devices.get(name)
         if device is None and not self.view.proves_absence:
             return NOTHING
         key, published = named_key(NODE, name), self.published.messages.get(name)
-        wanted = self._counted(device)
+        wanted = self._counted(device, self.view.nodes.get(name))
         writes = []
         if wanted is None:
             self._counts.pop(name, None)
@@ -131,14 +221,16 @@ class Reconciler:
         patch = self._patch(name, wanted, at.monotonic)
         return Outcome(writes, [] if patch is None else [_command(patch, at)])
 
-    def _counted(self, device: Device | None) -> NodeInventory | None:
+    def _counted(self, device: Device | None, node: Node | None) -> NodeInventory | None:
         """The inventory of a Device. Nodes change far more often than their devices, so the last one is kept."""
         if device is None:
             return None
+        annotations = node.annotations if node is not None else {}
+        cordon = annotations.get(names.ANNOTATION_DEVICE_CORDON, "")
         known = self._counts.get(device.name)
-        if known is None or known[0] is not device:
-            known = self._counts[device.name] = (device, inventory_of(device))
-        return known[1]
+        if known is None or known[0] is not device or known[1] != cordon:
+            known = self._counts[device.name] = (device, cordon, inventory_of(device, annotations))
+        return known[2]
 
     def _patch(self, name: str, inventory: NodeInventory | None, now: float) -> PatchNode | None:
         node = self.view.nodes.get(name)
@@ -163,6 +255,38 @@ class Reconciler:
 
 def _command(patch: PatchNode, at: Moment) -> Command:
     return Command(command_subject("patch", "nodes", patch.name), patch, id=f"{SERVICE}.{patch.uid}.{at.ms}")
+
+
+def _shown_device(device: Device, wanted: device_object.DeviceObject | None) -> Shown:
+    is_right = wanted is not None and device_object.shows(device, wanted)
+    return Shown(device.uid, device_object.is_ours(device), is_right, device.deleting, device.annotations)
+
+
+def _shown_topology(topology: NodeResourceTopology, wanted: topology_object.TopologyObject | None) -> Shown:
+    is_right = wanted is not None and topology_object.shows(topology, wanted)
+    is_ours = topology_object.is_ours(topology)
+    return Shown(topology.uid, is_ours, is_right, topology.deleting, topology.annotations)
+
+
+def _device_wish(wanted: device_object.DeviceObject) -> Wish:
+    about = wanted.annotations[names.ANNOTATION_REPORT]
+    return Wish(about, spec=wanted.spec, labels=wanted.labels, annotations=wanted.annotations)
+
+
+def _device_command(request: ApplyObject | DeleteObject, at: Moment) -> Command:
+    if isinstance(request, DeleteObject):
+        subject = command_subject("delete", "devices", request.name)
+    else:
+        subject = command_subject("apply", "devices", request.name)
+    return Command(subject, request, id=f"{SERVICE}.{subject}.{at.ms}")
+
+
+def _topology_command(request: ApplyObject | DeleteObject, at: Moment) -> Command:
+    if isinstance(request, DeleteObject):
+        subject = command_subject("delete", "noderesourcetopologies", request.name)
+    else:
+        subject = command_subject("apply", "noderesourcetopologies", request.name)
+    return Command(subject, request, id=f"{SERVICE}.{subject}.{at.ms}")
 
 
 def _events(name: str, published: NodeInventory | None, wanted: NodeInventory | None, at: Moment) -> list[Event]:

@@ -18,6 +18,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     device_sync_nodes: Annotated[
         bool, Meta(description="write device sums and labels to nodes; off where another manager owns them")
     ] = True
+    device_sync_objects: Annotated[
+        bool, Meta(description="make Device objects of what node agents report; off where another manager makes them")
+    ] = True
     device_publish_shared: Annotated[
         bool,
         Meta(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from berth.contracts import buckets
 from berth.device_inventory.reconciler import Reconciler, Rules
 from berth.device_inventory.settings import SERVICE, Settings
-from berth.device_inventory.views import KEYS, InventoryView, StateView
+from berth.device_inventory.views import AGENT_KEYS, KEYS, POD_KEYS, AgentView, InventoryView, PodView, StateView
 from berth.runtime import Context, Input, Manager, Output
 from berth.telemetry import counter, gauge, histogram
 
@@ -15,9 +15,9 @@ NODES = gauge("berth_devices_nodes", "Nodes with a published inventory.")
 COUNTED = gauge("berth_devices_counted", "Devices by kind and health.", ["kind", "health"])
 FAULTY = gauge("berth_devices_faulty_nodes", "Nodes whose Device object has problems.")
 FAULTY_TOPOLOGIES = gauge("berth_devices_faulty_topologies", "Nodes whose NodeResourceTopology object has problems.")
-UNREADABLE = gauge("berth_devices_unreadable_messages", "Messages of STATE that could not be read since the start.")
+UNREADABLE = gauge("berth_devices_unreadable_messages", "Messages that could not be read since the start.")
 PUBLISHED = counter("berth_devices_published_total", "Writes to INVENTORY.", ["what"])
-PATCHES = counter("berth_devices_node_patches_total", "Node patches that were requested.")
+REQUESTS = counter("berth_devices_requests_total", "Patches of nodes and objects that were requested.")
 DECIDING = histogram("berth_devices_decide_seconds", "Time to decide about the nodes of one batch.")
 
 
@@ -29,17 +29,24 @@ class Shell(Manager[Settings, Reconciler]):
         super().__init__(SERVICE, context, lease_ttl_s=settings.lease_ttl_s)
         self.view = StateView(self.changed.mark, self.mark_all)
         self.published = InventoryView(self.changed.mark)
+        self.agents = AgentView(self.changed.mark)
+        self.pods = PodView(self.changed.mark, self.mark_all)
         rules = Rules(
             sync_nodes=settings.device_sync_nodes,
+            sync_objects=settings.device_sync_objects,
             publish_shared=settings.device_publish_shared,
             threshold=settings.device_diff_threshold,
             retry_s=settings.device_retry_s,
         )
         self.wire(
-            Reconciler(rules, self.view, self.published),
-            inputs=[Input(buckets.STATE, self.view, KEYS)],
+            Reconciler(rules, self.view, self.published, self.agents, self.pods),
+            inputs=[
+                Input(buckets.STATE, self.view, KEYS),
+                Input(buckets.STATE, self.pods, POD_KEYS),
+                Input(buckets.METRICS, self.agents, AGENT_KEYS),
+            ],
             output=Output(buckets.INVENTORY, self.published, PUBLISHED, written="inventory", deleted="withdrawal"),
-            commands=PATCHES,
+            commands=REQUESTS,
             deciding=DECIDING,
             window_s=settings.window_s,
             tick_s=TICK_S,
@@ -50,7 +57,7 @@ class Shell(Manager[Settings, Reconciler]):
         NODES.set(len(self.published.messages))
         FAULTY.set(self.published.faulty)
         FAULTY_TOPOLOGIES.set(self.published.faulty_topologies)
-        UNREADABLE.set(self.view.unreadable)
+        UNREADABLE.set(self.view.unreadable + self.agents.unreadable + self.pods.unreadable)
         for (kind, healthy), count in self.published.devices.items():
             COUNTED.labels(kind, "healthy" if healthy else "unhealthy").set(count)
 

@@ -1,5 +1,5 @@
-"""What the buckets show: Devices, NodeResourceTopologies and Nodes of STATE, and our own INVENTORY. Sinks only record
-and mark."""
+"""What the buckets show: Devices, NodeResourceTopologies, Nodes and Pods of STATE, reports of METRICS, and our own
+INVENTORY. Sinks only record and mark."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from berth.contracts.base import Message
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
+from berth.contracts.node_report import NodeReport
 from berth.contracts.subjects import parts, synced_key
 from berth.contracts.topology import NodeTopology
+from berth.device_inventory.core.topology_object import pinned_pod
+from berth.rules.cpus.kubelet import NodePod
 from berth.runtime import PublishedView
 
 DEVICE: Final = "device"
@@ -23,8 +26,15 @@ REPORT: Final = "noderesourcetopology"
 TOPOLOGY: Final = "topology"
 _DEVICES: Final = synced_key("devices")
 _REPORTS: Final = synced_key("noderesourcetopologies")
-KEYS: Final = (f"{DEVICE}.>", f"{NODE}.>", f"{REPORT}.>", _DEVICES, _REPORTS)
-"""What of STATE is read: pods, which are most of it, say nothing about devices."""
+_NODES: Final = synced_key("nodes")
+KEYS: Final = (f"{DEVICE}.>", f"{NODE}.>", f"{REPORT}.>", _DEVICES, _REPORTS, _NODES)
+"""What of STATE is read beside pods."""
+POD: Final = "pod"
+_PODS: Final = synced_key("pods")
+POD_KEYS: Final = (f"{POD}.>", _PODS)
+AGENT: Final = "report"
+AGENT_KEYS: Final = f"{AGENT}.>"
+"""What of METRICS is read: figures change all the time and say nothing here."""
 
 
 class StateView:
@@ -37,6 +47,7 @@ class StateView:
         self.unreadable = 0
         self.is_at_end = False
         self._complete: set[str] = set()
+        self._installed: set[str] = set()
         self._mark = mark
         self._mark_all = mark_all
 
@@ -49,6 +60,21 @@ class StateView:
     def proves_absence_of_report(self) -> bool:
         """The same of NodeResourceTopologies."""
         return self.is_at_end and _REPORTS in self._complete
+
+    @property
+    def proves_absence_of_node(self) -> bool:
+        """The same of nodes."""
+        return self.is_at_end and _NODES in self._complete
+
+    @property
+    def takes_devices(self) -> bool:
+        """Whether the cluster has the kind Device, and all of them are shown."""
+        return self.proves_absence and _DEVICES in self._installed
+
+    @property
+    def takes_topologies(self) -> bool:
+        """The same of NodeResourceTopologies."""
+        return self.proves_absence_of_report and _REPORTS in self._installed
 
     @property
     def missing(self) -> str:
@@ -70,7 +96,7 @@ class StateView:
         kind = entry.key.partition(".")[0]
         if kind in (DEVICE, NODE, REPORT):
             self._apply(kind, entry)
-        elif entry.key in (_DEVICES, _REPORTS):
+        elif entry.key in (_DEVICES, _REPORTS, _NODES):
             self._apply_marker(entry)
 
     def end(self, sequence: int) -> None:
@@ -99,13 +125,17 @@ class StateView:
 
     def _apply_marker(self, entry: Entry) -> None:
         try:
-            complete = not entry.deleted and decode(entry.value, state.Synced).complete
+            marker = None if entry.deleted else decode(entry.value, state.Synced)
         except InvalidMessage:
             self.unreadable += 1
             return
-        became_complete = complete and entry.key not in self._complete
+        complete = marker is not None and marker.complete
+        # A kind that is not installed is complete as well, at no version.
+        installed = marker is not None and marker.version > 0
+        is_news = (complete and entry.key not in self._complete) or (installed and entry.key not in self._installed)
         (self._complete.add if complete else self._complete.discard)(entry.key)
-        if became_complete:
+        (self._installed.add if installed else self._installed.discard)(entry.key)
+        if is_news:
             self._mark_all()
 
 
@@ -116,6 +146,119 @@ def _named(name: str, message: Named) -> Named:
     if message.name != name:
         raise InvalidMessage("name", "is not the name in the key")
     return message
+
+
+class AgentView:
+    """What the agents of nodes report, by node name.
+
+    `withdrawn`: nodes whose agent said that it reports no longer. A node that is in neither says nothing: its report
+    may have been lost with the bucket.
+    """
+
+    def __init__(self, mark: Callable[[str], None]) -> None:
+        self.reports: dict[str, NodeReport] = {}
+        self.withdrawn: set[str] = set()
+        self.unreadable = 0
+        self._mark = mark
+
+    def reset(self) -> None:
+        """The bucket begins anew."""
+        self.reports.clear()
+        self.withdrawn.clear()
+
+    def apply(self, entry: Entry) -> None:
+        """One report. One that cannot be read leaves what was known."""
+        try:
+            kind, name = parts(entry.key)
+        except ValueError:
+            return
+        if kind != AGENT:
+            return
+        try:
+            report = None if entry.deleted else decode(entry.value, NodeReport)
+            if report is not None and report.node != name:
+                raise InvalidMessage("node", "is not the name in the key")
+        except InvalidMessage:
+            self.unreadable += 1
+            return
+        if report is None:
+            self.reports.pop(name, None)
+            self.withdrawn.add(name)
+        else:
+            self.reports[name] = report
+            self.withdrawn.discard(name)
+        self._mark(name)
+
+    def end(self, sequence: int) -> None:
+        """Nothing waits for reports: a node without one is as its objects say."""
+
+
+class PodView:
+    """What of the pods of each node concerns its CPUs, by node name. Pods without CPUs of their own are there as well:
+    kubelet's checkpoint knows pods by uid alone."""
+
+    def __init__(self, mark: Callable[[str], None], mark_all: Callable[[], None]) -> None:
+        self.pods: dict[str, dict[str, NodePod]] = {}
+        self.unreadable = 0
+        self._place: dict[str, tuple[str, NodePod]] = {}
+        self._is_listed = self._is_at_end = False
+        self._mark = mark
+        self._mark_all = mark_all
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a pod that is not here does not exist."""
+        return self._is_listed and self._is_at_end
+
+    def of(self, node: str) -> list[NodePod]:
+        """The pods of a node."""
+        return list(self.pods.get(node, {}).values())
+
+    def reset(self) -> None:
+        """The bucket begins anew."""
+        self.pods.clear()
+        self._place.clear()
+        self._is_listed = self._is_at_end = False
+
+    def apply(self, entry: Entry) -> None:
+        """One message. A pod that cannot be read stays what it was."""
+        try:
+            if entry.key == _PODS:
+                self._is_listed = not entry.deleted and decode(entry.value, state.Synced).complete
+                self._tell()
+                return
+            pod = None if entry.deleted else decode(entry.value, state.Pod)
+        except InvalidMessage:
+            self.unreadable += 1
+            return
+        after = pinned_pod(pod) if pod is not None else None
+        self._put(entry.key, (pod.node, after) if pod is not None and after is not None else None)
+
+    def end(self, sequence: int) -> None:
+        """The end of the bucket."""
+        if not self._is_at_end:
+            self._is_at_end = True
+            self._tell()
+
+    def _put(self, key: str, after: tuple[str, NodePod] | None) -> None:
+        before = self._place.get(key)
+        if before == after:
+            return
+        if before is not None:
+            del self._place[key]
+            on_node = self.pods[before[0]]
+            on_node.pop(key, None)
+            if not on_node:
+                del self.pods[before[0]]
+            self._mark(before[0])
+        if after is not None:
+            self._place[key] = after
+            self.pods.setdefault(after[0], {})[key] = after[1]
+            self._mark(after[0])
+
+    def _tell(self) -> None:
+        if self.is_complete:
+            self._mark_all()
 
 
 class InventoryView(PublishedView[NodeInventory]):

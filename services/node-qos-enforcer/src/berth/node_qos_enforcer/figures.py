@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from berth.contracts.node_report import NodeReport
 from berth.node_qos_enforcer.core.measure import Measurement
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.telemetry import counter, gauge, histogram
@@ -17,6 +18,10 @@ PROBLEMS = gauge("berth_node_problems", "What could not be read or made sense of
 VANISHED = counter("berth_node_vanished_groups_total", "Pods that went away while they were being read.")
 WRITES = counter("berth_node_writes_total", "Writes to the best-effort group.", ["knob", "outcome"])
 JOURNAL = gauge("berth_node_journal_files", "Files that were written to and not given back.")
+REPORT_SECONDS = histogram("berth_node_report_seconds", "Time to look once at what is on the node.")
+REPORTS = counter("berth_node_reports_total", "Reports that say something new.")
+REPORT_PROBLEMS = gauge("berth_node_report_problems", "What of the node could not be read, or not be reported.")
+DEVICES = gauge("berth_node_devices", "Devices of the node, by kind and health.", ["kind", "health"])
 CONFLICTS = counter("berth_node_conflicts_total", "Writes of this node's entry by somebody else.")
 
 
@@ -34,3 +39,12 @@ def observe(sample: NodeSample, measurement: Measurement) -> None:
     for resource, stalls in sample.pressure.items():
         PRESSURE.labels(resource).set(stalls.some.avg10)
     TARGET.set(float("nan") if measurement.target is None else measurement.target.target_milli)
+
+
+def observe_report(report: NodeReport) -> None:
+    """Set the figures of one report."""
+    REPORT_PROBLEMS.set(len(report.problems))
+    for kind in ("gpu", "rdma", "fpga"):
+        for health in (True, False):
+            count = sum(each.kind == kind and each.healthy == health for each in report.devices)
+            DEVICES.labels(kind, "healthy" if health else "unhealthy").set(count)

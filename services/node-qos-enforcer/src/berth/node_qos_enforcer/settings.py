@@ -56,6 +56,19 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     vgpu_monitor: Annotated[
         bool, Meta(description="containers with part of a GPU keep figures of its use, which become metrics")
     ] = False
+    devices: Annotated[
+        bool,
+        Meta(description="report devices of all vendors, and their health; what they are goes into a Device object"),
+    ] = False
+    report_interval_s: Annotated[
+        float, Meta(ge=0.1, le=60, description="time between two looks at what is on the node, in seconds")
+    ] = 2.0
+    cpus: Annotated[
+        bool,
+        Meta(
+            description="report CPUs, NUMA nodes and what kubelet does with them; a NodeResourceTopology is made of it"
+        ),
+    ] = False
     kubelet_root: Annotated[
         str, Meta(description="where kubelet's files are mounted; empty: they are not to be seen")
     ] = "/var/lib/kubelet"
@@ -63,7 +76,24 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         str,
         Meta(description="below what the node's /usr/local/vgpu and /tmp/vgpulock are mounted; empty: at their place"),
     ] = ""
+    kubelet_url: Annotated[
+        str,
+        Meta(
+            pattern="^(https?://.*)?$",
+            description="where kubelet serves its configuration, https://ADDRESS:10250; empty: it is not asked",
+        ),
+    ] = ""
+    kubelet_token_file: Annotated[str, Meta(description="file of the token that kubelet is shown; empty: none")] = ""
+    kubelet_ca_file: Annotated[
+        str, Meta(description="what kubelet's certificate is checked by; empty: the authorities of the system")
+    ] = ""
+    podresources_socket: Annotated[
+        str, Meta(description="kubelet's PodResources, to report what containers hold by it; empty: it is not asked")
+    ] = ""
     dev_root: Annotated[str, Meta(min_length=1, description="where the node's /dev is mounted")] = "/dev"
+    device_files: Annotated[
+        str, Meta(min_length=1, description="where device daemons write what they find, a JSON array in each file")
+    ] = "/var/run/koordlet/xpu-device-infos"
     proc_root: Annotated[str, Meta(min_length=1, description="where the node's /proc is mounted")] = "/proc"
     sys_root: Annotated[str, Meta(min_length=1, description="where the node's /sys is mounted")] = "/sys"
     cgroup_root: Annotated[

@@ -25,6 +25,7 @@ from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.reconciler import Reconciler
+from berth.node_qos_enforcer.reporting import Reporting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.store import JournalFile, StrategyFile
@@ -107,7 +108,9 @@ class Agent:
             known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce and not ctx.settings.give_back
         )
         ctx.health.add("measured", lambda: _measured(ctx, reconciler))
-        await serve_status(ctx, reconciler.facts)
+        reporting = Reporting(ctx, known.node)
+        await serve_status(ctx, lambda: reconciler.facts() | reporting.facts())
+        ctx.spawn(reporting.run(), name="report")
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
         await _look_for_ever(ctx, trees, reconciler)
 

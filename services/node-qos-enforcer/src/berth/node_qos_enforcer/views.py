@@ -14,6 +14,7 @@ from berth.contracts.base import Problem
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.metrics import RuntimePlugin
+from berth.contracts.node_report import NodeReport
 from berth.contracts.slo import NodeSLO
 from berth.contracts.subjects import named_key
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts, facts_of
@@ -94,6 +95,30 @@ class StrategyView:
 
     def end(self, sequence: int) -> None:
         """Nothing waits for this view: what was known before counts until there is something newer."""
+
+
+@dataclass
+class ReportView:
+    """What the last process of this node reported. A sink of METRICS that sees this key alone."""
+
+    key: str
+    report: NodeReport | None = None
+
+    def reset(self) -> None:
+        """The bucket begins anew."""
+        self.report = None
+
+    def apply(self, entry: Entry) -> None:
+        """Take a report; one that cannot be read counts as none."""
+        if entry.key != self.key:
+            return
+        try:
+            self.report = None if entry.deleted else decode(entry.value, NodeReport)
+        except InvalidMessage:
+            self.report = None
+
+    def end(self, sequence: int) -> None:
+        """Nothing to do at the end."""
 
 
 class KnownNode:

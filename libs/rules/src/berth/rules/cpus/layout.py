@@ -122,6 +122,12 @@ def read_layout(annotations: Mapping[str, str]) -> CpuLayout | Problem | None:
     return _layout(text) if text else None
 
 
+def format_layout(layout: CpuLayout) -> str:
+    """The text of that annotation."""
+    detail = [_Detail(cpu.id, cpu.core, cpu.socket, cpu.zone) for cpu in layout.cpus.values()]
+    return msgspec.json.encode(_Topology(detail)).decode()
+
+
 class _Detail(msgspec.Struct, frozen=True):
     id: Annotated[int, msgspec.Meta(ge=0, le=CPU_MAX)]
     core: _Id

@@ -11,8 +11,8 @@ from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.kube import Quantity
 from berth.resources.amounts import Amounts, parse_amounts
-from berth.rules.bounded_json import annotation_field, read_annotation
-from berth.rules.cpus.cpuset import NO_CPUS, read_cpuset
+from berth.rules.bounded_json import annotation_field, read_annotation, read_json
+from berth.rules.cpus.cpuset import NO_CPUS, format_cpuset, read_cpuset
 from berth.rules.cpus.layout import Core, CpuLayout
 from berth.rules.gpu_request import FAMILY
 
@@ -94,6 +94,21 @@ def trimmed(allocatable: Mapping[str, int], reservation: NodeReservation) -> Amo
 def cpus_of(reservation: NodeReservation, layout: CpuLayout) -> frozenset[int]:
     """The CPUs that are kept: the listed ones, else as many as the number says."""
     return reservation.cpus if reservation.listed else cpus_by_number(layout, reservation.number)
+
+
+def with_listed_cpus(text: str, reservation: NodeReservation, layout: CpuLayout) -> str:
+    """The annotation with the CPUs that its number stands for, for readers that know lists alone.
+
+    `text` is what it says and `reservation` what of that was read. One without a number stays as it is, and so does one
+    that cannot be read: whoever reads it next has to see that.
+    """
+    if reservation.listed or reservation.number <= 0:
+        return text
+    content = read_json(text, dict[str, object], _FIELD)
+    if isinstance(content, Problem):
+        return text
+    content["reservedCPUs"] = format_cpuset(cpus_of(reservation, layout))
+    return msgspec.json.encode(content).decode()
 
 
 def cpus_by_number(layout: CpuLayout, count: int) -> frozenset[int]:

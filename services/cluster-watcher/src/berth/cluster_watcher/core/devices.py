@@ -15,6 +15,7 @@ MINOR_MAX: Final = 2**31 - 1
 FUNCTIONS_MAX: Final = 1024
 """Virtual functions of one device; PCI Express allows 65,535, hardware that exists has some hundreds."""
 BUS_LENGTH_MAX: Final = 64
+REASON_MAX: Final = 1024
 
 
 def device_of(item: kube.Device, version: int) -> state.Device:
@@ -54,6 +55,7 @@ def _info(info: kube.DeviceInfo, position: int, found: Found) -> state.DeviceInf
         topology=_topology(info.topology),
         position=position,
         functions=_functions(info.vf_groups or [], f"{path}.vfGroups", found),
+        reason=_reason(info.conditions),
     )
 
 
@@ -100,3 +102,9 @@ def _topology(topology: kube.DeviceTopology | None) -> state.DeviceTopology | No
         pcie=topology.pcie_id,
         bus=topology.bus_id,
     )
+
+
+def _reason(conditions: list[kube.Condition] | None) -> str:
+    """Why the device is not healthy, in a word."""
+    said = (each.reason for each in conditions or () if each.type == "Healthy" and each.status == "False")
+    return next(said, "")[:REASON_MAX]

@@ -12,7 +12,10 @@ def topology_of(item: NodeResourceTopology, version: int) -> state.NodeResourceT
     return state.NodeResourceTopology(
         name=identity_of(item.metadata, []).name,
         version=version,
+        uid=item.metadata.uid,
+        labels=item.metadata.labels or {},
         annotations=carried(item.metadata.annotations),
         zones=item.zones or [],
         policies=item.topology_policies or [],
+        deleting=item.metadata.deletion_timestamp is not None,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from berth.contracts import buckets
 from berth.contracts.catalogue import CHANNELS
-from berth.contracts.command import ApplyObject, Command, PatchObject
+from berth.contracts.command import ApplyObject, Command, DeleteObject, PatchObject
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.subjects import PREFIX, unescape
 
@@ -38,7 +38,7 @@ def check(subject: str, command: Command) -> None:
     for field, value in zip(fields, values, strict=True):
         if getattr(command, field) != value:
             raise InvalidMessage(field, f"{getattr(command, field)!r} is not what the subject names: {value!r}")
-    if isinstance(command, PatchObject | ApplyObject):
+    if isinstance(command, PatchObject | ApplyObject | DeleteObject):
         kind = command.api.rpartition("/")[2]
         if kind != words.rpartition(".")[2]:
             raise InvalidMessage("api", f"{command.api!r} does not belong on {FRONT}{words}")

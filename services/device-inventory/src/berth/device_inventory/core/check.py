@@ -38,6 +38,7 @@ AMOUNT_MAX: Final = 1 << 50
 NAMES_MAX: Final = 32
 LABELS_MAX: Final = 64
 BUS_LENGTH_MAX: Final = 64
+REASON_MAX: Final = 64
 PROBLEMS_MAX: Final = 50
 
 
@@ -122,6 +123,7 @@ def _slot(entry: DeviceInfo, problems: list[Problem]) -> DeviceSlot:
         numa_node=numa_node,
         pcie=pcie,
         labels=dict(sorted(entry.labels.items())[:LABELS_MAX]),
+        reason="" if entry.healthy else entry.reason[:REASON_MAX],
     )
 
 

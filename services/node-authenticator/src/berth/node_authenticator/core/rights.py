@@ -1,4 +1,4 @@
-"""What the agent of a node may do on the bus: read four buckets, write its own figures, answer questions.
+"""What the agent of a node may do on the bus: read four buckets, write its own figures and report, answer questions.
 
 Its account sees no stream; the API of the streams is another account's, under the name of a JetStream domain.
 """
@@ -14,6 +14,8 @@ AGENT: Final = "node-qos-enforcer"
 ACCOUNT: Final = "NODES"
 DOMAIN: Final = "berth"
 READS: Final = (buckets.STATE, buckets.SLO, buckets.INVENTORY, buckets.METRICS)
+WRITES: Final = ("node", "report")
+"""What its keys in METRICS begin with, before the name of the node: its figures, and what it finds on the node."""
 ANSWERS: Final = "_R_.>"
 """Where the server takes answers to questions from another account; a token of its own is in each."""
 
@@ -29,7 +31,7 @@ def rights_of(node: str) -> Rights:
     """The rights of this node's agent. Raises ValueError for a name that is no subject token."""
     publish = (
         *(f"$JS.{DOMAIN}.API.STREAM.MSG.GET.KV_{bucket}" for bucket in READS),
-        f"$KV.{buckets.METRICS}.{named_key('node', node)}",
+        *(f"$KV.{buckets.METRICS}.{named_key(kind, node)}" for kind in WRITES),
         ANSWERS,
     )
     return Rights(publish, (f"_INBOX_{AGENT}.{escape(node)}.>", f"{PREFIX}.svc.{AGENT}.>", "$SRV.>"))

@@ -1,0 +1,396 @@
+"""The objects that are made of what agents report: when they are asked for, let alone and deleted."""
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from berth.bus.port import Entry
+from berth.contracts import names
+from berth.contracts.base import Message
+from berth.contracts.codec import encode
+from berth.contracts.command import MANAGER, ApplyObject, DeleteObject
+from berth.contracts.event import NodeChanged
+from berth.contracts.inventory import NodeInventory
+from berth.contracts.node_report import NodeReport, ReportedCore, ReportedDevice, ReportedZone
+from berth.contracts.state import Device, DeviceInfo, Node, NodeResourceTopology, Pod, PodTemplate, Synced
+from berth.contracts.subjects import named_key, synced_key
+from berth.device_inventory.core.count import inventory_of
+from berth.device_inventory.reconciler import Reconciler, Rules
+from berth.device_inventory.views import AgentView, InventoryView, PodView, StateView
+from berth.runtime import Moment
+
+GI = 1 << 30
+WHOLE = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 80 * GI}
+
+
+class Decision(NamedTuple):
+    """What an outcome comes to for one node."""
+
+    inventory: Message | None = None
+    withdraw: bool = False
+    patch: Any = None
+    events: list[Message] = []
+
+
+NOTHING = Decision()
+
+
+def machine(name: str = "n", gpus: int = 2, *, version: int = 1, broken: int = 0) -> Device:
+    entries = [DeviceInfo(kind="gpu", minor=m, healthy=m >= broken, amounts=WHOLE, position=m) for m in range(gpus)]
+    return Device(name=name, uid="d", version=version, devices=entries)
+
+
+def node(name: str = "n", gpus: int = 0, **more: Any) -> Node:
+    sums = dict.fromkeys((names.GPU_CORE, names.GPU_MEMORY_RATIO, names.KOORD_GPU, names.GPU_SHARED), 100 * gpus)
+    sums[names.GPU_MEMORY] = 80 * GI * gpus
+    shown = sums if gpus else {}
+    return Node(**({"name": name, "uid": "u", "version": 1, "allocatable": shown, "capacity": shown} | more))
+
+
+class Bench:
+    """A reconciler with its views, fed by hand."""
+
+    def __init__(self, **rules: Any) -> None:
+        self.marked: set[str] = set()
+        self.view = StateView(self.marked.add, self.mark_all)
+        self.agents, self.pods = AgentView(self.marked.add), PodView(self.marked.add, self.mark_all)
+        self.published = InventoryView(self.marked.add)
+        self.reconciler = Reconciler(Rules(**rules), self.view, self.published, self.agents, self.pods)
+
+    def mark_all(self) -> None:
+        self.marked |= set(self.reconciler.names())
+
+    def decide(self, name: str, now: float) -> Decision:
+        """Reconciled, and written as the harness does."""
+        outcome = self.reconciler.reconcile(name, Moment(now, now))
+        for write in outcome.writes:
+            self.published.wrote(write.key, write.message)
+        (written,) = [write.message for write in outcome.writes] or [None]
+        (patch,) = [command.message for command in outcome.commands] or [None]
+        events = [event.message for write in outcome.writes for event in write.events]
+        return Decision(written, bool(outcome.writes) and written is None, patch, events)
+
+    def asks(self, now: float, name: str = "n") -> list[Any]:
+        """What is asked for about the Device object."""
+        outcome = self.reconciler.reconcile(name, Moment(now, now))
+        messages = [command.message for command in outcome.commands]
+        return [message for message in messages if isinstance(message, ApplyObject | DeleteObject)]
+
+    def overdue(self, now: float) -> list[str]:
+        return self.reconciler.due(Moment(now, now))
+
+    def show(self, message: Device | Node) -> None:
+        kind = "device" if isinstance(message, Device) else "node"
+        self.entry(named_key(kind, message.name), encode(message))
+
+    def drop(self, kind: str, name: str) -> None:
+        self.entry(named_key(kind, name), b"")
+
+    def complete(self, *, listed: bool = True, version: int = 9) -> None:
+        for kind in ("devices", "nodes"):
+            self.entry(synced_key(kind), encode(Synced(kind=kind, version=version, complete=listed)))
+        self.view.end(1)
+
+    def report(self, message: NodeReport | None, name: str = "n") -> None:
+        self.entry(named_key("report", name), b"" if message is None else encode(message), self.agents)
+
+    def entry(self, key: str, value: bytes, sink: Any = None) -> None:
+        (sink or self.view).apply(Entry(key, value, value == b"", 1, 0, False, None))
+
+
+def report(version: int = 1, *, gpus: int = 2, ill: int = 0, name: str = "n") -> NodeReport:
+    devices = [
+        ReportedDevice(kind="gpu", minor=minor, id=f"g{minor}", healthy=minor >= ill, amounts=WHOLE)
+        for minor in range(gpus)
+    ]
+    return NodeReport(node=name, version=version, parts={"devices": version}, devices=devices)
+
+
+def shown(apply: ApplyObject, *, version: int = 3, **more: Any) -> Device:
+    """What STATE says once the request was carried out."""
+    entries = [
+        DeviceInfo(
+            kind=entry["type"],
+            minor=entry["minor"],
+            uuid=entry["id"],
+            healthy=entry["health"],
+            amounts=WHOLE,
+            position=position,
+        )
+        for position, entry in enumerate(apply.spec["devices"])
+    ]
+    fields: dict[str, Any] = {
+        "labels": {**apply.labels, names.LABEL_MANAGED_BY: MANAGER},
+        "annotations": {**apply.annotations, names.ANNOTATION_REVISION: str(apply.revision)},
+    }
+    return Device(**{"name": apply.name, "uid": "d", "version": version, "devices": entries, **fields, **more})
+
+
+def reporting(**rules: Any) -> Bench:
+    """A node whose agent reports, and that has no object yet."""
+    bench = Bench(**rules)
+    bench.show(node())
+    bench.complete()
+    bench.report(report())
+    return bench
+
+
+def test_a_report_asks_for_the_nodes_object_once() -> None:
+    bench = reporting()
+    assert "n" in bench.marked
+    (apply,) = bench.asks(50.0)
+    assert (apply.api, apply.name) == ("scheduling.koordinator.sh/v1alpha1/devices", "n")
+    assert (apply.owner.kind, apply.owner.name, apply.owner.uid, apply.owner.controller) == ("Node", "n", "u", True)
+    assert apply.revision == 50_000
+    assert [entry["id"] for entry in apply.spec["devices"]] == ["g0", "g1"]
+    assert bench.asks(51.0) == []
+    bench.show(shown(apply))
+    assert bench.asks(52.0) == []
+    assert bench.overdue(9_999.0) == ["n"], "the sums of the node alone"
+
+
+def test_a_request_that_does_not_show_is_repeated_and_is_above_the_object() -> None:
+    bench = reporting(retry_s=30.0, sync_nodes=False)
+    (apply,) = bench.asks(50.0)
+    bench.show(shown(apply, annotations={names.ANNOTATION_REVISION: "9000000"}))
+    assert bench.asks(79.0) == []
+    assert bench.overdue(80.0) == ["n"]
+    (again,) = bench.asks(80.0)
+    assert again.revision == 9_000_001, "no clock that went back holds it up"
+    assert bench.asks(139.0) == []
+    assert len(bench.asks(140.0)) == 1, "later and later"
+
+
+def test_a_new_report_is_asked_for_at_once() -> None:
+    bench = reporting()
+    bench.asks(50.0)
+    bench.report(report(2, ill=1))
+    (apply,) = bench.asks(50.1)
+    assert [entry["health"] for entry in apply.spec["devices"]] == [False, True]
+
+
+@pytest.mark.parametrize("labels", [{}, {names.LABEL_MANAGED_BY: "Koordinator"}])
+def test_the_object_of_another_agent_is_let_alone(labels: dict[str, str]) -> None:
+    bench = reporting()
+    bench.show(machine())
+    bench.show(Device(name="n", uid="d", version=2, labels=labels))
+    assert bench.asks(50.0) == []
+    bench.report(None)
+    assert bench.asks(51.0) == []
+    bench.drop("node", "n")
+    assert bench.asks(52.0) == []
+    assert bench.reconciler.facts["objects of others"] == 0
+    bench.report(report())
+    assert bench.reconciler.facts["objects of others"] == 1
+
+
+def test_an_object_that_was_changed_by_hand_is_put_right() -> None:
+    bench = reporting()
+    (apply,) = bench.asks(50.0)
+    bench.show(shown(apply))
+    bench.asks(51.0)
+    ours = shown(apply)
+    bench.show(shown(apply, devices=ours.devices[:1], version=9))
+    assert [entry["id"] for entry in bench.asks(52.0)[0].spec["devices"]] == ["g0", "g1"]
+
+
+@pytest.mark.parametrize("why", ["withdrawn", "no devices", "not looked at", "no node"])
+def test_our_object_goes_with_what_it_says(why: str) -> None:
+    bench = reporting()
+    (apply,) = bench.asks(50.0)
+    bench.show(shown(apply))
+    if why == "withdrawn":
+        bench.report(None)
+    elif why == "no devices":
+        bench.report(report(2, gpus=0))
+    elif why == "not looked at":
+        bench.report(NodeReport(node="n", version=2))
+    else:
+        bench.drop("node", "n")
+    (deletion,) = bench.asks(60.0)
+    assert deletion == DeleteObject(api=apply.api, name="n", uid="d")
+    assert bench.asks(61.0) == []
+    bench.drop("device", "n")
+    assert bench.asks(62.0) == []
+
+
+def test_a_report_that_is_not_there_withdraws_nothing() -> None:
+    """The bucket was lost, or is read anew: the agent will say."""
+    bench = reporting()
+    (apply,) = bench.asks(50.0)
+    bench.show(shown(apply))
+    bench.agents.reset()
+    assert bench.asks(60.0) == []
+
+
+def test_a_node_that_is_not_known_to_be_gone_keeps_its_object() -> None:
+    bench = reporting()
+    (apply,) = bench.asks(50.0)
+    bench.show(shown(apply))
+    bench.entry(synced_key("nodes"), encode(Synced(kind="nodes", version=9, complete=False)))
+    bench.drop("node", "n")
+    assert bench.asks(60.0) == []
+
+
+@pytest.mark.parametrize("missing", ["list", "kind", "setting", "node", "leaving node"])
+def test_nothing_is_asked_for_before_it_can_be(missing: str) -> None:
+    bench = Bench(sync_objects=missing != "setting")
+    if missing not in ("node", "leaving node"):
+        bench.show(node())
+    elif missing == "leaving node":
+        bench.show(node(deleting=True))
+    bench.report(report())
+    if missing != "list":
+        bench.complete(version=0 if missing == "kind" else 9)
+    assert bench.asks(50.0) == []
+    if missing == "kind":
+        bench.marked.clear()
+        bench.complete(version=10)
+        assert "n" in bench.marked, "the kind was installed"
+        assert len(bench.asks(51.0)) == 1
+
+
+def test_a_report_that_cannot_be_read_or_is_anothers_leaves_what_was_known() -> None:
+    bench = reporting()
+    (first,) = bench.asks(50.0)
+    bench.entry(named_key("report", "n"), b"{", bench.agents)
+    bench.entry(named_key("report", "n"), encode(report(9, name="other")), bench.agents)
+    bench.entry(named_key("node", "n"), encode(report(9)), bench.agents)
+    bench.entry("report.%", b"{", bench.agents)
+    assert bench.agents.unreadable == 2
+    bench.reconciler.begin()
+    assert bench.asks(51.0)[0].spec == first.spec
+
+
+def test_a_cordoned_device_is_withdrawn_and_comes_back() -> None:
+    bench = Bench()
+    bench.show(machine())
+    bench.show(node())
+    bench.complete()
+    bench.decide("n", 0.0)
+    bench.show(node(version=2, annotations={names.ANNOTATION_DEVICE_CORDON: "gpu/1,gpu/x"}))
+    outcome = bench.decide("n", 1.0)
+    assert isinstance(outcome.inventory, NodeInventory)
+    assert [(slot.healthy, slot.reason) for slot in outcome.inventory.devices] == [(True, ""), (False, "Cordoned")]
+    assert outcome.inventory.totals[names.GPU_CORE] == 100
+    assert outcome.patch.resources[names.GPU_CORE] == "100"
+    assert [problem.field for problem in outcome.inventory.problems] == [
+        f"metadata.annotations[{names.ANNOTATION_DEVICE_CORDON}][1]"
+    ]
+    assert outcome.events[0] == NodeChanged(node="n", message="gpu 1 became unhealthy")
+    bench.show(node(version=3))
+    again = bench.decide("n", 2.0).inventory
+    assert again == inventory_of(machine())
+
+
+# --- NodeResourceTopology objects -------------------------------------------------------------------------------------
+
+
+def layout(version: int = 1) -> NodeReport:
+    cores = [ReportedCore(socket=0, core=core, zone=0, cpus=str(core)) for core in range(4)]
+    zones = [ReportedZone(zone=0, memory=GI)]
+    return NodeReport(node="n", version=version, parts={"cpus": version}, cores=cores, zones=zones)
+
+
+def laid_out() -> Bench:
+    """A node whose agent reports its CPUs."""
+    bench = Bench(sync_nodes=False)
+    bench.show(node())
+    bench.complete()
+    for kind in ("noderesourcetopologies", "pods"):
+        sink = bench.pods if kind == "pods" else None
+        bench.entry(synced_key(kind), encode(Synced(kind=kind, version=9, complete=True)), sink)
+    bench.pods.end(1)
+    bench.report(layout())
+    return bench
+
+
+def topology(apply: ApplyObject, **more: Any) -> NodeResourceTopology:
+    fields: dict[str, Any] = {
+        "labels": {names.LABEL_MANAGED_BY: MANAGER},
+        "annotations": {**apply.annotations, names.ANNOTATION_REVISION: str(apply.revision)},
+        "zones": apply.fields["zones"],
+        "policies": apply.fields["topologyPolicies"],
+    }
+    return NodeResourceTopology(**{"name": "n", "uid": "t", "version": 4, **fields, **more})
+
+
+def pod(cpus: str, *, uid: str = "p", phase: str = "Running") -> bytes:
+    template = PodTemplate(annotations={names.ANNOTATION_RESOURCE_STATUS: f'{{"cpuset":"{cpus}"}}'})
+    return encode(Pod(namespace="a", name=uid, uid=uid, version=1, template=template, node="n", phase=phase))
+
+
+def see(bench: Bench, seen: NodeResourceTopology) -> None:
+    bench.entry(named_key("noderesourcetopology", "n"), encode(seen))
+
+
+def test_reported_cpus_ask_for_the_nodes_topology_once() -> None:
+    bench = laid_out()
+    (apply,) = bench.asks(50.0)
+    assert isinstance(apply, ApplyObject)
+    assert (apply.api, apply.spec) == ("topology.node.k8s.io/v1alpha1/noderesourcetopologies", {})
+    assert [zone["name"] for zone in apply.fields["zones"]] == ["node-0"]
+    assert bench.asks(51.0) == []
+    see(bench, topology(apply))
+    assert bench.asks(52.0) == []
+    bench.report(layout(2))
+    assert bench.asks(53.0) == [], "another report of the same CPUs"
+
+
+def test_a_pod_with_cpus_of_its_own_changes_the_pools_and_others_change_nothing() -> None:
+    bench = laid_out()
+    see(bench, topology(bench.asks(50.0)[0]))
+    bench.entry("pod.a.q", pod(""), bench.pods)
+    assert bench.asks(51.0) == []
+    bench.entry("pod.a.p", pod("2-3"), bench.pods)
+    (apply,) = bench.asks(52.0)
+    assert apply.annotations[names.ANNOTATION_CPU_SHARED_POOLS] == '[{"socket":0,"node":0,"cpuset":"0-1"}]'
+    see(bench, topology(apply))
+    bench.entry("pod.a.p", pod("2-3", phase="Succeeded"), bench.pods)
+    (apply,) = bench.asks(53.0)
+    assert apply.annotations[names.ANNOTATION_CPU_SHARED_POOLS] == '[{"socket":0,"node":0,"cpuset":"0-3"}]'
+
+
+def test_no_topology_is_made_before_all_pods_are_shown() -> None:
+    """A pool would have the CPUs of a pod that was not read yet."""
+    bench = laid_out()
+    bench.pods.reset()
+    assert bench.asks(50.0) == []
+    bench.entry("pod.a.p", b"{", bench.pods)
+    assert bench.pods.unreadable == 1
+
+
+@pytest.mark.parametrize("labels", [{}, {names.LABEL_MANAGED_BY: "Koordinator"}])
+def test_the_topology_of_another_agent_is_let_alone(labels: dict[str, str]) -> None:
+    bench = laid_out()
+    (apply,) = bench.asks(50.0)
+    see(bench, topology(apply, labels=labels, zones=[]))
+    assert bench.asks(51.0) == []
+    bench.report(None)
+    assert bench.asks(52.0) == []
+
+
+@pytest.mark.parametrize("why", ["withdrawn", "not looked at", "no node"])
+def test_our_topology_goes_with_what_it_says(why: str) -> None:
+    bench = laid_out()
+    (apply,) = bench.asks(50.0)
+    see(bench, topology(apply))
+    if why == "withdrawn":
+        bench.report(None)
+    elif why == "not looked at":
+        bench.report(NodeReport(node="n", version=2))
+    else:
+        bench.drop("node", "n")
+    assert bench.asks(60.0) == [DeleteObject(api=apply.api, name="n", uid="t")]
+
+
+def test_a_layout_that_cannot_be_leaves_the_object_as_it_is() -> None:
+    bench = laid_out()
+    see(bench, topology(bench.asks(50.0)[0]))
+    bench.report(
+        NodeReport(
+            node="n", version=2, parts={"cpus": 2}, cores=[ReportedCore(socket=0, core=0, zone=0, cpus="0-99999999")]
+        )
+    )
+    assert bench.asks(60.0) == []
+    assert str(bench.reconciler.facts["reports that cannot be"]).startswith("n: cores[0].cpus")

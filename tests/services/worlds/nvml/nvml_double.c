@@ -1,0 +1,129 @@
+/* A stand-in for NVIDIA's management library, whose GPUs are the lines of a file (FAKE_NVML):
+ *
+ *     driver 550.54
+ *     gpu UUID MINOR BYTES BUS MODULE NAME        MODULE -1: the driver does not say
+ *     lost UUID                                   every question about it fails
+ *     mute UUID                                   it tells no events
+ *     down                                        the driver is not loaded
+ *     xid UUID NUMBER                             an event, told once; UUID "-": of no GPU
+ *
+ * Events are told to event sets that exist, from the moment that a set registers for the GPU. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OK = 0, UNINITIALIZED = 1, NOT_SUPPORTED = 3, NOT_FOUND = 6, DRIVER_NOT_LOADED = 9, TIMEOUT = 10, LOST = 15 };
+enum { GPUS = 64, XID_EVENT = 8 };
+
+typedef struct {
+    char uuid[96], bus[32], name[96];
+    unsigned minor;
+    int module, lost, mute;
+    unsigned long long bytes;
+} Gpu;
+
+typedef struct {
+    Gpu *device;
+    unsigned long long type, data;
+    unsigned gi, ci;
+} Event;
+
+static Gpu gpus[GPUS];
+static int count, down, open_count, told; /* told: events that were taken, by their number in the file */
+static char driver[80];
+
+static Gpu *find(const char *uuid) {
+    for (int i = 0; i < count; i++)
+        if (!strcmp(gpus[i].uuid, uuid)) return &gpus[i];
+    return NULL;
+}
+
+/* Reads the file; the event after `skip` others goes to `event`, if there is one. */
+static int load(int skip, Event *event) {
+    const char *path = getenv("FAKE_NVML");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char line[512], uuid[96];
+    unsigned long long number;
+    int found = 0, seen = 0;
+    count = down = 0;
+    if (!file) { down = 1; return 0; }
+    while (fgets(line, sizeof line, file)) {
+        Gpu g = {0};
+        line[strcspn(line, "\n")] = 0;
+        if (sscanf(line, "gpu %95s %u %llu %31s %d %95[^\n]", g.uuid, &g.minor, &g.bytes, g.bus, &g.module, g.name) == 6) {
+            if (count < GPUS) gpus[count++] = g;
+        } else if (sscanf(line, "lost %95s", uuid) == 1) {
+            if (find(uuid)) find(uuid)->lost = 1;
+        } else if (sscanf(line, "mute %95s", uuid) == 1) {
+            if (find(uuid)) find(uuid)->mute = 1;
+        } else if (sscanf(line, "driver %79s", driver) == 1) {
+        } else if (!strcmp(line, "down")) {
+            down = 1;
+        } else if (sscanf(line, "xid %95s %llu", uuid, &number) == 2 && seen++ == skip && event) {
+            Event e = {find(uuid), XID_EVENT, number, 0, 0};
+            *event = e;
+            found = 1;
+        }
+    }
+    fclose(file);
+    return found;
+}
+
+static int asked(void) {
+    if (!open_count) return UNINITIALIZED;
+    load(0, NULL);
+    return down ? DRIVER_NOT_LOADED : OK;
+}
+
+static int about(Gpu *gpu) {
+    int result = asked();
+    return result ? result : !gpu || gpu < gpus || gpu >= gpus + count ? NOT_FOUND : gpu->lost ? LOST : OK;
+}
+
+int nvmlInitWithFlags(unsigned flags) {
+    (void)flags;
+    load(0, NULL);
+    if (down) return DRIVER_NOT_LOADED;
+    open_count++;
+    return OK;
+}
+int nvmlShutdown(void) { if (!open_count) return UNINITIALIZED; open_count--; return OK; }
+int nvmlSystemGetDriverVersion(char *out, unsigned size) { int r = asked(); if (!r) snprintf(out, size, "%s", driver); return r; }
+int nvmlDeviceGetCount_v2(unsigned *out) { int r = asked(); if (!r) *out = (unsigned)count; return r; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu **out) {
+    int r = asked();
+    if (!r && index >= (unsigned)count) r = NOT_FOUND;
+    if (!r && gpus[index].lost) r = LOST;
+    if (!r) *out = &gpus[index];
+    return r;
+}
+int nvmlDeviceGetUUID(Gpu *gpu, char *out, unsigned size) { int r = about(gpu); if (!r) snprintf(out, size, "%s", gpu->uuid); return r; }
+int nvmlDeviceGetName(Gpu *gpu, char *out, unsigned size) { int r = about(gpu); if (!r) snprintf(out, size, "%s", gpu->name); return r; }
+int nvmlDeviceGetMinorNumber(Gpu *gpu, unsigned *out) { int r = about(gpu); if (!r) *out = gpu->minor; return r; }
+int nvmlDeviceGetModuleId(Gpu *gpu, unsigned *out) {
+    int r = about(gpu);
+    if (!r && gpu->module < 0) r = NOT_SUPPORTED;
+    if (!r) *out = (unsigned)gpu->module;
+    return r;
+}
+int nvmlDeviceGetMemoryInfo(Gpu *gpu, unsigned long long *out) { int r = about(gpu); if (!r) { out[0] = gpu->bytes; out[1] = gpu->bytes; out[2] = 0; } return r; }
+struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
+int nvmlDeviceGetPciInfo_v3(Gpu *gpu, struct pci *out) {
+    int r = about(gpu);
+    if (!r) { memset(out, 0, sizeof *out); snprintf(out->bus_id, sizeof out->bus_id, "%s", gpu->bus); }
+    return r;
+}
+int nvmlEventSetCreate(void **out) { int r = asked(); if (!r) *out = &told; return r; }
+int nvmlEventSetFree(void *set) { (void)set; return OK; }
+int nvmlDeviceRegisterEvents(Gpu *gpu, unsigned long long types, void *set) {
+    (void)types; (void)set;
+    int r = about(gpu);
+    return r ? r : gpu->mute ? NOT_SUPPORTED : OK;
+}
+int nvmlEventSetWait_v2(void *set, Event *out, unsigned wait_ms) {
+    (void)set; (void)wait_ms;
+    if (!open_count) return UNINITIALIZED;
+    if (!load(told, out)) return TIMEOUT;
+    told++;
+    return OK;
+}
