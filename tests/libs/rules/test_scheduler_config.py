@@ -575,7 +575,7 @@ def test_default_constraints_are_checked_as_those_of_pods() -> None:
     [
         ("NodeName", {"a": 1}, "name"),
         ("SelectorSpread", {"a": 1}, "name"),
-        ("NodeNUMAResource", {}, ""),
+        ("NodeNUMAResource", {"defaultCPUBindPolicy": "FullPCPUs"}, ""),
         ("Coscheduling", {"defaultTimeout": "1s"}, ""),
     ],
 )
