@@ -57,6 +57,9 @@ async def test_a_pod_on_a_single_numa_node(corner: Corner) -> None:
 async def test_kubelets_numa_policy_holds_for_every_pod(corner: Corner) -> None:
     await corner.node("n", cpu="16")
     await corner.topology("n", policy="SingleNUMANodePodLevel")
+    await corner.pod("first", {"cpu": "1"}, labels=LSR)
+    await corner.bound("first")  # the solver knows the node's CPUs, and so its policy
+    await corner.delete_pod("first")
     await corner.pod("wide", {"cpu": "9"})
     await corner.refused("wide", "Unaligned NUMA Hint")
     await corner.pod("small", {"cpu": "8"})
