@@ -37,11 +37,11 @@ MAKERS = {"cluster-watcher", "cluster-writer", "placement-solver"}
 """They make streams that are missing, and bring their settings into shape."""
 READERS = {
     buckets.STATE: set(SERVICES) - {"auditor", AUTHENTICATOR},
-    buckets.INVENTORY: {"device-inventory", "placement-solver"},
+    buckets.INVENTORY: {"device-inventory", "placement-solver", AGENT},
     buckets.QUOTA: {"quota-manager", "placement-solver"},
     buckets.RESERVATION: {"reservation-manager", "placement-solver"},
     buckets.SLO: {"slo-manager", AGENT},
-    buckets.METRICS: {AGENT, "device-inventory"},
+    buckets.METRICS: {AGENT, "device-inventory", "placement-solver"},
     buckets.LEDGER: {"placement-solver", "cluster-writer", "auditor", "quota-manager", "reservation-manager"},
     buckets.LEASE: set(SERVICES) - {"cluster-writer", AGENT, AUTHENTICATOR},
 }
