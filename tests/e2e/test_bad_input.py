@@ -130,7 +130,7 @@ async def test_a_bound_pod_whose_devices_cannot_be_read_blocks_its_node_only(who
     placed = await corner.bound(*[await corner.pod(f"p{i}", request) for i in range(2)])
     assert {pod["spec"]["nodeName"] for pod in placed} == {sound}
     await corner.pod("third", request)
-    await corner.refused("third", "minors are unknown")
+    await corner.refused("third", "devices are unknown")
     await corner.placed_now(requests={"cpu": "6"})
     await corner.delete_pod("theirs")
     await corner.bound("third")

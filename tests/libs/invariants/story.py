@@ -190,8 +190,9 @@ class Story:
         ref = GangRef(name="default/g", size=len(members))
         return self.commit(*(self.decision(name, node, gang=ref, **fields) for name in members))
 
-    def lease(self, plan: str) -> None:
-        notes = {names.ANNOTATION_EPOCH: str(self.current), names.ANNOTATION_PLAN: plan}
+    def lease(self, plan: str, *, epoch: int = 0) -> None:
+        """The writer's Lease names a plan, and this epoch; 0: the one that LEDGER is in."""
+        notes = {names.ANNOTATION_EPOCH: str(epoch or self.current), names.ANNOTATION_PLAN: plan}
         self.put("leases", "cluster-writer", {"metadata": {"annotations": notes}}, "berth-system")
 
     def bind(self, name: str, decision: Decision | None = None, **differently: Any) -> None:

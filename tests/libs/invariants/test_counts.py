@@ -182,6 +182,12 @@ def recovers_late(story: Story) -> None:
     story.bind("g2")
 
 
+def deleted_once_the_lease_names_a_later_epoch(story: Story) -> None:
+    story.place("a")
+    story.lease("", epoch=2)
+    story.tidy("a")
+
+
 def owners_changed(story: Story) -> None:
     story.reservation("r", app="db")
     story.reservation("r", app="web")
@@ -193,6 +199,7 @@ def owners_changed(story: Story) -> None:
     [
         ("I1", Excuse.LOSS, after_a_loss),
         ("I6", Excuse.LOSS, ends_after_a_loss),
+        ("I6", Excuse.EPOCH_OVER, deleted_once_the_lease_names_a_later_epoch),
         ("I1b", Excuse.UNSEEN, on_a_node_that_shrank),
         ("I1b", Excuse.STRANGER, beside_a_stranger),
         ("I2", Excuse.UNSEEN, in_a_group_that_shrank),

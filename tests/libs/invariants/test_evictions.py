@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.libs.invariants.stage import stranger
 from tests.libs.invariants.story import Story
 
 from berth.contracts import names
 from berth.contracts.ledger import Victim
+from berth.invariants import Excuse
 from berth.rules.eviction_notes import Mark, let_go_note, mark_note
 from berth.rules.preemption import BY_SCHEDULER
 
@@ -107,6 +109,27 @@ def test_what_was_left_for_a_pod_is_not_for_an_equal_one(story: Story) -> None:
     story.delete("pods", "low")
     story.place("thief")
     assert story.broken == ["I11d"]
+
+
+@pytest.mark.parametrize(("waited_s", "broken"), [(9.0, []), (11.0, ["I11d"])])
+def test_a_pod_of_another_scheduler_counts_for_it_once_everybody_can_have_seen_it(
+    waited_s: float, broken: list[str]
+) -> None:
+    story = Story()
+    story.node("n1")
+    for name, cpu in (("low", "8"), ("high", "4"), ("equal", "4")):
+        story.pod(name, cpu)
+        story.change("pods", name, {"spec": {"priority": 0 if name == "low" else 9}})
+    story.place("low")
+    story.bind("low")
+    plan = nominate(story, "low")
+    evict(story, "low", plan)
+    story.delete("pods", "low")
+    stranger(story, "2")
+    story.wait(waited_s)
+    story.place("equal")
+    assert [law for law in story.broken if law == "I11d"] == broken
+    assert story.observer.verdicts.excuses["I11d", Excuse.STRANGER] == (0 if broken else 1)
 
 
 def test_a_higher_pod_may_take_what_was_left(story: Story) -> None:

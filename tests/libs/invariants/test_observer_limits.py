@@ -118,13 +118,19 @@ def test_what_was_held_when_a_limit_came_is_nobodys_mistake_at_the_end(change: C
     assert story.finish() == ["I2"]
 
 
-def test_a_bound_pod_that_comes_to_be_protected_is_nobodys_mistake_at_the_end() -> None:
+@pytest.mark.parametrize("loses", [False, True])
+def test_a_bound_pod_that_comes_to_be_protected_is_nobodys_mistake(loses: bool) -> None:
     story = stage()
     story.quota("blue", "4", "1", parent="company")
     story.pod("large", cpu="3")
     story.place("large", quota="/company/blue")
     story.bind("large")
+    if loses:
+        story.lose(3)
     story.change("pods", "large", {"metadata": {"labels": {names.LABEL_QUOTA_PREEMPTIBLE: "false"}}})
+    assert story.broken == []
+    if loses:
+        story.epoch(2)
     story.wait(LATE_S)
     assert story.finish() == []
     assert story.observer.verdicts.excuses["I2b", Excuse.LEFT_OVER] == 1

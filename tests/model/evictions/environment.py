@@ -125,7 +125,8 @@ def _bind_lands(know: Knowledge, state: State, after: State, request: tuple[Any,
     for beneficiary, uid, promised, plan in state.promised:
         other = state.pods[beneficiary]
         is_waiting = other and other.uid == uid and not other.place and plan not in other.let_go
-        if beneficiary != name and is_waiting and promised & place and prio[beneficiary] >= prio[name]:
+        is_its = is_waiting and promised & place and know.could_place(state, state.pods, beneficiary, promised)
+        if beneficiary != name and is_its and prio[beneficiary] >= prio[name]:
             thief = "a thief is bound in the place that another's victims left"
             after = after._replace(bad=after.bad or thief)
     after = after._replace(promised=frozenset(each for each in after.promised if each[0] != name))

@@ -194,9 +194,13 @@ class Knowledge:
     def _could_have(self, state: State, pods: Pods, name: int, plan: int) -> bool:
         """Whether a pod can have the place that Kubernetes remembers, once all leave whom it may evict."""
         pod = pods[name]
-        if not pod or pod.place or not pod.noted or pod.noted[0] != plan or pod.noted[1] & state.unfit:
+        if not pod or pod.place or not pod.noted or pod.noted[0] != plan:
             return False
-        return all(self.may_evict(state, pods, name, each) for each in self.on(pods, pod.noted[1]))
+        return self.could_place(state, pods, name, pod.noted[1])
+
+    def could_place(self, state: State, pods: Pods, name: int, place: int) -> bool:
+        """Whether a pod can have a place, once all leave whom it may evict."""
+        return not place & state.unfit and all(self.may_evict(state, pods, name, each) for each in self.on(pods, place))
 
     def on(self, pods: Pods, place: int) -> list[int]:
         """Who is bound to one of these slots."""

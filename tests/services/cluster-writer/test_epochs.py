@@ -7,7 +7,7 @@ import random
 import pytest
 
 from berth.bus import Bus, BusSettings, jetstream
-from berth.bus.port import Write
+from berth.bus.port import Refused, Write
 from berth.cluster_writer.epochs import Epochs, LostLeaseError
 from berth.contracts import names
 from berth.contracts.codec import decode, encode
@@ -144,6 +144,26 @@ async def test_a_ledger_that_is_gone_is_created(bench):
     await jetstream.call(bench.bus._link, "STREAM.DELETE.KV_berth_ledger")
     await bench.epochs.raise_epoch(1, "gone")
     assert (await bench.entry()).epoch == 2
+
+
+async def test_the_entry_is_tried_again_soon_however_long_the_ledger_is_full(bench):
+    """Solvers in the epoch before fill again what was deleted to make space for it."""
+    pauses, commit = [], bench.epochs._ledger.commit
+
+    class Impatient(SystemClock):
+        async def sleep(self, seconds):
+            pauses.append(seconds)
+
+    class Full:
+        read = bench.epochs._ledger.read
+
+        async def commit(self, writes):
+            return Refused(10077, "maximum bytes exceeded") if len(pauses) < 40 else await commit(writes)
+
+    bench.epochs._clock, bench.epochs._ledger = Impatient(), Full()
+    await bench.epochs.raise_epoch(0, "test")
+    assert max(pauses) <= 2.0
+    assert not bench.epochs.finds_ledger_full
 
 
 async def test_an_entry_that_cannot_be_read_is_overwritten(bench):

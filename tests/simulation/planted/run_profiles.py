@@ -116,10 +116,16 @@ STAGES_STOPPED: Final = replace(
 )
 STAGES_OF_MANY: Final = replace(
     STAGES_STOPPED,
-    size=Size(nodes=8, gangs=25),
+    size=Size(nodes=16, gangs=50),
     replicas=four_solvers,
     faults=every(6.0, trouble.slow_bus(1.5, 7.0)),
+    constants={
+        **STAGES_STOPPED.constants,
+        "berth.placement_solver.pacing.TIDY_EVERY_S": 0.3,
+        "berth.placement_solver.pacing.TIDY_BUSY_S": 0.5,
+    },
 )
+"""Two plans have to be found abandoned at once, and the second has to end while the first is given up."""
 SHRUNK_GANGS: Final = replace(
     SHORT,
     size=Size(nodes=3, gangs=25),

@@ -543,7 +543,7 @@ def worlds(draw: st.DrawFn, solving: type[Any], concerned: str = "", *, same_hol
 MAY_GRANT_NOTHING: Final = {"NodeNUMAResource"}
 """Their query says what a node may give to a pod, and not every node does."""
 SEARCH: Final = settings(
-    max_examples=2000, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    max_examples=6000, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
 LAWS: Final = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

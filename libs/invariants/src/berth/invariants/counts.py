@@ -31,6 +31,8 @@ class Excuse(StrEnum):
     """A member of a gang was deleted, and STATE does not show it yet."""
     EPOCH = "withdrawn by an epoch"
     """A member of a gang was withdrawn while an epoch after its decision's was raised."""
+    EPOCH_OVER = "epoch over"
+    """The Lease names a later epoch: a decision of this one counts for nothing."""
     UNFIT = "withdrawn as unfit"
     """A member of a gang was withdrawn, and its node or its card is no good for it, or has no capacity."""
     WITH_ANOTHER = "withdrawn with another"

@@ -36,6 +36,9 @@ from berth.telemetry import get_logger
 log = get_logger(__name__)
 
 FENCES_AT_ONCE = 32
+WRITE_AGAIN_S = 2.0
+"""The longest pause between two tries to write the entry. Until it is there solvers plan in the epoch before, in vain,
+and fill again what was deleted to make space for it."""
 ATTEMPT_MAX = 1 << 31
 FINISHED = frozenset({"Succeeded", "Failed"})
 
@@ -190,7 +193,7 @@ class Epochs:
     # --- the entry ---------------------------------------------------------------------------------------------------
 
     async def _write(self, entry: Epoch) -> None:
-        backoff = Backoff(self._random)
+        backoff = Backoff(self._random, cap_s=WRITE_AGAIN_S)
         while True:
             try:
                 await self._bus.ensure()

@@ -114,7 +114,7 @@ class Capacity:
     def _was_charged(self, old: Hold, new: Hold) -> bool:
         """Whether one that is bound now was charged for the same before: nobody looks at its quota again."""
         is_same = (old.groups, old.amounts) == (new.groups, new.amounts)
-        return is_same and new.is_bound and not self.doubt.covers((new.uid,))
+        return is_same and new.is_bound and (old.is_bound or not self.doubt.covers((new.uid,)))
 
     def regroup(self) -> None:
         """Quota groups have come, gone, or moved: work out anew who is charged. Nobody has taken anything by that."""

@@ -13,9 +13,11 @@ from typing import Any
 
 from berth.contracts import names
 from berth.contracts.ledger import Decision
+from berth.invariants.counts import Excuse
 from berth.invariants.facts import BY_MINOR, amounts_of
 from berth.invariants.observer.calm import Calm
 from berth.invariants.observer.capacity import Capacity
+from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.victims import VictimLaws
 from berth.rules.eviction_notes import Mark, noted_mark
@@ -126,9 +128,14 @@ class Evictions:
             if amount <= 0 or name in BY_MINOR:
                 continue
             kept = sum(each.allocation.amounts.get(name, 0) for each in heirs)
-            others = sum(hold.amounts.get(name, 0) for hold in holds.values() if hold.uid != decision.uid)
+            rest = [hold for hold in holds.values() if hold.uid != decision.uid]
+            others = sum(hold.amounts.get(name, 0) for hold in rest)
+            known = sum(hold.amounts.get(name, 0) for hold in rest if self._capacity.is_known(hold, Reader.SOLVER))
             # What was short before is somebody else's doing.
             if others + kept <= offered.get(name, 0) < others + kept + amount:
+                if known + kept + amount <= offered.get(name, 0):
+                    self._verdicts.excused("I11d", Excuse.STRANGER)
+                    continue
                 who = f"{decision.namespace}/{decision.name}"
                 text = f"takes {name} of {decision.node} that others left for {heirs[0].namespace}/{heirs[0].name}"
                 self._verdicts.add("I11d", f"{who}, plan {decision.plan}", f"{who}: {text}")

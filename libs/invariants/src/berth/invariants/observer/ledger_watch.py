@@ -222,6 +222,10 @@ class LedgerWatch:
         if self._capacity.doubt.covers((decision.uid,)):
             self._verdicts.excused("I6", Excuse.LOSS)
             return
+        if successor is None and self._decided.lease_epoch > self.view.epoch.epoch:
+            # Nothing is begun in this one, and cluster-writer makes space in a full LEDGER for the later one.
+            self._verdicts.excused("I6", Excuse.EPOCH_OVER)
+            return
         self._verdicts.judged("I6")
         what = f"replaced by plan {successor.plan} for {successor.node}" if successor else "deleted"
         pod = self._seen(name)
