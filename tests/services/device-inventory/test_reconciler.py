@@ -1,14 +1,13 @@
 """The reconciler and its views: what is written, withdrawn, sent and announced, in every order of arrival."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.services.worlds.inventory import NOTHING, Bench, Decision, machine, node
 
-from berth.bus.port import Entry
 from berth.contracts import names
-from berth.contracts.base import Message
 from berth.contracts.codec import encode
 from berth.contracts.event import NodeChanged, ObjectRefused
 from berth.contracts.inventory import NodeInventory
@@ -16,77 +15,6 @@ from berth.contracts.state import Device, DeviceInfo, Node, NodeResourceTopology
 from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.core.topology import topology_of
-from berth.device_inventory.reconciler import Reconciler, Rules
-from berth.device_inventory.views import AgentView, InventoryView, PodView, StateView
-from berth.runtime import Moment
-
-GI = 1 << 30
-WHOLE = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 80 * GI}
-
-
-class Decision(NamedTuple):
-    """What an outcome comes to for one node."""
-
-    inventory: Message | None = None
-    withdraw: bool = False
-    patch: Any = None
-    events: list[Message] = []
-
-
-NOTHING = Decision()
-
-
-def machine(name: str = "n", gpus: int = 2, *, version: int = 1, broken: int = 0) -> Device:
-    entries = [DeviceInfo(kind="gpu", minor=m, healthy=m >= broken, amounts=WHOLE, position=m) for m in range(gpus)]
-    return Device(name=name, uid="d", version=version, devices=entries)
-
-
-def node(name: str = "n", gpus: int = 0, **more: Any) -> Node:
-    sums = dict.fromkeys((names.GPU_CORE, names.GPU_MEMORY_RATIO, names.KOORD_GPU, names.GPU_SHARED), 100 * gpus)
-    sums[names.GPU_MEMORY] = 80 * GI * gpus
-    shown = sums if gpus else {}
-    return Node(**({"name": name, "uid": "u", "version": 1, "allocatable": shown, "capacity": shown} | more))
-
-
-class Bench:
-    """A reconciler with its views, fed by hand."""
-
-    def __init__(self, **rules: Any) -> None:
-        self.marked: set[str] = set()
-        self.view = StateView(self.marked.add, self.mark_all)
-        self.published = InventoryView(self.marked.add)
-        self.agents, self.pods = AgentView(self.marked.add), PodView(self.marked.add, self.mark_all)
-        self.reconciler = Reconciler(Rules(**rules), self.view, self.published, self.agents, self.pods)
-
-    def mark_all(self) -> None:
-        self.marked |= set(self.reconciler.names())
-
-    def decide(self, name: str, now: float) -> Decision:
-        """Reconciled, and written as the harness does."""
-        outcome = self.reconciler.reconcile(name, Moment(now, now))
-        for write in outcome.writes:
-            self.published.wrote(write.key, write.message)
-        (written,) = [write.message for write in outcome.writes] or [None]
-        (patch,) = [command.message for command in outcome.commands] or [None]
-        events = [event.message for write in outcome.writes for event in write.events]
-        return Decision(written, bool(outcome.writes) and written is None, patch, events)
-
-    def overdue(self, now: float) -> list[str]:
-        return self.reconciler.due(Moment(now, now))
-
-    def show(self, message: Device | NodeResourceTopology | Node) -> None:
-        kind = str(message.__struct_config__.tag).partition(".")[0]
-        self.entry(named_key(kind, message.name), encode(message))
-
-    def drop(self, kind: str, name: str) -> None:
-        self.entry(named_key(kind, name), b"")
-
-    def complete(self, *, listed: bool = True) -> None:
-        self.entry(synced_key("devices"), encode(Synced(kind="devices", version=9, complete=listed)))
-        self.view.end(1)
-
-    def entry(self, key: str, value: bytes, sink: Any = None) -> None:
-        (sink or self.view).apply(Entry(key, value, value == b"", 1, 0, False, None))
 
 
 def test_a_device_is_published_and_its_node_patched_once() -> None:

@@ -1,6 +1,6 @@
 """The one place that writes to files of the kernel, with a journal of what they had before.
 
-What a file had is on disk before the file is written to: a process that follows, or one that is told to give
+What a file had is on disk before the file is written to: a process that follows, or one that is to give
 everything back, finds it there. Blocking, and safe to be called from several threads.
 """
 

@@ -1,6 +1,6 @@
 """NVIDIA's management library, where this machine has it.
 
-The library tells events of a GPU from the moment it is asked to. An event that counts against a GPU stays until the
+The library reports events of a GPU from the moment it is asked to. An event that counts against a GPU stays until the
 GPU was away in a look: that is how a reset and a new driver show. Then the library is opened anew, at most every half
 minute, since a GPU that is lost for good must not keep the others from being looked at.
 """
@@ -33,7 +33,7 @@ class Nvml:
         self._events: Any = None
         self._opened_s: float | None = None
         self._is_open = False
-        self._watched: dict[str, bool] = {}  # by uuid: whether the driver tells events of it
+        self._watched: dict[str, bool] = {}  # by uuid: whether the driver reports events of it
         self._xids: dict[str, tuple[int, ...]] = {}
         self._stray: tuple[int, ...] = ()
 
@@ -109,7 +109,7 @@ class Nvml:
         there = {gpu.uuid for gpu in gpus}
         was_away = self._watched.keys() - there
         self._xids = {uuid: xids for uuid, xids in self._xids.items() if uuid in there}
-        self._watched = {uuid: tells for uuid, tells in self._watched.items() if uuid in there}
+        self._watched = {uuid: reports for uuid, reports in self._watched.items() if uuid in there}
         facts = NvmlFacts(gpus=tuple(gpus), driver=driver, stray_xids=self._stray)
         self.problems = tuple(problems)
         if was_away and not there:

@@ -1,4 +1,4 @@
-"""Tells what is on the node: look every few seconds, judge health over time, publish when something is new.
+"""Reports what is on the node: look every few seconds, judge health over time, publish when something is new.
 
 The first report takes up what the last process published: its version goes on, and a device that was ill is not well
 because the agent was started again. Where nothing is to be reported, a report of before is withdrawn.

@@ -5,35 +5,23 @@ from __future__ import annotations
 import msgspec
 
 from berth.bus import Bus, BusError
+from berth.cli.asking import ask_solvers
 from berth.cli.bus_options import BusOptions
 from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
 from berth.cli.node_drawing import drawn
 from berth.cli.output import width
 from berth.cli.program import program
-from berth.contracts.codec import decode, encode
-from berth.contracts.errors import InvalidMessage
 from berth.contracts.question import NodeAnswer, NodeQuestion
 from berth.contracts.subjects import question_subject
 
-ANSWER_WAITS_S = (0.6, 4.0)
-"""How long answers are gathered; the second time only when nobody answers the first: a solver may be busy."""
 SUBJECT = question_subject("placement-solver", "node")
 KNOWN = "known"
 
 
 async def ask_node(bus: Bus, name: str) -> NodeAnswer | None:
     """The answer of a solver, one that knows the node if there is one; None when none answers."""
-    payload = encode(NodeQuestion(name=name))
-    answers = []
-    for wait_s in ANSWER_WAITS_S:
-        for raw in await bus.ask_all(SUBJECT, payload, wait_s=wait_s):
-            try:
-                answers.append(decode(raw, NodeAnswer))
-            except InvalidMessage:
-                continue  # a solver of another version
-        if answers:
-            break
+    answers = await ask_solvers(bus, SUBJECT, NodeQuestion(name=name), NodeAnswer)
     return min(answers, key=lambda answer: answer.outcome != KNOWN, default=None)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from berth.bus import Bus, BusError, Denied
+from berth.cli.asking import ask_solvers
 from berth.cli.bus_options import BusOptions
 from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
@@ -15,14 +16,10 @@ from berth.cli.lines import grants_text, reason_line
 from berth.cli.output import WIDTH_MAX, columns, fitted, width, wrapped
 from berth.cli.past import Past, past_lines, past_of
 from berth.cli.program import program
-from berth.contracts.codec import decode, encode
-from berth.contracts.errors import InvalidMessage
 from berth.contracts.grants import all_of
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.subjects import question_subject
 
-ANSWER_WAITS_S = (0.6, 4.0)
-"""How long answers are gathered; the second time only when nobody answers the first: a solver may be busy."""
 SUBJECT = question_subject("placement-solver", "why")
 DOMAIN = "berth"
 """What the bus of an installation with users calls the API of its streams (docs/subscribe.md)."""
@@ -56,16 +53,7 @@ def question_of(about: str, namespace: str | None) -> WhyQuestion:
 
 async def ask_why(bus: Bus, question: WhyQuestion) -> WhyAnswer | None:
     """The best answer of all solvers; None when none answers."""
-    payload = encode(question)
-    answers = []
-    for wait_s in ANSWER_WAITS_S:
-        for raw in await bus.ask_all(SUBJECT, payload, wait_s=wait_s):
-            try:
-                answers.append(decode(raw, WhyAnswer))
-            except InvalidMessage:
-                continue  # a solver of another version
-        if answers:
-            break
+    answers = await ask_solvers(bus, SUBJECT, question, WhyAnswer)
     return min(answers, key=_rank, default=None)
 
 

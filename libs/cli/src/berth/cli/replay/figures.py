@@ -34,7 +34,7 @@ def laws_of(report: Report) -> list[Law]:
 
 
 class ShapeFigures(msgspec.Struct, kw_only=True):
-    """What became of the pods of one shape; `reason` is what most of the refused ones were told."""
+    """What became of the pods of one shape; `reason` is what most of the refused ones have for a reason."""
 
     shape: str
     pods: int
@@ -47,7 +47,7 @@ class Figures(msgspec.Struct, kw_only=True):
     """What a replay measured. Rates are in pods a second; `sustained` leaves out the first and last 5 % of binds.
 
     `allocated` is the share of all GPU compute that bound pods hold by their allocation annotation. `shapes` is empty
-    where pods are not told apart.
+    where shapes are not distinguished.
     """
 
     trace: str
@@ -137,14 +137,14 @@ def shapes_of(fates: Mapping[str, Fate], shapes: Mapping[str, str]) -> list[Shap
             by_shape.setdefault(shape, []).append(fates[pod])
     found = []
     for shape, of in sorted(by_shape.items()):
-        told = Counter(fate.refusal for fate in of if not fate.node and fate.refusal)
+        reasons = Counter(fate.refusal for fate in of if not fate.node and fate.refusal)
         found.append(
             ShapeFigures(
                 shape=shape,
                 pods=len(of),
                 bound=sum(1 for fate in of if fate.bound >= 0),
-                refused=told.total(),
-                reason=told.most_common(1)[0][0] if told else "",
+                refused=reasons.total(),
+                reason=reasons.most_common(1)[0][0] if reasons else "",
             )
         )
     return found

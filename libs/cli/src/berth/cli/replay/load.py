@@ -20,7 +20,7 @@ from berth.simcluster.openb import TraceError, read_nodes, read_pods
 
 class Arrival(NamedTuple):
     """One pod. Times are in seconds since the trace began, None where it has no times; `shape` is empty where pods are
-    not told apart."""
+    not distinguished."""
 
     manifest: dict[str, Any]
     created_s: int | None = None

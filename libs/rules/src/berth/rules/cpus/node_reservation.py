@@ -100,7 +100,7 @@ def with_listed_cpus(text: str, reservation: NodeReservation, layout: CpuLayout)
     """The annotation with the CPUs that its number stands for, for readers that know lists alone.
 
     `text` is what it says and `reservation` what of that was read. One without a number stays as it is, and so does one
-    that cannot be read: whoever reads it next has to see that.
+    that cannot be read: the next reader has to see that.
     """
     if reservation.listed or reservation.number <= 0:
         return text

@@ -21,7 +21,7 @@ CSI_NODE: Final = "CSINode"
 CSI_DRIVER: Final = "CSIDriver"
 CSI_STORAGE_CAPACITY: Final = "CSIStorageCapacity"
 NODE_METRIC: Final = "NodeMetric"
-"""What a node reports that it uses, whoever reports it."""
+"""What a node uses, by METRICS or a NodeMetric."""
 VOLUME_ATTACHMENT: Final = "VolumeAttachment"
 
 

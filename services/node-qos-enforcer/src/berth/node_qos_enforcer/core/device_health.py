@@ -1,7 +1,7 @@
 """Health of devices over time: it falls at once, and comes back after a clean minute.
 
-What is found in one look is what the vendor says now. A device that was ill, or that was away, is told to be well only
-when every look of a whole minute has found it well: one that fails again and again takes no new work in between.
+What is found in one look is what the vendor says now. A device that was ill, or that was away, is reported as healthy
+only when every look of a whole minute has found it well: one that fails again and again takes no new work in between.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class NodeFacts(NamedTuple):
 
     `reserved_cpus` are those of the reservation annotation, `system_cpus` those that system processes have for
     themselves: best-effort pods use neither. `system_pod_cpus` are what pods of class SYSTEM run on, whether they share
-    them or not. `cpu_ratio` is the work of one CPU, where 1 is that of the reference; None: not told.
+    them or not. `cpu_ratio` is the work of one CPU, where 1 is that of the reference; None: not known.
     """
 
     capacity_milli: int | None = None

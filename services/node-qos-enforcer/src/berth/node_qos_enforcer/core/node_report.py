@@ -62,8 +62,8 @@ def report_of(
     """The node's report: `before` where nothing else was found, else one of a version above it.
 
     `version_min` is that of the first one, and what a version is at least. `healths` has every device that was found.
-    A part that could not be read is what it was before. CPUs are not told while kubelet's pins, which are to be read,
-    never were: they would pass for free.
+    A part that could not be read is what it was before. CPUs are not reported while kubelet's pins, which are to be
+    read, never were: they would pass for free.
     """
     problems = list(findings.problems)
     parts = _found(findings, healths, problems)

@@ -6,5 +6,5 @@ from berth.telemetry import counter, gauge
 
 CREATIONS = counter("berth_node_creations_total", "Containers that the runtime has asked about.", ["outcome"])
 FINDINGS = counter("berth_node_findings_total", "What was found wrong with a pod or container.", ["kind"])
-CONTAINERS = gauge("berth_node_containers", "Containers that the runtime has told of and that have not ended.")
+CONTAINERS = gauge("berth_node_containers", "Containers that the runtime has reported and that have not ended.")
 SHARED_CPUS = gauge("berth_node_shared_cpus", "CPUs of pods that have none of their own, by pool.", ["pool"])

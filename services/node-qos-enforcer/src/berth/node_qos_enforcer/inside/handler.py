@@ -1,4 +1,4 @@
-"""Answers the runtime from memory, and notes what it tells.
+"""Answers the runtime from memory, and notes what it reports.
 
 Nothing here waits for the bus. What a container gets of its pod's devices is read from the kernel's own files, in a
 thread of the plugin's, so that a device that hangs holds back that container alone.
@@ -74,7 +74,7 @@ class NodeHandler(Handler):
         return ()
 
     async def create_container(self, pod: api.PodSandbox, container: api.Container) -> Creation:
-        """See `Handler`. Refuses a container that cannot have the devices of its pod, unless told not to."""
+        """See `Handler`. Refuses a container that cannot have the devices of its pod, unless the settings forbid it."""
         inside, seen, asked = self._inside, pod_seen(pod), container_seen(container)
         inside.board.begin(seen)
         facts = inside.facts

@@ -64,7 +64,7 @@ class Inside:
         self.findings = Findings()
         self.changed = asyncio.Event()
         self.begun: list[ContainerSeen] = []
-        """Containers that were there when the runtime told its state, to be looked at once."""
+        """Containers that were there when the runtime reported its state, to be looked at once."""
         self.inventory = InventoryView(node.key)
         self.checkpoint: Checkpoint = NO_CHECKPOINT
         self.exclusive: frozenset[int] = frozenset()

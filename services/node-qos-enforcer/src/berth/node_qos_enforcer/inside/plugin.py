@@ -1,6 +1,6 @@
 """Serves the container runtime for ever, and keeps containers right that run.
 
-What the runtime tells wakes `Keeper`, which changes limits after the runtime has its answer: it answers no call of a
+What the runtime reports wakes `Keeper`, which changes limits after the runtime has its answer: it answers no call of a
 plugin that it waits for itself. Needs no bus.
 """
 
@@ -31,7 +31,7 @@ from berth.vendors.probe import Probe
 
 NAME: Final = "berth"
 TICK_S: Final = 1.0
-"""How late a change of the node's facts is seen; what the runtime tells is seen at once."""
+"""How late a change of the node's facts is seen; what the runtime reports is seen at once."""
 KUBELET_S: Final = 10.0
 DRIVER: Final = "/dev/nvidiactl"
 

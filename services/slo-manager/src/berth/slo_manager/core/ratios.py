@@ -2,8 +2,8 @@
 
 Each has a key of the ConfigMap. An annotation is ours while its key is there (that of normalisation also while the
 node's label speaks of it, that of amplification while normalisation is ours, which multiplies it): then it is what the
-rules say, whoever wrote another value. What the rules cannot say stays as it is. Once nobody asks for an annotation any
-more, what we wrote goes; what somebody else has written over it is his.
+rules say, also where somebody wrote another value. What the rules cannot say stays as it is. Once nobody asks for an
+annotation any more, what we wrote goes; what somebody else has written over it is his.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The pods and containers of the node as the runtime tells of them, and whose limits are to be changed.
+"""The pods and containers of the node as the runtime reports them, and whose limits are to be changed.
 
-What the runtime has told is all that is kept: after a reconnection its whole state takes the place of what was known.
+Nothing else is kept than what the runtime has reported: after a reconnection its whole state replaces what was known.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Board:
         """Nothing is known."""
         self.pods: dict[str, PodSeen] = {}
         self.is_known = False
-        """Whether the runtime has told its whole state."""
+        """Whether the runtime has reported its whole state."""
         self.version = 0
         """Grows with every change that may concern the limits of containers."""
         self._containers: dict[str, _Known] = {}
@@ -60,7 +60,7 @@ class Board:
         return len(self._containers)
 
     def disconnected(self) -> None:
-        """Containers may begin and end unseen from here on; what is known stays until the next state is told."""
+        """Containers may begin and end unseen from here on; what is known stays until the next state is reported."""
         self._coming = ([], [])
 
     def hear(
@@ -77,8 +77,8 @@ class Board:
             return None
         self._coming = ([], [])
         used = {each.pod_id for each in coming}
-        tells = any(runs for _, runs in coming_pods)
-        self.pods = {pod.id: pod for pod, runs in coming_pods if runs or not tells or pod.id in used}
+        says_runs = any(runs for _, runs in coming_pods)
+        self.pods = {pod.id: pod for pod, runs in coming_pods if runs or not says_runs or pod.id in used}
         self._containers = {each.id: _known(each) for each in coming}
         self.is_known = True
         self.version += 1
@@ -177,7 +177,7 @@ class Board:
         return found
 
     def shared_twice(self) -> Mapping[str, Problem]:
-        """Pods, by sandbox, whose own CPUs are those of another pod as well; the one that was told first is right."""
+        """Pods, by sandbox, whose own CPUs are those of another pod as well; the one reported first is right."""
         holder: dict[int, PodSeen] = {}
         found: dict[str, Problem] = {}
         for pod in self.pods.values():

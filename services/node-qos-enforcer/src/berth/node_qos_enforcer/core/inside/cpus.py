@@ -20,7 +20,7 @@ from berth.rules.cpus.shared_pools import SharedPools
 
 
 class Wanted(NamedTuple):
-    """What a container's limits are to be; None: as whoever created it says. `problem` says what could not be had."""
+    """What a container's limits are to be; None: as its creator says. `problem` says what could not be had."""
 
     cpus: str | None = None
     quota_us: int | None = None

@@ -1,4 +1,4 @@
-"""Pods and containers as the runtime tells of them, as plain values.
+"""Pods and containers as the runtime reports them, as plain values.
 
 Texts come from pods that anybody may have made. Only what is asked of them later is kept.
 """
@@ -79,7 +79,7 @@ class ContainerSeen(NamedTuple):
 
 
 def pod_seen(pod: api.PodSandbox) -> PodSeen:
-    """A pod as the runtime tells of it."""
+    """A pod as the runtime reports it."""
     annotations = dict(pod.annotations)
     return PodSeen(
         pod.id,
@@ -94,7 +94,7 @@ def pod_seen(pod: api.PodSandbox) -> PodSeen:
 
 
 def container_seen(container: api.Container) -> ContainerSeen:
-    """A container as the runtime tells of it; what it has is complete only once it is created."""
+    """A container as the runtime reports it; what it has is complete only once it is created."""
     return ContainerSeen(
         container.id,
         container.pod_sandbox_id,

@@ -46,11 +46,11 @@ PLAIN: Final = Make()
 
 def make_of(labels: Mapping[str, str], ground: Ground) -> Make:
     """The make of a node with these labels."""
-    told = tuple(labels.get(name, "") for name in LABELS)
-    if ground is NOWHERE and not any(told):
+    said = tuple(labels.get(name, "") for name in LABELS)
+    if ground is NOWHERE and not any(said):
         return PLAIN
     return Make(
-        labels=told,
+        labels=said,
         is_static=ground.manager.is_static,
         full_cores=ground.manager.full_cores_only,
         layout=ground.layout,

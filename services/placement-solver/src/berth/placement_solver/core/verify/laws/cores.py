@@ -261,5 +261,5 @@ def _zones_of(grants: Iterable[Grant], zone_of: Mapping[int, int]) -> set[int]:
 
 def _ratio(node: Node, topology: NodeTopology) -> float:
     ratios = read_ratios(node.annotations)
-    told = ratios.get(names.CPU, 1.0) if isinstance(ratios, dict) else 1.0
-    return max(1.0, topology.cpu_ratio or told)
+    annotated = ratios.get(names.CPU, 1.0) if isinstance(ratios, dict) else 1.0
+    return max(1.0, topology.cpu_ratio or annotated)
