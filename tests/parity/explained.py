@@ -125,13 +125,18 @@ def _is_rated_beside_nominated(difference: Difference, trace: Trace) -> bool:
     return bool(other) and all(plugin in OF_RESOURCES and node in held for plugin, node in other)
 
 
+WAITS_FOR_LEAVING: Final = "not eligible due to a terminating pod on the nominated node"
+
+
 def _holds_for_nobody(difference: Difference, trace: Trace) -> bool:
-    """An earlier pod, for which nobody may leave, waits with a nomination that it came with."""
+    """An earlier pod, for which nobody may leave, or nobody else, waits with a nomination that it came with."""
     for step in trace.steps:
         if identity(step.pod) == identity(difference.pod):
             break
         is_never = step.pod["spec"].get("preemptionPolicy") == "Never"
-        if is_never and step.outcome.verdict == "unschedulable" and step.outcome.nominated:
+        came_with = step.pod.get("status", {}).get("nominatedNodeName", "")
+        waits = bool(came_with) and WAITS_FOR_LEAVING in step.outcome.message
+        if (is_never or waits) and step.outcome.verdict == "unschedulable" and step.outcome.nominated:
             return True
     return False
 

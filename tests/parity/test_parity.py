@@ -348,11 +348,18 @@ def test_scores_beside_a_nominated_pod() -> None:
         assert explained(nodes, low, outcome, before) == ""
 
 
-def test_a_nomination_that_its_pod_could_not_have() -> None:
-    never = preempting("p0", preemptionPolicy="Never")
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [
+        ("Never", "1 Insufficient cpu"),
+        ("PreemptLowerPriority", "preemption: not eligible due to a terminating pod on the nominated node."),
+    ],
+)
+def test_a_nomination_that_its_pod_could_not_have(policy: str, text: str) -> None:
+    never = preempting("p0", preemptionPolicy=policy)
     never["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "9"
     never["status"] = {"nominatedNodeName": "n0"}
-    first = Step(never, refusal("n0", text="1 Insufficient cpu"), ((identity(never), never),))
+    first = Step(never, refusal("n0", text=text), ((identity(never), never),))
     low = waiting("p1", "1")
     outcome = refusal("", text="1 Insufficient cpu")
     assert explained([node("n0")], low, outcome, (first,)) == "a nomination that its pod could not have"
