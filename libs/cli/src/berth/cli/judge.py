@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
 from berth.auditor.core.reports import holds_of
 from berth.bus import Bus, Entry
+from berth.bus.errors import BusError
+from berth.bus.port import FollowerPort
 from berth.cli.errors import EXIT_BAD, CliError
 from berth.contracts import buckets, kube
 from berth.invariants import Report, World, check
@@ -16,6 +19,7 @@ from berth.invariants.world import read_objects
 from berth.kube import resources
 
 READ_TIMEOUT_S = 60.0
+READ_AGAIN_S = 0.1
 TRIES = 6
 PAUSE_S = 1.0
 
@@ -42,19 +46,28 @@ class LiveSink:
 
 
 async def read_bucket(bus: Bus, bucket: str) -> dict[str, tuple[int, bytes]]:
-    """All of a bucket as it is now. Raises CliError when the bus does not give it."""
+    """All of a bucket as its stream's leader has it now. Raises CliError when the bus does not give it."""
     sink = LiveSink()
     follower = bus.follow(bucket, sink)
     reading = asyncio.create_task(follower.run())
     try:
         async with asyncio.timeout(READ_TIMEOUT_S):
             await follower.ready.wait()
+            await _until_all_is_read(follower)
         return dict(sink.live)
     except TimeoutError as error:
         raise CliError(f"{bucket} cannot be read within {READ_TIMEOUT_S:.0f} s", EXIT_BAD) from error
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _until_all_is_read(follower: FollowerPort) -> None:
+    while True:
+        with suppress(BusError):
+            if await follower.has_all():
+                return
+        await asyncio.sleep(READ_AGAIN_S)
 
 
 class Objects(Protocol):
