@@ -47,6 +47,17 @@ async def test_a_refusal_that_the_pod_never_shows_is_told_again(bench: SolverBen
     assert bench.commands.refusals()
 
 
+async def test_a_refusal_is_told_again_in_another_epoch(bench: SolverBench) -> None:
+    """What its command has come to may be lost with the bus."""
+    bench.run.pod(pod("a").requests(cpu=9000))
+    await bench.until_idle()
+    assert bench.commands.refusals()
+    bench.commands.messages.clear()
+    bench.run.pod(pod("a").requests(cpu=9000).set(attempt=1))
+    await after(bench, 2 * REPORT_AGAIN_S)
+    assert len(bench.commands.refusals()) == 1
+
+
 async def test_a_refusal_of_a_reservation_that_changed_meanwhile_is_told_again(bench: SolverBench) -> None:
     """The command is guarded by the version that was seen, and dropped by cluster-writer."""
     bench.run.reservation(too_big())

@@ -92,6 +92,7 @@ class EventPublisher:
     ) -> None:
         """Write the refusal where people look: the pod's condition and an event; only when the message changed.
 
+        Under another attempt it is news, too: an epoch begins when the bus has lost something, commands maybe.
         `preemption` says why nobody leaves for the pod.
         """
         nodes = int(np.count_nonzero(self.cluster.nodes.alive))
@@ -100,7 +101,7 @@ class EventPublisher:
         if waiting.message == waiting.shown:
             return
         if (
-            waiting.message == waiting.reported
+            (waiting.message, waiting.object.attempt) == (waiting.reported, waiting.reported_attempt)
             and not waiting.is_overtaken
             and now - waiting.reported_at < LOST_AFTER_S
         ):
@@ -112,7 +113,8 @@ class EventPublisher:
             # What the pod shows is out of date until then.
             self.cluster.queue.rest_until(waiting, waiting.reported_at + REPORT_AGAIN_S)
             return
-        waiting.reported, waiting.reported_at, waiting.reported_version = waiting.message, now, waiting.object.version
+        waiting.reported, waiting.reported_at = waiting.message, now
+        waiting.reported_attempt, waiting.reported_version = waiting.object.attempt, waiting.object.version
         namespace, name = waiting.name
         uid = waiting.object.uid
         # The stream drops a second message of the same id: a message that comes back after another is news again.
