@@ -81,7 +81,7 @@ class FollowerPort(Protocol):
     async def has_all(self) -> bool:
         """Whether it has read all that the stream's leader holds by now, and nothing else. Raises BusError.
 
-        `ready` speaks for the server that the reader is at, which may be behind the others, or have lost its way to them.
+        `ready` speaks for the server that the reader is at: it may be behind the others, or have lost its way to them.
         """
         ...
 

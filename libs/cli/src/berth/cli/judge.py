@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
@@ -77,18 +78,21 @@ class Objects(Protocol):
         """Those of a list."""
 
 
-async def judge(api: Objects, bus: Bus) -> Report:
-    """The invariants, once nothing is under way: what is broken is looked at again for a few seconds."""
-    report = await _look(api, bus)
+async def judge(api: Objects, bus: Bus, *, excused_gangs: Collection[str] = ()) -> Report:
+    """The invariants, once nothing is under way: what is broken is looked at again for a few seconds.
+
+    `excused_gangs` (`namespace/name`) are those that nothing could keep whole.
+    """
+    report = await _look(api, bus, excused_gangs)
     for _ in range(TRIES):
         if report.ok:
             break
         await asyncio.sleep(PAUSE_S)
-        report = await _look(api, bus)
+        report = await _look(api, bus, excused_gangs)
     return report
 
 
-async def _look(api: Objects, bus: Bus) -> Report:
+async def _look(api: Objects, bus: Bus, excused_gangs: Collection[str]) -> Report:
     # The ledger first: a decision that is read as open and bound a moment later is then seen as bound.
     ledger = await read_bucket(bus, buckets.LEDGER)
     believed = await read_bucket(bus, buckets.STATE)
@@ -105,6 +109,7 @@ async def _look(api: Objects, bus: Bus) -> Report:
         quotas=await items(resources.ELASTIC_QUOTAS),
         pod_groups=await items(resources.POD_GROUPS),
         reservations=await items(resources.RESERVATIONS),
+        excused_gangs=excused_gangs,
     )
     reports = read_objects(await items(resources.NODE_METRICS), kube.NodeMetric, world.unreadable)
     # A report is some seconds old, and may name a pod beside the one that was given its device after it had ended.
