@@ -176,6 +176,8 @@ def _of_a_service(service: str, part: Part) -> list[str]:
         publish += [
             f"$JS.API.CONSUMER.CREATE.{buckets.COMMANDS}.{service}.{COMMAND_SUBJECTS}",
             f"$JS.API.CONSUMER.MSG.NEXT.{buckets.COMMANDS}.{service}",
+            f"$JS.API.CONSUMER.INFO.{buckets.COMMANDS}.{service}",
+            f"$JS.API.CONSUMER.DELETE.{buckets.COMMANDS}.{service}",
             f"$JS.ACK.{buckets.COMMANDS}.{service}.>",
             DEAD_SUBJECTS.replace(">", f"{service}.>"),
         ]

@@ -29,11 +29,14 @@ _ENDED = ("Succeeded", "Failed")
 
 @dataclass(slots=True)
 class Life:
-    """One pod. Times are of the running loop; `bound` is -1 while it has no node."""
+    """One pod. Times are of the running loop; `bound` is -1 while it has no node. Versions are the API server's: as it
+    was first seen, and as it was first seen on a node."""
 
     name: str
     sent: float
+    born_version: int
     bound: float = -1.0
+    bound_version: int = 0
     node: str = ""
     refusal: str = ""
     gone: bool = False
@@ -100,15 +103,15 @@ class Eyes:
 
     def _see(self, pod: dict[str, Any]) -> None:
         meta, now = pod["metadata"], asyncio.get_running_loop().time()
-        uid = meta["uid"]
+        uid, version = meta["uid"], int(meta["resourceVersion"])
         life = self.lives.get(uid)
         if life is None:
-            life = Life(meta["name"], self.sent.get(meta["name"], now))
+            life = Life(meta["name"], self.sent.get(meta["name"], now), version)
             self.lives[uid] = self.newest[life.name] = life
             self._here.add(uid)
         node = pod["spec"].get("nodeName", "")
         if node and not life.node:
-            life.node, life.bound = node, now
+            life.node, life.bound, life.bound_version = node, now, version
             self._hold(life, meta.get("annotations", {}))
             if self.on_bound is not None:
                 self.on_bound()

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -27,7 +28,7 @@ from berth.cli.load.creator import create_all
 from berth.cli.stack.process import Process
 from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
-from berth.contracts.event import AuditReported
+from berth.contracts.event import AuditReported, EpochRaised
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.subjects import PREFIX, question_subject
 from berth.testing.nats_cluster import NatsCluster
@@ -92,7 +93,9 @@ class Field:
         bus: NatsServer | NatsCluster,
         ways: Mapping[str, Ways],
     ) -> None:
-        self.audit: list[str] = []
+        self.raised_ms: dict[int, int] = {}
+        """When each epoch was raised, in Unix milliseconds."""
+        self.audit: list[AuditReported] = []
         """Differences that the auditor, a service under test itself, was certain of."""
         self.whole = whole
         self.api = api
@@ -120,7 +123,11 @@ class Field:
         """An event of the auditor."""
         found = decode(message.data, AuditReported)
         if found.promise not in IN_TIME:
-            self.audit.append(f"the auditor says {found.promise} of {found.subject}: {found.evidence}")
+            self.audit.append(found)
+
+    async def hear_epoch(self, message: Message) -> None:
+        """An event of cluster-writer."""
+        self.raised_ms[decode(message.data, EpochRaised).epoch] = time.time_ns() // 1_000_000
 
     async def is_ready(self, name: str, after_starts: int) -> bool:
         """It has been started again since then, and says that it is ready."""
@@ -197,6 +204,7 @@ async def open_field(
         load = await stack.enter_async_context(Load(api, eyes, mix(seed)))
         field = Field(whole, api, eyes, load, log, bus, ways)
         await whole.bus.subscribe(f"{PREFIX}.evt.audit.reported.found.>", field.hear)
+        await whole.bus.subscribe(f"{PREFIX}.evt.epoch.raised.>", field.hear_epoch)
         yield field
 
 

@@ -108,10 +108,11 @@ def probes() -> Iterator[Probe]:
         ),
         *("$JS.API.STREAM.TEMPLATE.CREATE.x", "$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.PING.CONNZ", "elsewhere"),
         *(f"{PREFIX}.cmd.x", f"{PREFIX}.evt.x", f"{PREFIX}.dead.x"),
-        *(f"$JS.API.CONSUMER.DELETE.{buckets.COMMANDS}.cluster-writer", f"$JS.API.STREAM.MSG.GET.{buckets.COMMANDS}"),
+        *(f"$JS.API.CONSUMER.DELETE.{buckets.COMMANDS}.x", f"$JS.API.STREAM.MSG.GET.{buckets.COMMANDS}"),
     ):
         yield Probe(subject, frozenset())
-    yield Probe(f"$JS.API.CONSUMER.MSG.NEXT.{buckets.COMMANDS}.cluster-writer", frozenset({"cluster-writer"}))
+    for verb in ("MSG.NEXT", "INFO", "DELETE"):
+        yield Probe(f"$JS.API.CONSUMER.{verb}.{buckets.COMMANDS}.cluster-writer", frozenset({"cluster-writer"}))
     yield Probe(f"$JS.ACK.{buckets.COMMANDS}.cluster-writer.1.1.1.1.0", frozenset({"cluster-writer"}))
     yield Probe(f"{API}.STREAM.MSG.GET.{buckets.EVENTS}", frozenset({"cluster-writer"}))
     yield Probe(f"{API_ACROSS}.STREAM.MSG.GET.{buckets.EVENTS}", frozenset({"reader"}))

@@ -9,6 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 Json = dict[str, Any]
+Gang = tuple[str, str]
+"""Namespace and name."""
 
 _SUFFIX = {
     "m": Fraction(1, 1000),
@@ -83,27 +85,31 @@ def over_capacity(nodes: Iterable[Json], devices: Iterable[Json], pods: Iterable
     return found
 
 
-def broken_gangs(pods: Iterable[Json], groups: Iterable[Json]) -> list[str]:
-    """Gangs of which some members are bound, but fewer than must start together."""
+def gang_of(pod: Json) -> Gang | None:
+    """The gang that a pod is a member of."""
+    meta = pod["metadata"]
+    name = meta.get("labels", {}).get(_GROUP) or meta.get("annotations", {}).get(_GANG)
+    return (meta["namespace"], name) if name else None
+
+
+def broken_gangs(pods: Iterable[Json], groups: Iterable[Json]) -> dict[Gang, str]:
+    """Gangs of which some members are bound, but fewer than must start together, in words."""
     minimum = {
         (group["metadata"]["namespace"], group["metadata"]["name"]): int(group["spec"]["minMember"]) for group in groups
     }
     bound: Counter[tuple[str, str]] = Counter()
     for pod in pods:
-        meta = pod["metadata"]
-        notes, labels = meta.get("annotations", {}), meta.get("labels", {})
-        name = labels.get(_GROUP) or notes.get(_GANG)
-        if not name:
+        gang, notes = gang_of(pod), pod["metadata"].get("annotations", {})
+        if gang is None:
             continue
-        gang = (meta["namespace"], name)
         if _MINIMUM in notes:
             minimum.setdefault(gang, int(notes[_MINIMUM]))
         bound[gang] += bool(pod["spec"].get("nodeName"))
-    return [
-        f"gang {gang}: {count} of {minimum[gang]} bound"
+    return {
+        gang: f"gang {gang}: {count} of {minimum[gang]} bound"
         for gang, count in bound.items()
         if 0 < count < minimum.get(gang, 0)
-    ]
+    }
 
 
 def gpu_percent(pods: Iterable[Json]) -> int:

@@ -49,7 +49,7 @@ async def check(whole: Whole) -> None:
     """Nothing is given out beyond what there is, and gangs are whole."""
     pods = await whole.items("/api/v1/pods")
     assert over_capacity(await whole.items(NODES), await whole.items(DEVICES), pods) == []
-    assert broken_gangs(pods, await whole.items(POD_GROUPS.format("tenant"))) == []
+    assert broken_gangs(pods, await whole.items(POD_GROUPS.format("tenant"))) == {}
 
 
 async def bind(corner: Corner, pod: str, node: str, annotations: Json) -> None:

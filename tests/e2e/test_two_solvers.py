@@ -134,7 +134,7 @@ async def check(whole: Whole, log: LedgerLog, watch: PodWatch) -> None:
         assert decided is None or decided == pod["spec"]["nodeName"], pod["metadata"]["name"]
     assert not [name for name, fate in watch.fates.items() if fate.moved]
     assert over_capacity(await whole.items(NODES), await whole.items(DEVICES), pods) == []
-    assert broken_gangs(pods, await whole.items(ALL_GROUPS)) == []
+    assert broken_gangs(pods, await whole.items(ALL_GROUPS)) == {}
     assert not [pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName") and not refusal_of(pod)]
     for name in SOLVERS:
         assert await whole.counted(name, "berth_solver_rejected_plans_total") == 0

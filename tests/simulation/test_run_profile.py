@@ -8,7 +8,7 @@ from tests.simulation.profiles import SPECIAL
 from tests.simulation.run_profile import ORDINARY
 from tests.simulation.workload import Place
 
-from berth.placement_solver.event_publisher import LOST_AFTER_S
+from berth.placement_solver.event_publisher import REPEAT_MAX_S
 from berth.simcluster.kubelet import DURATION
 
 SOME_S = 30.0
@@ -30,4 +30,4 @@ def test_pods_of_other_schedulers_end_before_it_is_asked_who_holds_what() -> Non
 def test_there_is_time_to_tell_again_what_was_lost() -> None:
     for profile in (ORDINARY, *SPECIAL.values()):
         told_s = profile.whole_s  # a refusal may be lost as late as that, to a conflict with no fault
-        assert told_s + LOST_AFTER_S + SOME_S <= profile.whole_s + profile.settle_s
+        assert told_s + REPEAT_MAX_S + SOME_S <= profile.whole_s + profile.settle_s

@@ -10,8 +10,10 @@ from tests.libs.bus.queued import SUBJECTS, emptied, hand_back, left, send
 from berth.bus import Bus, InvalidMessage, Message, jetstream
 from berth.bus import consumer as consuming
 from berth.bus import headers as h
+from berth.bus.errors import BusError
 from berth.testing.nats_server import NatsServer
-from berth.testing.views import eventually
+from berth.testing.simulation.nats.loopback import LoopbackServer
+from berth.testing.views import eventually, eventually_async
 
 
 async def test_commands_are_handled_in_order_and_leave_the_queue(bus: Bus, spawn) -> None:
@@ -235,3 +237,80 @@ async def test_senseless_settings_are_errors(bus: Bus, bad: dict) -> None:
 
     with pytest.raises(ValueError, match="at least 1"):
         bus.consume("writer", handle, subjects=SUBJECTS, **bad)
+
+
+async def ahead(bus: Bus, server: NatsServer | LoopbackServer, sequence: int) -> None:
+    """As after a stream lost its tail and the consumer did not: it waits for this sequence."""
+    if isinstance(server, LoopbackServer):
+        consumer = server.nats.streams["BERTH_CMD"].consumers["writer"]
+        consumer.position = sequence - 1
+        consumer.rewind()
+    else:
+        await jetstream.call(bus._link, "CONSUMER.RESET.BERTH_CMD.writer", {"seq": sequence})
+
+
+async def test_a_consumer_ahead_of_its_stream_is_made_anew(
+    bus: Bus, nats_server: NatsServer | LoopbackServer, spawn
+) -> None:
+    seen: list[bytes] = []
+
+    async def handle(message: Message) -> None:
+        seen.append(message.data)
+
+    await send(bus, 1)
+    spawn(bus.consume("writer", handle, subjects=SUBJECTS).run())
+    await emptied(bus)
+    await ahead(bus, nats_server, 1000)
+    await eventually_async(lambda: is_level(bus), deadline_s=20)
+    await send(bus, 3, first=1)
+    await emptied(bus)
+    assert seen == [b"0", b"1", b"2", b"3"]
+
+
+async def is_level(bus: Bus) -> bool:
+    try:
+        info = await jetstream.call(bus._link, "CONSUMER.INFO.BERTH_CMD.writer")
+    except BusError:
+        return False  # it is being made anew
+    return int(info["delivered"]["stream_seq"]) <= await last(bus)
+
+
+async def last(bus: Bus) -> int:
+    return (await jetstream.stream_info(bus._link, "BERTH_CMD")).state.last_seq
+
+
+@pytest.mark.asyncio(loop_factories=["simulated"])
+async def test_a_consumer_whose_server_hears_of_nothing_is_made_anew(
+    bus: Bus, nats_server: LoopbackServer, spawn
+) -> None:
+    seen: list[bytes] = []
+
+    async def handle(message: Message) -> None:
+        seen.append(message.data)
+
+    await send(bus, 1)
+    spawn(bus.consume("writer", handle, subjects=SUBJECTS).run())
+    await emptied(bus)
+    (consumer,) = nats_server.nats.streams["BERTH_CMD"].consumers.values()
+    consumer.stranded = True
+    await send(bus, 2, first=1)
+    await asyncio.sleep(10)
+    assert seen == [b"0", b"1", b"2"]
+
+
+@pytest.mark.asyncio(loop_factories=["simulated"])
+async def test_a_queue_that_waits_for_its_handlers_is_no_reason_to_make_the_consumer_anew(
+    bus: Bus, nats_server: LoopbackServer, spawn
+) -> None:
+    async def handle(message: Message) -> None:
+        if message.data == b"0":
+            await asyncio.sleep(30)
+        elif message.deliveries < 3:
+            raise RuntimeError("not yet")
+
+    await send(bus, 40)
+    spawn(bus.consume("writer", handle, subjects=SUBJECTS, concurrency=2, backoff_s=[15]).run())
+    await asyncio.sleep(1)
+    made = nats_server.nats.streams["BERTH_CMD"].consumers["writer"]
+    await emptied(bus)
+    assert nats_server.nats.streams["BERTH_CMD"].consumers["writer"] is made

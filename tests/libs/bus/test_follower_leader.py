@@ -200,6 +200,30 @@ async def test_another_era_of_the_owner_is_compared_before_it_is_read(
     await owned.close()
 
 
+@simulated
+async def test_only_a_view_of_what_the_leader_holds_has_all(bus: Bus, nats_server: LoopbackServer, spawn) -> None:
+    view, follower = await following(bus, spawn, "a", "lost.0", "lost.1")
+    assert await follower.has_all()
+    nats_server.nats.lead_anew(STREAM, 2)
+    assert not await follower.has_all()
+    await put_all(bus, ["late"])
+    assert not await follower.has_all()
+    await eventually_async(follower.has_all)
+    assert set(view.values) == {"a", "late"}
+    (consumer,) = nats_server.nats.streams[STREAM].consumers.values()
+    consumer.stranded = True
+    await put(bus, "later", b"1")
+    assert not await follower.has_all()
+
+
+@simulated
+async def test_what_a_view_is_not_to_have_is_not_missed(bus: Bus, spawn) -> None:
+    follower = bus.follow(LEDGER, View(), keys="kept.>")
+    spawn(follower.run())
+    await put_all(bus, ["kept.a", "other.a"])
+    await eventually_async(follower.has_all)
+
+
 # --- three servers ----------------------------------------------------------------------------------------------------
 
 LOST, STAYS = NAMES[:2], NAMES[2]

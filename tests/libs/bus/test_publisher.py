@@ -8,6 +8,7 @@ from berth.bus import Bus, jetstream
 from berth.bus import headers as h
 from berth.bus.publisher import Publisher
 from berth.testing.nats_server import NatsServer
+from berth.testing.simulation.nats.loopback import LoopbackServer
 from berth.testing.views import eventually
 
 SUBJECT = "berth.v1.evt.placement.bound.ns.p"
@@ -113,6 +114,18 @@ async def test_what_is_refused_for_good_is_dropped_and_the_rest_goes_on(bus: Bus
     await jetstream.call(bus._link, "STREAM.UPDATE.BERTH_EVT", config | {"max_msg_size": 1000})
     await bus.events().publish(SUBJECT, b"x" * 5000, id="1", type="t")
     await bus.events().publish(SUBJECT, b"x", id="2", type="t")
+    await asyncio.wait_for(bus.events().drain(), 10)
+    assert await stored(bus) == 1
+
+
+@pytest.mark.asyncio(loop_factories=["simulated"])
+async def test_what_a_leader_has_proposed_and_may_yet_lose_is_sent_again(bus: Bus, nats_server: LoopbackServer) -> None:
+    undecided = nats_server.nats.streams["BERTH_EVT"].undecided
+    undecided.add("1")
+    await bus.events().publish(SUBJECT, b"x", id="1", type="t")
+    await asyncio.sleep(10)
+    assert await stored(bus) == 0
+    undecided.clear()
     await asyncio.wait_for(bus.events().drain(), 10)
     assert await stored(bus) == 1
 

@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 from tests.libs.invariants.worlds import on_gpu
 
-from berth.bus import Bus, Sink
+from berth.bus import Bus, Entry, Sink
+from berth.bus.errors import Disconnected
 from berth.cli import judge as judging
 from berth.kube import resources
 
@@ -35,12 +36,39 @@ class NothingWritten:
     async def run(self) -> None:
         self.ready.set()
 
+    async def has_all(self) -> bool:
+        return True
+
 
 class EmptyBus:
     """A bus whose buckets are empty."""
 
     def follow(self, bucket: str, sink: Sink) -> NothingWritten:
         return NothingWritten()
+
+
+class Behind(NothingWritten):
+    """A follower at a server that is behind the others, until it has been asked so often."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__()
+        self._sink = sink
+        self._asked = 0
+
+    async def has_all(self) -> bool:
+        self._asked += 1
+        if self._asked == 1:
+            raise Disconnected("for a moment")
+        if self._asked == 3:
+            self._sink.apply(Entry("a", b"1", deleted=False, sequence=1, pending=0, gap=False, traceparent=None))
+        return self._asked > 3
+
+
+class BusBehind:
+    """A bus of which one server is behind."""
+
+    def follow(self, bucket: str, sink: Sink) -> Behind:
+        return Behind(sink)
 
 
 def on_card(name: str, minor: int, phase: str = "Running") -> dict[str, Any]:
@@ -59,6 +87,11 @@ def report(*uses: tuple[str, int]) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "PAUSE_S", 0.0)
+
+
+async def test_a_bucket_is_read_as_its_leader_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "READ_AGAIN_S", 0.0)
+    assert await judging.read_bucket(cast(Bus, BusBehind()), "b") == {"a": (1, b"1")}
 
 
 async def judged(pods: list[Any], reports: list[Any]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from berth.contracts.codec import decode
 from berth.contracts.command import PatchObject
 from berth.contracts.kube import ReservationCondition
 from berth.contracts.state import PodTemplate, Reservation
-from berth.placement_solver.event_publisher import LOST_AFTER_S, REPORT_AGAIN_S
+from berth.placement_solver.event_publisher import REPEAT_FIRST_S, REPEAT_LOOK_S, REPEAT_MAX_S, REPORT_AGAIN_S
 from berth.testing.builders import pod
 from berth.testing.vectors import cases
 
@@ -29,6 +29,7 @@ async def after(bench: SolverBench, seconds: float) -> None:
     while bench.clock.time < until:
         bench.clock.time += 1.0
         await bench.until_idle()
+        await bench.rounds.tidy()
 
 
 def too_big(**fields: Any) -> Reservation:
@@ -36,15 +37,32 @@ def too_big(**fields: Any) -> Reservation:
 
 
 async def test_a_refusal_that_the_pod_never_shows_is_told_again(bench: SolverBench) -> None:
-    """Its command has ended as a dead letter, as after minutes without an API server."""
+    """Its command was lost with the bus, or has ended as a dead letter, as after minutes without an API server."""
     bench.run.pod(pod("a").requests(cpu=9000))
     await bench.until_idle()
     assert bench.commands.refusals()
     bench.commands.messages.clear()
-    await after(bench, LOST_AFTER_S / 2)
+    await after(bench, REPEAT_FIRST_S - 1)
     assert not bench.commands.messages
-    await after(bench, LOST_AFTER_S)
+    await after(bench, 1 + REPEAT_LOOK_S)
+    assert len(bench.commands.messages) == 1
+    await after(bench, 4 * REPEAT_MAX_S)
+    assert 5 <= len(bench.commands.messages) <= 7, "less and less often"
+    bench.run.pod(pod("a").requests(cpu=9000).set(unschedulable=bench.commands.refusals()["a"]))
+    bench.commands.messages.clear()
+    await after(bench, 2 * REPEAT_MAX_S)
+    assert not bench.commands.messages
+
+
+async def test_a_refusal_is_told_again_in_another_epoch(bench: SolverBench) -> None:
+    """What its command has come to may be lost with the bus."""
+    bench.run.pod(pod("a").requests(cpu=9000))
+    await bench.until_idle()
     assert bench.commands.refusals()
+    bench.commands.messages.clear()
+    bench.run.pod(pod("a").requests(cpu=9000).set(attempt=1))
+    await after(bench, 2 * REPORT_AGAIN_S)
+    assert len(bench.commands.refusals()) == 1
 
 
 async def test_a_refusal_of_a_reservation_that_changed_meanwhile_is_told_again(bench: SolverBench) -> None:
@@ -72,10 +90,10 @@ async def test_a_refusal_that_a_reservation_shows_is_not_told_again(bench: Solve
     message = "0/1 nodes are available: 1 Insufficient cpu. To repair: ask for at most 4 cpu, which node n0 has free."
     shown = ReservationCondition(type="Scheduled", status="False", reason="Unschedulable", message=message)
     bench.run.reservation(too_big(conditions=[shown]))
-    await after(bench, 2 * LOST_AFTER_S)
+    await after(bench, 2 * REPEAT_MAX_S)
     assert not bench.commands.messages
     bench.run.node("n1", cpu=4000)
-    await after(bench, 2 * LOST_AFTER_S)
+    await after(bench, 2 * REPEAT_MAX_S)
     assert bench.commands.messages, "another reason is"
 
 

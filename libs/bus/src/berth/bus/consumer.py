@@ -4,6 +4,8 @@ Messages are pulled; each one held here, waiting or being handled, is reported a
 not given the same message twice. A failed message comes again after a pause that grows. `InvalidMessage`, or too many
 deliveries (a crash counts, and a change of hands), moves it to BERTH_DEAD with the reason: its sender asks again.
 Handlers must be idempotent: an acknowledgement that gets lost brings the message again.
+
+A consumer that is not level with its stream any more (`consumer_watch`) is removed, and made anew at the first message.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import msgspec
 from berth.bus import headers as h
 from berth.bus import jetstream, metrics
 from berth.bus.client import Delivery
+from berth.bus.consumer_watch import ConsumerWatch
 from berth.bus.errors import ApiError, BusError, InvalidMessage, RetryLater, describe
 from berth.bus.jetstream import NANO
 from berth.bus.link import Link
@@ -83,6 +86,7 @@ class Consumer:
         self._heard = 0.0
         self._wanted = 0  # messages that the pull under way still owes
         self._problem = ""
+        self._watch = ConsumerWatch(link, stream, durable, clock)
 
     async def run(self) -> None:
         """Consume until cancelled."""
@@ -91,6 +95,8 @@ class Consumer:
         inbox = self._link.new_inbox()
         tasks = [asyncio.create_task(self._report(), name=f"bus-progress-{self._durable}")]
         tasks += [asyncio.create_task(self._worker(), name=f"bus-{self._durable}") for _ in range(self._concurrency)]
+        watch = self._watch.run(lambda: not self._held, self._renew)
+        tasks.append(asyncio.create_task(watch, name=f"bus-watch-{self._durable}"))
         pulls = asyncio.create_task(self._pull(inbox), name=f"bus-pull-{self._durable}")
         try:
             subscription = await self._link.subscribe(inbox, self._receive)
@@ -146,6 +152,12 @@ class Consumer:
             f"CONSUMER.CREATE.{self._stream}.{self._durable}.{self._subjects}",
             {"stream_name": self._stream, "config": config, "action": ""},
         )
+
+    async def _renew(self, reason: str) -> None:
+        """Remove the consumer: that ends its pull, and the next one makes it anew."""
+        metrics.CONSUMERS_RENEWED.labels(self._durable).inc()
+        log.warning("a consumer is not level with its stream", consumer=self._durable, reason=reason)
+        await jetstream.call(self._link, f"CONSUMER.DELETE.{self._stream}.{self._durable}")
 
     async def _request(self, inbox: str, count: int) -> None:
         self._wanted = count

@@ -130,6 +130,15 @@ class Follower:
         info = await jetstream.stream_info(self._link, self.stream)
         return None if await self._watch.judge(info, last) else info.state.last_seq
 
+    async def has_all(self) -> bool:
+        """See `berth.bus.port.FollowerPort`. Raises BusError."""
+        last = self._history.last()
+        info = await jetstream.stream_info(self._link, self.stream)
+        if not self.attached.is_set() or await self._watch.judge(info, last):
+            return False
+        at = self.sequence  # what has come last may have expired, and is not read then
+        return info.state.last_seq <= at or not await self._history.after(at)
+
     @property
     def has_backlog(self) -> bool:
         """Deliveries are at hand."""

@@ -81,6 +81,11 @@ class KeyFollower:
             unhook()
             self.attached.clear()
 
+    async def has_all(self) -> bool:
+        """See `berth.bus.port.FollowerPort`. Raises BusError."""
+        found = {key: await jetstream.newest(self._link, self.bucket, key) for key in self._keys}
+        return {key: stored for key, stored in found.items() if stored is not None} == self._shown
+
     def witness(self, sequence: int, subject: str, data: bytes) -> None:
         """Note a message that the stream acknowledged to this process, so that its loss is noticed too."""
         key = subject[len(self._prefix) :]

@@ -17,6 +17,9 @@ WRITES = Counter("berth_bus_owned_writes_total", "Writes of owned buckets by out
 PUBLISHED = Counter("berth_bus_published_total", "Events and commands by outcome", ["stream", "outcome"])
 BATCHES = Counter("berth_bus_batches_total", "Ledger batches by outcome", ["outcome"])
 CONSUMED = Counter("berth_bus_consumed_total", "Messages of work queues by outcome", ["durable", "outcome"])
+CONSUMERS_RENEWED = Counter(
+    "berth_bus_consumers_renewed_total", "Consumers made anew since they were not level with their stream", ["durable"]
+)
 QUESTIONS = Counter("berth_bus_questions_total", "Questions answered by outcome", ["service", "verb", "outcome"])
 LOGINS = Counter("berth_bus_logins_total", "Logins that the server left to this service, by outcome", ["outcome"])
 LEASE_CHANGES = Counter("berth_bus_lease_changes_total", "Leases won and lost", ["lease", "change"])

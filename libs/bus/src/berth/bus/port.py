@@ -78,6 +78,13 @@ class FollowerPort(Protocol):
         """Follow until cancelled."""
         ...
 
+    async def has_all(self) -> bool:
+        """Whether it has read all that the stream's leader holds by now, and nothing else. Raises BusError.
+
+        `ready` speaks for the server that the reader is at: it may be behind the others, or have lost its way to them.
+        """
+        ...
+
 
 class OwnedPort(Protocol):
     """The sole writer's side of a bucket: every write expects the last sequence of its key."""

@@ -20,7 +20,7 @@ from berth.bus.errors import BusError, Disconnected
 from berth.bus.jetstream import PubAck
 from berth.bus.link import Link
 from berth.bus.logs import FieldLogger
-from berth.bus.port import Clock
+from berth.bus.port import NO_SPACE, Clock
 from berth.bus.tasks import end_tasks
 from berth.bus.topology import MESSAGE_BYTES_MAX
 from berth.bus.window import CONNECTION_LOST, AckWindow
@@ -37,6 +37,11 @@ RETRY_FIRST_S = 0.05
 RETRY_MAX_S = 5.0
 HEADERS_BYTES = 4096
 """What the attributes of an event may take."""
+IN_PROCESS = 10158
+"""The server's error code for an identity that its leader has proposed before. Whether that message will be stored is
+not known: a leader that is cut off from the others may lose it."""
+NOT_YET = (NO_SPACE, IN_PROCESS)
+"""Refusals that end."""
 
 
 class _Item:
@@ -216,7 +221,7 @@ class Publisher:
     def _acknowledged(self, item: _Item, ack: PubAck) -> None:
         if ack.error is None:
             self._finish(item, "duplicate" if ack.duplicate else "stored")
-        elif ack.error.code == 0 or ack.error.code >= 500 or ack.error.err_code == 10077:
+        elif ack.error.code == 0 or ack.error.code >= 500 or ack.error.err_code in NOT_YET:
             self._lost(item, ack.error.description)
         else:
             log.error(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
 from berth.auditor.core.reports import holds_of
 from berth.bus import Bus, Entry
+from berth.bus.errors import BusError
+from berth.bus.port import FollowerPort
 from berth.cli.errors import EXIT_BAD, CliError
 from berth.contracts import buckets, kube
 from berth.invariants import Report, World, check
@@ -16,6 +20,7 @@ from berth.invariants.world import read_objects
 from berth.kube import resources
 
 READ_TIMEOUT_S = 60.0
+READ_AGAIN_S = 0.1
 TRIES = 6
 PAUSE_S = 1.0
 
@@ -42,19 +47,28 @@ class LiveSink:
 
 
 async def read_bucket(bus: Bus, bucket: str) -> dict[str, tuple[int, bytes]]:
-    """All of a bucket as it is now. Raises CliError when the bus does not give it."""
+    """All of a bucket as its stream's leader has it now. Raises CliError when the bus does not give it."""
     sink = LiveSink()
     follower = bus.follow(bucket, sink)
     reading = asyncio.create_task(follower.run())
     try:
         async with asyncio.timeout(READ_TIMEOUT_S):
             await follower.ready.wait()
+            await _until_all_is_read(follower)
         return dict(sink.live)
     except TimeoutError as error:
         raise CliError(f"{bucket} cannot be read within {READ_TIMEOUT_S:.0f} s", EXIT_BAD) from error
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _until_all_is_read(follower: FollowerPort) -> None:
+    while True:
+        with suppress(BusError):
+            if await follower.has_all():
+                return
+        await asyncio.sleep(READ_AGAIN_S)
 
 
 class Objects(Protocol):
@@ -64,18 +78,21 @@ class Objects(Protocol):
         """Those of a list."""
 
 
-async def judge(api: Objects, bus: Bus) -> Report:
-    """The invariants, once nothing is under way: what is broken is looked at again for a few seconds."""
-    report = await _look(api, bus)
+async def judge(api: Objects, bus: Bus, *, excused_gangs: Collection[str] = ()) -> Report:
+    """The invariants, once nothing is under way: what is broken is looked at again for a few seconds.
+
+    `excused_gangs` (`namespace/name`) are those that nothing could keep whole.
+    """
+    report = await _look(api, bus, excused_gangs)
     for _ in range(TRIES):
         if report.ok:
             break
         await asyncio.sleep(PAUSE_S)
-        report = await _look(api, bus)
+        report = await _look(api, bus, excused_gangs)
     return report
 
 
-async def _look(api: Objects, bus: Bus) -> Report:
+async def _look(api: Objects, bus: Bus, excused_gangs: Collection[str]) -> Report:
     # The ledger first: a decision that is read as open and bound a moment later is then seen as bound.
     ledger = await read_bucket(bus, buckets.LEDGER)
     believed = await read_bucket(bus, buckets.STATE)
@@ -92,6 +109,7 @@ async def _look(api: Objects, bus: Bus) -> Report:
         quotas=await items(resources.ELASTIC_QUOTAS),
         pod_groups=await items(resources.POD_GROUPS),
         reservations=await items(resources.RESERVATIONS),
+        excused_gangs=excused_gangs,
     )
     reports = read_objects(await items(resources.NODE_METRICS), kube.NodeMetric, world.unreadable)
     # A report is some seconds old, and may name a pod beside the one that was given its device after it had ended.

@@ -21,8 +21,12 @@ from berth.rules.preemption import BY_SCHEDULER
 from berth.telemetry import emit_span, recording
 
 REPORT_AGAIN_S = 10.0
-LOST_AFTER_S = 300.0
-"""What was published and is not shown after so long is published again: its command was overtaken, or buried."""
+REPEAT_FIRST_S = 30.0
+REPEAT_MAX_S = 300.0
+"""A refusal that is not shown after so long is asked for again, each time after twice as long, up to this: its command
+was lost with the bus, overtaken, or buried."""
+REPEAT_LOOK_S = 5.0
+"""A look goes over everything that waits."""
 ANNOUNCED_MAX = 2000
 """Most pods named in one event; a larger plan is in the ledger."""
 RESERVATION_API = "scheduling.koordinator.sh/v1alpha1/reservations"
@@ -38,6 +42,7 @@ class EventPublisher:
         self._events = events
         self._commands = commands
         self._report_after_s = report_after_s
+        self._looked_at = float("-inf")
 
     async def planned(self, plan: str, placed: Sequence[Placement], took_ms: float) -> None:
         """A plan was committed."""
@@ -92,6 +97,7 @@ class EventPublisher:
     ) -> None:
         """Write the refusal where people look: the pod's condition and an event; only when the message changed.
 
+        Under another attempt it is news, too: an epoch begins when the bus has lost something, commands maybe.
         `preemption` says why nobody leaves for the pod.
         """
         nodes = int(np.count_nonzero(self.cluster.nodes.alive))
@@ -99,11 +105,8 @@ class EventPublisher:
         now = self.cluster.now
         if waiting.message == waiting.shown:
             return
-        if (
-            waiting.message == waiting.reported
-            and not waiting.is_overtaken
-            and now - waiting.reported_at < LOST_AFTER_S
-        ):
+        is_same = (waiting.message, waiting.object.attempt) == (waiting.reported, waiting.reported_attempt)
+        if is_same and not waiting.is_overtaken:
             return
         if patient and now - waiting.since < self._report_after_s:
             self.cluster.queue.rest_until(waiting, waiting.since + self._report_after_s)
@@ -112,32 +115,63 @@ class EventPublisher:
             # What the pod shows is out of date until then.
             self.cluster.queue.rest_until(waiting, waiting.reported_at + REPORT_AGAIN_S)
             return
-        waiting.reported, waiting.reported_at, waiting.reported_version = waiting.message, now, waiting.object.version
+        waiting.reported, waiting.repeats = waiting.message, 0
+        marker = await self._ask(waiting)
         namespace, name = waiting.name
-        uid = waiting.object.uid
+        message = event.PlacementUnschedulable(
+            namespace=namespace,
+            name=name,
+            uid=waiting.object.uid,
+            message=waiting.message,
+            reasons=list(reasons),
+            gang=gang,
+        )
+        subject = subjects.event_subject("placement", "unschedulable", namespace, name)
+        await self._events.publish(subject, encode(message), id=f"e{marker}", type="placement.unschedulable.v1")
+
+    async def repeat(self) -> None:
+        """Ask again for the refusals that should be shown by now, and are not."""
+        now = self.cluster.now
+        if now - self._looked_at < REPEAT_LOOK_S:
+            return
+        self._looked_at = now
+        queue = self.cluster.queue
+        for waiting in [each for each in queue.waiting.values() if _is_due(each, now)]:
+            if queue.waiting.get(waiting.name) is waiting and _is_due(waiting, now):  # to publish may take its time
+                waiting.repeats += 1
+                await self._ask(waiting)
+
+    async def _ask(self, waiting: Waiting) -> str:
+        """Ask cluster-writer to write the refusal; returns the identity of the command."""
+        obj, now_ms = waiting.object, self.cluster.now_ms
+        waiting.reported_at = self.cluster.now
+        waiting.reported_attempt, waiting.reported_version = obj.attempt, obj.version
+        namespace, name = waiting.name
         # The stream drops a second message of the same id: a message that comes back after another is news again.
-        marker = f"refused-{uid}-{waiting.object.attempt}-{self.cluster.now_ms}"
-        if isinstance(waiting.object, Reservation):
+        marker = f"refused-{obj.uid}-{obj.attempt}-{now_ms}"
+        if isinstance(obj, Reservation):
             await self._commands.publish(
                 subjects.command_subject("patch", "reservations", name),
-                encode(_unplaced(waiting.object, waiting.message)),
+                encode(_unplaced(obj, waiting.message)),
                 id=marker,
                 type="object.patch.v1",
             )
         else:
-            command = RefusePod(namespace=namespace, name=name, uid=uid, message=waiting.message)
             await self._commands.publish(
                 subjects.command_subject("refuse", "pods", namespace, name),
-                encode(command),
+                encode(RefusePod(namespace=namespace, name=name, uid=obj.uid, message=waiting.message)),
                 id=marker,
                 type="pod.refuse.v1",
                 traceparent=waiting.trace or None,
             )
-        message = event.PlacementUnschedulable(
-            namespace=namespace, name=name, uid=uid, message=waiting.message, reasons=list(reasons), gang=gang
-        )
-        subject = subjects.event_subject("placement", "unschedulable", namespace, name)
-        await self._events.publish(subject, encode(message), id=f"e{marker}", type="placement.unschedulable.v1")
+        return marker
+
+
+def _is_due(waiting: Waiting, now: float) -> bool:
+    """It has a refusal, which still holds and is not shown, and whose time is over."""
+    if not waiting.reported or waiting.message != waiting.reported or waiting.shown == waiting.reported:
+        return False
+    return now - waiting.reported_at >= min(REPEAT_FIRST_S * 2.0 ** min(waiting.repeats, 16), REPEAT_MAX_S)
 
 
 def _gang(placements: Sequence[Placement]) -> str:

@@ -384,7 +384,9 @@ class Rounds:
         return self.cluster.queue.ready_about() < self._batch_max
 
     async def tidy(self) -> None:
-        """Tidy our part of the ledger, from a view that may be planned on; and the view itself, whatever it shows."""
+        """Tidy our part of the ledger, and repeat what is not shown, from a view that may be planned on; and tidy the
+        view itself, whatever it shows."""
         self._tidying.forget_markers()
         if self.readiness.may_plan():
             await self._tidying.tidy()
+            await self._event_publisher.repeat()

@@ -59,6 +59,8 @@ class Waiting:
     rejected: bool = False
     reported: str = ""
     reported_at: float = float("-inf")
+    reported_attempt: int = 0
+    repeats: int = 0
     reported_version: int = 0
     order: OrderKey = field(default_factory=lambda: order_key(QueueEntry("")))
 

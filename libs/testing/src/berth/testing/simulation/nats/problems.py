@@ -42,6 +42,7 @@ STREAM_DIFFERS = Problem(400, 10060, "expected stream does not match")
 SEQUENCE_DIFFERS = Problem(400, 10164, "wrong last sequence")
 TTL_INVALID = Problem(400, 10165, "invalid per-message TTL")
 TTL_DISABLED = Problem(400, 10166, "per-message TTL is disabled")
+IN_PROCESS = Problem(409, 10158, "duplicate message id is in process")
 TOO_LARGE = Problem(400, 10054, "message size exceeds maximum allowed")
 ROLLUP_FORBIDDEN = Problem(500, 10111, "rollup not permitted")
 

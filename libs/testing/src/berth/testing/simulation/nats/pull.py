@@ -72,7 +72,7 @@ class PullConsumer(Consumer):
 
     def work(self) -> None:
         """See `Consumer.work`."""
-        while self._requests:
+        while self._requests and not self.stranded:
             request = self._requests[0]
             listeners = self.server.listeners(request.reply)
             if not listeners:

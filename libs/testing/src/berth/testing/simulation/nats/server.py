@@ -363,7 +363,7 @@ class SimNats:
     def lead_anew(self, name: str, count: int = 0, *, stranded: bool = True) -> None:
         """Another server comes to lead a stream, with an older store: its newest messages are not there any more.
 
-        No connection notices. Where something was lost, the server of a push consumer does not find back to the others
+        No connection notices. Where something was lost, the server of a consumer does not find back to the others
         (`stranded`, as real ones): it delivers nothing more, its heartbeats come. Or the consumer stays where it was,
         and is silent until the sequences that it has delivered were used again.
         """

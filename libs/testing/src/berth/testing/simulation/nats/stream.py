@@ -45,6 +45,8 @@ class Stream:
         self.consumers: dict[str, Consumer] = {}
         self.batches = Batches(self)
         self.message_ids: dict[str, tuple[int, int]] = {}  # id -> sequence, time
+        self.undecided: set[str] = set()
+        """Identities of messages that a leader has proposed, and that may still be lost with it."""
         self._id_order: deque[tuple[int, str]] = deque()
         self._journal: deque[tuple[int, list[Stored]]] = deque(maxlen=JOURNAL)
         self._expiring: list[tuple[int, int]] = []
@@ -110,6 +112,8 @@ class Stream:
             if expected is not None and expected != self.last:
                 raise Refusal(problems.wrong_sequence(self.last))
             message_id = headers.get(h.MESSAGE_ID, "")
+            if message_id in self.undecided:
+                raise Refusal(problems.IN_PROCESS)
             if message_id:
                 known = self.known_id(message_id)
                 if known:
@@ -350,7 +354,7 @@ class Stream:
         self._inbound.clear()
         self.batches.clear()
         self.leader, self.led_since = self.leader + 1, self.server.next_time()
-        delivered = {consumer: consumer.position for consumer in self.consumers.values() if not consumer.explicit}
+        delivered = {consumer: consumer.position for consumer in self.consumers.values()}
         self.lose_tail(count)
         for consumer, position in delivered.items():
             consumer.position, consumer.stranded = position, stranded
