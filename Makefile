@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export UV_PYTHON_DOWNLOADS ?= never
+# Tests start hundreds of processes: a module is compiled once and not in each of them, also where images forbid it.
+export PYTHONDONTWRITEBYTECODE :=
 UV = $(shell tools/uv.sh || echo "uv-is-missing")
 RUN = $(UV) run --frozen
 LINT = $(UV) run --frozen --group lint

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -46,38 +49,66 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 
 
 def files(*suffixes: str) -> Iterator[Path]:
-    for path in sorted(ROOT.rglob("*")):
-        if not SKIPPED & set(path.relative_to(ROOT).parts) and path.is_file() and path.suffix in suffixes:
-            yield path
+    for folder, folders, found in os.walk(ROOT):
+        folders[:] = sorted(set(folders) - SKIPPED)
+        for name in sorted(set(found) - SKIPPED):
+            path = Path(folder, name)
+            if path.is_file() and path.suffix in suffixes:
+                yield path
 
 
+@cache
 def sources(package: Path) -> list[Path]:
     return sorted(path for path in (package / "src").rglob("*.py"))
 
 
-def imports(path: Path) -> set[str]:
-    return imports_of(ast.parse(path.read_text()))
+class Facts(NamedTuple):
+    """What the tests below ask of a source file."""
+
+    documented: bool
+    imports: frozenset[str]
+    imports_at_start: frozenset[str]
+    """Those that are imported with the module: neither for types alone nor in a function."""
+    metrics: frozenset[str]
+    """The names of the metrics that it makes."""
 
 
-def imports_of(tree: ast.Module) -> set[str]:
+@cache
+def facts(path: Path) -> Facts:
+    """Each file is parsed once, and its tree is not kept: all of them together are large."""
+    tree = ast.parse(path.read_text())
+    return Facts(
+        documented=bool(ast.get_docstring(tree)),
+        imports=imports_of(ast.walk(tree)),
+        imports_at_start=imports_of(at_start(tree)),
+        metrics=frozenset(filter(None, map(metric_of, ast.walk(tree)))),
+    )
+
+
+def imports_of(nodes: Iterable[ast.AST]) -> frozenset[str]:
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+    return frozenset(found)
 
 
-def imports_at_start(path: Path) -> set[str]:
-    """What is imported with the module: neither for types alone nor in a function."""
+def at_start(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.If):
+            yield from at_start(child)
 
-    class Later(ast.NodeTransformer):
-        def visit(self, node: ast.AST) -> ast.AST | None:
-            is_later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.If)
-            return None if is_later else self.generic_visit(node)
 
-    return imports_of(Later().visit(ast.parse(path.read_text())))
+def metric_of(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        maker = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        name = str(node.args[0].value)
+        if maker.lower() in {"counter", "gauge", "histogram"} and name.startswith("berth_"):
+            return name
+    return None
 
 
 def module_of(path: Path) -> str:
@@ -86,6 +117,7 @@ def module_of(path: Path) -> str:
     return ".".join(parts[parts.index("src") + 1 :]).removesuffix(".__init__")
 
 
+@cache
 def name_of(package: Path) -> str:
     return str(tomllib.loads((package / "pyproject.toml").read_text())["project"]["name"])
 
@@ -114,7 +146,7 @@ def test_a_service_is_installed_with_all_that_it_imports(service: str) -> None:
     reached = {module for module, (package, _) in owners.items() if package == here}
     todo = list(reached)
     while todo:
-        found = {name for name in imports_at_start(owners[todo.pop()][1]) if name in owners}
+        found = {name for name in facts(owners[todo.pop()][1]).imports_at_start if name in owners}
         found |= {name.rpartition(".")[0] for name in found} & set(owners)
         todo += found - reached
         reached |= found
@@ -127,7 +159,7 @@ def test_a_package_is_whole(package: Path) -> None:
     project = tomllib.loads((package / "pyproject.toml").read_text())
     folder = package / "src" / project["tool"]["uv"]["build-backend"]["module-name"].replace(".", "/")
     assert (folder / "py.typed").is_file()
-    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    assert facts(folder / "__init__.py").documented
     readme = (package / "README.md").read_text()
     assert readme.startswith(f"# {project['project']['name']}\n")
     assert 8 <= len(readme.splitlines()) <= 100, "two screens at most, and not empty"
@@ -135,7 +167,7 @@ def test_a_package_is_whole(package: Path) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_every_module_says_why_it_exists(package: Path) -> None:
-    silent = [path.name for path in sources(package) if not ast.get_docstring(ast.parse(path.read_text()))]
+    silent = [path.name for path in sources(package) if not facts(path).documented]
     assert not silent
 
 
@@ -257,14 +289,7 @@ def test_the_common_settings_are_in_the_manual() -> None:
 
 def metrics(folders: Iterable[Path]) -> set[str]:
     """The names of the metrics that modules of these folders make."""
-    found = set()
-    for path in (path for folder in folders for path in sources(folder)):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-                if name.lower() in {"counter", "gauge", "histogram"} and str(node.args[0].value).startswith("berth_"):
-                    found.add(str(node.args[0].value))
-    return found
+    return {name for folder in folders for path in sources(folder) for name in facts(path).metrics}
 
 
 def series(names_of_metrics: set[str]) -> set[str]:
@@ -318,7 +343,7 @@ def test_only_telemetry_imports_the_opentelemetry_sdk() -> None:
         for package in PACKAGES
         if package.name != "telemetry"
         for path in sources(package)
-        if any(name.startswith(("opentelemetry.sdk", "opentelemetry.exporter")) for name in imports(path))
+        if any(name.startswith(("opentelemetry.sdk", "opentelemetry.exporter")) for name in facts(path).imports)
     ]
     assert not guilty
 
@@ -347,10 +372,12 @@ def test_the_import_contracts_cover_every_package() -> None:
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
+@cache
 def targets() -> set[str]:
     return set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
+@cache
 def commands() -> set[str]:
     """The commands of the command line, from its source: importing it would start nothing, but is slow."""
     tree = ast.parse((ROOT / "libs/cli/src/berth/cli/app.py").read_text())
