@@ -112,7 +112,7 @@ class Registry:
         self.decides_by_score = profile.decides == "kube-scheduler"
         self.device_share = DeviceShare(nodes)
         beside_kubelet = profile.args_of(BERTH, BerthArgs).own_cpus_beside_kubelet
-        self.cores = NodeNUMAResource(nodes, beside_kubelet=beside_kubelet)
+        self.cores = NodeNUMAResource(nodes, beside_kubelet=beside_kubelet, beside=(self.device_share,))
         self.fit = NodeResourcesFit(nodes, fit)
         of_class: tuple[Constraint[Any], ...] = (
             NodeUnschedulable(nodes),

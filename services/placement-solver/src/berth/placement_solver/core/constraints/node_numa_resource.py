@@ -1,4 +1,5 @@
-"""NodeNUMAResource: CPUs of its own for a pod, and the NUMA nodes that its CPUs, memory and hugepages lie on together.
+"""NodeNUMAResource: CPUs of its own for a pod, and the NUMA nodes that its CPUs, memory, hugepages and devices lie on
+together.
 
 Pods of the classes LSE and LSR ask for CPUs, an annotation of the pod or the node asks for NUMA nodes. Which policy
 holds follows from both and from kubelet (`berth.rules.cpus.bind_policy`, `berth.rules.numa.policy`); what fits one node
@@ -7,7 +8,7 @@ is `berth.rules.numa.align`. The mask lets through what may fit by numbers: so m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -31,33 +32,29 @@ from berth.placement_solver.core.seams import (
     Spec,
     Target,
     Unusable,
+    ZoneHinter,
 )
 from berth.placement_solver.core.words import amounts_listed, listed
 from berth.resources.amounts import Amounts
-from berth.rules.bounded_json import annotation_field
 from berth.rules.cpus.available import FULL_PCPUS
 from berth.rules.cpus.bind_policy import CpuBinding, cpu_binding, read_resource_spec, unsupported_policy
 from berth.rules.cpus.cpuset import NO_CPUS
-from berth.rules.cpus.kubelet import SINGLE_NUMA_NODE
+from berth.rules.cpus.kubelet import BEST_EFFORT, SINGLE_NUMA_NODE
 from berth.rules.cpus.qos import LSE, LSR, priority_class_or_default, qos_class
 from berth.rules.cpus.resource_status import ZoneShare
 from berth.rules.cpus.take import INSUFFICIENT, LEAST_ALLOCATED, NOT_ENOUGH, take_cpus
 from berth.rules.numa.align import align
-from berth.rules.numa.hints import Hints
 from berth.rules.numa.policy import NO_SPEC, read_numa_spec, zone_strategy
 from berth.rules.numa.split import NodeZones, ZoneRequest, zone_needs
 from berth.rules.numa.zone_sets import ZoneSet
-from berth.rules.records.device_allocated import DeviceAllocated
 from berth.rules.records.resource_status import cpus_of, own_milli, pinned_requests
 
 UNKNOWN: Final = "node(s) hold pods with CPUs of their own of which nobody knows which"
 UNCOUNTED: Final = "node(s) whose CPUs wait to be read by device-inventory"
 WAIT: Final = "none is needed; if this lasts, see whether device-inventory and cluster-watcher work"
 """For who may fit once the CPUs are known."""
-NO_OTHERS: Final[tuple[Hints, ...]] = ()
 WEIGHTS: Final[Mapping[str, int]] = {names.CPU: 1, names.MEMORY: 1}
 SINGLE, SEVERAL = 1, 2
-DEVICES: Final = DeviceAllocated()
 
 
 class Placed(NamedTuple):
@@ -87,14 +84,17 @@ class NodeNUMAResource:
         strategy: str = LEAST_ALLOCATED,
         weights: Mapping[str, int] = WEIGHTS,
         beside_kubelet: bool = False,
+        beside: Sequence[ZoneHinter] = (),
     ) -> None:
         """`default_bind`, `strategy` and `weights` are the profile's; `beside_kubelet`: own CPUs are given out also
-        where kubelet's CPU manager gives them out itself."""
+        where kubelet's CPU manager gives them out itself. `beside` are the constraints whose things lie on NUMA nodes
+        together with CPUs and memory."""
         self._cores = nodes.cores
         self._default_bind = default_bind
         self._strategy = strategy
         self._weights = weights
         self._beside_kubelet = beside_kubelet
+        self._beside = beside
 
     # --- pods --------------------------------------------------------------------------------------------------------
 
@@ -134,12 +134,12 @@ class NodeNUMAResource:
             return Unusable(problems)
         if not isinstance(binding, CpuBinding) or isinstance(wish, Problem):
             return None
-        has_devices = DEVICES.asks(template)
-        if has_devices and wish.policy:
-            field = annotation_field(names.ANNOTATION_NUMA_SPEC)
-            return Unusable((Problem(field=field, message="is not supported yet for pods that ask for devices"),))
-        query = CoresAsked(template.requests, milli, binding, wish, has_devices, self._beside_kubelet)
-        return query if query.asks or self._cores.imposes else None
+        if not (binding.bound or wish.policy or self._cores.imposes):
+            return None
+        # What they cannot use they say themselves.
+        asked = ((each, each.prefilter(spec)) for each in self._beside)
+        beside = tuple(each for each in asked if not isinstance(each[1], Unusable | Rejection | None))
+        return CoresAsked(template.requests, milli, binding, wish, beside, self._beside_kubelet)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -206,8 +206,8 @@ class NodeNUMAResource:
             return found if isinstance(found, Rejection) else None
         return self._known(query, target.row)
 
-    def place(self, query: CoresAsked, target: Target, others: Iterable[Hints] = NO_OTHERS) -> Placed | Rejection:
-        """What the pod gets on a node. `others` are the NUMA nodes that its devices could lie on."""
+    def place(self, query: CoresAsked, target: Target) -> Placed | Rejection:
+        """What the pod gets on a node."""
         cores, row, hypothesis = self._cores, target.row, target.hypothesis
         verdict = self._verdict(query, row)
         if not verdict.concerns:
@@ -240,10 +240,12 @@ class NodeNUMAResource:
             if taken.reason:
                 return Rejection((taken.reason,), resolvable=verdict.own <= ground.own_cpus)
             return Placed(taken.cpus)
-        request = _request(query, verdict, strategy, rivals, preferred)
+        node = cores.zones(row, hypothesis)
+        is_strict = verdict.policy != BEST_EFFORT
+        others = [each.hints(asked, target, only_smallest=is_strict) for each, asked in query.beside]
         found = align(
-            cores.zones(row, hypothesis),
-            request,
+            node,
+            _request(query, verdict, strategy, rivals, preferred),
             policy=verdict.policy,
             exclusive=query.spec.exclusive,
             status=cores.status(row, hypothesis),
@@ -253,7 +255,9 @@ class NodeNUMAResource:
         )
         if found.reasons:
             return Rejection(found.reasons, lacking=dict(found.lacking))
-        return Placed(found.allocation.cpus, found.allocation.zones, found.zones)
+        # BestEffort that comes to all NUMA nodes binds nothing: what lies on none of them may be taken as well.
+        is_bound = is_strict or found.zones != node.zones
+        return Placed(found.allocation.cpus, found.allocation.zones, found.zones if is_bound else None)
 
     def rejections(self, query: CoresAsked, rows: RowArray) -> list[Rejected]:
         """See `Constraint`. Numbers of CPUs are compared for all rows at once; NUMA nodes are looked at one by one."""
@@ -337,28 +341,33 @@ class NodeNUMAResource:
         return True
 
     def _lacking_zone(self, query: CoresAsked, verdict: Verdict, row: int) -> Lacking | None:
-        """What the NUMA node lacks that lacks least, or what all of them together lack."""
+        """What all NUMA nodes together lack, or the one that lacks least."""
         rejection = self._known(query, row)
         if rejection is None:
             return Lacking()
         cores = self._cores
         node = cores.zones(row)
         needs = zone_needs(node, _request(query, verdict))
-        if verdict.policy != SINGLE_NUMA_NODE:
-            things = _missing({name: amount for name, amount in rejection.lacking.items() if amount > 0}, verdict)
-            return Lacking(things=(f"{things} of its NUMA nodes",)) if things else None
+        together = {name: amount for name, amount in rejection.lacking.items() if amount > 0}
+        if verdict.policy != SINGLE_NUMA_NODE and (together or not query.beside):
+            return Lacking(things=(f"{_missing(together, verdict)} of its NUMA nodes",)) if together else None
         whole = NodeZones(node.capacity, {}, node.ratio, node.layout, cores.all_cpus(row))
         offered = {need.name: need.offered for need in zone_needs(whole, _request(query, verdict))}
-        best: tuple[float, int, dict[str, int]] | None = None
+        best: tuple[float, str] | None = None
         for zone in node.zones:
             missing = {need.name: need.amount - need.offered.get(zone, 0) for need in needs}
             missing = {name: amount for name, amount in missing.items() if amount > 0}
-            if not missing or any(offered[need.name].get(zone, 0) < need.amount for need in needs):
+            if any(offered[need.name].get(zone, 0) < need.amount for need in needs):
                 continue
-            part = sum(missing[need.name] / need.amount for need in needs if need.name in missing)
+            found = [each.lacking_on(asked, row, zone) for each, asked in query.beside]
+            beside = [words for each in found for words in each or ()]
+            if None in found or not (missing or beside):
+                continue
+            part = len(beside) + sum(missing[need.name] / need.amount for need in needs if need.name in missing)
             if best is None or part < best[0]:
-                best = (part, zone, missing)
-        return Lacking(things=(f"{_missing(best[2], verdict)} of NUMA node {best[1]}",)) if best is not None else None
+                things = [_missing(missing, verdict)] if missing else []
+                best = (part, f"{listed([*things, *beside])} of NUMA node {zone}")
+        return Lacking(things=(best[1],)) if best is not None else None
 
     # --- within ------------------------------------------------------------------------------------------------------
 
@@ -371,7 +380,8 @@ class NodeNUMAResource:
         cores = self._cores
         verdict = self._verdict(query, row)
         zones = cores.zones(row) if verdict.policy else None
-        key = (verdict, cores.changes(row), bool(cores.blocked[row]), bool(cores.uncounted[row]))
+        beside = tuple([each.version(row) for each, _ in query.beside]) if verdict.policy else ()
+        key = (verdict, cores.changes(row), bool(cores.blocked[row]), bool(cores.uncounted[row]), beside)
         known = query.known.get(row)
         if known is not None and known.key == key and known.zones is zones:
             return known.rejection

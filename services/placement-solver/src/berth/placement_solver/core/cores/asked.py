@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from berth.placement_solver.core.cores.make import Make
-from berth.placement_solver.core.seams import Rejection
+from berth.placement_solver.core.seams import Rejection, ZoneHinter
 from berth.rules.cpus.bind_policy import CpuBinding, bind_on_node
 from berth.rules.numa.hints import NO_ZONES
 from berth.rules.numa.policy import NumaSpec, pair_policy
@@ -47,7 +47,7 @@ class CoresAsked:
         pinned_milli: its cpu without what its overhead is.
         binding: whether it asks for CPUs of its own.
         spec: the NUMA policy that it asks for.
-        has_devices: it asks for devices as well: NUMA policies of nodes do not hold for it yet.
+        beside: what it asks for that lies on NUMA nodes as well, each with the constraint that says where it could.
         beside_kubelet: it may have CPUs of its own also where kubelet gives out CPUs itself.
         verdicts: on nodes of each make, as of `verdicts_at`; kept by `Cores`.
         known: what was said of single nodes, by row; kept by the constraint.
@@ -57,20 +57,15 @@ class CoresAsked:
     pinned_milli: int
     binding: CpuBinding
     spec: NumaSpec
-    has_devices: bool = False
+    beside: tuple[tuple[ZoneHinter, Any], ...] = ()
     beside_kubelet: bool = False
     verdicts: list[Verdict] = field(default_factory=list)
     verdicts_at: int = -1
     known: dict[int, Known] = field(default_factory=dict)
 
-    @property
-    def asks(self) -> bool:
-        """Whether it asks for anything itself, on whichever node."""
-        return self.binding.bound or bool(self.spec.policy)
-
     def verdict(self, make: Make) -> Verdict:
         """What it gets on nodes of this make."""
-        pair = pair_policy(self.spec.policy, "" if self.has_devices else make.policy)
+        pair = pair_policy(self.spec.policy, make.policy)
         if pair.reason:
             return Verdict(reason=pair.reason)
         found = bind_on_node(

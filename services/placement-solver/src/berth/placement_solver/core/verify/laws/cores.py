@@ -24,7 +24,6 @@ from berth.rules.cpus.bind_policy import CpuBinding, cpu_binding, effective_poli
 from berth.rules.cpus.kubelet import FULL_CORES_OPTION, SINGLE_NUMA_NODE, STATIC, CpuManager, numa_policy
 from berth.rules.numa.charges import in_proportion
 from berth.rules.numa.policy import NumaSpec, pair_policy, read_numa_spec
-from berth.rules.records.device_allocated import DeviceAllocated
 from berth.rules.records.resource_status import own_milli, pinned_requests
 from berth.transaction.claims import Claim
 
@@ -62,8 +61,7 @@ class Binding:
             self.problems.append(f"{spec.field}: {spec.message}")
         self.spec = NumaSpec() if isinstance(spec, Problem) else spec
         of_node = numa_policy(topology.policy, node.labels.get(names.LABEL_NUMA_POLICY, ""))
-        # Where devices lie is not looked at yet, so no NUMA policy holds for who asks for some.
-        pair = pair_policy(self.spec.policy, "" if DeviceAllocated().asks(template) else of_node)
+        pair = pair_policy(self.spec.policy, of_node)
         if pair.reason and asked is not None:
             self.problems.append(f"has another NUMA policy than node {node.name}")
         self.policy = pair.policy if asked is not None else ""
