@@ -6,16 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from berth.contracts.names import CPU
 from berth.placement_solver.core.cores.make import Make
 from berth.placement_solver.core.seams import Rejection, ZoneHinter
 from berth.rules.cpus.bind_policy import CpuBinding, bind_on_node
+from berth.rules.cpus.cpuset import NO_CPUS
+from berth.rules.cpus.resource_status import ZoneShare
+from berth.rules.numa.amplified_cpu import INVALID
 from berth.rules.numa.hints import NO_ZONES
 from berth.rules.numa.policy import NumaSpec, pair_policy
+from berth.rules.numa.zone_sets import ZoneSet
 
 
 class Verdict(NamedTuple):
     """What a pod gets on a node of some make: a number of CPUs of its own by `bind`, which `required` says must hold,
-    and the NUMA policy that it is placed by; neither: it is not concerned. Or the `reason` why it never may go there.
+    and the NUMA policy that it is placed by. `amplified`: its cpu is compared with cpu of which there is less than is
+    shown. Nothing of that: it is not concerned. Or the `reason` why it never may go there.
     """
 
     own: int = 0
@@ -23,11 +29,26 @@ class Verdict(NamedTuple):
     required: bool = False
     policy: str = ""
     reason: str = ""
+    amplified: bool = False
 
     @property
     def concerns(self) -> bool:
         """Whether the node has to be looked at."""
+        return self.amplified or self.places
+
+    @property
+    def places(self) -> bool:
+        """Whether the node's CPUs and NUMA nodes have to be looked at."""
         return bool(self.own or self.policy or self.reason)
+
+
+class Placed(NamedTuple):
+    """What a pod gets on one node: CPUs of its own, shares of NUMA nodes, and the NUMA nodes that everything of it
+    stays on (None: any)."""
+
+    cpus: frozenset[int] = NO_CPUS
+    shares: tuple[ZoneShare, ...] = ()
+    zones: ZoneSet | None = None
 
 
 class Known(NamedTuple):
@@ -35,7 +56,7 @@ class Known(NamedTuple):
 
     key: object
     zones: object
-    rejection: Rejection | None
+    found: Placed | Rejection
 
 
 @dataclass(eq=False, slots=True)
@@ -65,6 +86,9 @@ class CoresAsked:
 
     def verdict(self, make: Make) -> Verdict:
         """What it gets on nodes of this make."""
+        has_cpu = self.amounts.get(CPU, 0) > 0
+        if make.is_ratio_broken and has_cpu:
+            return Verdict(reason=INVALID)
         pair = pair_policy(self.spec.policy, make.policy)
         if pair.reason:
             return Verdict(reason=pair.reason)
@@ -80,4 +104,10 @@ class CoresAsked:
             return Verdict(reason=found.reason)
         if pair.policy and not make.has_zones:
             return Verdict(reason=NO_ZONES)
-        return Verdict(found.number, found.policy if found.number else "", found.required, pair.policy)
+        return Verdict(
+            found.number,
+            found.policy if found.number else "",
+            found.required,
+            pair.policy,
+            amplified=make.is_amplified and has_cpu,
+        )

@@ -15,6 +15,7 @@ from berth.contracts.state import Node, PodTemplate
 from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.verify.laws.cores import NONE, Binding
 from berth.rules.cpus.kubelet import BEST_EFFORT, SINGLE_NUMA_NODE
+from berth.rules.scheduler_config import DEFAULT, Profile
 from berth.transaction.claims import Claim
 
 
@@ -24,15 +25,14 @@ def zone_problems(
     node: Node,
     inventory: NodeInventory | None,
     topology: NodeTopology | None,
-    *,
-    beside_kubelet: bool = False,
+    profile: Profile = DEFAULT,
 ) -> Iterator[str]:
     """Compares where the devices of a claim lie with where the rest of it does."""
     mine = [grant for grant in claim.grants if grant.kind in DEVICE_KINDS]
     if not mine:
         return
     there = topology or NONE
-    policy = Binding(template, node, there, beside_kubelet=beside_kubelet).policy
+    policy = Binding(template, node, there, profile).policy
     if policy in ("", BEST_EFFORT):
         return
     slots = {(slot.kind, slot.minor): slot for slot in inventory.devices} if inventory is not None else {}
