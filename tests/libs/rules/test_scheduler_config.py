@@ -18,6 +18,7 @@ from berth.rules.scheduler_config import (
     InterPodAffinityArgs,
     LoadAwareArgs,
     NodeAffinityArgs,
+    NumaArgs,
     PlusResource,
     PodTopologySpreadArgs,
     PreemptionArgs,
@@ -188,6 +189,42 @@ def test_plugins_of_koordinator_that_berth_has() -> None:
     found = profile({"multiPoint": on(*names), "score": on(Reservation=5000)})
     assert found.points == DEFAULT.points
     assert found.weights == DEFAULT.weights
+
+
+def test_a_plugin_that_is_always_on_may_rate_as_well() -> None:
+    found = profile({"multiPoint": on("NodeNUMAResource"), "score": on(NodeNUMAResource=3)})
+    assert found.weights == {**DEFAULT.weights, "NodeNUMAResource": 3}
+    found = profile({"multiPoint": on("NodeNUMAResource"), "score": off("NodeNUMAResource")})
+    assert found.weights == DEFAULT.weights
+    plugins = {"filter": off("NodeNUMAResource"), "score": on("NodeNUMAResource")}
+    assert list(problems({"profiles": [shape(plugins)]})) == ["profiles[0].plugins.filter.disabled[0].name"]
+
+
+def test_arguments_of_node_numa_resource() -> None:
+    rates = {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 7}, {"name": "memory"}]}
+    given = {
+        "defaultCPUBindPolicy": "SpreadByPCPUs",
+        "numaScoringStrategy": rates,
+        "scoringStrategy": {"resources": []},
+    }
+    args = profile(NodeNUMAResource=given).args_of("NodeNUMAResource", NumaArgs)
+    assert args.default_cpu_bind_policy == "SpreadByPCPUs"
+    assert (args.numa_scoring_strategy.type, args.numa_scoring_strategy.weights) == (
+        "MostAllocated",
+        {"cpu": 7, "memory": 1},
+    )
+    assert (args.scoring_strategy.type, args.scoring_strategy.weights) == ("LeastAllocated", {"cpu": 1, "memory": 1})
+    for bad, field in (
+        ({"defaultCPUBindPolicy": "None"}, "defaultCPUBindPolicy"),
+        ({"scoringStrategy": {"type": "RequestedToCapacityRatio"}}, "scoringStrategy.type"),
+        (
+            {"numaScoringStrategy": {"resources": [{"name": "cpu", "weight": 101}]}},
+            "numaScoringStrategy.resources[0].weight",
+        ),
+        ({"amplifiedCPU": True}, ""),
+    ):
+        (place,) = problems({"profiles": [shape(NodeNUMAResource=bad)]})
+        assert place == "profiles[0].pluginConfig[0].args" + (f".{field}" if field else "")
 
 
 def test_arguments_have_their_defaults() -> None:
@@ -575,7 +612,7 @@ def test_default_constraints_are_checked_as_those_of_pods() -> None:
     [
         ("NodeName", {"a": 1}, "name"),
         ("SelectorSpread", {"a": 1}, "name"),
-        ("NodeNUMAResource", {"defaultCPUBindPolicy": "FullPCPUs"}, ""),
+        ("Reservation", {"gcDurationSeconds": 1}, ""),
         ("Coscheduling", {"defaultTimeout": "1s"}, ""),
     ],
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts.base import Problem
@@ -14,7 +15,7 @@ from berth.contracts.names import ANNOTATION_NUMA_SPEC, CPU, LABEL_NUMA_POLICY, 
 from berth.rules.cpus.kubelet import BEST_EFFORT, RESTRICTED, SINGLE_NUMA_NODE
 from berth.rules.cpus.layout import Cpu, CpuLayout
 from berth.rules.cpus.take import LEAST_ALLOCATED, MOST_ALLOCATED
-from berth.rules.numa.amplified_cpu import amplified_use, lacking_cpu
+from berth.rules.numa.amplified_cpu import amplified_use, amplified_uses, lacking_cpu
 from berth.rules.numa.charges import Held, amplified_capacity, charge, in_proportion, total_charges, zone_use
 from berth.rules.numa.policy import (
     NO_MATCH,
@@ -188,9 +189,9 @@ def test_own_cpus_count_times_the_ratio_even_where_nobody_is_charged() -> None:
 def test_worked_amplified_cpu(request_milli: int, lacking: int) -> None:
     asked: dict[str, Any] = {"allocatable_milli": 48_000, "requested_milli": 20_000, "own_cpus": 8, "ratio": 1.5}
     assert amplified_use(20_000, 8, 1.5) == 24_000
-    assert lacking_cpu(request_milli, is_bound=True, **asked) == lacking
-    assert lacking_cpu(request_milli, is_bound=True, **asked | {"ratio": 1.0}) == 0
-    assert lacking_cpu(0, is_bound=True, **asked | {"requested_milli": 90_000}) == 0
+    assert lacking_cpu(request_milli, own_milli=request_milli, **asked) == lacking
+    assert lacking_cpu(request_milli, own_milli=request_milli, **asked | {"ratio": 1.0}) == 0
+    assert lacking_cpu(0, own_milli=request_milli, **asked | {"requested_milli": 90_000}) == 0
 
 
 def test_own_cpus_that_no_request_covers_change_nothing() -> None:
@@ -217,3 +218,11 @@ def test_resources_that_nobody_has_or_asks_for_do_not_count() -> None:
     assert allocation_score(LEAST_ALLOCATED, {CPU: 1, MEMORY: 5}, request={CPU: 5}, **score) == 50
     assert allocation_score(LEAST_ALLOCATED, {"example.com/x": 1}, request={CPU: 5}, **score) == 0
     assert allocation_score(LEAST_ALLOCATED, {CPU: 0}, request={CPU: 5}, **score) == 0
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 300_000), st.integers(0, 200), st.floats(1.0, 5.0)), min_size=1))
+def test_amplified_use_of_many_nodes_is_that_of_each(nodes: list[tuple[int, int, float]]) -> None:
+    requested, own, ratios = zip(*nodes, strict=True)
+    found = amplified_uses(np.array(requested), np.array(own), np.array(ratios))
+    assert found.tolist() == [amplified_use(*node) for node in nodes]

@@ -217,7 +217,7 @@ def test_amplified_filter(case: Case) -> None:
         requested_milli=sum(parse_milli(pod["cpu"]) for pod in given["pods"]),
         own_cpus=sum(bound) // 1000,
         ratio=given["cpuRatio"],
-        is_bound=given["pod"]["cpuBind"],
+        own_milli=parse_milli(given["pod"]["cpu"]) if given["pod"]["cpuBind"] else 0,
     )
     assert (lacking == 0) == expect["fits"]
     assert expect.get("reason", INSUFFICIENT) == INSUFFICIENT

@@ -58,6 +58,7 @@ from berth.placement_solver.core.devices.record import all_grants
 from berth.placement_solver.core.plan import Candidate
 from berth.placement_solver.core.seams import (
     Allocator,
+    Choice,
     Constraint,
     Depends,
     Freeable,
@@ -619,8 +620,8 @@ def test_what_a_constraint_takes_its_allocator_serves_under_any_hypothesis(
             found = allocator.choose(query, target)
             if asked[allocator.constraint].filter(query, target) is None:
                 assert not isinstance(found, Rejection), allocator.constraint
-                assert found or allocator.constraint in MAY_GRANT_NOTHING
-                _judge_grants(world, row, found, staying)
+                assert found.grants or allocator.constraint in MAY_GRANT_NOTHING
+                _judge_grants(world, row, found.grants, staying)
 
 
 def _judge_grants(world: World, row: int, grants: tuple[Grant, ...], staying: list[Claim]) -> None:
@@ -648,8 +649,8 @@ def test_what_an_allocator_grants_has_a_record_a_law_and_a_tally(solving: type[A
     def grants_something(world: World) -> bool:
         for row in world.rows():
             for each, query in world.candidate.cls.chosen:
-                found = each.choose(query, Target(row)) if each.constraint == allocator.constraint else ()
-                grants.extend(() if isinstance(found, Rejection) else found)
+                found = each.choose(query, Target(row)) if each.constraint == allocator.constraint else Choice()
+                grants.extend(() if isinstance(found, Rejection) else found.grants)
         return bool(grants)
 
     find(worlds(solving, allocator.constraint), grants_something, settings=SEARCH, random=random.Random(1))

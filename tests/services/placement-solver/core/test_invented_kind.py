@@ -19,6 +19,7 @@ from berth.contracts.state import Device, PodTemplate
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import (
+    Choice,
     Depends,
     Floats,
     Lacking,
@@ -165,11 +166,11 @@ class LaneAllocator:
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
 
-    def choose(self, query: int, target: Target) -> tuple[Grant, ...] | Rejection:
+    def choose(self, query: int, target: Target) -> Choice | Rejection:
         mine = [claim for claim in target.hypothesis.gone if claim.uid == target.reservation]
         preferred = {grant.id for claim in mine for grant in claim.grants if grant.kind == "lane"}
         free = sorted(self._lanes.free(target), key=lambda each: (each not in preferred, each))
-        return tuple(map(lane, free[:query])) if len(free) >= query else Rejection((SHORT,))
+        return Choice(tuple(map(lane, free[:query]))) if len(free) >= query else Rejection((SHORT,))
 
 
 def _problems(claim: Claim, wish: Any, place: Any) -> Iterator[str]:

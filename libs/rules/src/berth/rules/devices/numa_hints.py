@@ -38,8 +38,12 @@ def device_hints(
     *,
     scoring: Mapping[str, Scoring] = NO_SCORING,
     narrowing: Mapping[str, Narrowing] = NO_NARROWING,
+    only_smallest: bool = False,
 ) -> tuple[DeviceHint, ...] | NoCapacity:
-    """The hints, the same for every type that is asked for, by growing set; why there are none."""
+    """The hints, the same for every type that is asked for, by growing set; why there are none.
+
+    `only_smallest`: those that are preferred, and no others.
+    """
     zones = sorted(
         {slot.numa for kind in request.amounts for slot in node.slots.get(kind, ()) if slot.numa >= 0 and slot.pcie}
     )
@@ -49,6 +53,8 @@ def device_hints(
     cards = _cards(everywhere)
     found: list[tuple[tuple[int, ...], int]] = []
     for some in _sets(zones):
+        if only_smallest and found and len(some) > len(found[0][0]):
+            break
         chosen: Chosen | NoCapacity = everywhere
         if len(some) < len(zones):
             chosen = choose_on(node, request, some, scoring=scoring, narrowing=narrowing)

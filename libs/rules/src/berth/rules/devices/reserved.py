@@ -87,11 +87,21 @@ def choose_from(
     """The devices of a pod that draws on this one. `node` counts what is left of it as used, and what its owners have
     taken once.
     """
+    offered, narrowed = offered_by(node, request, reservation, narrowing)
+    return choose_devices(offered, request, scoring=scoring, narrowing=narrowed)
+
+
+def offered_by(
+    node: NodeDevices,
+    request: DeviceRequest,
+    reservation: ReservedDevices,
+    narrowing: Mapping[str, Narrowing] = NO_NARROWING,
+) -> tuple[NodeDevices, dict[str, Narrowing]]:
+    """What the node has for a pod that draws on this one, and how that narrows the choice."""
     offered = _without(node, [reservation.left])
     if reservation.policy == RESTRICTED:
         offered = _limited(offered, reservation)
-    narrowed = _narrowed(narrowing, reservation, request)
-    return choose_devices(offered, request, scoring=scoring, narrowing=narrowed)
+    return offered, _narrowed(narrowing, reservation, request)
 
 
 def give_back(node: NodeDevices, victims: Sequence[Held]) -> NodeDevices:

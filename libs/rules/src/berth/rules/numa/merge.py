@@ -145,9 +145,9 @@ def _column(hints: Sequence[Hint], bit_of: Mapping[int, int], *, only_single: bo
             has_any = True
             prefers_any = prefers_any or hint.preferred
             continue
-        mask = 0
-        for zone in hint.zones:
-            mask |= bit_of.get(zone, 0)
+        if not all(zone in bit_of for zone in hint.zones):
+            continue  # a provider that knows of more zones than the node has
+        mask = sum(bit_of[zone] for zone in set(hint.zones))
         if mask == 0 or (only_single and mask.bit_count() > 1):
             continue
         scores[mask] = max(hint.score, scores.get(mask, 0))

@@ -10,6 +10,8 @@ import msgspec
 from berth.contracts.base import Integer, Problem
 from berth.contracts.kube import NodeAffinity, TopologySpreadConstraint
 from berth.resources.amounts import NAME_LENGTH_MAX
+from berth.rules.cpus.available import FULL_PCPUS
+from berth.rules.cpus.take import LEAST_ALLOCATED
 from berth.rules.node_affinity import compile_preference, compile_terms
 from berth.rules.scheduler_config import load_aware
 from berth.rules.scheduler_config.load_aware import LoadAwareArgs
@@ -139,6 +141,29 @@ class ScarceArgs(Args, frozen=True, kw_only=True):
     resources: tuple[str, ...] = ()
 
 
+class NumaStrategy(Strict, frozen=True, kw_only=True):
+    """How full places are rated: the emptier or the fuller higher, by the weights of these resources."""
+
+    type: Literal["LeastAllocated", "MostAllocated"] = LEAST_ALLOCATED
+    resources: tuple[Resource, ...] = CPU_AND_MEMORY
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """The weight of each resource; 0 means 1."""
+        return {each.name: each.weight or 1 for each in self.resources}
+
+
+class NumaArgs(Args, frozen=True, kw_only=True):
+    """Koordinator's NodeNUMAResourceArgs: the bind policy of pods that leave it to the default, how the score rates
+    nodes, and how NUMA nodes of one node are rated where the node's label does not say it."""
+
+    default_cpu_bind_policy: Literal["FullPCPUs", "SpreadByPCPUs"] = msgspec.field(
+        default=FULL_PCPUS, name="defaultCPUBindPolicy"
+    )
+    scoring_strategy: NumaStrategy = NumaStrategy()
+    numa_scoring_strategy: NumaStrategy = msgspec.field(default=NumaStrategy(), name="numaScoringStrategy")
+
+
 class BerthArgs(Args, frozen=True, kw_only=True):
     """Berth's own: what decides among the nodes that fit, and whether pods get CPUs of their own also on nodes whose
     kubelet gives out CPUs itself."""
@@ -244,6 +269,11 @@ def _fit_plus(args: FitPlusArgs, path: str) -> Found:
         yield from _within(each.weight, 0, PLUS_WEIGHT_MAX, f"{path}.resources[{name[:NAME_LENGTH_MAX]}].weight")
 
 
+def _numa(args: NumaArgs, path: str) -> Found:
+    yield from _resources(args.scoring_strategy.resources, f"{path}.scoringStrategy.resources")
+    yield from _resources(args.numa_scoring_strategy.resources, f"{path}.numaScoringStrategy.resources")
+
+
 def _resources(resources: Sequence[Resource], path: str) -> Found:
     for at, each in enumerate(resources):
         yield from _within(each.weight, 0, WEIGHT_MAX, f"{path}[{at}].weight")
@@ -276,6 +306,7 @@ KINDS: Final[dict[str, tuple[type[Args], Callable[[Any, str], Found] | None]]] =
     "NodeResourcesFitPlus": (FitPlusArgs, _fit_plus),
     "ScarceResourceAvoidance": (ScarceArgs, None),
     "LoadAwareScheduling": (LoadAwareArgs, load_aware.problems_of),
+    "NodeNUMAResource": (NumaArgs, _numa),
     "Berth": (BerthArgs, None),
 }
 """By plugin: the type of its arguments, and what is wrong with some of that type."""
@@ -289,11 +320,10 @@ def read_args(plugin: str, given: dict[str, Any], path: str) -> Args | list[Prob
     kind, check = known
     # Null and absent are the same, and an empty list of resources means the default.
     fields = {name: value for name, value in given.items() if value is not None and value != []}
-    strategy = fields.get("scoringStrategy")
-    if isinstance(strategy, dict):
-        fields["scoringStrategy"] = {
-            name: value for name, value in strategy.items() if value is not None and value != []
-        }
+    for key in ("scoringStrategy", "numaScoringStrategy"):
+        strategy = fields.get(key)
+        if isinstance(strategy, dict):
+            fields[key] = {name: value for name, value in strategy.items() if value is not None and value != []}
     try:
         args = msgspec.convert(fields, kind).completed()
     except msgspec.ValidationError as error:

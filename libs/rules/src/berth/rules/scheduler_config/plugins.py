@@ -72,7 +72,10 @@ OPTIONAL: Final = (
 )
 """Koordinator's plugins that a profile may switch on; no default has them."""
 
-KNOWN: Final = {plugin.name: plugin for plugin in (*DEFAULTS, *OPTIONAL)}
+SCORING: Final = (_plugin("NodeNUMAResource", "preFilter filter preScore score reserve preBind"),)
+"""Koordinator's plugins that rule nodes out for every pod, and that rate them where a profile says so."""
+
+KNOWN: Final = {plugin.name: plugin for plugin in (*DEFAULTS, *OPTIONAL, *SCORING)}
 
 TOGETHER: Final[dict[str, tuple[str, ...]]] = {
     "NodeAffinity": (PRE_FILTER, FILTER),
@@ -92,7 +95,8 @@ SORTS_AS_BERTH: Final = "Coscheduling"
 """Koordinator's order of the queue, which is Berth's, instead of PrioritySort."""
 
 ALWAYS_ON: Final = frozenset({"Coscheduling", "DeviceShare", "ElasticQuota", "NodeNUMAResource", "Reservation"})
-"""Koordinator's plugins whose work Berth does for every pod: they may be named, and cannot be switched off."""
+"""Koordinator's plugins whose work Berth does for every pod: they may be named, and cannot be switched off but for
+their score."""
 
 BERTH: Final = "Berth"
 """The name under which `pluginConfig` says what is Berth's own."""

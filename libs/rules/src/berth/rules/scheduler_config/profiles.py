@@ -18,6 +18,7 @@ from berth.rules.scheduler_config.plugins import (
     NEEDED,
     POINTS,
     PRE_ENQUEUE,
+    PRE_SCORE,
     QUEUE_SORT,
     SCORE,
     SORTS_AS_BERTH,
@@ -110,7 +111,9 @@ def named(custom: Plugins | None, path: str) -> Iterator[Problem]:
         each: PluginSet = getattr(custom, _attribute(point)) or PluginSet()
         for word, plugins in (("enabled", each.enabled or ()), ("disabled", each.disabled or ())):
             for at, plugin in enumerate(plugins):
-                yield from _known(plugin.name, word == "disabled", f"{path}.{point}.{word}[{at}].name")
+                yield from _known(
+                    plugin.name, point, f"{path}.{point}.{word}[{at}].name", is_disabled=word == "disabled"
+                )
                 if plugin.weight is not None and plugin.weight < 0:
                     yield Problem(field=f"{path}.{point}.{word}[{at}].weight", message="must not be negative")
 
@@ -131,13 +134,13 @@ def profile_of(
     return Profile(scheduler_name, points, weights, complete, decides)
 
 
-def _known(name: str, is_disabled: bool, path: str) -> Iterator[Problem]:
-    if name in KNOWN or (name == ALL and is_disabled):
-        return
-    if name not in ALWAYS_ON:
+def _known(name: str, point: str, path: str, *, is_disabled: bool) -> Iterator[Problem]:
+    if name in ALWAYS_ON:
+        is_score = name in KNOWN and point in (PRE_SCORE, SCORE)
+        if is_disabled and not is_score:
+            yield Problem(field=path, message=f"{name} cannot be switched off")
+    elif name not in KNOWN and not (name == ALL and is_disabled):
         yield Problem(field=path, message=f"{name[:80]!r} is no plugin that Berth knows")
-    elif is_disabled:
-        yield Problem(field=path, message=f"{name} cannot be switched off")
 
 
 def _with_defaults(custom: PluginSet | None) -> list[PluginRef]:

@@ -104,7 +104,7 @@ def _profile(shape: ProfileShape, path: str, *, is_only: bool) -> Profile | list
 
 
 def _args(config: PluginConfig, path: str) -> Args | list[Problem] | None:
-    if config.name in ALWAYS_ON:
+    if config.name in ALWAYS_ON and config.name not in KINDS:
         # Left unread they would be ignored: a default that holds is no argument that was understood.
         if config.args:
             return [Problem(field=path, message=f"arguments of {config.name} are not built")]

@@ -293,4 +293,7 @@ class Nodes:
 
 
 def _shape(node: Node | None) -> object:
-    return None if node is None else (node.labels, node.taints, node.unschedulable, node.deleting)
+    if node is None:
+        return None
+    ratio = node.annotations.get(names.ANNOTATION_AMPLIFICATION_RATIO)
+    return (node.labels, node.taints, node.unschedulable, node.deleting, ratio)

@@ -37,6 +37,7 @@ from berth.placement_solver.core.scores.image_locality import ImageLocalityScore
 from berth.placement_solver.core.scores.inter_pod_affinity import InterPodAffinityScore, prefers_pods
 from berth.placement_solver.core.scores.load_aware_scheduling import LoadAwareScore
 from berth.placement_solver.core.scores.node_affinity import NodeAffinityScore
+from berth.placement_solver.core.scores.node_numa_resource import NodeNUMAResourceScore
 from berth.placement_solver.core.scores.node_resources_fit import NodeResourcesFitScore
 from berth.placement_solver.core.scores.node_resources_fit_plus import NodeResourcesFitPlusScore
 from berth.placement_solver.core.scores.pod_topology_spread import PodTopologySpreadScore
@@ -62,11 +63,12 @@ from berth.rules.scheduler_config import (
     InterPodAffinityArgs,
     LoadAwareArgs,
     NodeAffinityArgs,
+    NumaArgs,
     PodTopologySpreadArgs,
     Profile,
     ScarceArgs,
 )
-from berth.rules.scheduler_config.plugins import BERTH, KNOWN
+from berth.rules.scheduler_config.plugins import ALWAYS_ON, BERTH, KNOWN
 
 Asked: TypeAlias = "tuple[Constraint[Any], Any]"
 """A constraint with what is asked of it for some pod."""
@@ -112,7 +114,8 @@ class Registry:
         self.decides_by_score = profile.decides == "kube-scheduler"
         self.device_share = DeviceShare(nodes)
         beside_kubelet = profile.args_of(BERTH, BerthArgs).own_cpus_beside_kubelet
-        self.cores = NodeNUMAResource(nodes, beside_kubelet=beside_kubelet)
+        numa = profile.args_of("NodeNUMAResource", NumaArgs)
+        self.cores = NodeNUMAResource(nodes, numa, beside_kubelet=beside_kubelet, beside=(self.device_share,))
         self.fit = NodeResourcesFit(nodes, fit)
         of_class: tuple[Constraint[Any], ...] = (
             NodeUnschedulable(nodes),
@@ -186,6 +189,8 @@ class Registry:
             Listed(NodeResourcesFitPlusScore(nodes, facts.scored, plus), lambda template: True),
             Listed(ScarceResourceAvoidanceScore(nodes, scarce), lambda template: True),
             Listed(LoadAwareScore(load), lambda template: True),
+            # As NodeResourcesFit does, it rates what Berth's own cost rates.
+            Listed(NodeNUMAResourceScore(nodes, facts.scored, self.cores, numa)),
         )
         self._rank = {name: place for place, name in enumerate(order)}
         self.of_class = tuple(each for each in of_class if _is_on(each.name, profile))
@@ -224,7 +229,7 @@ def share_a_node(asked: Iterable[Asked]) -> bool:
 
 def _is_on(name: str, profile: Profile) -> bool:
     """A configuration says it of kube-scheduler's plugins; Berth's own always are."""
-    return name not in KNOWN or name in profile.constraints
+    return name not in KNOWN or name in ALWAYS_ON or name in profile.constraints
 
 
 def _compiled(constraints: tuple[Constraint[Any], ...], spec: Spec) -> Compiled:

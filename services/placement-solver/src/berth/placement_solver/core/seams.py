@@ -20,6 +20,8 @@ from berth.contracts.kube import OwnerReference
 from berth.contracts.ledger import Grant, Step
 from berth.contracts.state import PodTemplate
 from berth.resources.amounts import Amounts
+from berth.rules.numa.hints import Hints
+from berth.rules.numa.zone_sets import ZoneSet
 from berth.transaction.claims import Claim, Name
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -85,7 +87,8 @@ class Target(NamedTuple):
     """A node, by its row, seen under a hypothesis.
 
     `reservation` is the uid of the one that is drawn on, `held` all that it is granted, its users included, and
-    `restricted` the resources that the pod gets from it or not at all.
+    `restricted` the resources that the pod gets from it or not at all. `zones` are the NUMA nodes that what is chosen
+    has to lie on; None: any.
     """
 
     row: int
@@ -93,6 +96,7 @@ class Target(NamedTuple):
     reservation: str = ""
     held: tuple[Grant, ...] = ()
     restricted: frozenset[str] = frozenset()
+    zones: ZoneSet | None = None
 
 
 class Rejection(NamedTuple):
@@ -249,6 +253,14 @@ class BesideAmounts(Protocol):
         """Instead of `take`, with what the holder takes in all."""
 
 
+class Choice(NamedTuple):
+    """What a pod is granted of one kind, and the NUMA nodes that whatever is chosen after it has to lie on (None: it
+    does not say)."""
+
+    grants: tuple[Grant, ...] = ()
+    zones: ZoneSet | None = None
+
+
 class Allocator(Protocol[Asked]):
     """The exact choice within a node of what one constraint asks for, in one file of `core/allocators`.
 
@@ -257,8 +269,27 @@ class Allocator(Protocol[Asked]):
 
     constraint: str
 
-    def choose(self, query: Asked, target: Target) -> tuple[Grant, ...] | Rejection:
+    def choose(self, query: Asked, target: Target) -> Choice | Rejection:
         """What the pod is granted there; of the reservation that is drawn on first. A Rejection: nothing serves it."""
+
+
+class ZoneHinter(Protocol):
+    """A constraint whose things lie on NUMA nodes, so that they can lie together with a pod's CPUs and memory."""
+
+    name: str
+
+    def prefilter(self, spec: Spec) -> Any:
+        """See `Constraint`."""
+
+    def hints(self, query: Any, target: Target, *, only_smallest: bool) -> Hints:
+        """Which sets of NUMA nodes could hold what is asked for, by what it is; empty where the node does not take the
+        pod in any case. `only_smallest`: larger sets than those that are preferred are not looked at."""
+
+    def version(self, row: int) -> object:
+        """Equal as long as what it says of the node is."""
+
+    def lacking_on(self, query: Any, row: int, zone: int) -> list[str] | None:
+        """What has to become free of one NUMA node so that it holds what is asked for, in words; None: never."""
 
 
 @runtime_checkable

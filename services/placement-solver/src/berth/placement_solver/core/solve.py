@@ -368,5 +368,7 @@ def _chosen(choices: Iterable[Chosen], target: Target) -> tuple[Grant, ...] | Re
         found = allocator.choose(query, target)
         if isinstance(found, Rejection):
             return found
-        grants += found
+        grants += found.grants
+        if found.zones is not None:
+            target = target._replace(zones=found.zones)
     return grants

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from berth.contracts.ledger import Grant
 from berth.placement_solver.core.constraints.device_share import PACK, DeviceShare
 from berth.placement_solver.core.devices import GPU, NoCapacity, allocate, allocate_gpus
 from berth.placement_solver.core.devices.asked import Answer, DeviceQuery
 from berth.placement_solver.core.devices.record import all_grants
-from berth.placement_solver.core.seams import Rejection, Target
+from berth.placement_solver.core.seams import Choice, Rejection, Target
 
 
 class DeviceAllocator:
@@ -18,12 +17,12 @@ class DeviceAllocator:
     def __init__(self, device_share: DeviceShare) -> None:
         self._device_share = device_share
 
-    def choose(self, query: DeviceQuery, target: Target) -> tuple[Grant, ...] | Rejection:
+    def choose(self, query: DeviceQuery, target: Target) -> Choice | Rejection:
         """See `Allocator`."""
         answer = self._answer(query, target)
         if isinstance(answer, NoCapacity):
             return Rejection((answer.reason,), not answer.unresolvable)
-        return all_grants(answer)
+        return Choice(all_grants(answer))
 
     def _answer(self, query: DeviceQuery, target: Target) -> Answer:
         want = self._device_share.plain_want(query, target)

@@ -6,7 +6,7 @@ enough of each kind, and the choice itself (`berth.rules.devices`) says the rest
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -33,13 +33,16 @@ from berth.placement_solver.core.seams import (
     Unusable,
 )
 from berth.rules.bounded_json import annotation_field
-from berth.rules.devices.choose import choose_devices
+from berth.rules.devices.candidates import Narrowing
+from berth.rules.devices.choose import NO_NARROWING, choose_devices
 from berth.rules.devices.columns import FAMILIES
 from berth.rules.devices.hints import PCIE_LEVEL
 from berth.rules.devices.node import NodeDevices
+from berth.rules.devices.numa_hints import choose_on, device_hints
 from berth.rules.devices.request import read_request
-from berth.rules.devices.reserved import RESTRICTED, ReservedDevices, choose_from
+from berth.rules.devices.reserved import RESTRICTED, ReservedDevices, offered_by
 from berth.rules.devices.want import Want
+from berth.rules.numa.hints import Hint, Hints
 from berth.rules.records.device_allocated import DeviceAllocated
 from berth.transaction.claims import Claim
 
@@ -117,7 +120,7 @@ class DeviceShare:
     def plain_want(self, query: DeviceQuery, target: Target) -> Want | None:
         """What is taken of GPUs where any that are free serve; None where the whole choice has to be asked."""
         want = query.cards if query.is_plain else None
-        if want is None or _is_restricted(target):
+        if want is None or target.zones is not None or _is_restricted(target):
             return None
         rules = self._nodes.device_rules
         return None if rules and not want.shared and target.row in rules else want
@@ -131,8 +134,8 @@ class DeviceShare:
 
     def choose(self, query: DeviceQuery, target: Target) -> Answer:
         """The devices of the node under the hypothesis that the pod gets, or why there are none."""
-        hypothesis, row = target.hypothesis, target.row
-        if hypothesis.gone or hypothesis.there or target.reservation:
+        row = target.row
+        if target.zones is not None or _is_supposed(target):
             return self._choose(query, target)
         version = self._nodes.devices.versions[row]
         known = query.known.get(row)
@@ -143,19 +146,64 @@ class DeviceShare:
         return answer
 
     def _choose(self, query: DeviceQuery, target: Target) -> Answer:
-        request, (gone, there) = query.request, target.hypothesis
+        node, narrowing = self._offered(query, target)
+        if target.zones is not None:
+            return choose_on(node, query.request, target.zones, scoring=PACK, narrowing=narrowing)
+        return choose_devices(node, query.request, scoring=PACK, narrowing=narrowing)
+
+    def _offered(self, query: DeviceQuery, target: Target) -> tuple[NodeDevices, Mapping[str, Narrowing]]:
+        """What the node has for the pod, and what narrows the choice: of a reservation that it draws on."""
+        gone, there = target.hypothesis
         left = [claim for claim in gone if target.reservation and claim.uid == target.reservation]
         others = [claim for claim in gone if claim not in left] if left else gone
         node = self._node(query, target.row, others, there)
         if not target.reservation:
-            return choose_devices(node, request, scoring=PACK)
+            return node, NO_NARROWING
         reservation = ReservedDevices(
             policy=RESTRICTED if _is_restricted(target) else "",
             reserved=held_devices(target.held),
             taken={},
             left=held_devices(_grants(left)),
         )
-        return choose_from(node, request, reservation, scoring=PACK)
+        return offered_by(node, query.request, reservation)
+
+    # --- beside CPUs and memory --------------------------------------------------------------------------------------
+
+    def hints(self, query: DeviceQuery, target: Target, *, only_smallest: bool) -> Hints:
+        """See `ZoneHinter`. The same sets for each type of device that is asked for."""
+        row = target.row
+        key = (self.version(row), only_smallest)
+        known = None if _is_supposed(target) else query.known_hints.get(row)
+        if known is not None and known[0] == key:
+            return known[1]
+        found: Hints = {}
+        if self.filter(query, target) is None:
+            node, narrowing = self._offered(query, target)
+            sets = device_hints(node, query.request, scoring=PACK, narrowing=narrowing, only_smallest=only_smallest)
+            # None at all: they would do, but for where they lie.
+            listed = () if isinstance(sets, NoCapacity) else sets
+            same = tuple(Hint(each.zones, each.is_preferred, each.score) for each in listed)
+            found = dict.fromkeys(query.request.amounts, same)
+        if not _is_supposed(target):
+            query.remember_hints(row, key, found)
+        return found
+
+    def version(self, row: int) -> object:
+        """See `ZoneHinter`."""
+        nodes = self._nodes
+        return nodes.devices.versions[row], bool(nodes.unreadable[row]), bool(nodes.uncounted[row])
+
+    def lacking_on(self, query: DeviceQuery, row: int, zone: int) -> list[str] | None:
+        """What has to become free of the devices of one NUMA node so that they serve a pod, in words; None: they never
+        do."""
+        node = self._node(query, row)
+        slots = {
+            kind: [slot for slot in mine if slot.numa == zone or (slot.numa < 0 and slot.pcie)]
+            for kind, mine in node.slots.items()
+        }
+        return what_to_free(node._replace(slots=slots), query.request, 1, PACK)
+
+    # --- within ------------------------------------------------------------------------------------------------------
 
     def _node(
         self, query: DeviceQuery, row: int, gone: Iterable[Claim] = (), there: Iterable[Claim] = ()
@@ -234,6 +282,11 @@ def _fit(slots: Iterable[Slot], want: Want) -> bool:
         if all(free >= amount for free, amount in zip(slot.free, want.amounts, strict=True)):
             enough += 1
     return enough >= want.instances
+
+
+def _is_supposed(target: Target) -> bool:
+    """Whether the node is seen otherwise than as it is charged."""
+    return bool(target.hypothesis.gone or target.hypothesis.there or target.reservation)
 
 
 def _is_restricted(target: Target) -> bool:

@@ -1,4 +1,5 @@
-"""NodeNUMAResource: CPUs of its own for a pod, and the NUMA nodes that its CPUs, memory and hugepages lie on together.
+"""NodeNUMAResource: CPUs of its own for a pod, and the NUMA nodes that its CPUs, memory, hugepages and devices lie on
+together.
 
 Pods of the classes LSE and LSR ask for CPUs, an annotation of the pod or the node asks for NUMA nodes. Which policy
 holds follows from both and from kubelet (`berth.rules.cpus.bind_policy`, `berth.rules.numa.policy`); what fits one node
@@ -7,15 +8,15 @@ is `berth.rules.numa.align`. The mask lets through what may fit by numbers: so m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.state import PodTemplate
-from berth.placement_solver.core.cores import CoresAsked, Known, Verdict
+from berth.placement_solver.core.cores import CoresAsked, Known, Placed, Verdict
 from berth.placement_solver.core.cores.held import rivals_of
 from berth.placement_solver.core.cores.store import KINDS
 from berth.placement_solver.core.nodes import Nodes
@@ -31,42 +32,30 @@ from berth.placement_solver.core.seams import (
     Spec,
     Target,
     Unusable,
+    ZoneHinter,
 )
 from berth.placement_solver.core.words import amounts_listed, listed
 from berth.resources.amounts import Amounts
-from berth.rules.bounded_json import annotation_field
+from berth.rules.amplification import amplify
 from berth.rules.cpus.available import FULL_PCPUS
 from berth.rules.cpus.bind_policy import CpuBinding, cpu_binding, read_resource_spec, unsupported_policy
 from berth.rules.cpus.cpuset import NO_CPUS
-from berth.rules.cpus.kubelet import SINGLE_NUMA_NODE
+from berth.rules.cpus.kubelet import BEST_EFFORT, SINGLE_NUMA_NODE
 from berth.rules.cpus.qos import LSE, LSR, priority_class_or_default, qos_class
-from berth.rules.cpus.resource_status import ZoneShare
-from berth.rules.cpus.take import INSUFFICIENT, LEAST_ALLOCATED, NOT_ENOUGH, take_cpus
+from berth.rules.cpus.take import INSUFFICIENT, NOT_ENOUGH, take_cpus
 from berth.rules.numa.align import align
-from berth.rules.numa.hints import Hints
+from berth.rules.numa.amplified_cpu import INSUFFICIENT as TOO_LITTLE
+from berth.rules.numa.amplified_cpu import amplified_uses, lacking_cpu
 from berth.rules.numa.policy import NO_SPEC, read_numa_spec, zone_strategy
 from berth.rules.numa.split import NodeZones, ZoneRequest, zone_needs
-from berth.rules.numa.zone_sets import ZoneSet
-from berth.rules.records.device_allocated import DeviceAllocated
 from berth.rules.records.resource_status import cpus_of, own_milli, pinned_requests
+from berth.rules.scheduler_config import NumaArgs
 
 UNKNOWN: Final = "node(s) hold pods with CPUs of their own of which nobody knows which"
 UNCOUNTED: Final = "node(s) whose CPUs wait to be read by device-inventory"
 WAIT: Final = "none is needed; if this lasts, see whether device-inventory and cluster-watcher work"
 """For who may fit once the CPUs are known."""
-NO_OTHERS: Final[tuple[Hints, ...]] = ()
-WEIGHTS: Final[Mapping[str, int]] = {names.CPU: 1, names.MEMORY: 1}
 SINGLE, SEVERAL = 1, 2
-DEVICES: Final = DeviceAllocated()
-
-
-class Placed(NamedTuple):
-    """What a pod gets on one node: CPUs of its own, shares of NUMA nodes, and the NUMA nodes that everything of it
-    stays on (None: any)."""
-
-    cpus: frozenset[int] = NO_CPUS
-    shares: tuple[ZoneShare, ...] = ()
-    zones: ZoneSet | None = None
 
 
 NOT_CONCERNED: Final = Placed()
@@ -82,19 +71,21 @@ class NodeNUMAResource:
     def __init__(
         self,
         nodes: Nodes,
+        args: NumaArgs | None = None,
         *,
-        default_bind: str = FULL_PCPUS,
-        strategy: str = LEAST_ALLOCATED,
-        weights: Mapping[str, int] = WEIGHTS,
         beside_kubelet: bool = False,
+        beside: Sequence[ZoneHinter] = (),
     ) -> None:
-        """`default_bind`, `strategy` and `weights` are the profile's; `beside_kubelet`: own CPUs are given out also
-        where kubelet's CPU manager gives them out itself."""
+        """`beside_kubelet`: own CPUs are given out also where kubelet's CPU manager gives them out itself. `beside` are
+        the constraints whose things lie on NUMA nodes together with CPUs and memory."""
+        args = args or NumaArgs()
+        self._nodes = nodes
         self._cores = nodes.cores
-        self._default_bind = default_bind
-        self._strategy = strategy
-        self._weights = weights
+        self._default_bind = args.default_cpu_bind_policy
+        self._strategy = args.numa_scoring_strategy.type
+        self._weights = args.numa_scoring_strategy.weights
         self._beside_kubelet = beside_kubelet
+        self._beside = beside
 
     # --- pods --------------------------------------------------------------------------------------------------------
 
@@ -134,12 +125,12 @@ class NodeNUMAResource:
             return Unusable(problems)
         if not isinstance(binding, CpuBinding) or isinstance(wish, Problem):
             return None
-        has_devices = DEVICES.asks(template)
-        if has_devices and wish.policy:
-            field = annotation_field(names.ANNOTATION_NUMA_SPEC)
-            return Unusable((Problem(field=field, message="is not supported yet for pods that ask for devices"),))
-        query = CoresAsked(template.requests, milli, binding, wish, has_devices, self._beside_kubelet)
-        return query if query.asks or self._cores.imposes else None
+        if not (binding.bound or wish.policy or self._cores.imposes):
+            return None
+        # What they cannot use they say themselves.
+        asked = ((each, each.prefilter(spec)) for each in self._beside)
+        beside = tuple(each for each in asked if not isinstance(each[1], Unusable | Rejection | None))
+        return CoresAsked(template.requests, milli, binding, wish, beside, self._beside_kubelet)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -156,9 +147,13 @@ class NodeNUMAResource:
         own = np.array([each.own for each in verdicts], np.int64)[codes]
         kind = np.array([_kind(each) for each in verdicts], np.intp)[codes]
         policy = np.array([_policy(each) for each in verdicts], np.intp)[codes]
+        places = np.array([each.places for each in verdicts], np.bool_)[codes]
+        amplified = np.array([each.amplified for each in verdicts], np.bool_)[codes]
         at = _indices(rows, codes.size)
-        ok: Mask = ~(refused | cores.uncounted[at]) & (cores.blocked[at] == 0)
+        ok: Mask = ~refused & ~(places & (cores.uncounted[at] | (cores.blocked[at] > 0)))
         ok &= (own == 0) | (cores.free[kind, at] >= own)
+        if amplified.any():
+            ok &= ~amplified | (self._lacking_cpus(query, at, own) <= 0)
         if policy.any():
             by_zone = np.flatnonzero(ok & (policy > 0))
             if by_zone.size:
@@ -191,33 +186,78 @@ class NodeNUMAResource:
         single: Mask = policy == SINGLE
         return np.where(single, fits.any(axis=0), together)
 
+    def _lacking_cpus(self, query: CoresAsked, at: RowArray, own: RowArray) -> RowArray:
+        """How much cpu the pod lacks on each of these nodes, which show more than they have."""
+        cores, nodes, column = self._cores, self._nodes, self._nodes.columns[names.CPU]
+        ratios, owned = cores.ratios[at], 1000 * own
+        need = query.amounts.get(names.CPU, 0) - owned + np.ceil(owned * ratios).astype(np.int64)
+        whole = nodes.allocatable[column, at]
+        lacking: RowArray = need - (whole - amplified_uses(whole - nodes.free[column, at], cores.pinned[at], ratios))
+        return lacking
+
+    def _lacking_cpu(self, query: CoresAsked, verdict: Verdict, target: Target) -> int:
+        """What `_lacking_cpus` says of one node, under a hypothesis."""
+        cores, row = self._cores, target.row
+        return lacking_cpu(
+            query.amounts.get(names.CPU, 0),
+            allocatable_milli=self._allocatable_cpu(row),
+            requested_milli=cores.requested(row, names.CPU, target.hypothesis),
+            own_cpus=len(cores.pinned_cpus(row, target.hypothesis)),
+            ratio=cores.ratio(row),
+            own_milli=1000 * verdict.own,
+        )
+
+    def _allocatable_cpu(self, row: int) -> int:
+        return int(self._nodes.allocatable[self._nodes.columns[names.CPU], row])
+
     def admits(self, query: CoresAsked, row: int) -> bool:
         """See `Constraint`."""
         cores = self._cores
         cores.follow()
-        if not cores.verdicts(query)[cores.make[row]].concerns:
-            return True
+        verdict = cores.verdicts(query)[cores.make[row]]
+        if not verdict.places:
+            return not verdict.amplified or self._lacking_cpu(query, verdict, Target(row)) == 0
         return bool(self.mask(query, np.array([row], np.intp))[0])
 
     def filter(self, query: CoresAsked, target: Target) -> Rejection | None:
         """See `Constraint`."""
-        if target.hypothesis.gone or target.hypothesis.there:
-            found = self.place(query, target)
-            return found if isinstance(found, Rejection) else None
-        return self._known(query, target.row)
+        found = self.place(query, target)
+        return found if isinstance(found, Rejection) else None
 
-    def place(self, query: CoresAsked, target: Target, others: Iterable[Hints] = NO_OTHERS) -> Placed | Rejection:
-        """What the pod gets on a node. `others` are the NUMA nodes that its devices could lie on."""
+    def place(self, query: CoresAsked, target: Target) -> Placed | Rejection:
+        """What the pod gets on a node. What is said of a node as it is, is kept until the node changes."""
+        if target.hypothesis.gone or target.hypothesis.there or target.reservation:
+            return self._place(query, target)
+        cores, row = self._cores, target.row
+        verdict = self._verdict(query, row)
+        zones = cores.zones(row) if verdict.policy else None
+        known, key = query.known.get(row), self._key(query, verdict, row)
+        if known is None or known.key != key or known.zones is not zones:
+            query.known[row] = known = Known(key, zones, self._place(query, target))
+        return known.found
+
+    def _key(self, query: CoresAsked, verdict: Verdict, row: int) -> object:
+        """Equal as long as the node is, for this pod."""
+        cores = self._cores
+        beside = tuple([each.version(row) for each, _ in query.beside]) if verdict.policy else ()
+        cpu = (self._allocatable_cpu(row), cores.requested(row, names.CPU)) if verdict.amplified else ()
+        state = (cores.changes(row), cores.ratio(row), bool(cores.blocked[row]), bool(cores.uncounted[row]))
+        return (verdict, cores.make_of(row), state, beside, cpu)
+
+    def _place(self, query: CoresAsked, target: Target) -> Placed | Rejection:
         cores, row, hypothesis = self._cores, target.row, target.hypothesis
         verdict = self._verdict(query, row)
-        if not verdict.concerns:
-            return NOT_CONCERNED
+        lacking = self._lacking_cpu(query, verdict, target) if verdict.amplified else 0
+        if not verdict.places:
+            return NOT_CONCERNED if not lacking else self._too_little(query, verdict, row, lacking)
         if cores.uncounted[row]:
             return Rejection((UNCOUNTED,))
         if verdict.reason:
             return Rejection((verdict.reason,), resolvable=False)
         if cores.unknown(row, hypothesis) > 0:
             return Rejection((UNKNOWN,))
+        if lacking:
+            return self._too_little(query, verdict, row, lacking)
         ground, holders = cores.ground(row), cores.holders(row, hypothesis)
         left = (claim.grants for claim in hypothesis.gone if target.reservation and claim.uid == target.reservation)
         preferred = NO_CPUS.union(*(cpus_of(grants) for grants in left))
@@ -240,10 +280,12 @@ class NodeNUMAResource:
             if taken.reason:
                 return Rejection((taken.reason,), resolvable=verdict.own <= ground.own_cpus)
             return Placed(taken.cpus)
-        request = _request(query, verdict, strategy, rivals, preferred)
+        node = cores.zones(row, hypothesis)
+        is_strict = verdict.policy != BEST_EFFORT
+        others = [each.hints(asked, target, only_smallest=is_strict) for each, asked in query.beside]
         found = align(
-            cores.zones(row, hypothesis),
-            request,
+            node,
+            _request(query, verdict, strategy, rivals, preferred),
             policy=verdict.policy,
             exclusive=query.spec.exclusive,
             status=cores.status(row, hypothesis),
@@ -253,7 +295,9 @@ class NodeNUMAResource:
         )
         if found.reasons:
             return Rejection(found.reasons, lacking=dict(found.lacking))
-        return Placed(found.allocation.cpus, found.allocation.zones, found.zones)
+        # BestEffort that comes to all NUMA nodes binds nothing: what lies on none of them may be taken as well.
+        is_bound = is_strict or found.zones != node.zones
+        return Placed(found.allocation.cpus, found.allocation.zones, found.zones if is_bound else None)
 
     def rejections(self, query: CoresAsked, rows: RowArray) -> list[Rejected]:
         """See `Constraint`. Numbers of CPUs are compared for all rows at once; NUMA nodes are looked at one by one."""
@@ -276,10 +320,10 @@ class NodeNUMAResource:
             if reason:
                 resolvable = not verdict.reason and verdict.own <= cores.ground(row).own_cpus
                 tell(reason, place, resolvable=reason in (UNCOUNTED, UNKNOWN) or resolvable)
-            elif verdict.policy or verdict.required:
-                rejection = self._known(query, row)
-                for text in rejection.reasons if rejection is not None else ():
-                    tell(text, place, resolvable=rejection is not None and rejection.resolvable)
+            elif verdict.policy or verdict.required or verdict.amplified:
+                found_here = self.place(query, Target(row))
+                for text in found_here.reasons if isinstance(found_here, Rejection) else ():
+                    tell(text, place, resolvable=isinstance(found_here, Rejection) and found_here.resolvable)
         return [
             Rejected(reason, mask, resolvable, repair=WAIT if reason == UNCOUNTED else "")
             for (reason, resolvable), mask in found.items()
@@ -301,10 +345,16 @@ class NodeNUMAResource:
                 continue
             own = count * verdict.own
             is_too_many = own > 0 and own > cores.ground(row).own_cpus
-            if verdict.reason or cores.uncounted[row] or is_too_many:
+            if verdict.amplified:
+                need = count * self._shown_cpu(query, verdict, row)
+                is_too_many = is_too_many or need > self._allocatable_cpu(row)
+                distance[place] = self._lacking_for(query, verdict, row, count) / need
+            if verdict.reason or is_too_many or (verdict.places and cores.uncounted[row]):
                 distance[place] = np.inf
                 continue
-            distance[place] = 1000.0 * bool(cores.blocked[row])
+            if not verdict.places:
+                continue
+            distance[place] += 1000.0 * bool(cores.blocked[row])
             if own:
                 distance[place] += max(0, own - int(cores.free[_kind(verdict), row])) / verdict.own
             if verdict.policy and not admitted[place]:
@@ -317,8 +367,14 @@ class NodeNUMAResource:
         verdict = self._verdict(query, row)
         if not verdict.concerns:
             return Lacking()
-        if verdict.reason or cores.uncounted[row]:
+        if verdict.reason or (verdict.places and cores.uncounted[row]):
             return None
+        cpu = self._lacking_for(query, verdict, row, count) if verdict.amplified else 0
+        if cpu:
+            is_too_much = count * self._shown_cpu(query, verdict, row) > self._allocatable_cpu(row)
+            return None if is_too_much else Lacking({names.CPU: cpu})
+        if not verdict.places:
+            return Lacking()
         if cores.blocked[row]:
             return Lacking(things=("the CPUs of pods that do not say which are theirs",))
         if verdict.policy:
@@ -328,7 +384,7 @@ class NodeNUMAResource:
         if count * verdict.own > cores.ground(row).own_cpus:
             return None
         if short <= 0:
-            return Lacking() if self._known(query, row) is None else None
+            return None if isinstance(self.place(query, Target(row)), Rejection) else Lacking()
         less = f"{free} exclusive CPUs" if count == 1 and free > 1 else ""
         return Lacking(things=(_cpus(short, verdict),), less=less)
 
@@ -337,28 +393,33 @@ class NodeNUMAResource:
         return True
 
     def _lacking_zone(self, query: CoresAsked, verdict: Verdict, row: int) -> Lacking | None:
-        """What the NUMA node lacks that lacks least, or what all of them together lack."""
-        rejection = self._known(query, row)
-        if rejection is None:
+        """What all NUMA nodes together lack, or the one that lacks least."""
+        rejection = self.place(query, Target(row))
+        if not isinstance(rejection, Rejection):
             return Lacking()
         cores = self._cores
         node = cores.zones(row)
         needs = zone_needs(node, _request(query, verdict))
-        if verdict.policy != SINGLE_NUMA_NODE:
-            things = _missing({name: amount for name, amount in rejection.lacking.items() if amount > 0}, verdict)
-            return Lacking(things=(f"{things} of its NUMA nodes",)) if things else None
+        together = {name: amount for name, amount in rejection.lacking.items() if amount > 0}
+        if verdict.policy != SINGLE_NUMA_NODE and (together or not query.beside):
+            return Lacking(things=(f"{_missing(together, verdict)} of its NUMA nodes",)) if together else None
         whole = NodeZones(node.capacity, {}, node.ratio, node.layout, cores.all_cpus(row))
         offered = {need.name: need.offered for need in zone_needs(whole, _request(query, verdict))}
-        best: tuple[float, int, dict[str, int]] | None = None
+        best: tuple[float, str] | None = None
         for zone in node.zones:
             missing = {need.name: need.amount - need.offered.get(zone, 0) for need in needs}
             missing = {name: amount for name, amount in missing.items() if amount > 0}
-            if not missing or any(offered[need.name].get(zone, 0) < need.amount for need in needs):
+            if any(offered[need.name].get(zone, 0) < need.amount for need in needs):
                 continue
-            part = sum(missing[need.name] / need.amount for need in needs if need.name in missing)
+            found = [each.lacking_on(asked, row, zone) for each, asked in query.beside]
+            beside = [words for each in found for words in each or ()]
+            if None in found or not (missing or beside):
+                continue
+            part = len(beside) + sum(missing[need.name] / need.amount for need in needs if need.name in missing)
             if best is None or part < best[0]:
-                best = (part, zone, missing)
-        return Lacking(things=(f"{_missing(best[2], verdict)} of NUMA node {best[1]}",)) if best is not None else None
+                things = [_missing(missing, verdict)] if missing else []
+                best = (part, f"{listed([*things, *beside])} of NUMA node {zone}")
+        return Lacking(things=(best[1],)) if best is not None else None
 
     # --- within ------------------------------------------------------------------------------------------------------
 
@@ -366,29 +427,39 @@ class NodeNUMAResource:
         self._cores.follow()
         return self._cores.verdicts(query)[int(self._cores.make[row])]
 
-    def _known(self, query: CoresAsked, row: int) -> Rejection | None:
-        """What is said of a node as it is; kept until the node changes."""
+    def _shown_cpu(self, query: CoresAsked, verdict: Verdict, row: int) -> int:
+        """The pod's cpu in what a node shows."""
+        own = 1000 * verdict.own
+        return query.amounts.get(names.CPU, 0) - own + amplify(own, self._cores.ratio(row))
+
+    def _lacking_for(self, query: CoresAsked, verdict: Verdict, row: int, count: int) -> int:
+        """How much cpu so many pods lack on a node that shows more than it has."""
         cores = self._cores
-        verdict = self._verdict(query, row)
-        zones = cores.zones(row) if verdict.policy else None
-        key = (verdict, cores.changes(row), bool(cores.blocked[row]), bool(cores.uncounted[row]))
-        known = query.known.get(row)
-        if known is not None and known.key == key and known.zones is zones:
-            return known.rejection
-        found = self.place(query, Target(row))
-        query.known[row] = known = Known(key, zones, found if isinstance(found, Rejection) else None)
-        return known.rejection
+        return lacking_cpu(
+            count * query.amounts.get(names.CPU, 0),
+            allocatable_milli=self._allocatable_cpu(row),
+            requested_milli=cores.requested(row, names.CPU),
+            own_cpus=len(cores.pinned_cpus(row)),
+            ratio=cores.ratio(row),
+            own_milli=count * 1000 * verdict.own,
+        )
+
+    def _too_little(self, query: CoresAsked, verdict: Verdict, row: int, lacking: int) -> Rejection:
+        is_resolvable = self._shown_cpu(query, verdict, row) <= self._allocatable_cpu(row)
+        return Rejection((TOO_LITTLE,), is_resolvable, {names.CPU: lacking})
 
     def _short(self, verdict: Verdict, row: int) -> str:
         """The reason that numbers alone give against a node; empty: none."""
         cores = self._cores
+        if not verdict.places:
+            return ""
         if cores.uncounted[row]:
             return UNCOUNTED
         if verdict.reason:
             return verdict.reason
         if cores.blocked[row]:
             return UNKNOWN
-        if verdict.policy:
+        if verdict.policy or verdict.amplified:
             return ""
         if cores.free[0, row] < verdict.own:
             return NOT_ENOUGH

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from berth.contracts.names import CPU
 from berth.placement_solver.core.cores.make import Make
-from berth.placement_solver.core.seams import Rejection
+from berth.placement_solver.core.seams import Rejection, ZoneHinter
 from berth.rules.cpus.bind_policy import CpuBinding, bind_on_node
+from berth.rules.cpus.cpuset import NO_CPUS
+from berth.rules.cpus.resource_status import ZoneShare
+from berth.rules.numa.amplified_cpu import INVALID
 from berth.rules.numa.hints import NO_ZONES
 from berth.rules.numa.policy import NumaSpec, pair_policy
+from berth.rules.numa.zone_sets import ZoneSet
 
 
 class Verdict(NamedTuple):
     """What a pod gets on a node of some make: a number of CPUs of its own by `bind`, which `required` says must hold,
-    and the NUMA policy that it is placed by; neither: it is not concerned. Or the `reason` why it never may go there.
+    and the NUMA policy that it is placed by. `amplified`: its cpu is compared with cpu of which there is less than is
+    shown. Nothing of that: it is not concerned. Or the `reason` why it never may go there.
     """
 
     own: int = 0
@@ -23,11 +29,26 @@ class Verdict(NamedTuple):
     required: bool = False
     policy: str = ""
     reason: str = ""
+    amplified: bool = False
 
     @property
     def concerns(self) -> bool:
         """Whether the node has to be looked at."""
+        return self.amplified or self.places
+
+    @property
+    def places(self) -> bool:
+        """Whether the node's CPUs and NUMA nodes have to be looked at."""
         return bool(self.own or self.policy or self.reason)
+
+
+class Placed(NamedTuple):
+    """What a pod gets on one node: CPUs of its own, shares of NUMA nodes, and the NUMA nodes that everything of it
+    stays on (None: any)."""
+
+    cpus: frozenset[int] = NO_CPUS
+    shares: tuple[ZoneShare, ...] = ()
+    zones: ZoneSet | None = None
 
 
 class Known(NamedTuple):
@@ -35,7 +56,7 @@ class Known(NamedTuple):
 
     key: object
     zones: object
-    rejection: Rejection | None
+    found: Placed | Rejection
 
 
 @dataclass(eq=False, slots=True)
@@ -47,7 +68,7 @@ class CoresAsked:
         pinned_milli: its cpu without what its overhead is.
         binding: whether it asks for CPUs of its own.
         spec: the NUMA policy that it asks for.
-        has_devices: it asks for devices as well: NUMA policies of nodes do not hold for it yet.
+        beside: what it asks for that lies on NUMA nodes as well, each with the constraint that says where it could.
         beside_kubelet: it may have CPUs of its own also where kubelet gives out CPUs itself.
         verdicts: on nodes of each make, as of `verdicts_at`; kept by `Cores`.
         known: what was said of single nodes, by row; kept by the constraint.
@@ -57,20 +78,18 @@ class CoresAsked:
     pinned_milli: int
     binding: CpuBinding
     spec: NumaSpec
-    has_devices: bool = False
+    beside: tuple[tuple[ZoneHinter, Any], ...] = ()
     beside_kubelet: bool = False
     verdicts: list[Verdict] = field(default_factory=list)
     verdicts_at: int = -1
     known: dict[int, Known] = field(default_factory=dict)
 
-    @property
-    def asks(self) -> bool:
-        """Whether it asks for anything itself, on whichever node."""
-        return self.binding.bound or bool(self.spec.policy)
-
     def verdict(self, make: Make) -> Verdict:
         """What it gets on nodes of this make."""
-        pair = pair_policy(self.spec.policy, "" if self.has_devices else make.policy)
+        has_cpu = self.amounts.get(CPU, 0) > 0
+        if make.is_ratio_broken and has_cpu:
+            return Verdict(reason=INVALID)
+        pair = pair_policy(self.spec.policy, make.policy)
         if pair.reason:
             return Verdict(reason=pair.reason)
         found = bind_on_node(
@@ -85,4 +104,10 @@ class CoresAsked:
             return Verdict(reason=found.reason)
         if pair.policy and not make.has_zones:
             return Verdict(reason=NO_ZONES)
-        return Verdict(found.number, found.policy if found.number else "", found.required, pair.policy)
+        return Verdict(
+            found.number,
+            found.policy if found.number else "",
+            found.required,
+            pair.policy,
+            amplified=make.is_amplified and has_cpu,
+        )

@@ -15,7 +15,8 @@ LABELS: Final = (LABEL_CPU_BIND_POLICY, LABEL_NUMA_POLICY, LABEL_NUMA_STRATEGY)
 
 
 class Make(NamedTuple):
-    """`labels` are those of `LABELS`, in that order. `policy` is the NUMA policy that holds on the node."""
+    """`labels` are those of `LABELS`, in that order. `policy` is the NUMA policy that holds on the node.
+    `is_amplified`: it shows more cpu than it has. `is_ratio_broken`: nobody can read how much more."""
 
     labels: tuple[str, ...] = ("", "", "")
     is_static: bool = False
@@ -23,6 +24,8 @@ class Make(NamedTuple):
     layout: CpuLayout | None = None
     policy: str = ""
     has_zones: bool = False
+    is_amplified: bool = False
+    is_ratio_broken: bool = False
 
     @property
     def manager(self) -> CpuManager:
@@ -36,18 +39,18 @@ class Make(NamedTuple):
 
     @property
     def imposes(self) -> bool:
-        """Whether the node may give CPUs or NUMA nodes to pods that ask for neither."""
+        """Whether pods that ask for neither CPUs nor NUMA nodes have to be looked at for this node."""
         bound = node_bind_policy(self.by_name, self.manager) or node_bind_policy(self.by_name, CpuManager())
-        return bool(bound or self.policy)
+        return bool(bound or self.policy or self.is_amplified or self.is_ratio_broken)
 
 
 PLAIN: Final = Make()
 
 
-def make_of(labels: Mapping[str, str], ground: Ground) -> Make:
-    """The make of a node with these labels."""
+def make_of(labels: Mapping[str, str], ground: Ground, ratio: float | None = 1.0) -> Make:
+    """The make of a node with these labels; `ratio` is how many times its cpu it shows, None: nobody can read it."""
     said = tuple(labels.get(name, "") for name in LABELS)
-    if ground is NOWHERE and not any(said):
+    if ground is NOWHERE and not any(said) and ratio == 1.0:
         return PLAIN
     return Make(
         labels=said,
@@ -56,4 +59,6 @@ def make_of(labels: Mapping[str, str], ground: Ground) -> Make:
         layout=ground.layout,
         policy=numa_policy(ground.policy, labels.get(LABEL_NUMA_POLICY, "")),
         has_zones=bool(ground.capacity),
+        is_amplified=ratio is not None and ratio > 1,
+        is_ratio_broken=ratio is None,
     )

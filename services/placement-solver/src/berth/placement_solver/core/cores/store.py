@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from berth.contracts.base import Problem
 from berth.contracts.ledger import Grant
 from berth.contracts.names import ANNOTATION_AMPLIFICATION_RATIO, CPU
 from berth.contracts.topology import NodeTopology
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from berth.placement_solver.core.nodes import Nodes
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 KINDS: Final = ("", FULL_PCPUS, SPREAD_BY_PCPUS)
@@ -117,7 +119,8 @@ class ZoneColumns:
 
 class Cores:
     """See the module. `make` is the make of each row by its place in `makes`, `blocked` how many holders there are of
-    whom nobody knows what they hold, `free` the number of free CPUs of each of `KINDS`."""
+    whom nobody knows what they hold, `free` the number of free CPUs of each of `KINDS`, `pinned` that of those which
+    pods have to themselves, `ratios` how many times its cpu a node shows."""
 
     def __init__(self, nodes: Nodes, capacity: int = 64) -> None:
         self._nodes = nodes
@@ -130,6 +133,8 @@ class Cores:
         self.blocked: Ints = np.zeros(capacity, np.int64)
         self.uncounted: Mask = np.zeros(capacity, np.bool_)
         self.free: Ints = np.zeros((len(KINDS), capacity), np.int64)
+        self.pinned: Ints = np.zeros(capacity, np.int64)
+        self.ratios: Floats = np.ones(capacity)
         self._unwritten: set[int] = set()
         self._made_at = 0
         self._zones = ZoneColumns()
@@ -179,6 +184,8 @@ class Cores:
         self.blocked = np.pad(self.blocked, (0, more))
         self.uncounted = np.pad(self.uncounted, (0, more))
         self.free = np.pad(self.free, ((0, 0), (0, more)))
+        self.pinned = np.pad(self.pinned, (0, more))
+        self.ratios = np.pad(self.ratios, (0, more), constant_values=1.0)
 
     def is_spare(self, row: int) -> bool:
         """Whether nothing is known of the row, and nothing is held there."""
@@ -201,7 +208,7 @@ class Cores:
 
     @property
     def imposes(self) -> bool:
-        """Whether some node may give CPUs or NUMA nodes to pods that ask for neither."""
+        """Whether pods that ask for neither CPUs nor NUMA nodes have to be looked at for some node."""
         self.follow()
         return any(count > 0 and self.makes[code].imposes for code, count in self._population.items() if code)
 
@@ -218,6 +225,7 @@ class Cores:
                 layout, free = state.ground.layout, self.free_cpus(row)
                 for kind, text in enumerate(KINDS):
                     self.free[kind, row] = len(usable_cpus(layout, free, text)) if layout is not None else 0
+                self.pinned[row] = len(self.pinned_cpus(row))
             self._unwritten.clear()
 
     def verdicts(self, query: CoresAsked) -> list[Verdict]:
@@ -233,11 +241,15 @@ class Cores:
 
     def _remake(self, row: int) -> None:
         node = self._nodes.states[row]
-        labels = node.labels if node is not None and not node.deleting else {}
+        is_there = node is not None and not node.deleting
+        labels = node.labels if node is not None and is_there else {}
         ground = self._rows.get(row, _UNKNOWN).ground
-        if ground is NOWHERE and not labels and not self.make[row]:
+        text = node.annotations.get(ANNOTATION_AMPLIFICATION_RATIO, "") if node is not None and is_there else ""
+        if ground is NOWHERE and not labels and not text and not self.make[row]:
             return
-        made = make_of(labels, ground)
+        ratio = ground.ratio or (_ratio(text) if text else 1.0)
+        self.ratios[row] = max(1.0, ratio or 1.0)
+        made = make_of(labels, ground, ratio and max(1.0, ratio))
         code = self._codes.get(made)
         if code is None:
             if len(self.makes) >= MAKES_MAX:
@@ -299,6 +311,19 @@ class Cores:
             state.free = free
         return free
 
+    def pinned_cpus(self, row: int, hypothesis: Hypothesis = NOTHING) -> frozenset[int]:
+        """The CPUs that pods have to themselves."""
+        layout = self.ground(row).layout
+        if layout is None:
+            return NO_CPUS
+        return layout.all & NO_CPUS.union(*(each.cpus for each in self.holders(row, hypothesis)))
+
+    def requested(self, row: int, name: str, hypothesis: Hypothesis = NOTHING) -> int:
+        """What is taken of one resource of a node in all."""
+        taken = self._used(row, (name,))[name]
+        taken -= sum(claim.amounts.get(name, 0) for claim in hypothesis.gone)
+        return taken + sum(claim.amounts.get(name, 0) for claim in hypothesis.there)
+
     def all_cpus(self, row: int) -> frozenset[int]:
         """The CPUs that pods may have as their own, were none of them held."""
         ground = self.ground(row)
@@ -312,7 +337,7 @@ class Cores:
         """How many times its cpu the node shows; 1 where neither topology nor node says so."""
         node = self._nodes.states[row]
         text = node.annotations.get(ANNOTATION_AMPLIFICATION_RATIO, "") if node is not None else ""
-        return max(1.0, self.ground(row).ratio or (_ratio(text) if text else 1.0))
+        return max(1.0, self.ground(row).ratio or (_ratio(text) if text else 1.0) or 1.0)
 
     def zones(self, row: int, hypothesis: Hypothesis = NOTHING) -> NodeZones:
         """The NUMA nodes as they stand."""
@@ -391,6 +416,7 @@ def zones_of(
 
 
 @lru_cache(maxsize=4096)
-def _ratio(text: str) -> float:
+def _ratio(text: str) -> float | None:
+    """The ratio of cpu that an annotation says; None: it cannot be read."""
     ratios = read_ratios({ANNOTATION_AMPLIFICATION_RATIO: text})
-    return ratios.get(CPU, 1.0) if isinstance(ratios, dict) else 1.0
+    return None if isinstance(ratios, Problem) else ratios.get(CPU, 1.0)

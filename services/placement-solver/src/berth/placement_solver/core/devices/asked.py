@@ -12,6 +12,7 @@ from berth.rules.devices.request import DeviceRequest
 from berth.rules.devices.slots import NoCapacity
 from berth.rules.devices.split import Split
 from berth.rules.devices.want import Want, gpu_want, want_on
+from berth.rules.numa.hints import Hints
 
 KNOWN_MAX: Final = 1024
 """Of so many nodes it is remembered what they said last."""
@@ -23,8 +24,8 @@ class DeviceQuery:
     """A request, and what makes it quick.
 
     `cards` is what it takes of how many GPUs, for prices. `least` is by family what a node must have free to be worth
-    a look. `is_plain`: GPUs alone, any of them, so that `cards` says all. `known` is what nodes said last, by row, each
-    with the version of its devices then.
+    a look. `is_plain`: GPUs alone, any of them, so that `cards` says all. `known` and `known_hints` are what nodes said
+    last, by row, each with the version of its devices then.
     """
 
     request: DeviceRequest
@@ -32,12 +33,19 @@ class DeviceQuery:
     least: tuple[tuple[str, Want], ...]
     is_plain: bool
     known: dict[int, tuple[int, Answer]] = field(default_factory=dict)
+    known_hints: dict[int, tuple[object, Hints]] = field(default_factory=dict)
 
     def remember(self, row: int, version: int, answer: Answer) -> None:
         """Keep what a node said."""
         if len(self.known) >= KNOWN_MAX:
             self.known.clear()
         self.known[row] = version, answer
+
+    def remember_hints(self, row: int, version: object, hints: Hints) -> None:
+        """Keep on which NUMA nodes of a node the devices could lie."""
+        if len(self.known_hints) >= KNOWN_MAX:
+            self.known_hints.clear()
+        self.known_hints[row] = version, hints
 
 
 def query_of(request: DeviceRequest) -> DeviceQuery:

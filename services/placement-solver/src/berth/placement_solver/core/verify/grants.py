@@ -8,9 +8,8 @@ from typing import Final, NamedTuple
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Node, PodTemplate
 from berth.contracts.topology import NodeTopology
-from berth.placement_solver.core.verify.laws import cores, devices
-from berth.rules.scheduler_config import DEFAULT, BerthArgs, Profile
-from berth.rules.scheduler_config.plugins import BERTH
+from berth.placement_solver.core.verify.laws import cores, devices, zones
+from berth.rules.scheduler_config import DEFAULT, Profile
 from berth.transaction.claims import Claim
 
 Item = tuple[str, ...]
@@ -67,17 +66,18 @@ LAWS: Final = (
     ),
     GrantLaw(
         cores.KINDS,
-        lambda claim, wish, place: cores.core_problems(
-            claim,
-            wish.template,
-            place.node,
-            place.topology,
-            beside_kubelet=wish.profile.args_of(BERTH, BerthArgs).own_cpus_beside_kubelet,
-        ),
+        lambda claim, wish, place: cores.core_problems(claim, wish.template, place.node, place.topology, wish.profile),
         lambda place: cores.core_capacity(place.topology),
         lambda place, held, arriving, wish_of: cores.zones_beyond(
             place.node, place.topology, held, arriving, lambda claim: template_of(wish_of(claim))
         ),
+    ),
+    GrantLaw(
+        frozenset(),  # of devices and NUMA nodes together
+        lambda claim, wish, place: zones.zone_problems(
+            claim, wish.template, place.node, place.inventory, place.topology, wish.profile
+        ),
+        lambda place: {},
     ),
 )
 

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from berth.contracts import names
 from berth.placement_solver.core.verify.grants import Place, WishOf, beyond, capacity, granted
+from berth.placement_solver.core.verify.laws.cores import amplified_problems, shows_more
 from berth.resources.amounts import add_into
 from berth.rules.node_fit import TOO_MANY_PODS, node_fit
 from berth.rules.records import registry
@@ -48,6 +49,8 @@ class NodeCheck:
         """All that does not fit."""
         problems = list(self._misfits())
         problems += self._unkept(_plain, self._offered())
+        if shows_more(self._node, self._place.topology):
+            problems += amplified_problems(self._node, self._place.topology, self._held, self._arriving)
         if any(claim.grants for claim in self._arriving):
             unknown = blocked(
                 (grant for claim in self._arriving for grant in claim.grants),

@@ -24,8 +24,9 @@ from berth.rules.cpus.bind_policy import CpuBinding, cpu_binding, effective_poli
 from berth.rules.cpus.kubelet import FULL_CORES_OPTION, SINGLE_NUMA_NODE, STATIC, CpuManager, numa_policy
 from berth.rules.numa.charges import in_proportion
 from berth.rules.numa.policy import NumaSpec, pair_policy, read_numa_spec
-from berth.rules.records.device_allocated import DeviceAllocated
 from berth.rules.records.resource_status import own_milli, pinned_requests
+from berth.rules.scheduler_config import DEFAULT, BerthArgs, NumaArgs, Profile
+from berth.rules.scheduler_config.plugins import BERTH
 from berth.transaction.claims import Claim
 
 KINDS: Final = frozenset({CPU, ZONE})
@@ -37,10 +38,13 @@ Sums = dict[tuple[int, str], int]
 class Binding:
     """What a node gives an object: so many CPUs of its own by a bind policy, under a NUMA policy."""
 
-    def __init__(self, template: PodTemplate, node: Node, topology: NodeTopology, *, beside_kubelet: bool) -> None:
+    def __init__(self, template: PodTemplate, node: Node, topology: NodeTopology, profile: Profile) -> None:
+        default = profile.args_of("NodeNUMAResource", NumaArgs).default_cpu_bind_policy
+        beside_kubelet = profile.args_of(BERTH, BerthArgs).own_cpus_beside_kubelet
         self.problems: list[str] = []
         milli = own_milli(template)
-        asked = cpu_binding(template.labels, template.annotations, template.priority, pinned_requests(template))
+        requests = pinned_requests(template)
+        asked = cpu_binding(template.labels, template.annotations, template.priority, requests, default=default)
         binding = asked if isinstance(asked, CpuBinding) else CpuBinding()
         if isinstance(asked, Problem):
             self.problems.append(f"{asked.field}: {asked.message}")
@@ -62,19 +66,18 @@ class Binding:
             self.problems.append(f"{spec.field}: {spec.message}")
         self.spec = NumaSpec() if isinstance(spec, Problem) else spec
         of_node = numa_policy(topology.policy, node.labels.get(names.LABEL_NUMA_POLICY, ""))
-        # Where devices lie is not looked at yet, so no NUMA policy holds for who asks for some.
-        pair = pair_policy(self.spec.policy, "" if DeviceAllocated().asks(template) else of_node)
+        pair = pair_policy(self.spec.policy, of_node)
         if pair.reason and asked is not None:
             self.problems.append(f"has another NUMA policy than node {node.name}")
         self.policy = pair.policy if asked is not None else ""
 
 
 def core_problems(
-    claim: Claim, template: PodTemplate, node: Node, topology: NodeTopology | None, *, beside_kubelet: bool = False
+    claim: Claim, template: PodTemplate, node: Node, topology: NodeTopology | None, profile: Profile = DEFAULT
 ) -> Iterator[str]:
     """Compares the claim's grants with its object's wishes and with what the node has."""
     there = topology or NONE
-    found = Binding(template, node, there, beside_kubelet=beside_kubelet)
+    found = Binding(template, node, there, profile)
     yield from found.problems
     given = [grant for grant in claim.grants if grant.kind == CPU]
     if any(grant.amounts != {COUNT: 1} for grant in given):
@@ -128,6 +131,32 @@ def zones_beyond(
         spec = read_numa_spec(template.annotations) if template is not None else NumaSpec()
         if isinstance(spec, NumaSpec) and spec.is_exclusive:
             yield from _meetings(claim, beside, there)
+
+
+def shows_more(node: Node, topology: NodeTopology | None) -> bool:
+    """Whether a node shows more cpu than it has."""
+    return _ratio(node, topology or NONE) > 1
+
+
+def amplified_problems(
+    node: Node, topology: NodeTopology | None, held: Sequence[Claim], arriving: Sequence[Claim]
+) -> Iterator[str]:
+    """What is too much of the cpu of a node that shows more than it has: CPUs that somebody has to himself are real."""
+    there = topology or NONE
+    ratio = _ratio(node, there)
+    mine = [claim for claim in arriving if claim.amounts.get(names.CPU, 0) > 0]
+    if ratio <= 1 or not mine:
+        return
+    cpus = {cpu for core in there.cores for cpu in core.cpus}
+    used, own = 0, set[int]()
+    for amounts, grants in _takers([*held, *arriving]):
+        used += amounts.get(names.CPU, 0)
+        own |= {grant.minor for grant in grants if grant.kind == CPU} & cpus
+    owned = 1000 * len(own)
+    shown = used - owned + amplify(owned, ratio) if owned <= used else used
+    offered = node.allocatable.get(names.CPU, 0)
+    if shown > offered:
+        yield f"amplified cpu: {shown} claimed of {offered}, with {len(own)} CPUs of their own times {ratio:g}"
 
 
 def _bind_problems(bind: str, cpus: frozenset[int], topology: NodeTopology) -> Iterator[str]:
