@@ -13,6 +13,7 @@ from tests.deploy.manifests import K8S, OBJECTS, ROOT, WORKLOADS, Json, name_of,
 from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS
 from berth.cluster_writer.commands import APPLICABLE, WRITABLE
 from berth.cluster_writer.eviction_requests import RIGHTS_FROM
+from berth.contracts.names import NPU_TEMPLATES
 from berth.contracts.slo import CONFIG_MAP
 from berth.kube import resources
 from berth.kube.resources import Resource
@@ -44,7 +45,7 @@ def test_the_watcher_reads_what_state_shows_and_nothing_else() -> None:
     assert rules_of("cluster-watcher") == wanted
     rules = [rule for role in of_kind("ClusterRole") for rule in role["rules"] if "configmaps" in rule["resources"]]
     assert [rule["resourceNames"] for rule in rules] == [
-        [CONFIG_MAP.partition("/")[2], "scheduler-config"]
+        [CONFIG_MAP.partition("/")[2], "scheduler-config", NPU_TEMPLATES.partition("/")[2]]
     ]  # others of the cluster are none of our business
 
 
