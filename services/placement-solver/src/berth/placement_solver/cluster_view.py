@@ -87,11 +87,12 @@ class ClusterView:
         config_map: tuple[str, str] | None = None,
         is_configured: bool = False,
         class_rows_bytes_max: int = ROWS_BYTES_MAX,
+        handed_off: frozenset[str] = frozenset(),
     ) -> None:
         self.schedulers = frozenset(schedulers)
         self.me = me
         self.solvers: tuple[str, ...] = (me,)
-        self.nodes = Nodes()
+        self.nodes = Nodes(handed_off=handed_off)
         self.inventories: Inventories[NodeInventory] = Inventories()
         self.topologies: Inventories[NodeTopology] = Inventories()
         self.quotas = Quotas()

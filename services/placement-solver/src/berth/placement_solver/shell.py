@@ -47,6 +47,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         config_map=settings.config_map(),
         is_configured=file is not None,
         class_rows_bytes_max=settings.class_rows_bytes_max,
+        handed_off=frozenset(settings.hand_off),
     )
     verifier = Verifier(cluster)
     bus = ctx.bus

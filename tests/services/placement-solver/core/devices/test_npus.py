@@ -211,3 +211,42 @@ def test_what_cannot_be_used_is_named_and_the_rest_counts(data: dict[str, str], 
     assert tables.problems
     assert tables.end()
     assert tables.problems == ()
+
+
+# --- vendors whose device plugins can be told some choices only -------------------------------------------------------
+
+MLU = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 48 * GI}
+
+
+@pytest.mark.parametrize(
+    ("requests", "reason"),
+    [
+        ({names.KOORD_GPU: 100}, ""),
+        ({names.GPU_CORE: 25, names.GPU_MEMORY: 12 * GI}, ""),
+        ({names.KOORD_GPU: 200}, "node(s) of cambricon give out 1 device(s) per pod"),
+        ({names.GPU_MEMORY: 12 * GI}, "node(s) of cambricon give out devices with a share of their cores only"),
+        ({names.GPU_CORE: 5, names.GPU_MEMORY: GI >> 3}, "Insufficient gpu devices"),
+    ],
+)
+def test_what_a_device_plugin_cannot_be_told_is_not_chosen(
+    solving: type[Any], requests: dict[str, int], reason: str
+) -> None:
+    run = solving(handed_off=frozenset({"cambricon"}))
+    run.node("n")
+    slots = [DeviceSlot(kind="gpu", minor=minor, uuid=f"mlu-{minor}", amounts=MLU) for minor in range(2)]
+    run.devices("n", slots, gpu_vendor="Cambricon")
+    run.pod(pod("a").requests(requests))
+    solution = run.round()
+    if reason:
+        assert reason in message(solution)
+    else:
+        assert len(grants(run, "a")) == 1
+
+
+def test_without_a_hand_off_any_of_them_are(solving: type[Any]) -> None:
+    run = solving()
+    run.node("n")
+    slots = [DeviceSlot(kind="gpu", minor=minor, uuid=f"mlu-{minor}", amounts=MLU) for minor in range(2)]
+    run.devices("n", slots, gpu_vendor="cambricon")
+    run.pod(pod("a").requests({names.KOORD_GPU: 200}))
+    assert len(run.round().placements) == 1

@@ -216,7 +216,9 @@ class DeviceShare:
         nodes = self._nodes
         slots = nodes.devices.under(row, query.request.amounts, _grants(gone), _grants(there))
         rules = nodes.device_rules.get(row)
-        return NodeDevices(slots) if rules is None else NodeDevices(slots, rules.partitions, rules.npu_model)
+        if rules is None:
+            return NodeDevices(slots)
+        return NodeDevices(slots, rules.partitions, rules.npu_model, vendor=rules.vendor)
 
     def rejections(self, query: DeviceQuery, rows: RowArray) -> list[Rejected]:
         """See `Constraint`."""
