@@ -525,7 +525,6 @@ def test_what_the_readme_calls_unsupported_is_refused() -> None:
     from berth.placement_solver.core import classes
 
     text = (ROOT / "README.md").read_text()
-    assert (names.NPU_CORE in classes.UNSUPPORTED_RESOURCES) == ("NPU devices" in text)
     for annotation, word in (
         (names.ANNOTATION_GANG_TOPOLOGY, "network topology"),
         (names.ANNOTATION_RESERVATION_EXACT, "exact matching"),

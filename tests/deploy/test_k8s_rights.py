@@ -13,6 +13,7 @@ from tests.deploy.manifests import K8S, OBJECTS, ROOT, WORKLOADS, Json, name_of,
 from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS
 from berth.cluster_writer.commands import APPLICABLE, WRITABLE
 from berth.cluster_writer.eviction_requests import RIGHTS_FROM
+from berth.contracts.names import NPU_TEMPLATES
 from berth.contracts.slo import CONFIG_MAP
 from berth.kube import resources
 from berth.kube.resources import Resource
@@ -44,7 +45,7 @@ def test_the_watcher_reads_what_state_shows_and_nothing_else() -> None:
     assert rules_of("cluster-watcher") == wanted
     rules = [rule for role in of_kind("ClusterRole") for rule in role["rules"] if "configmaps" in rule["resources"]]
     assert [rule["resourceNames"] for rule in rules] == [
-        [CONFIG_MAP.partition("/")[2], "scheduler-config"]
+        [CONFIG_MAP.partition("/")[2], "scheduler-config", NPU_TEMPLATES.partition("/")[2]]
     ]  # others of the cluster are none of our business
 
 
@@ -152,10 +153,30 @@ def test_the_guard_names_the_writer_and_every_key_of_ours() -> None:
     assert "'system:serviceaccount:berth-system:cluster-writer'" in condition["expression"]
     ours = [names.ANNOTATION_ATTEMPT, names.ANNOTATION_PLAN, names.ANNOTATION_QUOTA]
     (prefix,) = {name.partition("/")[0] for name in ours}
-    notes, allocations, labels = (each["expression"] for each in policy["spec"]["validations"])
+    notes, allocations, _, labels = (each["expression"] for each in policy["spec"]["validations"])
     assert all(f"startsWith('{prefix}/')" in each for each in (notes, labels))
     assert "variables.allocations.all(" in allocations
     (listed,) = (each["expression"] for each in policy["spec"]["variables"] if each["name"] == "allocations")
     theirs = [each for each in names_of_records() if not each.startswith(f"{prefix}/")]
     assert all(f"'{each}'" in listed for each in theirs), "every annotation that a bind writes"
     assert policy["spec"]["failurePolicy"] == "Fail"
+
+
+def test_the_guard_names_what_device_plugins_are_told() -> None:
+    from berth.contracts import names
+    from berth.vendors.handing_off import hand_off
+    from berth.vendors.registry import REGISTRY
+    from berth.vendors.vendor import Bind, Given, HandOff
+
+    (policy,) = of_kind("ValidatingAdmissionPolicy")
+    (listed,) = (each["expression"] for each in policy["spec"]["variables"] if each["name"] == "handed")
+    amounts = {names.GPU_CORE: 100, names.GPU_MEMORY: 1 << 30}
+    given = (Given(kind="gpu", minor=0, id="card-0", amounts=amounts),)
+    found = set()
+    for vendor in REGISTRY:
+        for model in ("", "Ascend-310P3-300I-DUO"):
+            told = hand_off(Bind(node="n", namespace="a", pod="p", time_ns=1, given=given, model=model), vendor.name)
+            assert isinstance(told, HandOff)
+            found |= told.annotations.keys()
+    assert len(found) == 8
+    assert found == {each.strip(" '\n[]") for each in listed.split(",")}

@@ -211,6 +211,28 @@ async def test_only_the_writer_changes_the_attempt_of_a_pod(server: Server) -> N
     assert answer["metadata"]["annotations"]["scheduling.berth.sh/attempt"] == "1"
 
 
+async def test_what_device_plugins_read_of_our_pods_is_not_for_users_to_write(server: Server) -> None:
+    path = "/api/v1/namespaces/default/pods"
+    for name, scheduler in (("handed", "berth-scheduler"), ("others", "volcano")):
+        manifest = {**POD, "metadata": {"name": name}, "spec": {**POD["spec"], "schedulerName": scheduler}}
+        status, answer = await server.call("POST", path, manifest)
+        assert status == 201, answer
+    body = {"metadata": {"annotations": {"huawei.com/npu-core": "0-vir02"}}}
+    async with asyncio.timeout(30):  # the server reads a new policy some time after it is written
+        while (await server.call("PATCH", f"{path}/handed", body))[0] == 200:
+            await server.call("PATCH", f"{path}/handed", {"metadata": {"annotations": None}})
+            await asyncio.sleep(0.1)
+    status, answer = await server.call("PATCH", f"{path}/handed", body)
+    assert (status, "that device plugins take devices by" in answer["message"]) == (422, True)
+    assert (await server.call("PATCH", f"{path}/others", body))[0] == 200, "of another scheduler"
+    writer = server.kube.token(f"{HOME}/cluster-writer")
+    assert (await server.call("PATCH", f"{path}/handed", body, writer))[0] == 200
+    gone = {"metadata": {"annotations": {"huawei.com/npu-core": None}}}
+    assert (await server.call("PATCH", f"{path}/handed", gone))[0] == 422
+    touched = {"metadata": {"annotations": {"own": "1"}}}
+    assert (await server.call("PATCH", f"{path}/handed", touched))[0] == 200
+
+
 async def test_kubectl_says_the_same(server: Server) -> None:
     with pytest.raises(KubectlError, match="forbidden"):
         await asyncio.to_thread(server.kube.kubectl, "get", "secrets", "-A", account=f"{HOME}/cluster-writer")

@@ -9,9 +9,11 @@ from tests.libs.vendors.fake_probe import FakeProbe
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.runtime.shared_settings import HAND_OFF
 from berth.vendors.admission import mutate, validate
 from berth.vendors.containers import edits_of_record
 from berth.vendors.handing_off import hand_off, is_held_by, judge_lock, lock_value, read_lock
+from berth.vendors.registry import REGISTRY
 from berth.vendors.vendor import Bind, Container, Edits, Given, HandOff
 
 MI = 1 << 20
@@ -268,3 +270,7 @@ def test_validation(requests: dict[str, str], field: str) -> None:
 def test_validation_leaves_npus_to_their_templates() -> None:
     assert validate({names.GPU_SHARED: "1", names.NPU_CORE: "2"}) is None
     assert validate(None) is None
+
+
+def test_the_hand_off_is_on_for_the_vendors_that_say_so() -> None:
+    assert {each.name for each in REGISTRY if each.hands_off} == set(HAND_OFF)

@@ -25,8 +25,8 @@ from berth.transaction.batch import plan_batch
 class Solving(Feed):
     """A view with its feed. `now` is the view's time in seconds."""
 
-    def __init__(self) -> None:
-        self.cluster = ClusterView([names.SCHEDULER_NAME], "s1")
+    def __init__(self, **settings: Any) -> None:
+        self.cluster = ClusterView([names.SCHEDULER_NAME], "s1", **settings)
         self.verifier = Verifier(self.cluster)
         self.plans = 0
         super().__init__(self.cluster)

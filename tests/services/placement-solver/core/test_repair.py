@@ -297,12 +297,15 @@ def test_a_quota_allows_a_pod_after_its_repair(solving: type[Any], data: st.Data
 def test_every_field_that_is_not_honoured_is_named_at_once(solving: type[Any]) -> None:
     run = solving()
     run.node("n")
-    wrong = {names.NPU_CORE: 2, names.NPU_CPU: 2, names.GPU_MEMORY: 1 << 30, names.GPU_SHARED: 1}
-    run.pod(pod("p").requests(wrong))
+    wrong = pod("p").requests(cpu=1)
+    for name in (names.ANNOTATION_GANG_TOPOLOGY, names.ANNOTATION_RESERVATION_EXACT):
+        wrong.annotation(name, "{}")
+    run.pod(wrong)
     (refusal,) = run.round().refusals
     text = explain.message(refusal.reasons, 1)
     assert text.endswith(
-        f"To repair: remove resources.requests[{names.NPU_CORE}] and remove resources.requests[{names.NPU_CPU}]."
+        f"To repair: remove metadata.annotations[{names.ANNOTATION_GANG_TOPOLOGY}] and "
+        f"remove metadata.annotations[{names.ANNOTATION_RESERVATION_EXACT}]."
     )
     run.pod(pod("p").requests(cpu=1))
     assert len(try_again(run).placements) == 1

@@ -140,8 +140,8 @@ def test_taints_marks_and_labels_keep_pods_off(run: Any) -> None:
     [
         (pod("p").template(constraints=["spec.affinity.podAntiAffinity"]), "spec.affinity.podAntiAffinity"),
         (
-            pod("p").requests({names.NPU_CORE: 8, names.GPU_MEMORY_RATIO: 100}),
-            f"resources.requests[{names.NPU_CORE}]",
+            pod("p").label(names.LABEL_OPERATING_MODE, "Reservation"),
+            f"metadata.labels[{names.LABEL_OPERATING_MODE}]=Reservation",
         ),
     ],
 )

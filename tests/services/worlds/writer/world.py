@@ -104,7 +104,8 @@ class World:
 
     async def writer(self, instance: str = "w1", **settings: Any) -> Replica:
         bus = await self.connect("cluster-writer")
-        chosen = Settings(**({"kube_url": self.sim.url, "events_per_s": 0.0} | settings))
+        # Plain solvers give out devices of which nobody knows, so there is no vendor to hand them to.
+        chosen = Settings(**({"kube_url": self.sim.url, "events_per_s": 0.0, "hand_off": ()} | settings))
         context = Context(
             service="cluster-writer", settings=chosen, bus=bus, instance=instance, random=random.Random(instance)
         )

@@ -17,6 +17,13 @@ ListPage: TypeAlias = Annotated[int, Meta(ge=1, le=5000, description="objects pe
 SchedulerNames: TypeAlias = Annotated[
     tuple[str, ...], Meta(min_length=1, max_length=64, description="scheduler names that Berth answers to")
 ]
+HandOff: TypeAlias = Annotated[
+    tuple[str, ...],
+    Meta(
+        max_length=64, description="vendors whose device plugins are handed what was chosen; the same for every service"
+    ),
+]
+HAND_OFF: HandOff = ("huawei", "cambricon", "metax")
 OURS: SchedulerNames = (SCHEDULER_NAME,)
 LEASE_TTL_S = 6
 LIST_PAGE = 500

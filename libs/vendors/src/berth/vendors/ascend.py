@@ -10,7 +10,7 @@ from typing import Final
 
 from berth.contracts import names
 from berth.contracts.base import Problem
-from berth.vendors.vendor import Bind, HandOff, PciMatch, Vendor, accepted_of
+from berth.vendors.vendor import WHOLE, Bind, HandOff, PciMatch, Vendor, accepted_of, given_field
 
 DUO: Final = "Ascend-310P3-300I-DUO"
 """Two chips on a card; its plugin knows them by the family's name."""
@@ -34,6 +34,10 @@ class Ascend(Vendor):
         if bind.model == DUO:
             annotations["huawei.com/Ascend310P"] = ",".join(f"Ascend310P-{each.minor}" for each in bind.given)
         else:
+            for each in bind.given:
+                if not each.template and 0 < each.amounts.get(names.GPU_MEMORY_RATIO, 0) < WHOLE:
+                    message = "Ascend shares an NPU by a size with a name alone: without one it is the whole chip"
+                    return Problem(field=given_field(each, "extension.gpuSharedResourceTemplate"), message=message)
             chips = (f"{each.minor}-{each.template}" if each.template else str(each.minor) for each in bind.given)
             annotations[names.NPU_CORE] = ",".join(chips)
         return HandOff(annotations=annotations)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from berth.contracts.names import NPU_TEMPLATES
 from berth.contracts.slo import CONFIG_MAP
 from berth.kube.settings import KubeSettings
 from berth.runtime.kube_client_settings import KubeClientSettings
@@ -20,7 +21,7 @@ class Settings(KubeClientSettings, frozen=True, kw_only=True):
 
     config_maps: Annotated[
         tuple[str, ...], Meta(max_length=CONFIG_MAPS_MAX, description="ConfigMaps to follow, as namespace/name")
-    ] = (CONFIG_MAP,)
+    ] = (CONFIG_MAP, NPU_TEMPLATES)
     watch_pause_s: Annotated[
         float, Meta(ge=0, le=1, description="pause after each read of a watch, so that a burst is handled at once")
     ] = 0.02

@@ -16,9 +16,12 @@ import msgspec
 from berth.cluster_writer import metrics
 from berth.cluster_writer.cluster_view import ClusterView, StorageKey
 from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
+from berth.cluster_writer.core.handing import NOTHING, OFF, bind_of, handed
 from berth.cluster_writer.core.judge import Judgement, Verdict, Volumes, judge
 from berth.cluster_writer.core.steps import TIMEOUT_S, Request, View
+from berth.cluster_writer.node_locks import NodeLocks
 from berth.contracts import kube, names
+from berth.contracts.base import Problem
 from berth.contracts.ledger import Decision
 from berth.kube import resources
 from berth.kube.answer import Answer
@@ -30,6 +33,7 @@ from berth.rules.records.binds import written_over
 from berth.runtime.clock import Clock
 from berth.telemetry import get_logger
 from berth.transaction.claims import Name
+from berth.vendors.vendor import Bind, HandOff
 
 log = get_logger(__name__)
 
@@ -62,6 +66,7 @@ class BindExecutor:
         *,
         concurrency: int,
         volume_timeout_s: float = TIMEOUT_S,
+        vendors: frozenset[str] = OFF,
         on_loss: Callable[[str], None],
         on_withdrawn: Callable[[Decision, str], None],
         on_landed: Callable[[Decision], None],
@@ -75,11 +80,14 @@ class BindExecutor:
         self._parked: dict[Name, dict[Key, tuple[Decision, int]]] = {}
         self._give_up: dict[Key, str] = {}
         self._unsure: dict[Key, str] = {}
+        self._bound: set[Key] = set()
         self._ends = 0
         self._doubted_at: dict[Key, int] = {}
         self._places = asyncio.Semaphore(concurrency)
         self._aside = 0
         self._volume_timeout_s = volume_timeout_s
+        self._vendors = vendors
+        self._locks = NodeLocks(cluster, api, clock)
         self._steps: dict[Key, _Steps] = {}
         self._awaiting: dict[StorageKey, set[Name]] = {}
         cluster.on_storage = self._storage_moved
@@ -156,6 +164,8 @@ class BindExecutor:
 
     async def _carry_out(self, decision: Decision) -> None:
         over = await self._step(decision)
+        if over:
+            await self._unlock(decision)
         self._places.release()
         if over:
             for awaited in self._awaited_by(decision):
@@ -165,13 +175,17 @@ class BindExecutor:
                     self._awaiting.pop(awaited, None)
             for book in (self._open, self._give_up, self._unsure, self._doubted_at, self._steps):
                 book.pop((decision.uid, decision.attempt), None)
+            self._bound.discard((decision.uid, decision.attempt))
         metrics.OPEN_BINDS.set(len(self._open))
 
     async def _pause(self, pause_s: float, tries: int) -> None:
         """Before another try. A bind that was tried often leaves its place to others meanwhile."""
         if tries < REPEAT_ALARM_AFTER:
             await self._clock.sleep(pause_s)
-            return
+        else:
+            await self._stand_aside(pause_s)
+
+    async def _stand_aside(self, pause_s: float) -> None:
         self._aside += 1
         self._places.release()
         await self._clock.sleep(pause_s)
@@ -204,6 +218,10 @@ class BindExecutor:
                     self._park(decision, 0)  # what has changed the object is on its way
                     return False
                 continue
+            if judgement.verdict is Verdict.BIND and (lock := self._lock_to_take(decision)):
+                if not await self._has_locked(decision, lock):
+                    await self._stand_aside(LOOK_PAUSE_S + backoff.next())
+                continue  # what was judged may be another thing by now
             if judgement.verdict is Verdict.WITHDRAW:
                 following = await self._withdraw(decision, judgement)
             else:
@@ -230,7 +248,50 @@ class BindExecutor:
             devices=cluster.devices,
             devices_known=cluster.devices_known,
             volumes=None if (decision.uid, decision.attempt) in self._give_up else self._volumes(decision),
+            vendors=self._vendors,
         )
+
+    # --- what is handed to device plugins ----------------------------------------------------------------------------
+
+    def _bind_of(self, decision: Decision) -> Bind | None:
+        """The bind as vendors see it now; None where nothing is handed off."""
+        if not self._vendors:
+            return None
+        seen = self._cluster.book.pods.get((decision.namespace, decision.name))
+        labels = seen.template.labels if seen is not None else {}
+        device, time_ns = self._cluster.devices.get(decision.node), int(self._clock.now() * 10**9)
+        bind = bind_of(decision, labels, device, self._vendors, time_ns)
+        return None if isinstance(bind, Problem) else bind
+
+    def _hand_off(self, decision: Decision) -> HandOff:
+        told = handed(self._bind_of(decision), self._cluster.devices.get(decision.node))
+        return NOTHING if isinstance(told, Problem) else told
+
+    def _lock_to_take(self, decision: Decision) -> str:
+        """The lock under which it has to be bound, and that it has not taken; empty: none."""
+        lock = self._hand_off(decision).lock
+        return "" if self._locks.has((decision.uid, decision.attempt), (decision.node, lock)) else lock
+
+    async def _has_locked(self, decision: Decision, lock: str) -> bool:
+        bind = self._bind_of(decision)
+        if bind is None:
+            return True
+        reason = await self._locks.take((decision.uid, decision.attempt), bind, lock)
+        if reason:
+            log.debug("a bind waits for the lock of its node", node=decision.node, lock=lock, reason=reason)
+        return not reason
+
+    async def _unlock(self, decision: Decision) -> None:
+        """The decision is over: the lock is its pod's until the device plugin takes it off, or nobody's."""
+        key, lock = (decision.uid, decision.attempt), self._hand_off(decision).lock
+        if not lock:
+            return
+        seen = self._cluster.book.seen((decision.namespace, decision.name))
+        is_there = seen is not None and seen.uid == decision.uid and seen.node == decision.node
+        if is_there or key in self._bound:
+            self._locks.leave(key, (decision.node, lock))
+        else:
+            await self._locks.free(key, decision, lock)
 
     def _volumes(self, decision: Decision) -> Volumes:
         """What is known of the decision's volumes. Nothing of the steps of one that is to be given up."""
@@ -291,6 +352,7 @@ class BindExecutor:
             self._give_up[decision.uid, decision.attempt] = f"bind refused: {answer.status} {answer.message}"
             return Next.LOOK
         if answer.ok:
+            self._bound.add((decision.uid, decision.attempt))
             self._on_landed(decision)
         return following
 
@@ -299,13 +361,27 @@ class BindExecutor:
             # The request is guarded by the version that was judged, so notes that came later refuse it.
             seen = self._cluster.book.pods.get((decision.namespace, decision.name))
             carried = seen.template.annotations if seen is not None else {}
+            told = self._hand_off(decision)
+            if told.labels and seen is not None and not told.labels.items() <= seen.template.labels.items():
+                # A bind carries annotations alone.
+                guard = {"uid": decision.uid, "resourceVersion": str(version)}
+                noted = await self._api.patch(
+                    resources.PODS,
+                    decision.namespace,
+                    decision.name,
+                    {"metadata": {**guard, "labels": {**told.labels}}},
+                )
+                meta = _meta_of(noted)
+                if meta is None:
+                    return noted if not noted.ok else Answer(0, reason="UnreadableAnswer")
+                version = int(meta.resource_version)
             return await self._api.bind(
                 decision.namespace,
                 decision.name,
                 uid=decision.uid,
                 version=str(version),
                 node=decision.node,
-                annotations=written_over(decision.annotations, carried),
+                annotations={**written_over(decision.annotations, carried), **told.annotations},
             )
         return await self._send_reservation(decision, version)
 

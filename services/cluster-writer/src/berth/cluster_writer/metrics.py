@@ -9,6 +9,11 @@ BIND_SECONDS = histogram("berth_writer_bind_seconds", "Time of one bind request.
 STEPS = counter(
     "berth_writer_steps_total", "Requests that come before a bind, by what followed.", ["action", "outcome"]
 )
+NODE_LOCKS = counter(
+    "berth_writer_node_locks_total",
+    "Locks of nodes for device plugins: taken, waited for, taken over, freed.",
+    ["what"],
+)
 BOUND = counter("berth_writer_bound_total", "Pods seen bound under a plan of ours.")
 LATENCY_SECONDS = histogram("berth_writer_placement_seconds", "From first sight of a pod to seeing it bound.")
 WITHDRAWN = counter("berth_writer_withdrawn_total", "Decisions withdrawn.")

@@ -60,6 +60,7 @@ async def main(ctx: Context[Settings]) -> None:
         ctx.random,
         concurrency=settings.bind_connections,
         volume_timeout_s=settings.volume_timeout_s,
+        vendors=frozenset(settings.hand_off),
         on_loss=lambda reason: _suspect(wave_runner, reason),
         on_withdrawn=event_publisher.withdrawn,
         on_landed=event_publisher.landed,

@@ -19,6 +19,7 @@ from berth.contracts.metrics import NodeMetrics
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import (
+    ConfigMap,
     Device,
     ElasticQuota,
     Namespace,
@@ -48,6 +49,7 @@ from berth.placement_solver.core.groups import Gang, Gangs, Readiness, pods_of
 from berth.placement_solver.core.happenings import Happenings
 from berth.placement_solver.core.inventories import Inventories, same_content
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.npu_templates import SYSTEM
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Unit
 from berth.placement_solver.core.pod_selectors import KINDS as SELECTING_KINDS
@@ -61,6 +63,7 @@ from berth.placement_solver.core.solve import Solver
 from berth.placement_solver.core.state_keys import namespaced, tombstone_version
 from berth.placement_solver.core.volumes import KINDS as STORAGE_KINDS
 from berth.placement_solver.core.volumes import StorageChange
+from berth.rules.devices.templates import Templates
 from berth.rules.pod_selectors import SelectingObjects
 from berth.rules.preemption import Budget, compile_budget
 from berth.rules.queueing import NO_LABELS
@@ -84,11 +87,12 @@ class ClusterView:
         config_map: tuple[str, str] | None = None,
         is_configured: bool = False,
         class_rows_bytes_max: int = ROWS_BYTES_MAX,
+        handed_off: frozenset[str] = frozenset(),
     ) -> None:
         self.schedulers = frozenset(schedulers)
         self.me = me
         self.solvers: tuple[str, ...] = (me,)
-        self.nodes = Nodes()
+        self.nodes = Nodes(handed_off=handed_off)
         self.inventories: Inventories[NodeInventory] = Inventories()
         self.topologies: Inventories[NodeTopology] = Inventories()
         self.quotas = Quotas()
@@ -107,6 +111,8 @@ class ClusterView:
         self.configuration.on_use = self._use
         self.on_profiles: Callable[[], None] = lambda: None
         """Called when other profiles hold."""
+        self.on_npu_templates: Callable[[], None] = lambda: None
+        """Called when there are other sizes of virtual NPUs, or other problems with them."""
         self.profiles = Profiles(self.facts)
         self.solver = Solver(self.capacity, self.reservations, policy or Policy())
         self.book = Book(on_change=self._on_claim, on_nomination=self._on_nomination, payer=self.payers.named)
@@ -185,6 +191,7 @@ class ClusterView:
         self.selectors.reset()
         self.changed_gangs.clear()
         self.configuration.reset()
+        self.facts.npu_templates.reset()
 
     def end_of_state(self) -> None:
         """The end of STATE was reached."""
@@ -193,6 +200,7 @@ class ClusterView:
         for tracker in self._trackers.values():
             tracker.end()
         self.configuration.look()
+        self._see_templates(self.facts.npu_templates.end())
         if self.volumes.is_complete and not was_complete:
             self.capacity_came_back = True  # pods with claims have waited for it
         if was_unread and not self.eviction_inputs.unread:
@@ -232,6 +240,8 @@ class ClusterView:
             self._read_budget(rest, value, deleted)
         elif kind == "configmap":
             self.configuration.read_config_map(key, value, deleted)
+            name, found = namespaced(rest), None if deleted else decode(value, ConfigMap)
+            self._see_templates(self.facts.npu_templates.see(name, None if found is None else found.data))
         elif kind in STORAGE_KINDS:
             self.volumes.read(kind, rest, value, deleted=deleted)
         elif kind in SELECTING_KINDS:
@@ -394,6 +404,16 @@ class ClusterView:
         self.classes.forget()
         self.capacity_came_back = True  # who was refused may be taken by the rules that hold now
         self.on_profiles()
+
+    def npu_templates_of(self, profile: Profile) -> Templates:
+        """The sizes that virtual NPUs may have for the pods of a profile, by model."""
+        return self.facts.npu_templates.of(SYSTEM)
+
+    def _see_templates(self, is_another: bool) -> None:
+        if is_another:
+            self.classes.forget()
+            self.capacity_came_back = True
+            self.on_npu_templates()
 
     # --- units out ---------------------------------------------------------------------------------------------------
 

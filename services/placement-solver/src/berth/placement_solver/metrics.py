@@ -29,6 +29,9 @@ CONFIGURATION_PROBLEMS = gauge(
 CONFIGURATIONS_REFUSED = gauge(
     "berth_solver_configurations_refused", "Texts of a KubeSchedulerConfiguration that could not be used so far."
 )
+NPU_TEMPLATE_PROBLEMS = gauge(
+    "berth_solver_npu_template_problems", "Things that are wrong with the ConfigMaps of sizes of virtual NPUs now."
+)
 REPORTS_REFUSED = gauge(
     "berth_solver_reports_refused", "Reports of what nodes use with something in them that could not be used so far."
 )

@@ -74,6 +74,7 @@ async def tidy_for_ever(
             rounds.changed.set()
         metrics.CONFIGURATION_PROBLEMS.set(len(cluster.configuration.problems))
         metrics.CONFIGURATIONS_REFUSED.set(cluster.configuration.broken)
+        metrics.NPU_TEMPLATE_PROBLEMS.set(len(cluster.facts.npu_templates.problems))
         metrics.REPORTS_REFUSED.set(cluster.loads.reports.refused)
         metrics.NODES.set(int(np.count_nonzero(cluster.nodes.alive)))
         if optimiser is not None and cluster.gangs.gangs:

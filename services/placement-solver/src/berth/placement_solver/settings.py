@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from berth.runtime.settings import ServiceSettings
-from berth.runtime.shared_settings import OURS, SchedulerNames
+from berth.runtime.shared_settings import HAND_OFF, OURS, HandOff, SchedulerNames
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):
@@ -35,6 +35,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     optimiser_budget_s: Annotated[
         float, Meta(ge=0, le=60, description="time for the optimiser on a contended batch; 0 switches it off")
     ] = 2.0
+    hand_off: HandOff = HAND_OFF
     preemption: Annotated[
         bool, Meta(description="whether pods of lower priority are made to leave for one that no node takes")
     ] = True

@@ -7,13 +7,14 @@ learn that it is alive and take their share of the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from berth.bus.port import Entry
 from berth.contracts import buckets, subjects
+from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
 from berth.contracts.question import NodeQuestion, WhyQuestion
 from berth.contracts.state import NodeResourceTopology
@@ -46,6 +47,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
         config_map=settings.config_map(),
         is_configured=file is not None,
         class_rows_bytes_max=settings.class_rows_bytes_max,
+        handed_off=frozenset(settings.hand_off),
     )
     verifier = Verifier(cluster)
     bus = ctx.bus
@@ -68,6 +70,7 @@ async def main(ctx: Context[Settings], make_optimiser: Callable[[], JointSolver]
     )
     members = Members(ctx.instance, ctx.clock, MEMBER_TTL_S)
     cluster.configuration.on_change = lambda: _tell_of_configuration(ctx, cluster)
+    cluster.on_npu_templates = lambda: _tell_of_npu_templates(ctx, cluster)
     if file is not None:
         read_file(cluster, file)
         ctx.spawn(follow_file(ctx, cluster, file, rounds.changed.set), name="configuration")
@@ -90,6 +93,12 @@ def _tell_of_configuration(ctx: Context[Settings], cluster: ClusterView) -> None
     say = ctx.log.warning if is_wrong else ctx.log.info
     problems = [f"{each.field}: {each.message}" for each in cluster.configuration.problems[:8]]
     say("configuration of the scheduler", state=cluster.configuration.state, problems=problems)
+
+
+def _tell_of_npu_templates(ctx: Context[Settings], cluster: ClusterView) -> None:
+    found = cluster.facts.npu_templates.problems
+    say = ctx.log.warning if found else ctx.log.info
+    say("sizes of virtual NPUs", problems=[f"{each.field}: {each.message}" for each in found[:8]])
 
 
 def _views(cluster: ClusterView, rounds: Rounds) -> tuple[bool, str]:
@@ -197,6 +206,14 @@ def _follow(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds, member
     follow_reports()
 
 
+def _told(problems: Sequence[Problem]) -> str:
+    """The first of them, for people."""
+    if not problems:
+        return "ok"
+    more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+    return f"{problems[0].field}: {problems[0].message}{more}"[:500]
+
+
 async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) -> None:
     async def why(payload: bytes) -> bytes:
         return encode(answer(cluster, decode(payload, WhyQuestion)))
@@ -221,6 +238,7 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
             "ledger_full": int(rounds.back_off.is_full),
             "profiles_of_others": ", ".join(cluster.configuration.foreign),
             "configurations_refused": cluster.configuration.broken,
+            "npu_templates": _told(cluster.facts.npu_templates.problems),
             "reports_refused": cluster.loads.reports.refused,
         }
 

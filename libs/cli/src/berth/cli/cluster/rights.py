@@ -47,6 +47,7 @@ WATCHER = (
     *_needs("", "pods nodes namespaces persistentvolumeclaims persistentvolumes", "list watch"),
     *_needs("", "configmaps", "list watch", name="slo-controller-config"),
     *_needs("", "configmaps", "list watch", name="scheduler-config"),
+    *_needs("", "configmaps", "list watch", name="gpu-shared-resource-templates"),
     *_needs("scheduling.k8s.io", "priorityclasses", "list watch"),
     *_needs("", "services replicationcontrollers", "list watch"),
     *_needs("apps", "replicasets statefulsets", "list watch"),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from berth.rules.devices.allocate import Offer, offers_of
-from berth.rules.devices.columns import GPU, MEMORY
+from berth.rules.devices.columns import GPU, MEMORY, NPU
 from berth.rules.devices.hints import PCIE_LEVEL, Hint
 from berth.rules.devices.ordering import Candidate
 from berth.rules.devices.scoring import Scoring, score
@@ -103,6 +103,8 @@ def candidates(
         occupied = occupied.union([slot.pcie for slot in slots if any(slot.used)], [""])
     if occupied:
         able = able.intersection(slot.minor for slot in slots if slot.pcie not in occupied)
+    if want.family is GPU and want.shared:
+        able = able.intersection(slot.minor for slot in slots if _is_cut_alike(slot, want))
     offers = offers_of(slots, want, able, scoring)
     if limit is not None:
         offers = {minor: offer for minor, offer in offers.items() if offer.filled[MEMORY] >= limit.memory}
@@ -115,6 +117,11 @@ def _listed(slot: Slot, hint: Hint, narrowing: Narrowing) -> bool:
     if hint.selector is not None and not hint.selector(dict(slot.labels)):
         return False
     return narrowing.zones is None or slot.numa in narrowing.zones or (slot.numa < 0 and bool(slot.pcie))
+
+
+def _is_cut_alike(slot: Slot, want: Want) -> bool:
+    """A chip is cut into virtual NPUs or shared in another way, never both."""
+    return not any(slot.used) or bool(slot.used[NPU]) == bool(want.amounts[NPU])
 
 
 def _functions(slots: Sequence[Slot], listed: frozenset[int], hint: Hint) -> dict[int, Function] | None:

@@ -18,6 +18,7 @@ Vector: TypeAlias = tuple[int, ...]
 CORE: Final = 0
 RATIO: Final = 1
 MEMORY: Final = 2
+NPU: Final = 3
 
 
 class Family(NamedTuple):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from berth.contracts.base import Problem
 from berth.rules.device_request import device_requests
+from berth.rules.devices.columns import GPU
 from berth.rules.devices.hints import Hint, read_hints
 from berth.rules.devices.joint_request import JointRequest, read_joint
 from berth.rules.devices.partition_spec import PartitionSpec, read_partition_spec
 from berth.rules.devices.split import Split, read_split
-from berth.rules.devices.templates import NO_MATCH, TRIGGERS, Templates, matching
+from berth.rules.devices.templates import NO_MATCH, TRIGGERS, Templates, matching, needs_template
 from berth.rules.gpu_request import per_card
 
 
@@ -50,11 +51,19 @@ def read_request(
     partition = read_partition_spec(annotations)
     if isinstance(partition, Problem):
         return partition
-    named: Mapping[str, tuple[str, ...]] | None = None
-    if templates is not None and "gpu" in amounts:
-        cards = per_card(amounts["gpu"])
-        if cards.shared and not TRIGGERS.isdisjoint(cards.each):
-            named = matching(templates, cards.each)
-            if not named:
-                return Problem(field="resources.requests", message=NO_MATCH)
-    return DeviceRequest(amounts, hints, joint, partition, named, split)
+    request = DeviceRequest(amounts, hints, joint, partition, None, split)
+    return request if templates is None else sized(request, templates)
+
+
+def sized(
+    request: DeviceRequest, templates: Templates, triggers: Collection[str] = TRIGGERS
+) -> DeviceRequest | Problem:
+    """The request with the names of the templates that it is, if it is for a virtual NPU; a Problem where none is.
+
+    `triggers` are the resources by which a shared request is known as one for a virtual NPU.
+    """
+    cards = per_card(request.amounts[GPU.name]) if GPU.name in request.amounts else None
+    if cards is None or not needs_template(cards, triggers):
+        return request
+    named = matching(templates, cards.each)
+    return request._replace(templates=named) if named else Problem(field="resources.requests", message=NO_MATCH)

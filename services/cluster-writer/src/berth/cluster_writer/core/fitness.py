@@ -2,7 +2,7 @@
 
 A decision can be minutes old when its bind gets through. What the solver went by is looked at once more: that the node
 is the one that was chosen, that no cordon or taint keeps the object off it (unless its profile looks at none), and that
-what it grants is there and healthy.
+what it grants is there, healthy, and still the same device.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from berth.contracts.grants import granted
+from berth.cluster_writer.core.handing import OFF, bind_of, given_by, handed
+from berth.contracts.base import Problem
+from berth.contracts.grants import DEVICE_KINDS, granted
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Device, Node, PodTemplate
 from berth.rules.records.evidence import broken, called
@@ -19,10 +21,19 @@ from berth.rules.taints import UNSCHEDULABLE_TAINT, Tolerations
 NO_DEVICES: Final[Mapping[str, Device]] = {}
 
 
-def unfit(decision: Decision, template: PodTemplate, node: Node, device: Device | None, *, devices_known: bool) -> str:
+def unfit(
+    decision: Decision,
+    template: PodTemplate,
+    node: Node,
+    device: Device | None,
+    *,
+    devices_known: bool,
+    vendors: frozenset[str] = OFF,
+) -> str:
     """Why the object may not go to this node any more; empty when it may.
 
     `device` is the Device object of the node, None if there is none; `devices_known` says whether that proves anything.
+    `vendors` are those to whose device plugins something is handed.
     """
     if decision.node_uid and decision.node_uid != node.uid:
         return f"node {node.name} was deleted and has registered anew"
@@ -34,7 +45,9 @@ def unfit(decision: Decision, template: PodTemplate, node: Node, device: Device 
         taint = tolerations.first_untolerated(node.taints) if asks_taints else None
         if taint is not None:
             return f"node {node.name} has the taint {taint.key}:{taint.effect}"
-    return _broken(decision, device) if devices_known else ""
+    if not devices_known:
+        return ""
+    return _broken(decision, device) or _swapped(decision, device) or _not_handed(decision, template, device, vendors)
 
 
 def _broken(decision: Decision, device: Device | None) -> str:
@@ -44,3 +57,24 @@ def _broken(decision: Decision, device: Device | None) -> str:
         if problem:
             return f"{called(grant)} on {decision.node} {problem}"
     return ""
+
+
+def _swapped(decision: Decision, device: Device | None) -> str:
+    """That another device has the minor of one that is granted: by its id, where both are known."""
+    if not any(grant.kind in DEVICE_KINDS for grant in granted(decision.allocation)):
+        return ""
+    given = given_by(decision)
+    if isinstance(given, Problem):
+        return f"{given.field}: {given.message}"
+    there = {(each.kind, each.minor): each.uuid for each in (device.devices if device is not None else [])}
+    for each in given:
+        found = there.get((each.kind, each.minor), "")
+        if each.id and found and each.id != found:
+            return f"{each.kind} minor {each.minor} on {decision.node} is {found[:64]} now, and was {each.id[:64]}"
+    return ""
+
+
+def _not_handed(decision: Decision, template: PodTemplate, device: Device | None, vendors: frozenset[str]) -> str:
+    """Why the vendor's device plugin cannot be told what is granted."""
+    told = handed(bind_of(decision, template.labels, device, vendors, 0), device)
+    return f"{told.field}: {told.message}" if isinstance(told, Problem) else ""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from berth.cluster_writer.core.basis import is_late
 from berth.cluster_writer.core.fitness import NO_DEVICES, unfit
+from berth.cluster_writer.core.handing import OFF, asks_hand_off
 from berth.cluster_writer.core.last_check import clash
 from berth.cluster_writer.core.steps import Progress, Request, View, next_step, timed_out
 from berth.cluster_writer.core.volume_holders import VolumeHolders
@@ -75,11 +76,13 @@ def judge(
     devices: Mapping[str, Device] = NO_DEVICES,
     devices_known: bool = False,
     volumes: Volumes | None = None,
+    vendors: frozenset[str] = OFF,
 ) -> Judgement:
     """Judge one decision of a committed plan.
 
     `nodes_known`: all nodes are in `nodes`, a missing one is gone. `devices`: Device objects by node, all of them if
     `devices_known`. `volumes`: what is known of the volumes that its steps are about; None: they are not looked at.
+    `vendors`: to whose device plugins something is handed.
     """
     name = (decision.namespace, decision.name)
     if book.ledger.plan_status(decision.plan) is not PlanStatus.COMMITTED:
@@ -100,7 +103,11 @@ def judge(
         return Judgement(Verdict.WAIT, "the nodes are not all known")
     if node is None or node.deleting:
         return Judgement(Verdict.WITHDRAW, f"node {decision.node} is gone", seen.version, node is None)
-    reason = unfit(decision, seen.template, node, devices.get(decision.node), devices_known=devices_known)
+    if not devices_known and decision.node not in devices and asks_hand_off(decision, vendors):
+        return Judgement(Verdict.WAIT, "the Devices are not all known")
+    reason = unfit(
+        decision, seen.template, node, devices.get(decision.node), devices_known=devices_known, vendors=vendors
+    )
     if reason:
         return Judgement(Verdict.WITHDRAW, reason, seen.version, is_doubtful=True)
     found = clash(decision, book.claims_on(decision.node), node.allocatable)

@@ -48,8 +48,6 @@ UNSUPPORTED_LABELS: Final = (names.LABEL_GPU_ISOLATION,)
 """Labels that ask the node for something that Berth does not arrange yet, whatever their value."""
 UNSUPPORTED_VALUES: Final = ((names.LABEL_OPERATING_MODE, "Reservation"),)
 """Labels of which one value asks for something that Berth does not do yet."""
-UNSUPPORTED_RESOURCES: Final = (names.NPU_CORE, names.NPU_CPU, names.NPU_DVPP)
-"""Devices that Berth does not hand out yet."""
 
 
 @dataclass(eq=False)
@@ -236,6 +234,3 @@ def _beyond(template: PodTemplate) -> Iterator[str]:
     for name, value in UNSUPPORTED_VALUES:
         if template.labels.get(name) == value:
             yield f"metadata.labels[{name}]={value}"
-    for name in UNSUPPORTED_RESOURCES:
-        if template.requests.get(name, 0) > 0:
-            yield f"resources.requests[{name}]"

@@ -9,6 +9,7 @@ from berth.contracts.state import Pod
 from berth.placement_solver.core.images import Images
 from berth.placement_solver.core.node_labels import NodeLabels
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.npu_templates import NpuTemplates
 from berth.placement_solver.core.pod_selectors import PodSelectors
 from berth.placement_solver.core.seams import Tally
 from berth.placement_solver.core.tallies.affine_pods import AffinePods
@@ -37,6 +38,7 @@ class Facts(NamedTuple):
     free_volumes: FreeVolumes
     selectors: PodSelectors
     loads: Loads
+    npu_templates: NpuTemplates
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
@@ -70,4 +72,5 @@ def facts_of(nodes: Nodes, objects: Callable[[Name], Pod | None]) -> Facts:
         FreeVolumes(volumes, labels, used_volumes),
         PodSelectors(),
         Loads(nodes, objects),
+        NpuTemplates(),
     )

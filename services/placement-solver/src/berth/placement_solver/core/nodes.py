@@ -45,7 +45,9 @@ CPU, MEMORY, PODS = 0, 1, 2
 class Nodes:
     """Columns over all nodes known. Amounts are int64; `free` may be negative where a node was over-committed."""
 
-    def __init__(self, capacity: int = 64) -> None:
+    def __init__(self, capacity: int = 64, *, handed_off: frozenset[str] = frozenset()) -> None:
+        """`handed_off`: vendors whose device plugins are told what was chosen, who can be told some choices only."""
+        self._handed_off = handed_off
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
         self.states: list[Node | None] = []
@@ -206,7 +208,7 @@ class Nodes:
             self._spare[row] = None
 
     def _see_rules(self, row: int) -> None:
-        rules = node_rules(self.states[row], self.inventories[row])
+        rules = node_rules(self.states[row], self.inventories[row], self._handed_off)
         if rules != self.device_rules.get(row, PLAIN):
             self.devices.versions[row] += 1
             if rules == PLAIN:

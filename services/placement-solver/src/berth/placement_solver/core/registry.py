@@ -112,7 +112,7 @@ class Registry:
         fit = profile.args_of("NodeResourcesFit", FitArgs)
         self.profile = profile
         self.decides_by_score = profile.decides == "kube-scheduler"
-        self.device_share = DeviceShare(nodes)
+        self.device_share = DeviceShare(nodes, facts.npu_templates)
         beside_kubelet = profile.args_of(BERTH, BerthArgs).own_cpus_beside_kubelet
         numa = profile.args_of("NodeNUMAResource", NumaArgs)
         self.cores = NodeNUMAResource(nodes, numa, beside_kubelet=beside_kubelet, beside=(self.device_share,))

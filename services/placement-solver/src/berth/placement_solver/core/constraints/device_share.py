@@ -19,6 +19,7 @@ from berth.placement_solver.core.devices.asked import Answer, DeviceQuery, query
 from berth.placement_solver.core.devices.freeing import devices_to_free, what_to_free
 from berth.placement_solver.core.devices.record import held_devices
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.npu_templates import SYSTEM, NpuTemplates
 from berth.placement_solver.core.seams import (
     Depends,
     Floats,
@@ -39,7 +40,7 @@ from berth.rules.devices.columns import FAMILIES
 from berth.rules.devices.hints import PCIE_LEVEL
 from berth.rules.devices.node import NodeDevices
 from berth.rules.devices.numa_hints import choose_on, device_hints
-from berth.rules.devices.request import read_request
+from berth.rules.devices.request import read_request, sized
 from berth.rules.devices.reserved import RESTRICTED, ReservedDevices, offered_by
 from berth.rules.devices.want import Want
 from berth.rules.numa.hints import Hint, Hints
@@ -63,10 +64,11 @@ class DeviceShare:
     depends = Depends.CAPACITY
     exact = False
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, npu_templates: NpuTemplates) -> None:
         self._nodes = nodes
+        self._npu_templates = npu_templates
 
-    def prefilter(self, spec: Spec) -> DeviceQuery | Unusable | None:
+    def prefilter(self, spec: Spec) -> DeviceQuery | Rejection | Unusable | None:
         """See `Constraint`."""
         template = spec.template
         if not _RECORD.asks(template):
@@ -82,7 +84,10 @@ class DeviceShare:
             for kind, hint in request.hints.items()
             if hint.exclusive == PCIE_LEVEL
         )
-        return Unusable(problems) if problems else query_of(request)
+        if problems:
+            return Unusable(problems)
+        request = sized(request, self._npu_templates.of(SYSTEM))
+        return Rejection((request.message,), resolvable=False) if isinstance(request, Problem) else query_of(request)
 
     def mask(self, query: DeviceQuery, rows: Rows) -> Mask:
         """See `Constraint`."""
@@ -122,8 +127,8 @@ class DeviceShare:
         want = query.cards if query.is_plain else None
         if want is None or target.zones is not None or _is_restricted(target):
             return None
-        rules = self._nodes.device_rules
-        return None if rules and not want.shared and target.row in rules else want
+        rules = self._nodes.device_rules.get(target.row)
+        return want if rules is None or (want.shared and not rules.narrows_shares) else None
 
     def cards(self, target: Target) -> tuple[Slot, ...]:
         """The GPUs of the node under the hypothesis."""
@@ -211,7 +216,9 @@ class DeviceShare:
         nodes = self._nodes
         slots = nodes.devices.under(row, query.request.amounts, _grants(gone), _grants(there))
         rules = nodes.device_rules.get(row)
-        return NodeDevices(slots) if rules is None else NodeDevices(slots, rules.partitions)
+        if rules is None:
+            return NodeDevices(slots)
+        return NodeDevices(slots, rules.partitions, rules.npu_model, vendor=rules.vendor)
 
     def rejections(self, query: DeviceQuery, rows: RowArray) -> list[Rejected]:
         """See `Constraint`."""

@@ -9,6 +9,8 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Node, PodTemplate
 from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.verify.laws import cores, devices, zones
+from berth.placement_solver.core.verify.view import View
+from berth.rules.devices.templates import Templates
 from berth.rules.scheduler_config import DEFAULT, Profile
 from berth.transaction.claims import Claim
 
@@ -25,10 +27,17 @@ class Place(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What an object asks for, and the profile that it is placed by."""
+    """What an object asks for, the profile that it is placed by, and the sizes that virtual NPUs may have."""
 
     template: PodTemplate
     profile: Profile = DEFAULT
+    npu_templates: Templates = {}
+
+
+def wish_of(template: PodTemplate, view: View) -> Wish:
+    """The wish of an object."""
+    profile = view.profile_of(template.scheduler)
+    return Wish(template, profile, view.npu_templates_of(profile))
 
 
 WishOf = Callable[[Claim], Wish | None]
@@ -61,8 +70,11 @@ def template_of(wish: Wish | None) -> PodTemplate | None:
 LAWS: Final = (
     GrantLaw(
         devices.KINDS,
-        lambda claim, wish, place: devices.device_problems(claim, wish.template, place.node, place.inventory),
+        lambda claim, wish, place: devices.device_problems(
+            claim, wish.template, place.node, place.inventory, npu_templates=wish.npu_templates
+        ),
         lambda place: devices.device_capacity(place.inventory),
+        lambda place, held, arriving, wish_of: devices.cut_problems(place.inventory, held, arriving),
     ),
     GrantLaw(
         cores.KINDS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.contracts.state import Node, Pod, Reservation
-from berth.placement_solver.core.verify.grants import Place, Wish, grant_problems
+from berth.placement_solver.core.verify.grants import Place, grant_problems, wish_of
 from berth.placement_solver.core.verify.reservations import affinity_problems
 from berth.placement_solver.core.verify.view import View
 from berth.rules.node_affinity import compile_node_rule
@@ -46,10 +46,10 @@ def object_problems(claim: Claim, view: View) -> Iterator[str]:
     node = view.nodes.states[row] if row is not None else None
     if row is None or node is None:
         return
-    profile = view.profile_of(obj.template.scheduler)
+    wish = wish_of(obj.template, view)
     place = Place(node, view.nodes.inventories[row], view.nodes.topologies[row])
-    yield from grant_problems(claim, Wish(obj.template, profile), place)
-    yield from _node_problems(obj, node, profile)
+    yield from grant_problems(claim, wish, place)
+    yield from _node_problems(obj, node, wish.profile)
 
 
 def _node_problems(obj: Pod | Reservation, node: Node, profile: Profile) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence, Set
 from berth.contracts import names
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.gangs import gang_problems
-from berth.placement_solver.core.verify.grants import Place, Wish
+from berth.placement_solver.core.verify.grants import Place, Wish, wish_of
 from berth.placement_solver.core.verify.laws.inter_pod_affinity import affinity_problems
 from berth.placement_solver.core.verify.laws.load_aware_scheduling import LoadLaw
 from berth.placement_solver.core.verify.laws.placed_pods import PlacedPods
@@ -153,7 +153,7 @@ class Verifier:
         seen = self._cluster.book.seen(claim.name)
         if seen is None or seen.uid != claim.uid:
             return None
-        return Wish(seen.template, self._cluster.profile_of(seen.template.scheduler))
+        return wish_of(seen.template, self._cluster)
 
     def _on_claim(self, claim: Claim, added: bool) -> None:
         self._quotas.count(claim, 1 if added else -1)

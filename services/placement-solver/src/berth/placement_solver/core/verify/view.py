@@ -10,6 +10,7 @@ from berth.contracts.quota import QuotaGroup
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Node, PodGroup
 from berth.contracts.topology import NodeTopology
+from berth.rules.devices.templates import Templates
 from berth.rules.gang_config import GangConfig
 from berth.rules.load_aware.reports import LoadReports
 from berth.rules.pod_selectors import SelectingObjects
@@ -110,6 +111,9 @@ class View(Protocol):
 
     def profile_of(self, scheduler: str) -> Profile:
         """What holds for the objects that name this scheduler."""
+
+    def npu_templates_of(self, profile: Profile) -> Templates:
+        """The sizes that virtual NPUs may have for the objects of a profile, by model."""
 
     def observe(self, observer: Callable[[Claim, bool], None]) -> None:
         """Called for every claim that comes (True) or goes (False)."""

@@ -20,13 +20,16 @@ from berth.rules.devices.joint_request import SAME_NUMA
 from berth.rules.devices.partition_spec import RESTRICTED
 from berth.rules.devices.partitions import HONOR, partition_rules
 from berth.rules.devices.request import DeviceRequest, read_request
+from berth.rules.devices.templates import Templates, model_key, needs_template
 from berth.rules.devices.topology import DEVICE, NUMA_NODE, PCIE
+from berth.rules.gpu_request import per_card
 from berth.rules.records.explained_devices import Limit, limits_of_request
 from berth.transaction.claims import Claim
 
 KINDS: Final = DEVICE_KINDS | {VF}
 PERCENT: Final = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
 GPU: Final = "gpu"
+NO_TEMPLATES: Final[Templates] = {}
 
 
 class _Given(NamedTuple):
@@ -41,7 +44,14 @@ class _Given(NamedTuple):
         return f"{self.grant.kind} {self.grant.minor}"
 
 
-def device_problems(claim: Claim, template: PodTemplate, node: Node, inventory: NodeInventory | None) -> Iterator[str]:
+def device_problems(
+    claim: Claim,
+    template: PodTemplate,
+    node: Node,
+    inventory: NodeInventory | None,
+    *,
+    npu_templates: Templates = NO_TEMPLATES,
+) -> Iterator[str]:
     """Compares the claim's grants with what its object asks for and with the devices that the node has."""
     request = read_request(claim.amounts, template.annotations)
     grants = [grant for grant in claim.grants if grant.kind in KINDS]
@@ -80,7 +90,35 @@ def device_problems(claim: Claim, template: PodTemplate, node: Node, inventory: 
         yield from _split_problems(request, cards)
         yield from _scope_problems(request, cards)
         yield from _partition_problems(request, cards, node, inventory)
+        yield from _size_problems(request, cards, npu_templates.get(model_key(node.labels), {}))
     yield from _joint_problems(request, given)
+
+
+def cut_problems(inventory: NodeInventory | None, held: Sequence[Claim], arriving: Sequence[Claim]) -> Iterator[str]:
+    """A chip that is cut into virtual NPUs gives pods nothing in another way, nor is one cut that does."""
+    npus = {
+        str(slot.minor)
+        for slot in (inventory.devices if inventory else ())
+        if slot.kind == GPU and slot.amounts.get(names.NPU_CORE)
+    }
+    if not npus:
+        return
+    pods = [claim for claim in arriving if not claim.is_reservation]
+    there = [claim for claim in held if not claim.is_reservation]
+    for at, claim in enumerate(pods):
+        for grant in claim.grants:
+            if grant.kind != GPU or grant.id not in npus:
+                continue
+            for other in (*there, *pods[:at]):
+                if any(_is_beside(grant, each) for each in other.grants):
+                    yield f"gpu {grant.id} is cut into virtual NPUs and given out otherwise, to {'/'.join(other.name)}"
+
+
+def _is_beside(grant: Grant, other: Grant) -> bool:
+    """Whether one of two parts of a chip is a virtual NPU, and the other is none."""
+    if (other.kind, other.id) != (grant.kind, grant.id):
+        return False
+    return bool(grant.amounts.get(names.NPU_CORE)) != bool(other.amounts.get(names.NPU_CORE))
 
 
 def device_capacity(inventory: NodeInventory | None) -> dict[tuple[str, ...], int]:
@@ -152,6 +190,22 @@ def _split_problems(request: DeviceRequest, cards: Sequence[_Given]) -> Iterator
     cores = [each.grant.amounts.get(names.GPU_CORE, 0) for each in cards]
     if cores != (shares if split.with_core else [0] * len(shares)):
         yield f"was given {', '.join(map(str, cores))} % of the cores of cards with {', '.join(map(str, shares))} %"
+
+
+def _size_problems(
+    request: DeviceRequest, cards: Sequence[_Given], sizes: Mapping[str, Mapping[str, int]]
+) -> Iterator[str]:
+    """A share of an NPU has the name of a size that is what it asks for; nothing else has one."""
+    asked = per_card(request.amounts[GPU])
+    for each in cards:
+        name = each.grant.extension
+        if not needs_template(asked):
+            if name:
+                yield f"{each.text} was cut to {name}, and a size is not asked for"
+        elif name not in sizes:
+            yield f"{each.text} was cut to {name or 'no size'}, which its model has not"
+        elif {**sizes[name]} != {key: amount for key, amount in asked.each.items() if amount}:
+            yield f"{each.text} was cut to {name}, which is not what is asked for"
 
 
 def _scope_problems(request: DeviceRequest, cards: Sequence[_Given]) -> Iterator[str]:
