@@ -23,6 +23,7 @@ from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_before
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
+from berth.node_qos_enforcer.inside.publishing import RuntimePublisher
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.reporting import Reporting
@@ -111,6 +112,7 @@ class Agent:
         reporting = Reporting(ctx, known.node)
         await serve_status(ctx, lambda: reconciler.facts() | reporting.facts())
         ctx.spawn(reporting.run(), name="report")
+        ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
         await _look_for_ever(ctx, trees, reconciler)
 

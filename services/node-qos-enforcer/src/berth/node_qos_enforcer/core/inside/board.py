@@ -176,6 +176,21 @@ class Board:
                 known.limits, known.retry_at_s = _changed(known.limits, wanted), 0.0
         return found
 
+    def corrected(self, updates: Iterable[Update]) -> dict[str, tuple[str, str, Problem]]:
+        """Which of these updates give a container the CPUs of its pod that it began without, by its id: pod, name and
+        what is to be said. Ask before they are pushed."""
+        found: dict[str, tuple[str, str, Problem]] = {}
+        for update in updates:
+            known, cpus = self._containers.get(update.container_id), update.resources.cpus
+            pod = self.pods.get(known.pod_id) if known is not None else None
+            if known is None or pod is None or cpus is None or known.before is not None or not _cpus_of(pod):
+                continue
+            was = f"CPUs {known.limits.cpus[:60]}" if known.limits.cpus else "all CPUs"
+            message = f"began with {was}, and has its own, {cpus[:60]}, now"
+            problem = Problem(field=f"{pod.key}.containers[{known.name}]", message=message)
+            found[known.id] = (pod.id, known.name, problem)
+        return found
+
     def shared_twice(self) -> Mapping[str, Problem]:
         """Pods, by sandbox, whose own CPUs are those of another pod as well; the one reported first is right."""
         holder: dict[int, PodSeen] = {}
