@@ -109,7 +109,7 @@ class Agent:
             known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce and not ctx.settings.give_back
         )
         ctx.health.add("measured", lambda: _measured(ctx, reconciler))
-        reporting = Reporting(ctx, known.node)
+        reporting = Reporting(ctx, known.node, inside.hold)
         await serve_status(ctx, lambda: reconciler.facts() | reporting.facts())
         ctx.spawn(reporting.run(), name="report")
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")

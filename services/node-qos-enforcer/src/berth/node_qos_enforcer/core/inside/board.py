@@ -133,7 +133,7 @@ class Board:
         pods = self._node_pods()
         return shared_pools(
             facts.layout,
-            kubelet=kubelet_allocations(facts.checkpoint, pods),
+            kubelet=kubelet_allocations(facts.checkpoint, pods, facts.held),
             pods=pods,
             reserved=facts.node.reserved_cpus,
             system=facts.node.system_cpus,
@@ -143,7 +143,7 @@ class Board:
         """CPUs that not even best-effort pods may use: those of pods of class LSE, and what kubelet has given out."""
         pods = self._node_pods()
         own = NO_CPUS.union(*(each.cpus for each in pods if each.qos == LSE))
-        return own.union(*(each.cpus for each in kubelet_allocations(facts.checkpoint, pods)))
+        return own.union(*(each.cpus for each in kubelet_allocations(facts.checkpoint, pods, facts.held)))
 
     def updates(self, facts: InsideFacts, pools: SharedPools, now_s: float) -> list[Update]:
         """What is to be changed about running containers. `now_s` is monotonic."""
