@@ -42,7 +42,7 @@ def kept() -> list[Target]:
             found.append(Target(channel.place, sample(channel.pattern)))
     found += [
         Target(f"KV_{buckets.METRICS}", f"$KV.{buckets.METRICS}.{kind}.{node}")
-        for kind in ("node", "report")
+        for kind in ("node", "report", "runtime")
         for node in AGENTS_NODES
     ]
     found += [Target(f"KV_{buckets.LEASE}", f"$KV.{buckets.LEASE}.{name}") for name in (*LEASES, "solver.x")]

@@ -36,7 +36,7 @@ def not_its_own(user: str, found: Held) -> Held:
     """Without what the user may write: a node agent has the figures and the report of its node."""
     if user in NODES_OF_AGENTS:
         figures = found[f"KV_{buckets.METRICS}"]["messages"]
-        own = {f"$KV.{buckets.METRICS}.{kind}.{NODES_OF_AGENTS[user]}" for kind in ("node", "report")}
+        own = {f"$KV.{buckets.METRICS}.{kind}.{NODES_OF_AGENTS[user]}" for kind in ("node", "report", "runtime")}
         found[f"KV_{buckets.METRICS}"]["messages"] = {
             sequence: message for sequence, message in figures.items() if message[0] not in own
         }
@@ -70,7 +70,7 @@ async def test_an_answer_is_not_written_into_another_nodes_figures(running: Nats
     client = await connect(running, AGENT)
     for subject in publishes(AGENT):
         if not subject.startswith("$KV."):
-            for key in (f"{kind}.{node}" for kind in ("node", "report") for node in AGENTS_NODES):
+            for key in (f"{kind}.{node}" for kind in ("node", "report", "runtime") for node in AGENTS_NODES):
                 await client.publish(subject, b"", reply=f"$KV.{buckets.METRICS}.{key}")
     await settled(client)
     await client.close()

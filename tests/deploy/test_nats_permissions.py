@@ -124,7 +124,7 @@ async def test_a_service_can_do_its_work(service: str, server: NatsServer, tmp_p
         if part.reads_events:
             assert await bus.last_event("berth.v1.evt.placement.bound.none.none") is None
         for bucket in part.owns:
-            for kind in ("node", "report") if part.on_nodes else ("node",):
+            for kind in ("node", "report", "runtime") if part.on_nodes else ("node",):
                 key = subjects.named_key(kind, "n1")
                 owned = bus.owned(bucket, keys=key if part.on_nodes else ">")
                 await owned.ready()

@@ -76,6 +76,7 @@ BUILT = {
         )
     },
     "report.<name>": subjects.named_key("report", "NAME"),
+    "runtime.<name>": subjects.named_key("runtime", "NAME"),
     "device.<node>": subjects.named_key("device", "NODE"),
     "synced.<kind>": subjects.synced_key("KIND"),
     "group.<tree>.<name>": subjects.quota_key("TREE", "NAME"),

@@ -25,6 +25,16 @@ EVICTION = {
 }
 
 
+FINDING = {
+    "namespace": "a",
+    "name": "p",
+    "uid": "u",
+    "node": "n",
+    "kind": "lacking",
+    "message": "began without env X",
+}
+
+
 def gpu(minor: int, percent: int) -> Grant:
     return device("gpu", minor, {names.GPU_CORE: percent})
 
@@ -98,6 +108,8 @@ def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> No
             ("bad object", "Device n", "spec.x: is odd"),
         ),
         (event.NodeChanged(node="n", message="lost a GPU"), ("node", "n", "lost a GPU")),
+        (event.FindingReported(**FINDING, container="c"), ("finding", "a/p", "c", "n", "began without env X")),
+        (event.FindingReported(**FINDING, lasts=False), ("over", "a/p", "n", "began without env X")),
         (
             event.AuditReported(promise="I1", title="device-given-once", subject="node n", evidence="160 of 100"),
             ("difference", "I1 device-given-once", "160 of 100"),

@@ -22,6 +22,7 @@ from berth.contracts.command import (
     PatchNode,
     PatchObject,
     RefusePod,
+    ReportPod,
 )
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import OwnerReference
@@ -57,6 +58,8 @@ def subject_of(command):
             return subjects.command_subject("patch", plural, *names)
         case RefusePod():
             return subjects.command_subject("refuse", "pods", command.namespace, command.name)
+        case ReportPod():
+            return subjects.command_subject("report", "pods", command.namespace, command.name)
         case EvictPod():
             return subjects.command_subject("evict", "pods", command.namespace, command.name)
 
@@ -97,6 +100,33 @@ async def test_a_refusal_is_written_once(desk, api, is_shown):
     assert api.calls["patch status"] == 1
     await desk.send(refusal(pod, "still no capacity"))
     assert api.seen("a").unschedulable == "still no capacity"
+
+
+def report(pod, **more):
+    told = {"id": "8d2f6c1e", "reason": "StartedWithoutGrant", "message": "env X", **more}
+    return ReportPod(namespace="default", name=pod.name, uid=pod.uid, **told)
+
+
+async def test_a_report_is_an_event_about_the_very_pod(desk, api):
+    pod = api.pod("a")
+    await desk.send(report(pod))
+    desk.show("a")
+    await desk.send(report(pod, id="8d2f6c1f", warning=False))
+    told = [(note.about.uid, note.reason, note.message, note.warning, note.token) for note in desk.outbox.notes]
+    assert told == [
+        (pod.uid, "StartedWithoutGrant", "env X", True, "8d2f6c1e"),
+        (pod.uid, "StartedWithoutGrant", "env X", False, "8d2f6c1f"),
+    ]
+    await desk.send(msgspec.structs.replace(report(pod), uid="another"))
+    assert len(desk.outbox.notes) == 2
+
+
+@pytest.mark.parametrize(("field", "value"), [("id", "../x"), ("id", ""), ("reason", "two words"), ("reason", "")])
+async def test_a_report_that_no_event_can_be_made_of_is_refused(desk, api, field, value):
+    with pytest.raises(InvalidMessage) as refused:
+        await desk.send(report(api.pod("a"), **{field: value}))
+    assert refused.value.field == field
+    assert desk.outbox.notes == []
 
 
 async def test_a_pod_with_a_field_of_the_wrong_type_gets_its_condition(desk, api):
@@ -263,7 +293,7 @@ async def test_an_eviction_on_the_subject_of_another_command_is_refused(desk, ap
     evicted = []
     api.on("evict", lambda name: evicted.append(name))
     eviction = encode(EvictPod(namespace="default", name="a", uid=pod.uid, reason="r"))
-    for tail in ("apply.nodeslos.a", "refuse.pods.default.a", "evict.pods.default.b"):
+    for tail in ("apply.nodeslos.a", "refuse.pods.default.a", "report.pods.default.a", "evict.pods.default.b"):
         subject = f"berth.v1.cmd.{tail}"
         with pytest.raises(InvalidMessage, match=r"^(type|name)"):
             await desk.commands.handle(Message(subject=subject, data=eviction))

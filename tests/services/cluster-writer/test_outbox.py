@@ -139,3 +139,18 @@ def test_what_has_no_namespace_is_told_in_default() -> None:
 
     play(scene())
     assert [namespace for _, namespace, _ in api.sent] == ["default"]
+
+
+def test_an_event_with_a_name_of_its_own_is_made_once() -> None:
+    api, before = Api([201, 409]), (fate("sent"), fate("known"), fate("failed"))
+
+    async def scene() -> None:
+        outbox = outbox_of(api)
+        for _ in range(2):
+            outbox.put(note()._replace(token="8d2f6c1e"))
+        await work(outbox, 1.0)
+
+    play(scene())
+    assert [body["metadata"]["name"] for _, _, body in api.sent] == ["p.8d2f6c1e", "p.8d2f6c1e"]
+    after = (fate("sent"), fate("known"), fate("failed"))
+    assert tuple(one - other for one, other in zip(after, before, strict=True)) == (1, 1, 0)

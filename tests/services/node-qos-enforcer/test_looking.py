@@ -18,6 +18,7 @@ from berth.node_qos_enforcer.kubelet_reading import ASK_EVERY_S
 from berth.node_qos_enforcer.looking import Looker
 from berth.node_qos_enforcer.reporting import Reporter
 from berth.node_qos_enforcer.settings import Settings
+from berth.rules.cpus.kubelet import CHECKPOINT
 from berth.runtime import Moment
 
 STATE = {"policyName": "static", "defaultCpuSet": "0,4-7", "entries": {"u": {"c": "1-3"}}, "checksum": 1}
@@ -197,6 +198,7 @@ def test_kubelets_configuration_is_asked_for_now_and_then(
     machine: Machine, kubelet: tuple[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "token").write_text("secret\n")
+    machine.write("kubelet/cpu_manager_state", json.dumps(STATE))
     url, authority = kubelet
     looker = machine.looker(kubelet_url=url, kubelet_token_file=str(tmp_path / "token"), kubelet_ca_file=authority)
     told = looker.look().kubelet
@@ -209,6 +211,15 @@ def test_kubelets_configuration_is_asked_for_now_and_then(
     told = looker.look().kubelet
     assert told is not None
     assert told.topology_manager == "none"
+
+
+def test_pins_that_nothing_says_are_not_taken_for_none(machine: Machine, kubelet: tuple[str, str]) -> None:
+    """Kubelet gives out CPUs, and its checkpoint is not to be seen: only its PodResources could say which."""
+    url, authority = kubelet
+    found = machine.looker(kubelet_url=url, kubelet_ca_file=authority).look()
+    assert (fields(found), found.unread) == ([CHECKPOINT], {KUBELET})
+    asked = machine.looker(kubelet_url=url, kubelet_ca_file=authority, podresources_socket="s").look()
+    assert (asked.unread, asked.kubelet is not None) == (set(), True)
 
 
 def test_a_kubelet_that_is_not_who_it_should_be_is_not_believed(

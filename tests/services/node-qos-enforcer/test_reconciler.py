@@ -15,6 +15,8 @@ from berth.node_qos_enforcer.core.strategy import Strategy
 from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.sampler import take_sample
 from berth.node_qos_enforcer.views import KnownNode, NodeView, StrategyView, node_key
+from berth.rules.load_aware.agent_report import read_agent_report
+from berth.rules.load_aware.metric import usage_of
 
 KEY = node_key("n-1.example")
 
@@ -91,6 +93,21 @@ def test_each_look_goes_to_the_nodes_own_key(modern_machine):
     assert one.facts()["suppress_target_milli"] == got.suppress_cpu_milli
     assert one.facts()["best_effort_next_quota_us"] == 100 * got.suppress_cpu_milli
     json.dumps(one.facts())
+
+
+def test_the_last_minutes_are_what_load_aware_scheduling_reads(modern_machine):
+    one = reporter()
+    for step in range(31):
+        modern_machine.node(ticks=1_000 + (step // 2) * 800)  # 0 and 800 milli-cores by turns
+        modern_machine.monotonic += 10
+        one.report(take_sample(modern_machine.trees, monotonic=modern_machine.clock), now=50.0 + step)
+    metric, problems = read_agent_report(decode(one.bucket.puts[-1][1], NodeMetrics), 1_000.0)
+    assert metric is not None
+    assert problems == ()
+    assert usage_of(metric, "p95", 300.0)["cpu"] == 800
+    assert usage_of(metric, "avg", 600.0)["cpu"] == 400
+    assert usage_of(metric, "avg", 1800.0) is None
+    assert usage_of(metric, "p50")["cpu"] == 0
 
 
 def test_a_lost_bucket_gets_the_last_look_again(modern_machine):

@@ -24,6 +24,7 @@ from berth.node_qos_enforcer.core.node_report import Findings
 from berth.node_qos_enforcer.reporting import Reporter
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.shell import SERVICE, Agent
+from berth.rules.cpus.kubelet import HeldCpus
 from berth.runtime import Context, Moment
 from berth.testing.nats_server import NatsServer
 from berth.testing.views import View, eventually
@@ -59,7 +60,8 @@ class World:
             instance="i",
             random=random.Random(1),  # type: ignore[arg-type]
         )
-        ctx.spawn(Agent().main(ctx), name="main")
+        self.agent_now = Agent()
+        ctx.spawn(self.agent_now.main(ctx), name="main")
         try:
             yield ctx
         finally:
@@ -210,6 +212,9 @@ async def test_what_kubelet_gave_out_is_told_and_stays_while_kubelet_is_away(wor
         await eventually(lambda: bool(world.report and world.report.held), what="what is held")
         (held,) = world.report.held  # type: ignore[union-attr]
         assert (held.pod, held.devices, held.cpus) == ("p", {"nvidia.com/gpu": ["g0"]}, "3")
+        parts = world.agent_now._parts
+        assert parts is not None
+        assert parts.inside.facts.held == (HeldCpus("a", "p", frozenset({3})),), "who gives out CPUs knows it"
         await kubelet.stop()
         await eventually(lambda: bool(world.report and world.report.problems), what="kubelet is away")
         assert world.report.held == [held]  # type: ignore[union-attr]

@@ -16,6 +16,7 @@ from tests.services.node_qos_builders import FACTS, GPU, container, gpu, invento
 
 from berth.bus.port import BusPort
 from berth.contracts import names
+from berth.contracts.node_runtime import PodFinding
 from berth.node_qos_enforcer.control import Control
 from berth.node_qos_enforcer.core.topology import Processor
 from berth.node_qos_enforcer.executor import Executor
@@ -125,6 +126,11 @@ def cpus(peer: PluginPeer) -> list[str]:
     return [each.linux.resources.cpu.cpus for each in peer.updates]
 
 
+def findings(node: Node) -> list[PodFinding]:
+    """What is published of the node's pods."""
+    return node.inside.findings.of_pods(node.inside.board.pods)
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
@@ -219,8 +225,20 @@ async def test_cores_of_what_runs_are_put_right_and_what_it_lacks_is_told(node: 
         await until(lambda: node.fields == ["pods[work/own].containers[main]"], "what is lacking")
         found = node.inside.problems()[0]
         assert "env NVIDIA_VISIBLE_DEVICES" in found.message
+        corrected, lacking = findings(node)
+        assert (corrected.namespace, corrected.pod, corrected.uid, corrected.container) == (
+            "work",
+            "own",
+            "uid-own",
+            "main",
+        )
+        assert corrected.message == "began with all CPUs, and has its own, 2-3, now"
+        assert (lacking.kind, lacking.message) == ("lacking", found.message)
         await created(peer, own)
         assert node.fields == [], "it was started anew"
+        assert [each.kind for each in findings(node)] == ["corrected"]
+        node.inside.findings.expire(1e12)
+        assert findings(node) == []
 
 
 async def test_others_leave_the_cpus_of_a_pod_before_it_begins_and_come_back(node: Node) -> None:

@@ -17,9 +17,10 @@ from berth.bus import Bus, BusSettings
 from berth.contracts import buckets, state
 from berth.contracts.codec import decode, encode
 from berth.contracts.metrics import NodeMetrics
+from berth.contracts.node_runtime import NodeRuntime
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.slo import CpuSuppress, NodeSLO
-from berth.contracts.subjects import question_subject
+from berth.contracts.subjects import named_key, question_subject
 from berth.node_qos_enforcer.control import Control
 from berth.node_qos_enforcer.core.plan import Plan
 from berth.node_qos_enforcer.executor import Executor
@@ -33,6 +34,7 @@ from berth.runtime import Context
 DEADLINE_S = 30.0
 NODE = "node-1.example"
 KEY = node_key(NODE)
+RUNTIME = named_key("runtime", NODE)
 
 
 class Latest:
@@ -300,6 +302,26 @@ async def test_a_torn_journal_is_told(nats_server, modern_machine, tmp_path):
     (tmp_path / "journal.json").write_text("{")
     async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine, **holds(tmp_path)):
         await until(lambda: (got := latest.metrics()) and "journal" in [each.field for each in got.problems], "told")
+
+
+async def test_how_it_stands_with_the_runtime_is_published_repeated_and_withdrawn(
+    nats_server, modern_machine, tmp_path
+):
+    def said(latest) -> NodeRuntime | None:
+        value = latest.values.get(RUNTIME)
+        return decode(value, NodeRuntime) if value else None
+
+    async with watched(nats_server) as (_, latest):
+        async with agent(nats_server, modern_machine, nri_socket=str(tmp_path / "nri.sock")):
+            first = await until(lambda: said(latest), "what it says")
+            assert (first.node, first.isolation, first.findings) == (NODE, "", [])
+            assert first.reason == "the container runtime is not connected"
+        async with agent(nats_server, modern_machine):
+            await until(lambda: latest.values.get(RUNTIME) == b"", "an agent that is no plugin takes it back")
+            deleted = dict(latest.values)
+        async with agent(nats_server, modern_machine, devices=True) as ctx:
+            await until(lambda: ctx.health.ready, "another that is none")
+            assert latest.values[RUNTIME] == deleted[RUNTIME]
 
 
 async def test_a_strategy_file_of_no_use_stops_nothing(nats_server, modern_machine, tmp_path):

@@ -10,10 +10,11 @@ from berth.contracts.base import Message
 from berth.contracts.codec import encode
 from berth.contracts.command import ApplyObject, DeleteObject
 from berth.contracts.node_report import NodeReport
+from berth.contracts.node_runtime import NodeRuntime
 from berth.contracts.state import Device, DeviceInfo, Node, NodeResourceTopology, Synced
 from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.reconciler import Reconciler, Rules
-from berth.device_inventory.views import AgentView, InventoryView, PodView, StateView
+from berth.device_inventory.views import AgentView, InventoryView, PodView, RuntimeView, StateView
 from berth.runtime import Moment
 
 GI = 1 << 30
@@ -49,10 +50,13 @@ class Bench:
 
     def __init__(self, **rules: Any) -> None:
         self.marked: set[str] = set()
+        self.messages = 0
         self.view = StateView(self.marked.add, self.mark_all)
         self.agents, self.pods = AgentView(self.marked.add), PodView(self.marked.add, self.mark_all)
         self.published = InventoryView(self.marked.add)
-        self.reconciler = Reconciler(Rules(**rules), self.view, self.published, self.agents, self.pods)
+        self.runtimes = RuntimeView(self.marked.add)
+        views = (self.view, self.published, self.agents, self.pods, self.runtimes)
+        self.reconciler = Reconciler(Rules(**rules), *views)
 
     def mark_all(self) -> None:
         self.marked |= set(self.reconciler.names())
@@ -92,5 +96,11 @@ class Bench:
     def report(self, message: NodeReport | None, name: str = "n") -> None:
         self.entry(named_key("report", name), b"" if message is None else encode(message), self.agents)
 
-    def entry(self, key: str, value: bytes, sink: Any = None) -> None:
-        (sink or self.view).apply(Entry(key, value, value == b"", 1, 0, False, None))
+    def says(self, message: NodeRuntime | None, name: str = "n") -> None:
+        """What the agent says of the container runtime."""
+        self.messages += 1
+        value = b"" if message is None else encode(message)
+        self.entry(named_key("runtime", name), value, self.runtimes, sequence=self.messages)
+
+    def entry(self, key: str, value: bytes, sink: Any = None, sequence: int = 1) -> None:
+        (sink or self.view).apply(Entry(key, value, value == b"", sequence, 0, False, None))

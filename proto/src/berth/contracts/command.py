@@ -90,6 +90,21 @@ class RefusePod(Message, frozen=True, kw_only=True, tag="pod.refuse.v1"):
     reason: str = "Unschedulable"
 
 
+class ReportPod(Message, frozen=True, kw_only=True, tag="pod.report.v1"):
+    """Make one Event about a pod; none where there is one of this `id` about it already.
+
+    `reason` is one word, as kubectl shows it; `id` 8 to 64 hexadecimal digits. An Event is best effort.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    id: str
+    reason: str
+    message: str
+    warning: bool = True
+
+
 class EvictPod(Message, frozen=True, kw_only=True, tag="pod.evict.v1"):
     """Evict a pod through the eviction API, so that disruption budgets hold."""
 
@@ -99,4 +114,4 @@ class EvictPod(Message, frozen=True, kw_only=True, tag="pod.evict.v1"):
     reason: str
 
 
-Command = PatchNode | AnnotateNode | PatchObject | ApplyObject | DeleteObject | RefusePod | EvictPod
+Command = PatchNode | AnnotateNode | PatchObject | ApplyObject | DeleteObject | RefusePod | ReportPod | EvictPod

@@ -195,6 +195,22 @@ class NodeChanged(Message, frozen=True, kw_only=True, tag="node.changed.v1"):
     message: str
 
 
+class FindingReported(Message, frozen=True, kw_only=True, tag="finding.reported.v1"):
+    """The agent of a node found something wrong with a pod, or finds it no longer (`lasts` false).
+
+    `container` is empty for the pod as a whole; `kind` and `message` are those of `PodFinding`.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    kind: str
+    message: str
+    container: str = ""
+    lasts: bool = True
+
+
 class AuditReported(Message, frozen=True, kw_only=True, tag="audit.reported.v1"):
     """Ledger, cluster and nodes do not tell the same story, or no longer so (`lasts` false).
 
@@ -229,5 +245,6 @@ Event = (
     | ReservationChanged
     | ObjectRefused
     | NodeChanged
+    | FindingReported
     | AuditReported
 )

@@ -72,9 +72,14 @@ class PodUsage(Part, frozen=True, kw_only=True):
 
 
 class UsageWindow(Part, frozen=True, kw_only=True):
-    """Use over the last `duration_s` seconds: the average and percentiles of what was measured in that time."""
+    """Use of the node over the last `duration_s` seconds: the average and percentiles of what was measured then.
+
+    `measured_s` is how much of that time was measured, less than all of it after a start or a pause; 0: not said. A
+    window of which less than half was measured is left out.
+    """
 
     duration_s: Integer
+    measured_s: Integer = 0
     avg: Usage = Usage()
     p50: Usage = Usage()
     p90: Usage = Usage()
@@ -88,7 +93,8 @@ class NodeMetrics(Message, frozen=True, kw_only=True, tag="nodemetrics.set.v1"):
     `by_qos` holds those of `guaranteed`, `burstable` and `besteffort` that could be measured. `suppress_cpu_milli` is
     how much CPU best-effort pods may use by the node's strategy, -1 while that is unknown. `pressure_by_group` holds
     those of `pods` (all of them together), `burstable` and `besteffort` whose control groups tell: those of version 1
-    have no such figures. `runtime_plugin` is None where the agent is no plugin of the container runtime.
+    have no such figures. `windows` are those of the node, shortest first. `runtime_plugin` is None where the agent is
+    no plugin of the container runtime.
     """
 
     node: str

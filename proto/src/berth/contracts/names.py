@@ -206,7 +206,7 @@ LABEL_GPU_DRIVER = "node.koordinator.sh/gpu-driver-version"
 LABEL_GPU_PARTITION_POLICY = "node.koordinator.sh/gpu-partition-policy"
 """Node, Device: Honor or Prefer."""
 LABEL_GPU_ISOLATION = "koordinator.sh/gpu-isolation-provider"
-"""Pod: what isolates a shared GPU in the container."""
+"""Pod: what is to isolate a shared GPU in its containers. Node: what does, while that works there."""
 
 # --- CPUs and NUMA nodes ---------------------------------------------------------------------------------------------
 

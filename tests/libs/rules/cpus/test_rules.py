@@ -34,6 +34,7 @@ from berth.rules.cpus.kubelet import (
     STATIC,
     Checkpoint,
     CpuManager,
+    HeldCpus,
     NodePod,
     PodCpus,
     format_cpu_manager,
@@ -167,6 +168,19 @@ def test_a_checkpoint_that_is_not_static_holds_nothing() -> None:
     entries = {"u": {"c": frozenset({1})}}
     assert kubelet_allocations(Checkpoint("none", entries), []) == []
     assert kubelet_allocations(Checkpoint(STATIC, entries), []) == [PodCpus("u", frozenset({1}))]
+
+
+def test_what_podresources_say_counts_as_the_checkpoint_does() -> None:
+    pods = [
+        NodePod("u1", namespace="a", name="p"),
+        NodePod("u2", "LS", namespace="a", name="ls"),
+        NodePod("u3", "LSR", frozenset({5}), "a", "own"),
+    ]
+    held = [HeldCpus("a", name, frozenset({cpu})) for cpu, name in enumerate(("p", "ls", "own", "unseen", "p"))]
+    found = kubelet_allocations(Checkpoint(), pods, held)
+    assert found == [PodCpus("a/unseen", frozenset({3}), "a", "unseen"), PodCpus("u1", frozenset({0, 4}), "a", "p")]
+    both = kubelet_allocations(Checkpoint(STATIC, {"u1": {"c": frozenset({0})}}), pods, held[:1])
+    assert both == [PodCpus("u1", frozenset({0}), "a", "p")]
 
 
 def test_what_is_written_of_kubelet_is_read_again() -> None:

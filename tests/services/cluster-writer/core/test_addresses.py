@@ -12,6 +12,7 @@ from berth.contracts.command import (
     PatchNode,
     PatchObject,
     RefusePod,
+    ReportPod,
 )
 from berth.contracts.errors import InvalidMessage
 
@@ -29,6 +30,7 @@ NO_LAYOUT = DeleteObject(api=TOPOLOGIES, name="n.1", uid="u")
 NODE = PatchNode(name="n.1", uid="u")
 ANNOTATION = AnnotateNode(name="n.1", uid="u")
 REFUSAL = RefusePod(namespace="a", name="p", uid="u", message="m")
+REPORT = ReportPod(namespace="a", name="p", uid="u", id="8d2f6c1e", reason="R", message="m")
 OWN = {
     subjects.command_subject("evict", "pods", "a", "p"): EVICTION,
     subjects.command_subject("patch", "elasticquotas", "a", "q.x"): QUOTA,
@@ -42,6 +44,7 @@ OWN = {
     subjects.command_subject("patch", "nodes", "n.1"): NODE,
     subjects.command_subject("annotate", "nodes", "n.1"): ANNOTATION,
     subjects.command_subject("refuse", "pods", "a", "p"): REFUSAL,
+    subjects.command_subject("report", "pods", "a", "p"): REPORT,
 }
 
 

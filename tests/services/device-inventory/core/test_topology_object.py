@@ -15,7 +15,15 @@ from berth.cluster_watcher.core.topologies import topology_of as seen_of
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
 from berth.contracts.command import MANAGER
-from berth.contracts.node_report import NodeReport, PinnedCpus, ReportedCore, ReportedCpu, ReportedKubelet, ReportedZone
+from berth.contracts.node_report import (
+    HeldByContainer,
+    NodeReport,
+    PinnedCpus,
+    ReportedCore,
+    ReportedCpu,
+    ReportedKubelet,
+    ReportedZone,
+)
 from berth.contracts.state import Node, NodeResourceTopology, Pod, PodTemplate
 from berth.device_inventory.core.topology import topology_of
 from berth.device_inventory.core.topology_object import (
@@ -139,6 +147,38 @@ def test_kubelets_reservation_is_spread_where_the_node_says_so() -> None:
         ("hugepages-1Gi", "1Gi", "1Gi"),
         ("memory", "7Gi", "6Gi"),
     ]
+
+
+def test_what_podresources_say_is_kept_out_of_pools_and_of_what_is_free() -> None:
+    """Without its checkpoint kubelet says by name who has which CPUs, and so that it gives them out."""
+    held = [
+        HeldByContainer(namespace="a", pod=name, container="c", cpus=cpus) for name, cpus in (("p", "2-3"), ("x", "9"))
+    ]
+    bare = seen(made(replace(REPORT, kubelet=None, held=held)))
+    pools = read_pools(bare.annotations)
+    assert not isinstance(pools, Problem)
+    free = {cpu for pool in pools.shared for cpu in pool.cpus}
+    assert free == set(range(16)) - {2, 3, 9, 14, 15}
+    topology = topology_of(bare)
+    assert {2, 3, 9} <= set(topology.reserved)
+    assert topology.cpu_manager == "static", "so that pods with CPUs of their own are refused by name"
+    assert made(replace(REPORT, held=held)).annotations != made().annotations
+    both = NodePod("u1", "LSR", namespace="a", name="p")
+    assert depends_on(replace(REPORT, kubelet=None, held=held), NODE, [both]) != depends_on(
+        replace(REPORT, kubelet=None), NODE, [both]
+    )
+
+
+@pytest.mark.parametrize("cpus", ["0-99999999", "x", "3-1"])
+def test_cpus_that_cannot_be_are_refused_by_name(cpus: str) -> None:
+    pinned = replace(KUBELET, pinned=[PinnedCpus(uid="u", cpus=cpus)])
+    for report, field in (
+        (replace(REPORT, kubelet=pinned), "kubelet.pinned[0].cpus"),
+        (replace(REPORT, held=[HeldByContainer(namespace="a", pod="p", container="c", cpus=cpus)]), "held[0].cpus"),
+    ):
+        found = topology_object(report, NODE, PODS)
+        assert isinstance(found, Problem)
+        assert found.field == field
 
 
 def test_without_kubelets_words_there_is_no_policy() -> None:

@@ -35,7 +35,7 @@ from berth.node_qos_enforcer.core.inside.seen import BEFORE, Limits, container_s
 from berth.node_qos_enforcer.core.node_facts import NodeFacts
 from berth.nri import api_pb2 as api
 from berth.rules.cpus.cpuset import format_cpuset
-from berth.rules.cpus.kubelet import Checkpoint, NodePod
+from berth.rules.cpus.kubelet import Checkpoint, HeldCpus, NodePod
 from berth.rules.cpus.layout import Cpu, CpuLayout
 from berth.rules.cpus.shared_pools import Pool, SharedPools, shared_pools
 from berth.testing.vectors import cases
@@ -451,6 +451,10 @@ def test_not_even_best_effort_has_what_is_exclusive() -> None:
     facts = replace(FACTS, checkpoint=Checkpoint("static", {"uid-k": {"main": frozenset({7})}}))
     assert found.exclusive(facts) == {1, 7}
     assert found.exclusive(FACTS) == {1}
+    held = replace(FACTS, held=(HeldCpus("work", "k", frozenset({6})), HeldCpus("work", "lsr", frozenset({0}))))
+    assert found.exclusive(held) == {1, 6}, "CPUs of a record are not kubelet's"
+    assert {cpu for each in found.pools(held).shared for cpu in each.cpus} == {0, 3, 4, 5, 7}
+    assert held.kubelet_is_static
 
 
 def test_two_pods_with_one_cpu_are_told() -> None:

@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
-from berth.contracts.node_report import NodeReport
+from berth.contracts.node_report import NodeReport, ReportedCore, ReportedKubelet
+from berth.node_qos_enforcer.core.cpu_report import Cpus
 from berth.node_qos_enforcer.core.device_health import followed
 from berth.node_qos_enforcer.core.node_report import (
     BYTES_MAX,
+    CPUS,
     DEVICES_MAX,
     FUNCTIONS_MAX,
+    HELD,
+    KUBELET,
     PROBLEMS_MAX,
     Findings,
     report_of,
@@ -84,6 +88,28 @@ def test_the_version_grows_when_something_is_new_and_only_then() -> None:
 def test_what_is_not_looked_at_says_nothing() -> None:
     told = report_of("n", Findings(), {}, None, version_min=1)
     assert (told.parts, told.devices) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "unread", "is_reported"),
+    [
+        (None, {KUBELET}, False),
+        (None, {HELD}, False),
+        (ReportedKubelet(cpu_manager="static"), {HELD}, False),
+        (ReportedKubelet(cpu_manager="none"), {HELD}, True),
+        (None, (), True),
+    ],
+)
+def test_cpus_are_reported_once_it_is_known_which_kubelet_gave_out(
+    kubelet: ReportedKubelet | None, unread: set[str], is_reported: bool
+) -> None:
+    core = ReportedCore(socket=0, core=0, zone=0, cpus="0-1")
+    found = Findings(cpus=Cpus((core,), ()), kubelet=kubelet, unread=frozenset(unread))
+    told = report_of("n", found, {}, None, version_min=1)
+    assert (CPUS in told.parts, bool(told.cores)) == (is_reported, is_reported)
+    whole = found._replace(unread=frozenset(), held=(), kubelet=kubelet or ReportedKubelet())
+    known = report_of("n", whole, {}, None, version_min=1)
+    assert CPUS in report_of("n", found, {}, known, version_min=2).parts, "as it was"
 
 
 def test_too_many_devices_functions_and_problems_are_cut_and_named() -> None:

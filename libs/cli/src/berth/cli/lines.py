@@ -131,6 +131,12 @@ def _node(message: event.NodeChanged) -> str:
     return f"{'node':<12}{message.node}  {message.message}"
 
 
+def _finding(message: event.FindingReported) -> str:
+    container = f"  {message.container}" if message.container else ""
+    word = "finding" if message.lasts else "over"
+    return f"{word:<12}{message.namespace}/{message.name}{container}  {message.node}  {message.message}"
+
+
 def _difference(message: event.AuditReported) -> str:
     if not message.lasts:
         return f"{'no longer':<12}{message.promise} {message.title}  {message.subject}"
@@ -158,5 +164,6 @@ _LINES: dict[type, Any] = {
     event.ReservationChanged: _reservation,
     event.ObjectRefused: _object,
     event.NodeChanged: _node,
+    event.FindingReported: _finding,
     event.AuditReported: _difference,
 }

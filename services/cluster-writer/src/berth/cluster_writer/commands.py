@@ -7,6 +7,7 @@ InvalidMessage. Of `ApplyObject` the API server alone says what has overtaken it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, cast
 
@@ -30,6 +31,7 @@ from berth.contracts.command import (
     PatchNode,
     PatchObject,
     RefusePod,
+    ReportPod,
 )
 from berth.contracts.errors import InvalidMessage
 from berth.kube import resources
@@ -82,6 +84,8 @@ REVISION_DIGITS_MAX = 20
 AHEAD_MAX_MS = 3_600_000
 """A revision further ahead of our clock is no reason to drop what comes: it would hold for as long."""
 
+_REPORT_ID = re.compile(r"[0-9a-f]{8,64}")
+_REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,127}")
 _OBJECT = msgspec.json.Decoder(kube.AnyObject)
 _POD = msgspec.json.Decoder(PodItem)
 
@@ -105,6 +109,7 @@ class Commands:
             ApplyObject: self.apply_object,
             DeleteObject: self.delete_object,
             RefusePod: self.refuse_pod,
+            ReportPod: self.report_pod,
             EvictPod: self.evict_pod,
         }
 
@@ -294,6 +299,20 @@ class Commands:
             about = ObjectRef("v1", "Pod", command.namespace, command.name, command.uid)
             self._outbox.put(Note(about, "FailedScheduling", command.message, warning=True, action="Scheduling"))
         return outcome
+
+    async def report_pod(self, command: ReportPod) -> str:
+        """Tell a pod's owner something, by an Event that is made once."""
+        if _REPORT_ID.fullmatch(command.id) is None:
+            raise InvalidMessage("id", f"{command.id[:80]!r} is not 8 to 64 hexadecimal digits")
+        if _REASON.fullmatch(command.reason) is None:
+            raise InvalidMessage("reason", f"{command.reason[:80]!r} is not one word")
+        seen = self._cluster.book.pods.get((command.namespace, command.name))
+        if seen is not None and seen.uid != command.uid:
+            return "overtaken"
+        about = ObjectRef("v1", "Pod", command.namespace, command.name, command.uid)
+        note = Note(about, command.reason, command.message, warning=command.warning, token=command.id)
+        self._outbox.put(note)
+        return "done"
 
     async def evict_pod(self, command: EvictPod) -> str:
         """Evict through the API, so that disruption budgets hold; one that forbids it means: later."""

@@ -20,16 +20,22 @@ COMPONENT = "berth-scheduler"
 QUEUE_MAX = 2000
 BUSY_PAUSE_S = 0.05
 BUSY_ABOVE = 64
+ALREADY_THERE = 409
+"""The status of an answer about an object whose name is taken."""
 
 
 class Note(NamedTuple):
-    """An Event to come. `action`: what was being done, as kube-scheduler calls it."""
+    """An Event to come. `action`: what was being done, as kube-scheduler calls it.
+
+    `token` is the last part of its name: of one that is there already, none is made again. Empty: chance decides.
+    """
 
     about: ObjectRef
     reason: str
     message: str
     warning: bool = False
     action: str = ""
+    token: str = ""
 
 
 class Outbox:
@@ -75,9 +81,10 @@ class Outbox:
                 component=COMPONENT,
                 instance=self._instance,
                 now=self._clock.now(),
-                token=f"{self._random.getrandbits(64):016x}",
+                token=note.token or f"{self._random.getrandbits(64):016x}",
                 action=note.action,
             )
             answer = await self._api.create(resources.EVENTS, note.about.namespace or "default", body)
-            metrics.EVENTS.labels("sent" if answer.ok else "failed").inc()
+            known = bool(note.token) and answer.status == ALREADY_THERE
+            metrics.EVENTS.labels("sent" if answer.ok else "known" if known else "failed").inc()
             await self._clock.sleep(self._pause_s)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from berth.contracts import names
 from berth.contracts.base import Problem
-from berth.contracts.command import ApplyObject, DeleteObject, PatchNode
-from berth.contracts.event import NodeChanged, ObjectRefused
+from berth.contracts.command import ApplyObject, DeleteObject, PatchNode, ReportPod
+from berth.contracts.event import FindingReported, NodeChanged, ObjectRefused
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.node_report import NodeReport
 from berth.contracts.state import Device, Node, NodeResourceTopology
@@ -19,9 +19,18 @@ from berth.device_inventory.core.allocatable import node_patch
 from berth.device_inventory.core.changes import changes
 from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.core.objects import Objects, Shown, Wish
+from berth.device_inventory.core.runtime import CORRECTED, STALE_S, Report, Reported, isolation_label
 from berth.device_inventory.core.topology import topology_of
 from berth.device_inventory.settings import SERVICE
-from berth.device_inventory.views import NODE, TOPOLOGY, AgentView, InventoryView, PodView, StateView
+from berth.device_inventory.views import (
+    NODE,
+    TOPOLOGY,
+    AgentView,
+    InventoryView,
+    PodView,
+    RuntimeView,
+    StateView,
+)
 from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.runtime.outcome import NOTHING
 
@@ -50,12 +59,19 @@ class Reconciler:
     """Decides about one node at a time. Times are monotonic seconds."""
 
     def __init__(
-        self, rules: Rules, view: StateView, published: InventoryView, agents: AgentView, pods: PodView
+        self,
+        rules: Rules,
+        view: StateView,
+        published: InventoryView,
+        agents: AgentView,
+        pods: PodView,
+        runtimes: RuntimeView,
     ) -> None:
         self.view = view
         self.published = published
         self.agents = agents
         self.pods = pods
+        self.runtimes = runtimes
         self._rules = rules
         self._asked: dict[str, _Asked] = {}
         self._counts: dict[str, tuple[Device, str, NodeInventory]] = {}
@@ -64,6 +80,9 @@ class Reconciler:
         self._rendered: dict[str, tuple[NodeReport, device_object.DeviceObject | None]] = {}
         self._laid_out: dict[str, tuple[NodeReport, tuple[object, ...], _Layout]] = {}
         self._topologies: dict[str, tuple[NodeResourceTopology, NodeTopology]] = {}
+        self._reported = Reported()
+        self._heard: dict[str, tuple[int, float]] = {}
+        self._silent: set[str] = set()
 
     @property
     def is_ready(self) -> bool:
@@ -85,9 +104,14 @@ class Reconciler:
             "nodes with topology": len(self.published.topologies.messages),
             "topologies with problems": self.published.faulty_topologies,
             "nodes that report": len(self.agents.reports),
+            "agents that the container runtime asks": len(self.runtimes.runtimes),
+            "agents that say nothing any more": ", ".join(sorted(self._silent)[:8]) or "none",
             "objects of others": self._of_others(),
             "reports that cannot be": ", ".join(self._unusable()[:8]) or "none",
-            "unreadable messages": self.view.unreadable + self.agents.unreadable + self.pods.unreadable,
+            "unreadable messages": self.view.unreadable
+            + self.agents.unreadable
+            + self.runtimes.unreadable
+            + self.pods.unreadable,
             "view": self.view.missing,
             **{
                 f"{kind} {'healthy' if healthy else 'unhealthy'}": count
@@ -99,11 +123,14 @@ class Reconciler:
         """Every node that may need something."""
         shown = self.view.devices.keys() | self.view.reports.keys() | self.view.nodes.keys()
         shown |= self.agents.reports.keys() | self.agents.withdrawn
+        shown |= self.runtimes.runtimes.keys() | self.runtimes.withdrawn
         return sorted(shown | {*self.published.keys.values(), *self.published.topologies.keys.values()})
 
     def due(self, at: Moment) -> list[str]:
-        """Nodes that were asked to be patched, or whose objects were asked for, and that still do not show it."""
+        """Nodes that were asked to be patched, or whose objects were asked for, and that still do not show it; nodes
+        whose agent says nothing any more."""
         late = {name for name, asked in self._asked.items() if at.monotonic - asked.at >= self._rules.retry_s}
+        late |= {name for name, (_, since) in self._heard.items() if at.monotonic - since >= STALE_S} - self._silent
         return sorted(late | self._devices.due(at.monotonic) | self._layouts.due(at.monotonic))
 
     def begin(self) -> None:
@@ -111,6 +138,9 @@ class Reconciler:
         self._asked.clear()
         self._devices.begin()
         self._layouts.begin()
+        self._reported.clear()
+        self._heard.clear()
+        self._silent.clear()
 
     def reconcile(self, name: str, at: Moment) -> Outcome:
         """Bring INVENTORY in line with Device and NodeResourceTopology, the node with the Device, and both objects with
@@ -121,7 +151,10 @@ class Reconciler:
         outcome = self._of_device(name, at)
         writes = self._of_topology(name, at)
         commands = self._objects(name, at) if self._rules.sync_objects else []
-        return Outcome([*outcome.writes, *writes], [*commands, *outcome.commands])
+        reports = self._reported.news(name, self.runtimes.runtimes.get(name), self.pods.of(name))
+        commands += [_report_command(each) for each in reports if each.lasts]
+        events = [_report_event(name, each, at) for each in reports]
+        return Outcome([*outcome.writes, *writes], [*commands, *outcome.commands], events)
 
     def _of_topology(self, name: str, at: Moment) -> list[Write]:
         report, topologies = self.view.reports.get(name), self.published.topologies
@@ -232,6 +265,18 @@ class Reconciler:
             known = self._counts[device.name] = (device, cordon, inventory_of(device, annotations))
         return known[2]
 
+    def _isolation(self, name: str, node: Node, now: float) -> dict[str, str | None]:
+        """How the label of isolation is to change. An agent's word is as old as its time here is: clocks differ."""
+        sequence, heard = self.runtimes.sequences.get(name), self._heard.get(name)
+        if sequence is None:
+            self._heard.pop(name, None)
+        elif heard is None or heard[0] != sequence:
+            self._heard[name] = (sequence, now)
+        is_silent = name in self._heard and now - self._heard[name][1] >= STALE_S
+        (self._silent.add if is_silent else self._silent.discard)(name)
+        is_over = is_silent or name in self.runtimes.withdrawn
+        return isolation_label(node, self.runtimes.runtimes.get(name), is_over=is_over)
+
     def _patch(self, name: str, inventory: NodeInventory | None, now: float) -> PatchNode | None:
         node = self.view.nodes.get(name)
         patch = None
@@ -242,6 +287,7 @@ class Reconciler:
                 inventory,
                 publish_shared=self._rules.publish_shared,
                 threshold=self._rules.threshold,
+                labels=self._isolation(name, node, now),
             )
         if patch is None:
             self._asked.pop(name, None)
@@ -255,6 +301,44 @@ class Reconciler:
 
 def _command(patch: PatchNode, at: Moment) -> Command:
     return Command(command_subject("patch", "nodes", patch.name), patch, id=f"{SERVICE}.{patch.uid}.{at.ms}")
+
+
+def _report_command(report: Report) -> Command:
+    about = report.finding
+    message = ReportPod(
+        namespace=about.namespace,
+        name=about.pod,
+        uid=about.uid,
+        id=report.id,
+        reason=report.reason,
+        message=report.message,
+        warning=about.kind != CORRECTED,
+    )
+    return Command(
+        command_subject("report", "pods", about.namespace, about.pod), message, id=f"{SERVICE}.{about.uid}.{report.id}"
+    )
+
+
+def _report_event(node: str, report: Report, at: Moment) -> Event:
+    about = report.finding
+    message = FindingReported(
+        namespace=about.namespace,
+        name=about.pod,
+        uid=about.uid,
+        node=node,
+        kind=about.kind,
+        message=about.message,
+        container=about.container,
+        lasts=report.lasts,
+    )
+    return Event(
+        event_subject("finding", "reported", about.namespace, about.pod),
+        message,
+        id=f"{SERVICE}.{report.id}.{report.lasts}.{at.ms}",
+        level="warning" if report.lasts else "info",
+        text="a pod has not what it was given" if report.lasts else "a finding is over",
+        fields={"node": node, "pod": f"{about.namespace}/{about.pod}", "kind": about.kind, "what": report.message},
+    )
 
 
 def _shown_device(device: Device, wanted: device_object.DeviceObject | None) -> Shown:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from berth.contracts import buckets
 from berth.device_inventory.reconciler import Reconciler, Rules
 from berth.device_inventory.settings import SERVICE, Settings
-from berth.device_inventory.views import AGENT_KEYS, KEYS, POD_KEYS, AgentView, InventoryView, PodView, StateView
+from berth.device_inventory.views import (
+    AGENT_KEYS,
+    KEYS,
+    POD_KEYS,
+    RUNTIME_KEYS,
+    AgentView,
+    InventoryView,
+    PodView,
+    RuntimeView,
+    StateView,
+)
 from berth.runtime import Context, Input, Manager, Output
 from berth.telemetry import counter, gauge, histogram
 
@@ -30,6 +40,7 @@ class Shell(Manager[Settings, Reconciler]):
         self.view = StateView(self.changed.mark, self.mark_all)
         self.published = InventoryView(self.changed.mark)
         self.agents = AgentView(self.changed.mark)
+        self.runtimes = RuntimeView(self.changed.mark)
         self.pods = PodView(self.changed.mark, self.mark_all)
         rules = Rules(
             sync_nodes=settings.device_sync_nodes,
@@ -39,11 +50,12 @@ class Shell(Manager[Settings, Reconciler]):
             retry_s=settings.device_retry_s,
         )
         self.wire(
-            Reconciler(rules, self.view, self.published, self.agents, self.pods),
+            Reconciler(rules, self.view, self.published, self.agents, self.pods, self.runtimes),
             inputs=[
                 Input(buckets.STATE, self.view, KEYS),
                 Input(buckets.STATE, self.pods, POD_KEYS),
                 Input(buckets.METRICS, self.agents, AGENT_KEYS),
+                Input(buckets.METRICS, self.runtimes, RUNTIME_KEYS),
             ],
             output=Output(buckets.INVENTORY, self.published, PUBLISHED, written="inventory", deleted="withdrawal"),
             commands=REQUESTS,
@@ -57,7 +69,7 @@ class Shell(Manager[Settings, Reconciler]):
         NODES.set(len(self.published.messages))
         FAULTY.set(self.published.faulty)
         FAULTY_TOPOLOGIES.set(self.published.faulty_topologies)
-        UNREADABLE.set(self.view.unreadable + self.agents.unreadable + self.pods.unreadable)
+        UNREADABLE.set(self.view.unreadable + self.agents.unreadable + self.runtimes.unreadable + self.pods.unreadable)
         for (kind, healthy), count in self.published.devices.items():
             COUNTED.labels(kind, "healthy" if healthy else "unhealthy").set(count)
 

@@ -14,6 +14,7 @@ from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.node_report import NodeReport
+from berth.contracts.node_runtime import NodeRuntime
 from berth.contracts.subjects import parts, synced_key
 from berth.contracts.topology import NodeTopology
 from berth.device_inventory.core.topology_object import pinned_pod
@@ -35,6 +36,8 @@ POD_KEYS: Final = (f"{POD}.>", _PODS)
 AGENT: Final = "report"
 AGENT_KEYS: Final = f"{AGENT}.>"
 """What of METRICS is read: figures change all the time and say nothing here."""
+RUNTIME: Final = "runtime"
+RUNTIME_KEYS: Final = f"{RUNTIME}.>"
 
 
 class StateView:
@@ -191,6 +194,53 @@ class AgentView:
 
     def end(self, sequence: int) -> None:
         """Nothing waits for reports: a node without one is as its objects say."""
+
+
+class RuntimeView:
+    """How the agents of nodes stand with their container runtimes, by node name.
+
+    `sequences`: that of the newest message, which each new one changes. `withdrawn`: nodes whose agent is no plugin.
+    """
+
+    def __init__(self, mark: Callable[[str], None]) -> None:
+        self.runtimes: dict[str, NodeRuntime] = {}
+        self.sequences: dict[str, int] = {}
+        self.withdrawn: set[str] = set()
+        self.unreadable = 0
+        self._mark = mark
+
+    def reset(self) -> None:
+        """The bucket begins anew."""
+        self.runtimes.clear()
+        self.sequences.clear()
+        self.withdrawn.clear()
+
+    def apply(self, entry: Entry) -> None:
+        """One message. One that cannot be read leaves what was known, which grows old."""
+        try:
+            kind, name = parts(entry.key)
+        except ValueError:
+            return
+        if kind != RUNTIME:
+            return
+        try:
+            runtime = None if entry.deleted else decode(entry.value, NodeRuntime)
+            if runtime is not None and runtime.node != name:
+                raise InvalidMessage("node", "is not the name in the key")
+        except InvalidMessage:
+            self.unreadable += 1
+            return
+        if runtime is None:
+            self.runtimes.pop(name, None)
+            self.sequences.pop(name, None)
+            self.withdrawn.add(name)
+        else:
+            self.runtimes[name], self.sequences[name] = runtime, entry.sequence
+            self.withdrawn.discard(name)
+        self._mark(name)
+
+    def end(self, sequence: int) -> None:
+        """Nothing waits for them."""
 
 
 class PodView:

@@ -15,6 +15,7 @@ from berth.node_qos_enforcer.host_probe import HostProbe
 from berth.node_qos_enforcer.kubelet_reading import Configz, read_state
 from berth.node_qos_enforcer.nvml import Nvml
 from berth.node_qos_enforcer.settings import Settings
+from berth.rules.cpus.kubelet import CHECKPOINT, STATIC
 from berth.vendors.device_files import FOLDER
 from berth.vendors.devices import Found
 from berth.vendors.discovery import discover
@@ -33,9 +34,13 @@ class Looker:
             self._configz = Configz(settings.kubelet_url, token_file=token, ca_file=ca, monotonic=monotonic)
 
     @property
+    def _asks_holders(self) -> bool:
+        return bool(self._settings.podresources_socket)
+
+    @property
     def is_needed(self) -> bool:
         """Whether there is anything to look at."""
-        return self._settings.devices or self._settings.cpus or bool(self._settings.podresources_socket)
+        return self._settings.devices or self._settings.cpus or self._asks_holders
 
     def look(self) -> Findings:
         """What is on the node now."""
@@ -77,6 +82,11 @@ class Looker:
             unread.add(KUBELET)
             return None
         if config is None and state is None:
+            return None
+        if config is not None and config.cpu_manager_policy == STATIC and state is None and not self._asks_holders:
+            message = f"is not there, and kubelet gives out CPUs ({STATIC}); its PodResources would say which"
+            problems.append(Problem(field=CHECKPOINT, message=message))
+            unread.add(KUBELET)
             return None
         found, unclear = kubelet_of(config, state, cpus.layout)
         problems += [*(config.problems if config is not None else ()), *unclear]

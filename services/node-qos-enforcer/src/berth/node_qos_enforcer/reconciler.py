@@ -6,7 +6,7 @@ waits: the write is queued and only the newest is kept, so measuring goes on whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -17,6 +17,7 @@ from berth.node_qos_enforcer.core.cgroup_files import UNLIMITED
 from berth.node_qos_enforcer.core.measure import Measurement, Meter
 from berth.node_qos_enforcer.core.sample import NodeSample
 from berth.node_qos_enforcer.core.strategy import DEFAULT
+from berth.node_qos_enforcer.core.windows import UsageSeries
 from berth.node_qos_enforcer.views import KnownNode
 
 
@@ -28,6 +29,7 @@ class Reconciler:
     meter: Meter
     bucket: OwnedPort
     enforces: bool = False
+    series: UsageSeries = field(default_factory=UsageSeries)
     last: Measurement | None = None
     last_sample: NodeSample | None = None
     rounds: int = 0
@@ -44,7 +46,10 @@ class Reconciler:
             processors=known.processors,
             enforced=self.enforces and known.strategies.strategy is not None,
         )
-        metrics = msgspec.structs.replace(measurement.metrics, runtime_plugin=known.plugin())
+        metrics = measurement.metrics
+        if sample.cpu is not None and sample.memory is not None:
+            self.series.add(sample.cpu.at, metrics.interval_s, metrics.node_usage)
+        metrics = msgspec.structs.replace(metrics, windows=self.series.windows(), runtime_plugin=known.plugin())
         measurement = replace(measurement, metrics=metrics)
         self.bucket.put(self.known.key, encode(metrics))
         self.last, self.last_sample = measurement, sample

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from berth.bus.port import OwnedPort
 from berth.contracts import buckets
 from berth.contracts.codec import encode
-from berth.contracts.node_report import NodeReport
+from berth.contracts.node_report import HeldByContainer, NodeReport
 from berth.contracts.subjects import named_key
 from berth.node_qos_enforcer import figures
 from berth.node_qos_enforcer.core.device_health import DeviceKey, Health, followed, remembered
@@ -55,9 +56,12 @@ class Reporter:
 class Reporting:
     """One node's reports on the bus."""
 
-    def __init__(self, ctx: Context[Settings], node: str) -> None:
-        """Nothing is looked at before `run`."""
+    def __init__(
+        self, ctx: Context[Settings], node: str, hold: Callable[[tuple[HeldByContainer, ...]], None] = lambda _: None
+    ) -> None:
+        """Nothing is looked at before `run`. `hold` is told what containers hold, whenever kubelet has said it."""
         self._ctx = ctx
+        self._hold = hold
         self._node = node
         self._key = named_key("report", node)
         self._reporter: Reporter | None = None
@@ -97,6 +101,8 @@ class Reporting:
                 findings = await asyncio.to_thread(looker.look)
                 if holders is not None:
                     findings = await holders.added_to(findings)
+                    if findings.held is not None:
+                        self._hold(findings.held)
             at = Moment(ctx.clock.now(), ctx.clock.monotonic())
             self._publish(reporter.report(findings, at))
             ctx.health.beat(LOOKING)

@@ -23,6 +23,7 @@ from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_before
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
+from berth.node_qos_enforcer.inside.publishing import RuntimePublisher
 from berth.node_qos_enforcer.machine import read_topology
 from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.reporting import Reporting
@@ -108,9 +109,10 @@ class Agent:
             known=known, meter=meter, bucket=bucket, enforces=ctx.settings.enforce and not ctx.settings.give_back
         )
         ctx.health.add("measured", lambda: _measured(ctx, reconciler))
-        reporting = Reporting(ctx, known.node)
+        reporting = Reporting(ctx, known.node, inside.hold)
         await serve_status(ctx, lambda: reconciler.facts() | reporting.facts())
         ctx.spawn(reporting.run(), name="report")
+        ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
         await _look_for_ever(ctx, trees, reconciler)
 

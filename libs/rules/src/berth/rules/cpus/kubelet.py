@@ -70,6 +70,14 @@ class NodePod(NamedTuple):
     name: str = ""
 
 
+class HeldCpus(NamedTuple):
+    """CPUs that kubelet's PodResources say of a pod, which they know by its name alone."""
+
+    namespace: str
+    name: str
+    cpus: frozenset[int]
+
+
 class Checkpoint(NamedTuple):
     """The CPU manager's state: by uid of the pod, then by container, the CPUs that it has given out."""
 
@@ -134,19 +142,31 @@ def read_checkpoint(text: str, field: str = CHECKPOINT) -> Checkpoint | Problem:
     return Checkpoint(read.policy_name, entries)
 
 
-def kubelet_allocations(checkpoint: Checkpoint, pods: Iterable[NodePod]) -> list[PodCpus]:
-    """Pods that kubelet has given CPUs of their own, by uid: those of a static checkpoint but pods of the classes LS
-    and BE and pods with CPUs of their record, whose CPUs are not kubelet's to choose."""
-    if checkpoint.policy != STATIC:
-        return []
-    known = {pod.uid: pod for pod in pods}
-    found = []
-    for uid, containers in sorted(checkpoint.entries.items()):
-        pod = known.get(uid, NodePod(uid))
-        cpus = NO_CPUS.union(*containers.values())
-        if cpus and pod.qos not in (LS, BE) and not pod.cpus:
-            found.append(PodCpus(uid, cpus, pod.namespace, pod.name))
-    return found
+def kubelet_allocations(
+    checkpoint: Checkpoint, pods: Iterable[NodePod], held: Iterable[HeldCpus] = ()
+) -> list[PodCpus]:
+    """Pods that kubelet has given CPUs of their own: those of a static checkpoint, and those of its PodResources, which
+    say it where the checkpoint cannot be read.
+
+    Pods of the classes LS and BE and pods with CPUs of their record are none: their CPUs are not kubelet's to choose.
+    By uid; a pod that is not known has its uid alone, or `NAMESPACE/NAME` in its place: without one it would not count.
+    """
+    pods = tuple(pods)
+    by_uid = {pod.uid: pod for pod in pods}
+    by_name = {(pod.namespace, pod.name): pod for pod in pods}
+    entries = checkpoint.entries if checkpoint.policy == STATIC else {}
+    given: dict[NodePod, frozenset[int]] = {}
+    for uid, containers in entries.items():
+        given[by_uid.get(uid, NodePod(uid))] = NO_CPUS.union(*containers.values())
+    for each in held:
+        unknown = NodePod(f"{each.namespace}/{each.name}", namespace=each.namespace, name=each.name)
+        pod = by_name.get((each.namespace, each.name), unknown)
+        given[pod] = given.get(pod, NO_CPUS) | each.cpus
+    return [
+        PodCpus(pod.uid, cpus, pod.namespace, pod.name)
+        for pod, cpus in sorted(given.items(), key=lambda each: (each[0].uid, each[0].namespace, each[0].name))
+        if cpus and pod.qos not in (LS, BE) and not pod.cpus
+    ]
 
 
 def read_pod_cpu_allocs(annotations: Mapping[str, str]) -> list[PodCpus] | Problem:

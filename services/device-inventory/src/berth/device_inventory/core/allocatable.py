@@ -8,6 +8,7 @@ The comparison is with what the node shows now, so that a kubelet which register
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from berth.contracts.command import PatchNode
@@ -22,12 +23,18 @@ OWNED: Final = owned()
 
 
 def node_patch(
-    node: Node, device: Device | None, inventory: NodeInventory | None, *, publish_shared: bool, threshold: float
+    node: Node,
+    device: Device | None,
+    inventory: NodeInventory | None,
+    *,
+    publish_shared: bool,
+    threshold: float,
+    labels: Mapping[str, str | None] = {},
 ) -> PatchNode | None:
-    """The patch that brings the node's status and labels in line, None if they are.
+    """The patch that brings the node's status and labels in line, None if they are. `labels` are to be changed as well.
 
-    Labels are written while there is a healthy GPU and never removed: they describe the machine, which is still the
-    same when its agent is away.
+    Labels of GPUs are written while there is a healthy GPU and never removed: they describe the machine, which is still
+    the same when its agent is away.
     """
     sums = device_sums(inventory, publish_shared=publish_shared)
     shown = [{name: amounts[name] for name in OWNED & amounts.keys()} for amounts in (node.allocatable, node.capacity)]
@@ -37,10 +44,10 @@ def node_patch(
         resources = {name: format_amount(name, amount) for name, amount in sorted(sums.items())}
         resources |= dict.fromkeys(sorted((shown[0].keys() | shown[1].keys()) - sums.keys()))
     wanted = _gpu_labels(device, inventory)
-    labels: dict[str, str | None] = {name: value for name, value in wanted.items() if node.labels.get(name) != value}
-    if not resources and not labels:
+    changed = {**labels, **{name: value for name, value in wanted.items() if node.labels.get(name) != value}}
+    if not resources and not changed:
         return None
-    return PatchNode(name=node.name, uid=node.uid, resources=resources, labels=labels)
+    return PatchNode(name=node.name, uid=node.uid, resources=resources, labels=changed)
 
 
 def _gpu_labels(device: Device | None, inventory: NodeInventory | None) -> dict[str, str]:

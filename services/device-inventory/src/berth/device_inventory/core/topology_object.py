@@ -6,10 +6,11 @@ pods with CPUs of their own is worked out here, since the agent sees neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from berth.contracts import names
 from berth.contracts.base import Problem
@@ -21,8 +22,10 @@ from berth.rules.cpu_normalization import CPU_BASIC_INFO
 from berth.rules.cpus.cpuset import NO_CPUS, read_cpuset
 from berth.rules.cpus.kubelet import (
     NO_POLICY,
+    STATIC,
     Checkpoint,
     CpuManager,
+    HeldCpus,
     NodePod,
     format_cpu_manager,
     format_pod_cpu_allocs,
@@ -67,6 +70,7 @@ def pinned_pod(pod: Pod) -> NodePod | None:
 def depends_on(report: NodeReport, node: Node, pods: Iterable[NodePod]) -> tuple[object, ...]:
     """What of node and pods the object depends on, to be compared: pods come and go, and most change nothing."""
     pinned = {pin.uid for pin in report.kubelet.pinned} if report.kubelet is not None else set()
+    held = {(each.namespace, each.pod) for each in report.held if each.cpus}
     marks = [
         node.annotations.get(name) for name in (names.ANNOTATION_NODE_RESERVATION, names.ANNOTATION_NODE_SYSTEM_QOS)
     ]
@@ -74,7 +78,7 @@ def depends_on(report: NodeReport, node: Node, pods: Iterable[NodePod]) -> tuple
     amounts = [
         each.get(name) for each in (node.capacity, node.allocatable) for name in (names.CPU, names.MEMORY) if spread
     ]
-    return (*marks, *amounts, spread, frozenset(pod for pod in pods if pod.cpus or pod.uid in pinned))
+    return (*marks, *amounts, spread, frozenset(pod for pod in pods if _concerns(pod, pinned, held)))
 
 
 def topology_object(report: NodeReport, node: Node, pods: Iterable[NodePod]) -> TopologyObject | Problem | None:
@@ -85,7 +89,15 @@ def topology_object(report: NodeReport, node: Node, pods: Iterable[NodePod]) -> 
     if isinstance(layout, Problem):
         return layout
     pods, kubelet = tuple(pods), report.kubelet
-    allocated = kubelet_allocations(_checkpoint(kubelet), pods) if kubelet is not None else []
+    checkpoint, held = _checkpoint(kubelet), _held(report)
+    if isinstance(checkpoint, Problem):
+        return checkpoint
+    if isinstance(held, Problem):
+        return held
+    if held and (kubelet is None or not kubelet.cpu_manager):
+        # It does not say so, and does it.
+        kubelet = replace(kubelet or ReportedKubelet(), cpu_manager=STATIC)
+    allocated = kubelet_allocations(checkpoint, pods, held)
     reservation, _ = read_node_reservation(node.annotations)
     system = read_system_cpus(node.annotations)
     pools = shared_pools(
@@ -155,12 +167,32 @@ def _layout(report: NodeReport) -> CpuLayout | Problem:
     return CpuLayout(cpus.values())
 
 
-def _checkpoint(kubelet: ReportedKubelet) -> Checkpoint:
+def _concerns(pod: NodePod, pinned: Set[str], held: Set[tuple[str, str]]) -> bool:
+    return bool(pod.cpus) or pod.uid in pinned or (pod.namespace, pod.name) in held
+
+
+def _checkpoint(kubelet: ReportedKubelet | None) -> Checkpoint | Problem:
+    """What kubelet has given out. What cannot be read would pass for free, so that nothing is made of the report."""
+    if kubelet is None:
+        return Checkpoint()
     entries: dict[str, Mapping[str, frozenset[int]]] = {}
-    for pin in kubelet.pinned:
-        cpus = read_cpuset(pin.cpus, "pinned")
-        entries[pin.uid] = {"": NO_CPUS if isinstance(cpus, Problem) else cpus}
+    for place, pin in enumerate(kubelet.pinned):
+        cpus = read_cpuset(pin.cpus, f"kubelet.pinned[{place}].cpus")
+        if isinstance(cpus, Problem):
+            return cpus
+        entries[pin.uid] = {"": cpus}
     return Checkpoint(kubelet.cpu_manager, entries)
+
+
+def _held(report: NodeReport) -> list[HeldCpus] | Problem:
+    found = []
+    for place, each in enumerate(report.held):
+        cpus = read_cpuset(each.cpus, f"held[{place}].cpus")
+        if isinstance(cpus, Problem):
+            return cpus
+        if cpus:
+            found.append(HeldCpus(each.namespace, each.pod, cpus))
+    return found
 
 
 def _cpu_manager(kubelet: ReportedKubelet) -> str:

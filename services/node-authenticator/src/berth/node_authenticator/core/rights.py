@@ -1,4 +1,4 @@
-"""What the agent of a node may do on the bus: read four buckets, write its own figures and report, answer questions.
+"""What the agent of a node may do on the bus: read four buckets, write what it says of its own node, answer questions.
 
 Its account sees no stream; the API of the streams is another account's, under the name of a JetStream domain.
 """
@@ -14,8 +14,9 @@ AGENT: Final = "node-qos-enforcer"
 ACCOUNT: Final = "NODES"
 DOMAIN: Final = "berth"
 READS: Final = (buckets.STATE, buckets.SLO, buckets.INVENTORY, buckets.METRICS)
-WRITES: Final = ("node", "report")
-"""What its keys in METRICS begin with, before the name of the node: its figures, and what it finds on the node."""
+WRITES: Final = ("node", "report", "runtime")
+"""What its keys in METRICS begin with, before the name of the node: its figures, what it finds on the node, and how it
+stands with the container runtime."""
 ANSWERS: Final = "_R_.>"
 """Where the server takes answers to questions from another account; a token of its own is in each."""
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from berth.contracts.base import Problem
 from berth.contracts.node_report import HeldByContainer
 from berth.kubelet.podresources_pb2 import ContainerResources, ListPodResourcesResponse
-from berth.rules.cpus.cpuset import CPU_MAX, format_cpuset
+from berth.rules.cpus.cpuset import CPU_MAX, format_cpuset, read_cpuset
+from berth.rules.cpus.kubelet import HeldCpus
 
 CONTAINERS_MAX: Final = 1_024
 IDS_MAX: Final = 4_096
 """Ids of all containers together."""
 TEXT_MAX: Final = 256
+
+
+def cpus_held(containers: Iterable[HeldByContainer]) -> tuple[HeldCpus, ...]:
+    """The CPUs of their own that kubelet gave to pods, of what `held_of` found."""
+    found = ((each, read_cpuset(each.cpus, "cpus")) for each in containers)
+    return tuple(
+        HeldCpus(each.namespace, each.pod, cpus) for each, cpus in found if cpus and not isinstance(cpus, Problem)
+    )
 
 
 def held_of(answer: ListPodResourcesResponse) -> tuple[tuple[HeldByContainer, ...], tuple[Problem, ...]]:

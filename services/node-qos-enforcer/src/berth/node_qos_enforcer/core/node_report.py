@@ -15,6 +15,7 @@ from berth.contracts.base import Problem
 from berth.contracts.node_report import HeldByContainer, NodeReport, ReportedDevice, ReportedKubelet, ReportedLink
 from berth.node_qos_enforcer.core.cpu_report import Cpus, socket_of_zones
 from berth.node_qos_enforcer.core.device_health import DeviceKey, Health, judged, key_of
+from berth.rules.cpus.kubelet import STATIC
 from berth.vendors.devices import Found, FoundDevice, Place
 
 DEVICES: Final = "devices"
@@ -63,14 +64,14 @@ def report_of(
 
     `version_min` is that of the first one, and what a version is at least. `healths` has every device that was found.
     A part that could not be read is what it was before. CPUs are not reported while kubelet's pins, which are to be
-    read, never were: they would pass for free.
+    read from its checkpoint or from its PodResources, never were: they would pass for free.
     """
     problems = list(findings.problems)
     parts = _found(findings, healths, problems)
     for part in findings.unread:
         if before is not None and part in before.parts:
             parts[part] = {field: getattr(before, field) for field in PARTS[part]}
-    if KUBELET in findings.unread and KUBELET not in parts:
+    if not _are_pins_known(findings, parts):
         parts.pop(CPUS, None)
     fields = {field: value for part in parts.values() for field, value in part.items()}
     report = _fitting(NodeReport(node=node, version=0, problems=_limited(problems), **fields))
@@ -79,6 +80,15 @@ def report_of(
     if before is not None and replace(report, version=before.version) == before:
         return before
     return replace(report, version=version)
+
+
+def _are_pins_known(findings: Findings, parts: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether it is known which CPUs kubelet has given out: by both of its words, where both are to be had. Its
+    PodResources have nothing to add where its policy gives out none."""
+    missing = {part for part in findings.unread if part not in parts}
+    kubelet = parts[KUBELET]["kubelet"] if KUBELET in parts else None
+    gives_none = kubelet is not None and kubelet.cpu_manager not in ("", STATIC)
+    return KUBELET not in missing and (HELD not in missing or gives_none)
 
 
 def _version(part: str, report: NodeReport, before: NodeReport | None, version: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from berth.bus.port import Entry
@@ -11,6 +11,8 @@ from berth.contracts.base import Problem
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.inventory import NodeInventory
+from berth.contracts.node_report import HeldByContainer
+from berth.node_qos_enforcer.core.held import cpus_held
 from berth.node_qos_enforcer.core.inside.board import Board
 from berth.node_qos_enforcer.core.inside.facts import NO_CHECKPOINT, NO_LAYOUT, InsideFacts, layout_of
 from berth.node_qos_enforcer.core.inside.findings import Findings
@@ -18,7 +20,7 @@ from berth.node_qos_enforcer.core.inside.seen import ContainerSeen
 from berth.node_qos_enforcer.core.topology import Processor
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.views import KnownNode
-from berth.rules.cpus.kubelet import Checkpoint
+from berth.rules.cpus.kubelet import Checkpoint, HeldCpus
 from berth.rules.cpus.layout import CpuLayout
 from berth.rules.cpus.shared_pools import SharedPools
 
@@ -67,6 +69,8 @@ class Inside:
         """Containers that were there when the runtime reported its state, to be looked at once."""
         self.inventory = InventoryView(node.key)
         self.checkpoint: Checkpoint = NO_CHECKPOINT
+        self.held: tuple[HeldCpus, ...] = ()
+        """CPUs that kubelet's PodResources say of pods, where they are asked."""
         self.exclusive: frozenset[int] = frozenset()
         """CPUs that are kept from best-effort pods; other threads read it."""
         self._settings = settings
@@ -83,6 +87,7 @@ class Inside:
             layout=self._laid_out[1],
             node=self.node.view.facts,
             checkpoint=self.checkpoint,
+            held=self.held,
             inventory=self.inventory.inventory,
             library=settings.vgpu_library,
             monitors=settings.vgpu_monitor,
@@ -94,6 +99,13 @@ class Inside:
         if self._pools is None or self._pools[0] != self.board.version or self._pools[1] != facts:
             self._pools = (self.board.version, facts, self.board.pools(facts))
         return self._pools[2]
+
+    def hold(self, containers: Iterable[HeldByContainer]) -> None:
+        """Take what kubelet's PodResources say."""
+        held = cpus_held(containers)
+        if held != self.held:
+            self.held = held
+            self.changed.set()
 
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong inside the node."""

@@ -68,7 +68,9 @@ class Keeper:
         """How it stands, for the node's message."""
         status, settings = self.plugin.status, self._ctx.settings
         why_not = ""
-        if not status.is_ready:
+        if settings.give_back:
+            why_not = "everything is given back"
+        elif not status.is_ready:
             why_not = "the container runtime is not connected"
         elif not Path(f"{settings.host_root.rstrip('/')}{settings.vgpu_library}").is_file():
             why_not = f"{settings.vgpu_library} is not there"
@@ -93,6 +95,7 @@ class Keeper:
     async def round(self) -> None:
         """Put right what is not as it is to be."""
         inside, now = self._inside, self._ctx.clock.monotonic()
+        inside.findings.expire(now)
         if self._kubelet_at is None or now - self._kubelet_at >= KUBELET_S:
             self._kubelet_at = now
             self._note("kubelet", await asyncio.to_thread(self._read_kubelet))
@@ -115,11 +118,15 @@ class Keeper:
         updates = inside.board.updates(facts, pools, now) if facts.layout.all else []
         if not updates or not self.plugin.status.is_ready:
             return
+        corrected = {} if facts.gives_back else inside.board.corrected(updates)
         pushed = await self.plugin.update_containers(updates)
         if pushed.fault is not None:
             self._ctx.log.warning("limits of containers could not be changed", reason=pushed.fault.text)
             return
         self._note_refused(updates, inside.board.pushed(updates, pushed.failed, now))
+        for container_id, (pod_id, name, problem) in corrected.items():
+            if container_id not in pushed.failed and inside.findings.correct(pod_id, name, problem, now):
+                figures.FINDINGS.labels("corrected").inc()
 
     def _note_refused(self, updates: list[Update], refused: list[tuple[str, str]]) -> None:
         inside = self._inside

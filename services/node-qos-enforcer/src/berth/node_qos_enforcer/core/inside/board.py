@@ -133,7 +133,7 @@ class Board:
         pods = self._node_pods()
         return shared_pools(
             facts.layout,
-            kubelet=kubelet_allocations(facts.checkpoint, pods),
+            kubelet=kubelet_allocations(facts.checkpoint, pods, facts.held),
             pods=pods,
             reserved=facts.node.reserved_cpus,
             system=facts.node.system_cpus,
@@ -143,7 +143,7 @@ class Board:
         """CPUs that not even best-effort pods may use: those of pods of class LSE, and what kubelet has given out."""
         pods = self._node_pods()
         own = NO_CPUS.union(*(each.cpus for each in pods if each.qos == LSE))
-        return own.union(*(each.cpus for each in kubelet_allocations(facts.checkpoint, pods)))
+        return own.union(*(each.cpus for each in kubelet_allocations(facts.checkpoint, pods, facts.held)))
 
     def updates(self, facts: InsideFacts, pools: SharedPools, now_s: float) -> list[Update]:
         """What is to be changed about running containers. `now_s` is monotonic."""
@@ -174,6 +174,21 @@ class Board:
             else:
                 wanted = Wanted(update.resources.cpus, update.resources.cpu_quota_us)
                 known.limits, known.retry_at_s = _changed(known.limits, wanted), 0.0
+        return found
+
+    def corrected(self, updates: Iterable[Update]) -> dict[str, tuple[str, str, Problem]]:
+        """Which of these updates give a container the CPUs of its pod that it began without, by its id: pod, name and
+        what is to be said. Ask before they are pushed."""
+        found: dict[str, tuple[str, str, Problem]] = {}
+        for update in updates:
+            known, cpus = self._containers.get(update.container_id), update.resources.cpus
+            pod = self.pods.get(known.pod_id) if known is not None else None
+            if known is None or pod is None or cpus is None or known.before is not None or not _cpus_of(pod):
+                continue
+            was = f"CPUs {known.limits.cpus[:60]}" if known.limits.cpus else "all CPUs"
+            message = f"began with {was}, and has its own, {cpus[:60]}, now"
+            problem = Problem(field=f"{pod.key}.containers[{known.name}]", message=message)
+            found[known.id] = (pod.id, known.name, problem)
         return found
 
     def shared_twice(self) -> Mapping[str, Problem]:

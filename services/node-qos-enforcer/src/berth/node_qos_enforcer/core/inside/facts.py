@@ -9,7 +9,7 @@ from typing import Final
 from berth.contracts.inventory import NodeInventory
 from berth.node_qos_enforcer.core.node_facts import UNKNOWN, NodeFacts
 from berth.node_qos_enforcer.core.topology import Processor
-from berth.rules.cpus.kubelet import STATIC, Checkpoint
+from berth.rules.cpus.kubelet import STATIC, Checkpoint, HeldCpus
 from berth.rules.cpus.layout import Cpu, CpuLayout
 
 NO_LAYOUT: Final = CpuLayout(())
@@ -18,7 +18,8 @@ NO_CHECKPOINT: Final = Checkpoint()
 
 @dataclass(frozen=True, kw_only=True)
 class InsideFacts:
-    """`layout` has no CPUs while it is not known, and `inventory` is None then. `checkpoint` is kubelet's.
+    """`layout` has no CPUs while it is not known, and `inventory` is None then. `checkpoint` is kubelet's, `held` what
+    its PodResources say of CPUs that pods have of it.
 
     `library` is HAMi-core on the node; `monitors`: containers with a shared GPU keep figures for the node to read.
     `gives_back`: containers get no CPUs and no quota, and those that have some lose them.
@@ -27,6 +28,7 @@ class InsideFacts:
     layout: CpuLayout = NO_LAYOUT
     node: NodeFacts = UNKNOWN
     checkpoint: Checkpoint = NO_CHECKPOINT
+    held: tuple[HeldCpus, ...] = ()
     inventory: NodeInventory | None = None
     library: str = "/usr/local/vgpu/libvgpu.so"
     monitors: bool = False
@@ -35,7 +37,7 @@ class InsideFacts:
     @property
     def kubelet_is_static(self) -> bool:
         """Whether kubelet gives out CPUs itself."""
-        return self.checkpoint.policy == STATIC
+        return self.checkpoint.policy == STATIC or bool(self.held)
 
 
 def layout_of(processors: Iterable[Processor]) -> CpuLayout:

@@ -1,0 +1,122 @@
+"""What a node's agent says of the container runtime: the label of the node, and what is reported of its pods.
+
+An agent is not trusted beyond its node: what it finds counts of pods that are there alone, by uid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from berth.contracts import names
+from berth.contracts.node_runtime import NodeRuntime, PodFinding
+from berth.contracts.state import Node
+from berth.rules.cpus.kubelet import NodePod
+from berth.vendors.nvidia import ISOLATION
+
+STALE_S: Final = 180.0
+"""An agent that has said nothing for so long does not run; it speaks once a minute."""
+FINDINGS_MAX: Final = 256
+"""Findings of a node that are reported."""
+CORRECTED: Final = "corrected"
+REASONS: Final[Mapping[str, str]] = {
+    "lacking": "StartedWithoutGrant",
+    CORRECTED: "CPUsCorrected",
+    "devices": "DevicesNotGiven",
+    "cpus": "CPUsNotGiven",
+    "update": "LimitsRefused",
+    "files": "LimitNotLifted",
+}
+"""What an Event is called, by the kind of the finding; others are not reported."""
+_MESSAGE_MAX: Final = 900
+_CONTAINER_MAX: Final = 63
+
+
+class Report(NamedTuple):
+    """A finding that is new, or over (`lasts` false)."""
+
+    finding: PodFinding
+    lasts: bool = True
+
+    @property
+    def reason(self) -> str:
+        """What an Event about it is called."""
+        return REASONS[self.finding.kind]
+
+    @property
+    def id(self) -> str:
+        """The same for the same finding of the same pod, whoever reports it."""
+        parts = (self.finding.uid, self.finding.container, self.finding.kind, self.finding.message)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+    @property
+    def message(self) -> str:
+        """For people."""
+        container = f"container {self.finding.container}: " if self.finding.container else ""
+        return f"{container}{self.finding.message}"
+
+
+def isolation_label(node: Node, runtime: NodeRuntime | None, *, is_over: bool) -> dict[str, str | None]:
+    """How the label that shared GPUs are isolated is to be changed on the node; None: taken off.
+
+    It stands where the agent says that it works. Where no agent says anything it is not ours, nor is that of another
+    provider anywhere. `is_over`: the agent does not run any more, or is no plugin.
+    """
+    shown = node.labels.get(names.LABEL_GPU_ISOLATION, "")
+    is_ours = shown.lower() == ISOLATION.lower()
+    works = runtime is not None and not is_over and runtime.isolation == ISOLATION
+    if works:
+        return {} if shown == ISOLATION or (shown and not is_ours) else {names.LABEL_GPU_ISOLATION: ISOLATION}
+    return {names.LABEL_GPU_ISOLATION: None} if is_ours and (runtime is not None or is_over) else {}
+
+
+class Reported:
+    """What was reported of the pods of each node."""
+
+    def __init__(self) -> None:
+        """Nothing was."""
+        self._reported: dict[str, dict[PodFinding, None]] = {}
+
+    def clear(self) -> None:
+        """What another replica has reported meanwhile is unknown: what lasts is reported again."""
+        self._reported.clear()
+
+    def news(self, node: str, runtime: NodeRuntime | None, pods: Iterable[NodePod]) -> list[Report]:
+        """What is to be reported now. A pod that is gone takes its findings with it; those of one that is not seen yet
+        wait."""
+        before = self._reported.get(node, {})
+        if runtime is None or not (runtime.findings or before):
+            self._reported.pop(node, None)
+            return []
+        there = {(pod.uid, pod.namespace, pod.name) for pod in pods}
+        now = {
+            finding: None
+            for finding in map(_bounded, runtime.findings[:FINDINGS_MAX])
+            if finding.kind in REASONS and _pod_of(finding) in there
+        }
+        found = [Report(each) for each in now if each not in before]
+        found += [
+            Report(each, lasts=False)
+            for each in before
+            if each not in now and each.kind != CORRECTED and _pod_of(each) in there
+        ]
+        self._reported[node] = now
+        return found
+
+
+def _pod_of(finding: PodFinding) -> tuple[str, str, str]:
+    return finding.uid, finding.namespace, finding.pod
+
+
+def _bounded(finding: PodFinding) -> PodFinding:
+    if len(finding.message) <= _MESSAGE_MAX and len(finding.container) <= _CONTAINER_MAX:
+        return finding
+    return PodFinding(
+        namespace=finding.namespace,
+        pod=finding.pod,
+        uid=finding.uid,
+        container=finding.container[:_CONTAINER_MAX],
+        kind=finding.kind,
+        message=finding.message[:_MESSAGE_MAX],
+    )
