@@ -49,10 +49,10 @@ def test_a_node_holds_what_it_was_told_at_the_bind() -> None:
     world.run(30.0)
 
     def holds() -> list[tuple[str, int, int]]:
-        return sorted((each.node, each.minor, each.percent) for each in given.holds())
+        return sorted((each.node, each.id, each.percent) for each in given.holds())
 
     assert all(isinstance(each, NodeHold) for each in given.holds())
-    assert (holds(), given.rewritten()) == ([("n1", 0, 50), ("n1", 1, 50)], [])
+    assert (holds(), given.rewritten()) == ([("n1", "0", 50), ("n1", "1", 50)], [])
     note(kube, "c", card(2, 100))
     assert given.rewritten() == []
     note(kube, "a", card(1, 50))
@@ -60,7 +60,7 @@ def test_a_node_holds_what_it_was_told_at_the_bind() -> None:
     told = given.rewritten()
     assert [text.split(" ")[0] for text in told] == ["team/a", "team/b"]
     assert counts.judgements["I1d"] > 0
-    assert holds() == [("n1", 0, 50), ("n1", 1, 50)]
+    assert holds() == [("n1", "0", 50), ("n1", "1", 50)]
     kube.perform("delete", POD._replace(name="a"), gracePeriodSeconds="0")
-    assert holds() == [("n1", 1, 50)]
+    assert holds() == [("n1", "1", 50)]
     world.close()

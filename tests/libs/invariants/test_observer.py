@@ -34,12 +34,12 @@ def test_what_nodes_report_is_compared_at_the_end() -> None:
     story.bind("a")
     unseen = story.observer.finish(quiet=False).results
     assert [each.name for each in unseen if each.not_judged] == ["I1c", "I1d"]
-    as_given = [NodeHold("n1", "gpu", 0, "uid-a")]
+    as_given = [NodeHold("n1", "gpu", "0", "uid-a")]
     assert not any(each.not_judged for each in story.observer.finish(quiet=False, holds=as_given).results)
     assert [each.name for each in story.observer.finish(quiet=False, holds=as_given).broken] == []
-    twice = [*as_given, NodeHold("n1", "gpu", 0, "uid-other", 1)]
+    twice = [*as_given, NodeHold("n1", "gpu", "0", "uid-other", 1)]
     assert [each.name for each in story.observer.finish(quiet=False, holds=twice).broken] == ["I1c"]
-    other = [NodeHold("n1", "gpu", 1, "uid-a")]
+    other = [NodeHold("n1", "gpu", "1", "uid-a")]
     assert [each.name for each in story.observer.finish(quiet=False, holds=other).broken] == ["I1d"]
 
 

@@ -23,6 +23,7 @@ def lists_of(story: Story, metrics: list[dict[str, Any]] | None = None) -> Lists
         pods=[pod for pod in read("pods", kube.Pod) if pod.status.phase not in ("Succeeded", "Failed")],
         nodes=read("nodes", kube.Node),
         devices=read("devices", kube.Device),
+        topologies=read("noderesourcetopologies", kube.NodeResourceTopology),
         quotas=read("elasticquotas", kube.ElasticQuota),
         pod_groups=read("podgroups", kube.PodGroup),
         reservations=read("reservations", kube.Reservation),

@@ -104,7 +104,7 @@ async def test_too_many_objects_are_too_many() -> None:
 async def test_every_kind_is_asked_for_once_in_small_pages() -> None:
     api = Api()
     await lister(api).all()
-    assert len(api.asked) == 7
+    assert len(api.asked) == 8
     assert {limit for _, limit, _ in api.asked} == {2}
     assert resources.PODS.plural in {plural for plural, _, _ in api.asked}
 

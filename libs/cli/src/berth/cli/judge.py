@@ -106,6 +106,7 @@ async def _look(api: Objects, bus: Bus, excused_gangs: Collection[str]) -> Repor
         pods=await items(resources.PODS),
         nodes=await items(resources.NODES),
         devices=await items(resources.DEVICES),
+        topologies=await items(resources.NODE_RESOURCE_TOPOLOGIES),
         quotas=await items(resources.ELASTIC_QUOTAS),
         pod_groups=await items(resources.POD_GROUPS),
         reservations=await items(resources.RESERVATIONS),

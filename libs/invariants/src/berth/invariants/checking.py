@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from berth.invariants import amounts, decisions, devices, gangs, quotas, reservations, snapshots
+from berth.invariants import amounts, decisions, devices, gangs, numa_nodes, quotas, reservations, snapshots
 from berth.invariants.facts import Facts
 from berth.invariants.promises import PROMISES
 from berth.invariants.report import Finding, Report, result_of
@@ -27,7 +27,7 @@ def _unreadable(facts: Facts) -> Iterable[Finding]:
 
 _FINDERS: Final[dict[str, Callable[[Facts], Iterable[Finding]]]] = {
     "I0": _unreadable,
-    "I1": devices.shared_beyond,
+    "I1": devices.given_beyond("I1"),
     "I1b": amounts.beyond_node,
     "I1c": devices.reported_beyond,
     "I1d": devices.used_otherwise,
@@ -39,6 +39,9 @@ _FINDERS: Final[dict[str, Callable[[Facts], Iterable[Finding]]]] = {
     "I8": snapshots.believed_otherwise,
     "I10": reservations.wrong_users,
     "I10b": reservations.given_away,
+    "I23": devices.given_beyond("I23"),
+    "I24": devices.given_beyond("I24"),
+    "I25": numa_nodes.beyond_capacity,
 }
 _BY_REPORTS: Final = frozenset({"I1c", "I1d"})
 NO_REPORTS: Final = "no node reports devices in use"

@@ -1,17 +1,21 @@
-"""Devices: no minor is given out beyond itself, by the annotations, by the ledger, and by the nodes' own word."""
+"""Devices, functions, CPUs: none is given out beyond itself, by annotations, ledger, and the nodes' own word."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from berth.contracts import names
 from berth.invariants.facts import Facts, Holder, amounts_of
 from berth.invariants.report import Finding
-from berth.invariants.things import WHOLE
+from berth.invariants.things import WHOLE, promise_of
 
 
-def shared_beyond(facts: Facts) -> Iterator[Finding]:
-    """Devices, functions and CPUs of which more than a whole is held, Berth being among the holders."""
+def given_beyond(promise: str) -> Callable[[Facts], Iterable[Finding]]:
+    """What finds things of this promise of which more than a whole is held, Berth being among the holders."""
+    return lambda facts: _shared_beyond(facts, promise)
+
+
+def _shared_beyond(facts: Facts, promise: str) -> Iterator[Finding]:
     memory = {
         (device.metadata.name, info.type, str(info.minor)): amounts_of(info.resources).get(names.GPU_MEMORY, 0)
         for device in facts.world.devices
@@ -21,6 +25,8 @@ def shared_beyond(facts: Facts) -> Iterator[Finding]:
         held: dict[tuple[str, str, str], list[tuple[Holder, int]]] = {}
         for holder in holders:
             for grant in holder.devices:
+                if promise_of(grant.kind) != promise:
+                    continue
                 for name, amount in grant.amounts.items():
                     held.setdefault((grant.kind, grant.id, name), []).append((holder, amount))
         for (kind, which, name), shares in sorted(held.items()):
@@ -34,17 +40,17 @@ def shared_beyond(facts: Facts) -> Iterator[Finding]:
 
 def reported_beyond(facts: Facts) -> Iterator[Finding]:
     """Devices that the nodes themselves say are used beyond a whole."""
-    sums: dict[tuple[str, str, int], int] = {}
-    users: dict[tuple[str, str, int], list[str]] = {}
+    sums: dict[tuple[str, str, str], int] = {}
+    users: dict[tuple[str, str, str], list[str]] = {}
     for hold in facts.world.holds:
-        key = (hold.node, hold.kind, hold.minor)
+        key = (hold.node, hold.kind, hold.id)
         sums[key] = sums.get(key, 0) + hold.percent
         users.setdefault(key, []).append(hold.pod_uid)
-    for (node, kind, minor), percent in sorted(sums.items()):
+    for (node, kind, which), percent in sorted(sums.items()):
         if percent > 100:
-            listed = ", ".join(users[node, kind, minor])
-            text = f"node {node} reports {kind} {minor} used to {percent} % by {listed}"
-            yield Finding(f"node {node}, {kind} {minor}", text)
+            listed = ", ".join(users[node, kind, which])
+            text = f"node {node} reports {kind} {which} used to {percent} % by {listed}"
+            yield Finding(f"node {node}, {kind} {which}", text)
 
 
 def used_otherwise(facts: Facts) -> Iterator[Finding]:
@@ -54,8 +60,8 @@ def used_otherwise(facts: Facts) -> Iterator[Finding]:
         seen = by_uid.get(hold.pod_uid)
         if seen is None or not (seen.is_ours and seen.is_live and seen.node == hold.node):
             continue
-        given = {(grant.kind, grant.minor) for grant in seen.devices}
-        if (hold.kind, hold.minor) not in given:
-            listed = ", ".join(f"{kind} {minor}" for kind, minor in sorted(given)) or "none"
-            text = f"node {hold.node} reports {hold.kind} {hold.minor} used by {seen.text}, which was given {listed}"
-            yield Finding(f"node {hold.node}, {hold.kind} {hold.minor}, {seen.text}", text)
+        given = {(grant.kind, grant.id) for grant in seen.devices}
+        if (hold.kind, hold.id) not in given:
+            listed = ", ".join(f"{kind} {which}" for kind, which in sorted(given)) or "none"
+            text = f"node {hold.node} reports {hold.kind} {hold.id} used by {seen.text}, which was given {listed}"
+            yield Finding(f"node {hold.node}, {hold.kind} {hold.id}, {seen.text}", text)

@@ -39,6 +39,7 @@ class _Extension(kube.View, frozen=True, kw_only=True):
 
 class _Device(kube.View, frozen=True, kw_only=True):
     minor: int
+    uuid: str = msgspec.field(default="", name="id")
     resources: dict[str, str | int | float] = {}
     extension: _Extension = _Extension()
 
@@ -124,7 +125,14 @@ class Seen:
     def held_devices(self) -> list[Grant]:
         """Of what is noted what its request explains: anybody can write a note."""
         devices = devices_held(tuple(self.devices), self.amounts, self.annotations)
-        return [*devices, *cores_held(self.pod, self.amounts)]
+        return [*devices, *cores_held(self.pod, self.amounts).grants]
+
+
+class CoresHeld(NamedTuple):
+    """`is_unknown`: it holds some of a kind of which nobody can say which."""
+
+    grants: tuple[Grant, ...] = ()
+    is_unknown: bool = False
 
 
 class Holder(NamedTuple):
@@ -215,20 +223,31 @@ class Facts:
 def read_devices(annotations: Mapping[str, str]) -> list[Grant]:
     """The devices in the annotation of a bind, and their virtual functions; empty when it is absent or cannot be
     read."""
+    found: list[Grant] = []
+    for kind, each in _devices(annotations):
+        template = each.extension.template if kind == "gpu" else ""
+        found.append(device(kind, each.minor, parse_amounts(each.resources, "resources")[0], template))
+        found += (function(one.bus, kind, each.minor) for one in each.extension.vfs or ())
+    return found
+
+
+def read_device_names(annotations: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """What the devices in that annotation are called, by kind and minor; those that it does not call anything are left
+    out."""
+    return {(kind, str(each.minor)): each.uuid for kind, each in _devices(annotations) if each.uuid}
+
+
+def _devices(annotations: Mapping[str, str]) -> Iterator[tuple[str, _Device]]:
     text = annotations.get(names.ANNOTATION_DEVICE_ALLOCATED)
     if not text or len(text) > DEVICES_LENGTH_MAX:
-        return []
+        return
     try:
         read = _DEVICES.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return []
-    found: list[Grant] = []
+        return
     for kind, devices in sorted(read.items()):
         for each in devices:
-            template = each.extension.template if kind == "gpu" else ""
-            found.append(device(kind, each.minor, parse_amounts(each.resources, "resources")[0], template))
-            found += (function(one.bus, kind, each.minor) for one in each.extension.vfs or ())
-    return found
+            yield kind, each
 
 
 def read_cores(annotations: Mapping[str, str]) -> list[Grant]:
@@ -242,12 +261,11 @@ def read_cores(annotations: Mapping[str, str]) -> list[Grant]:
     return [*(one(CPU, str(cpu)) for cpu in sorted(status.cpus)), *shares]
 
 
-def cores_held(pod: kube.Pod, amounts: Amounts) -> tuple[Grant, ...]:
+def cores_held(pod: kube.Pod, amounts: Amounts) -> CoresHeld:
     """Of what is noted of CPUs and NUMA nodes what the request explains."""
     annotations = pod.metadata.annotations or {}
-    noted = tuple(read_cores(annotations))
-    if not noted:
-        return ()
+    if not annotations.get(names.ANNOTATION_RESOURCE_STATUS):
+        return CoresHeld()
     template = PodTemplate(
         requests=amounts,
         overhead=amounts_of(pod.spec.overhead),
@@ -255,7 +273,9 @@ def cores_held(pod: kube.Pod, amounts: Amounts) -> tuple[Grant, ...]:
         annotations=annotations,
         priority=pod.spec.priority or 0,
     )
-    return ResourceStatus().held(noted, template)
+    record = ResourceStatus()
+    grants = record.held(tuple(read_cores(annotations)), template)
+    return CoresHeld(grants, not grants and record.asks(template))
 
 
 def read_reservation_uid(annotations: Mapping[str, str]) -> str:

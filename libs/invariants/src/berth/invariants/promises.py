@@ -21,6 +21,7 @@ _ALL: Final = (
     Promise("I1d", "device-used-as-given", "No node reports a device in use by a pod that was not given it."),
     Promise("I1e", "device-fit-for-use", "No device is given out that is broken, or not there, and known to be."),
     Promise("I1f", "node-fit-for-use", "No pod is given a node that is gone, or keeps it off, and is known to."),
+    Promise("I1g", "device-as-named", "No device is given out as one that was there before, and known to be another."),
     Promise("I2", "quota-within-max", "No quota group holds more than its max, at any level."),
     Promise("I2b", "non-preemptible-within-min", "Non-preemptible pods of a quota group hold no more than its min."),
     Promise("I3", "gang-whole-or-absent", "A strict gang is on nodes with all members that it needs, or with none."),
@@ -57,5 +58,10 @@ _ALL: Final = (
     Promise("I20", "volume-reached", "No pod is placed where the volumes of its claims are not reached."),
     Promise("I21", "volumes-within-limit", "No node is given more volumes of a driver than it takes."),
     Promise("I22", "claims-bound-first", "A pod is bound only when its claims have their volumes."),
+    Promise("I23", "cpu-given-once", "No CPU that a pod has as its own is given to another one."),
+    Promise("I23b", "cpu-fit-for-use", "No CPU is given out that is not there, or kept from pods, and is known to be."),
+    Promise("I24", "function-given-once", "No virtual function of a device is given to two pods."),
+    Promise("I25", "numa-node-not-overfull", "No NUMA node is given out beyond what it has."),
+    Promise("I26", "partition-whole", "Whole cards are a partition of their node where it gives out no others."),
 )
 PROMISES: Final = {promise.name: promise for promise in _ALL}

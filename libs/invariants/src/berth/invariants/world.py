@@ -21,11 +21,11 @@ Objects = Iterable[Mapping[str, Any] | kube.View]
 
 
 class NodeHold(NamedTuple):
-    """A node's own word: this pod uses this device, and so many percent of it."""
+    """A node's own word: this pod uses this device, function or CPU, and so many percent of it."""
 
     node: str
     kind: str
-    minor: int
+    id: str
     pod_uid: str
     percent: int = 100
 
@@ -42,6 +42,7 @@ class World:
     pods: list[kube.Pod] = field(default_factory=list)
     nodes: list[kube.Node] = field(default_factory=list)
     devices: list[kube.Device] = field(default_factory=list)
+    topologies: list[kube.NodeResourceTopology] = field(default_factory=list)
     quotas: list[kube.ElasticQuota] = field(default_factory=list)
     pod_groups: list[kube.PodGroup] = field(default_factory=list)
     reservations: list[kube.Reservation] = field(default_factory=list)
@@ -60,6 +61,7 @@ class World:
         pods: Objects = (),
         nodes: Objects = (),
         devices: Objects = (),
+        topologies: Objects = (),
         quotas: Objects = (),
         pod_groups: Objects = (),
         reservations: Objects = (),
@@ -81,6 +83,7 @@ class World:
             pods=read_objects(pods, kube.Pod, unreadable),
             nodes=read_objects(nodes, kube.Node, unreadable),
             devices=read_objects(devices, kube.Device, unreadable),
+            topologies=read_objects(topologies, kube.NodeResourceTopology, unreadable),
             quotas=read_objects(quotas, kube.ElasticQuota, unreadable),
             pod_groups=read_objects(pod_groups, kube.PodGroup, unreadable),
             reservations=read_objects(reservations, kube.Reservation, unreadable),

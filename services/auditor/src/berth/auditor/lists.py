@@ -56,6 +56,7 @@ class Lister:
             pods=await self._list(resources.PODS, PodItem, self._slim),
             nodes=await self._list(resources.NODES, kube.Node, _slim_node),
             devices=await self._list(resources.DEVICES, kube.Device),
+            topologies=await self._list(resources.NODE_RESOURCE_TOPOLOGIES, kube.NodeResourceTopology),
             quotas=await self._list(resources.ELASTIC_QUOTAS, kube.ElasticQuota),
             pod_groups=await self._list(resources.POD_GROUPS, kube.PodGroup),
             reservations=await self._list(resources.RESERVATIONS, kube.Reservation),

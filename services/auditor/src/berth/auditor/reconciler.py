@@ -43,6 +43,7 @@ class Reconciler:
             pods=lists.pods,
             nodes=lists.nodes,
             devices=lists.devices,
+            topologies=lists.topologies,
             quotas=lists.quotas,
             pod_groups=lists.pod_groups,
             reservations=lists.reservations,

@@ -18,6 +18,7 @@ class Lists(NamedTuple):
     pods: list[kube.Pod]
     nodes: list[kube.Node]
     devices: list[kube.Device]
+    topologies: list[kube.NodeResourceTopology]
     quotas: list[kube.ElasticQuota]
     pod_groups: list[kube.PodGroup]
     reservations: list[kube.Reservation]

@@ -7,17 +7,19 @@ within the last `lag_s` in which everybody could see it. Pods of other scheduler
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berth.contracts import names
+from berth.contracts.grants import ZONE
 from berth.invariants.amounts import SHRINKING
 from berth.invariants.counts import Excuse
 from berth.invariants.facts import BY_MINOR
+from berth.invariants.numa_nodes import subject_of
 from berth.invariants.observer.doubt import Doubt
-from berth.invariants.observer.holds import Hold, Minor, holds_devices
+from berth.invariants.observer.holds import Hold, Minor
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.observer.verdicts import Verdicts
-from berth.invariants.things import WHOLE
+from berth.invariants.things import WHOLE, promise_of
 from berth.resources.amounts import Amounts
 
 NOT_OF_NODES = BY_MINOR | SHRINKING
@@ -54,6 +56,9 @@ class Limit:
         return max(known) if len(known) == len(values) else None
 
 
+NOTHING: Final = Limit({})
+
+
 class Group(NamedTuple):
     """A quota group: its parent and what it may hold; `since_s`: when it came."""
 
@@ -71,12 +76,16 @@ class Capacity:
         self.holds: dict[str, Hold] = {}
         self.nodes: dict[str, Limit] = {}
         self.memory: dict[Minor, int] = {}
+        self.numa_nodes: dict[str, Limit] = {}
+        """By node: what its NUMA nodes have, by `id/resource`."""
         self.groups: dict[str, Group] = {}
         self.on_node: dict[str, dict[str, Hold]] = {}
         self.left: dict[str, list[tuple[float, Hold]]] = {}
         """By node: who held capacity there until a moment ago, and until when."""
         self._left_over: dict[tuple[str, str], int] = {}
-        """By promise and subject: what a quota group held beyond a limit when that came, and what was excused since."""
+        """By promise and subject: what was held beyond a limit when that came, and what was excused since."""
+        self._subjects: dict[str, Minor] = {}
+        """The resources of NUMA nodes of which something was left over."""
         self._verdicts = verdicts
         self.sight = sight
         self._minors: dict[Minor, int] = {}
@@ -142,27 +151,43 @@ class Capacity:
                 self._note_left_over("I2b", group, name, self._non_preemptible.get((group, name), 0), least)
 
     def is_left_over(self, promise: str, subject: str) -> bool:
-        """Whether a group holds no more beyond its limit than it did when that came."""
+        """Whether a group, or the pods of a NUMA node, hold no more beyond its limit than they did when that came."""
         most = self._left_over.get((promise, subject))
+        if promise == "I25":
+            return most is not None and self._minors.get(self._subjects[subject], 0) <= most
         group, _, name = subject.removeprefix("quota ").partition(", ")
         held = self._charged if promise == "I2" else self._non_preemptible
         return most is not None and held.get((group, name), 0) <= most
 
-    def _note_left_over(self, promise: str, group: str, name: str, held: int, most: int) -> None:
-        if held > most:
-            self._left_over[promise, f"quota {group}, {name}"] = held
-        else:
-            self._left_over.pop((promise, f"quota {group}, {name}"), None)
+    def numa_nodes_changed(self, node: str) -> None:
+        """What is held beyond what a NUMA node has now, nobody has taken by mistake."""
+        for minor in [each for each in self._minors if each[0] == node and each[1] == ZONE]:
+            self._note_numa_node(minor)
 
-    def unmarked(self, node: str) -> Iterator[str]:
-        """Who is known to hold devices of a node of which nobody can say which they are."""
+    def _note_numa_node(self, minor: Minor) -> None:
+        most = self.numa_nodes.get(minor[0], NOTHING).amounts.get(f"{minor[2]}/{minor[3]}", 0)
+        subject = subject_of(minor[0], (minor[2], minor[3]))
+        self._subjects[subject] = minor
+        self._note_left_over_of("I25", subject, self._minors.get(minor, 0), most)
+
+    def _note_left_over(self, promise: str, group: str, name: str, held: int, most: int) -> None:
+        self._note_left_over_of(promise, f"quota {group}, {name}", held, most)
+
+    def _note_left_over_of(self, promise: str, subject: str, held: int, most: int) -> None:
+        if held > most:
+            self._left_over[promise, subject] = held
+        else:
+            self._left_over.pop((promise, subject), None)
+
+    def unmarked(self, node: str, kinds: frozenset[str], promise: str) -> Iterator[str]:
+        """Who is known to hold things of these kinds on a node of which nobody can say which they are."""
         for hold in self.on_node.get(node, {}).values():
-            wants = any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())
-            if wants and not holds_devices(hold):
-                if self.is_known(hold, Reader.SOLVER):
-                    yield hold.text
-                else:
-                    self._verdicts.excused("I1", Excuse.STRANGER)
+            if hold.unknown.isdisjoint(kinds):
+                continue
+            if self.is_known(hold, Reader.SOLVER):
+                yield hold.text
+            else:
+                self._verdicts.excused(promise, Excuse.STRANGER)
 
     def line_of(self, group: str) -> tuple[str, ...]:
         """A group and those above it, as far as they are known."""
@@ -191,13 +216,17 @@ class Capacity:
 
     def _compare(self, hold: Hold, *, is_charged: bool) -> None:
         reader = Reader.WRITER if hold.is_bound else Reader.SOLVER
-        if hold.devices:
-            self._verdicts.judged("I1")
+        for promise in {promise_of(minor[1]) for minor, _ in hold.devices if minor[1] != ZONE}:
+            self._verdicts.judged(promise)
         for minor, amount in hold.devices:
+            if minor[1] == ZONE:
+                continue
             most = WHOLE.get(minor[3], 0) or (self.memory.get(minor, 0) if minor[3] == names.GPU_MEMORY else 0)
             if amount and most and self._minors[minor] > most:
                 subject = f"node {minor[0]}, {minor[1]} {minor[2]}"
-                self._beyond("I1", subject, minor[3], most, self._of_minor(minor), reader)
+                self._beyond(promise_of(minor[1]), subject, minor[3], most, self._of_minor(minor), reader)
+        if not hold.is_bound:
+            self._compare_numa_nodes(hold)
         limit = self.nodes.get(hold.node)
         if limit is not None:
             self._compare_node(hold, limit, reader)
@@ -205,6 +234,24 @@ class Capacity:
             return
         for position, group in enumerate(hold.groups):
             self._compare_group(hold, group, is_own=position == 0)
+
+    def _compare_numa_nodes(self, hold: Hold) -> None:
+        """A bind takes nothing anew, and nobody looks at them once more before it."""
+        limit = self.numa_nodes.get(hold.node, NOTHING)
+        for minor, amount in hold.devices:
+            if minor[1] != ZONE or not amount:
+                continue
+            self._verdicts.judged("I25")
+            share, total = f"{minor[2]}/{minor[3]}", self._minors[minor]
+            if total <= limit.amounts.get(share, 0):
+                continue
+            most = max(_every(limit, share, self._seen_by(Reader.INVENTORY)))
+            if total <= most:
+                self._verdicts.excused("I25", self._why(total, max(_every(limit, share, self._is_old))))
+                self._note_numa_node(minor)
+            else:
+                subject = f"node {minor[0]}, NUMA node {minor[2]}"
+                self._beyond("I25", subject, minor[3], most, self._of_minor(minor), Reader.SOLVER)
 
     def _compare_node(self, hold: Hold, limit: Limit, reader: Reader) -> None:
         node = hold.node

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berth.contracts import names
-from berth.contracts.grants import DEVICE_KINDS, granted
+from berth.contracts.grants import CPU, DEVICE_KINDS, VF, ZONE, granted
 from berth.contracts.ledger import Decision, Grant
+from berth.invariants.facts import BY_MINOR
 from berth.invariants.observer.pods import Watched
 
 Minor = tuple[str, str, str, str]
 """Node, kind, minor, resource."""
+DEVICES: Final = DEVICE_KINDS | {VF}
+CORES: Final = frozenset({CPU, ZONE})
 
 
 class Hold(NamedTuple):
@@ -28,6 +31,15 @@ class Hold(NamedTuple):
     is_ours: bool = True
     is_bound: bool = False
     since_s: float = 0.0
+    are_cores_unknown: bool = False
+    """It has CPUs or shares of NUMA nodes, and nobody can say which."""
+
+    @property
+    def unknown(self) -> frozenset[str]:
+        """The kinds of grants of which it holds some that nobody can name."""
+        wants = any(amount > 0 and name in BY_MINOR for name, amount in self.amounts.items())
+        devices = DEVICES if wants and not holds_devices(self) else frozenset[str]()
+        return devices | CORES if self.are_cores_unknown else devices
 
 
 def of_bound(pod: Watched) -> Hold:
@@ -43,6 +55,7 @@ def of_bound(pod: Watched) -> Hold:
         is_ours=pod.is_ours,
         is_bound=True,
         since_s=pod.bound_s,
+        are_cores_unknown=pod.are_cores_unknown,
     )
 
 

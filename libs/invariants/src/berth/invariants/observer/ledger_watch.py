@@ -18,6 +18,7 @@ from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.evictions import Evictions
 from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
+from berth.invariants.observer.holds import CORES, DEVICES
 from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.reserved import Reserved
 from berth.invariants.observer.sight import Reader
@@ -208,11 +209,14 @@ class LedgerWatch:
             self._verdicts.add("I2", f"{'/'.join(name)}, plan {decision.plan}", text)
 
     def _judge_unmarked(self, name: tuple[str, str], decision: Decision) -> None:
-        """Devices are given out of a node on which somebody holds devices that nobody can name."""
-        others = list(self._capacity.unmarked(decision.node))
-        if others:
-            text = f"{'/'.join(name)}: is given devices of {decision.node}, where {others[0]} holds nobody knows which"
-            self._verdicts.add("I1", f"{'/'.join(name)}, plan {decision.plan}", text)
+        """Things are given out of a node on which somebody holds things of their kind that nobody can name."""
+        for kinds, what, promise in ((DEVICES, "devices", "I1"), (CORES, "CPUs or NUMA nodes", "I23")):
+            if not any(each.kind in kinds for each in granted(decision.allocation)):
+                continue
+            others = list(self._capacity.unmarked(decision.node, kinds, promise))
+            if others:
+                text = f"is given {what} of {decision.node}, where {others[0]} holds nobody knows which"
+                self._verdicts.add(promise, f"{'/'.join(name)}, plan {decision.plan}", f"{'/'.join(name)}: {text}")
 
     def _judge_end(self, name: tuple[str, str], decision: Decision, successor: Decision | None) -> None:
         """A decision leaves LEDGER: only when it is settled (R3), and that is final, so the truth shows it, too."""

@@ -23,6 +23,7 @@ from berth.invariants.observer.affinity import AffinityLaw
 from berth.invariants.observer.binds import judge_bind, judge_change, judge_reserved
 from berth.invariants.observer.calm import Calm
 from berth.invariants.observer.capacity import Capacity
+from berth.invariants.observer.cores import Cores
 from berth.invariants.observer.decided import Decided
 from berth.invariants.observer.departures import Departures
 from berth.invariants.observer.doubt import Doubt
@@ -32,6 +33,8 @@ from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.holds import of_bound, of_decided
 from berth.invariants.observer.ledger_watch import LedgerWatch
 from berth.invariants.observer.limits import Limits
+from berth.invariants.observer.named import Named
+from berth.invariants.observer.partitions import Partitions
 from berth.invariants.observer.peers import Peers
 from berth.invariants.observer.pods import Watched, is_same, name_of, read_pod, read_reservation, version_of
 from berth.invariants.observer.reserved import Reserved
@@ -48,7 +51,15 @@ from berth.invariants.world import NodeHold, World
 from berth.transaction.ledger_view import LedgerView
 
 Json = Mapping[str, Any]
-KINDS: Final = ("pods", "nodes", "devices", "elasticquotas", "podgroups", "reservations")
+KINDS: Final = (
+    "pods",
+    "nodes",
+    "devices",
+    "noderesourcetopologies",
+    "elasticquotas",
+    "podgroups",
+    "reservations",
+)
 LAG_S: Final = 10.0
 RECOVERY_S: Final = 30.0
 
@@ -101,6 +112,9 @@ class Observer:
         self._peers = Peers(self._sight, self._decided.doubt)
         self._affinity = AffinityLaw(self._peers, self.verdicts)
         self._volumes = Volumes(self.verdicts, self._sight, self._decided.doubt)
+        self._cores = Cores(self.verdicts, self.capacity)
+        self._named = Named(self.verdicts, self._sight)
+        self._partitions = Partitions(self.verdicts, self._sight, self._seen)
         self._fence = StateFence(self.verdicts)
         laws = VictimLaws(self.verdicts, self._objects["pods"], self.gangs.group_of)
         self._evictions = Evictions(
@@ -116,7 +130,14 @@ class Observer:
             self._withdrawals,
             self._evictions,
             calm,
-            laws=(SpreadLaw(self._peers, self.verdicts).decided, self._affinity.decided, self._volumes.decided),
+            laws=(
+                SpreadLaw(self._peers, self.verdicts).decided,
+                self._affinity.decided,
+                self._volumes.decided,
+                self._cores.decided,
+                self._named.decided,
+                self._partitions.decided,
+            ),
             seen=self._seen,
             claim=self._claim,
             keep_log=keep_log,
@@ -131,7 +152,8 @@ class Observer:
             "reservations": self._see_reservation,
             "nodes": self._see_node,
             "namespaces": self._peers.see_namespace,
-            "devices": limits.see_device,
+            "devices": self._see_device,
+            "noderesourcetopologies": self._cores.see_topology,
             "elasticquotas": limits.see_quota,
             "podgroups": self.gangs.see_group,
             "leases": limits.see_lease,
@@ -244,6 +266,7 @@ class Observer:
             pods=objects["pods"].values(),
             nodes=objects["nodes"].values(),
             devices=objects["devices"].values(),
+            topologies=objects["noderesourcetopologies"].values(),
             quotas=objects["elasticquotas"].values(),
             pod_groups=objects["podgroups"].values(),
             reservations=objects["reservations"].values(),
@@ -324,6 +347,7 @@ class Observer:
             pod.was_bound = True
             decision = judge_bind(pod, self._decided, self.verdicts)
             self._fitness.bound(pod)
+            self._named.bound(pod)
             if decision is not None:
                 self.gangs.begins(pod, decision, self.view)
                 self._volumes.bound(pod, decision)
@@ -352,6 +376,13 @@ class Observer:
         self._limits.see_node(data, deleted)
         self._peers.see_node(data, deleted)
         self._volumes.see_node(data, deleted)
+        self._cores.see_node(data, deleted)
+        self._partitions.see_node(data, deleted)
+
+    def _see_device(self, data: Json, deleted: bool) -> None:
+        self._limits.see_device(data, deleted)
+        self._named.see_device(data, deleted)
+        self._partitions.see_device(data, deleted)
 
     def _see_reservation(self, data: Json, deleted: bool) -> None:
         name = ("", data["metadata"]["name"])

@@ -25,6 +25,7 @@ class Watched:
     __slots__ = (
         "amounts",
         "annotations",
+        "are_cores_unknown",
         "attempt",
         "attempt_text",
         "bound_s",
@@ -58,6 +59,8 @@ class Watched:
         self.core_text = annotations.get(names.ANNOTATION_RESOURCE_STATUS, "")
         self.cores: tuple[Grant, ...] = ()
         """The CPUs and shares of NUMA nodes that it holds."""
+        self.are_cores_unknown = False
+        """It holds some, and nobody can say which."""
         self.has_ended = False
         self.is_ours = False
         self.amounts: Amounts = {}
@@ -139,7 +142,7 @@ def read_pod(data: Mapping[str, Any], schedulers: frozenset[str], known: Watched
     else:
         pod.amounts = _amounts(spec)
     if pod.core_text and not pod.is_ours:
-        pod.cores = cores_held(msgspec.convert(data, kube.Pod), pod.amounts)
+        pod.cores, pod.are_cores_unknown = cores_held(msgspec.convert(data, kube.Pod), pod.amounts)
     owners = meta.get("ownerReferences")
     pod.owners = tuple(msgspec.convert(owners, list[kube.OwnerReference])) if owners else ()
     pod.gang = gang_name_of_pod(pod.labels, pod.annotations) if pod.is_ours else ""

@@ -28,7 +28,7 @@ from berth.invariants.facts import BY_MINOR, amounts_of
 from berth.invariants.observer.calm import NEVER
 from berth.invariants.observer.capacity import Capacity
 from berth.invariants.observer.decided import Decided, Record
-from berth.invariants.observer.holds import Hold, holds_devices, minors_of
+from berth.invariants.observer.holds import Hold, minors_of
 from berth.invariants.observer.sight import Reader, Sight
 from berth.invariants.things import WHOLE
 from berth.resources.amounts import Amounts
@@ -122,7 +122,8 @@ class Withdrawals:
         """Whether somebody who is no pod of Berth's does."""
         if not granted(decision.allocation):
             return False
-        if any(not hold.is_ours and _is_unmarked(hold) for hold in holds):
+        kinds = {grant.kind for grant in granted(decision.allocation)}
+        if any(not hold.is_ours and not hold.unknown.isdisjoint(kinds) for hold in holds):
             return True
         minors = [minor for minor, _ in minors_of(decision.node, granted(decision.allocation)) if minor[3] in WHOLE]
         for minor in minors:
@@ -148,7 +149,3 @@ class Withdrawals:
 
     def _is_recent(self, at_s: float) -> bool:
         return not self._sight.has_seen(Reader.WRITER, at_s)
-
-
-def _is_unmarked(hold: Hold) -> bool:
-    return not holds_devices(hold) and any(amount > 0 and name in BY_MINOR for name, amount in hold.amounts.items())

@@ -19,7 +19,7 @@ from berth.resources.amounts import Amounts, parse_amounts
 from berth.rules.records.binds import names_of_records
 from berth.transaction.ledger_view import LedgerView
 
-T = TypeVar("T", kube.Node, kube.Device, kube.ElasticQuota, kube.PodGroup)
+T = TypeVar("T", kube.Node, kube.Device, kube.NodeResourceTopology, kube.ElasticQuota, kube.PodGroup)
 Quantities = dict[str, kube.Quantity] | None
 NOTES = (names.ANNOTATION_ATTEMPT, *names_of_records())
 
@@ -35,6 +35,7 @@ def confirmed(first: World, second: World) -> World:
         pods=[pod for pod in second.pods if _is_the_same_pod(pods.get(pod.metadata.uid), pod)],
         nodes=[_with_more(old, new) for old, new in _pairs(first.nodes, second.nodes)],
         devices=[new for old, new in _pairs(first.devices, second.devices) if old.spec == new.spec],
+        topologies=[new for old, new in _pairs(first.topologies, second.topologies) if _says_the_same(old, new)],
         quotas=[_wider(old, new) for old, new in _pairs(first.quotas, second.quotas)],
         pod_groups=[new for old, new in _pairs(first.pod_groups, second.pod_groups) if old.spec == new.spec],
         reservations=[new for new in second.reservations if _holds_the_same(reservations.get(new.metadata.uid), new)],
@@ -64,6 +65,10 @@ def _holds_the_same(old: kube.Reservation | None, new: kube.Reservation) -> bool
 
 def _note(meta: kube.Meta, name: str) -> str:
     return (meta.annotations or {}).get(name, "")
+
+
+def _says_the_same(old: kube.NodeResourceTopology, new: kube.NodeResourceTopology) -> bool:
+    return (old.zones, old.metadata.annotations) == (new.zones, new.metadata.annotations)
 
 
 def _pairs(first: Sequence[T], second: Sequence[T]) -> Iterator[tuple[T, T]]:

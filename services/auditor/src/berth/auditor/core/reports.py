@@ -40,18 +40,18 @@ def _of_node(metric: kube.NodeMetric, pods: Mapping[tuple[str, str, str], kube.P
         created = _time(pod.metadata.creation_timestamp) if pod is not None else None
         if pod is None or created is None or created >= updated:
             continue
-        given = {(grant.kind, grant.minor): _percent(grant.amounts) for grant in read_devices(_notes(pod))}
+        given = {(grant.kind, grant.id): _percent(grant.amounts) for grant in read_devices(_notes(pod))}
         for device in _devices(each):
             yield NodeHold(node, *device, pod.metadata.uid, given.get(device, 100))
 
 
-def _devices(reported: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _devices(reported: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     usage = reported.get("podUsage")
     devices = usage.get("devices") if isinstance(usage, dict) else None
     for device in devices if isinstance(devices, list) else ():
         kind, minor = (device.get("type"), device.get("minor")) if isinstance(device, dict) else (None, None)
         if isinstance(kind, str) and isinstance(minor, int) and kind:
-            yield kind, minor
+            yield kind, str(minor)
 
 
 def _percent(amounts: Mapping[str, int]) -> int:
