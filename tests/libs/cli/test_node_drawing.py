@@ -179,6 +179,13 @@ def test_a_zone_without_cores_and_cores_without_amounts() -> None:
     ]
 
 
+def test_what_is_free_is_rounded_down_to_what_can_be_read() -> None:
+    zone = NodeZone(id=0, amounts={"memory": 64 * GI}, free={"memory": 12 * GI - 1})
+    lines = drawn(node(zones=[zone], allocatable={"memory": 2 * GI}, free={"memory": GI + 1}), 80)
+    assert "  ZONE 0  memory 11Gi free of 64Gi" in lines
+    assert "  1Gi free of 2Gi memory" in [line.replace("1024Mi", "1Gi") for line in lines]
+
+
 def test_three_hundred_cpus_are_drawn_in_short_lines_of_whole_groups_even_where_lines_may_be_long() -> None:
     zone = NodeZone(id=0, cores=[[cpu, cpu + 150] for cpu in range(150)])
     for width in (80, 65_536):

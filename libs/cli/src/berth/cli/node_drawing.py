@@ -11,7 +11,7 @@ from berth.cli.output import WIDTH_MAX, columns, fitted, wrapped
 from berth.contracts import names
 from berth.contracts.grants import DEVICE_KINDS, VF
 from berth.contracts.question import Holding, NodeAnswer, NodeDevice, NodePod, NodeZone
-from berth.resources.amounts import format_amount
+from berth.resources.amounts import format_amount, in_bytes
 from berth.rules.cpus.cpuset import NO_CPUS, format_cpuset, read_cpuset
 from berth.rules.device_cordon import REASON as CORDONED
 from berth.rules.devices.partitions import HONOR
@@ -45,7 +45,7 @@ def drawn(answer: NodeAnswer, columns_max: int = WIDTH_MAX) -> list[str]:
     for what, text in (("taints", ", ".join(answer.taints)), ("cpus", _policies(answer))):
         lines += _listed(what, text, columns_max) if text else []
     amounts = [
-        (f"{format_amount(name, answer.free.get(name, 0))} free of", format_amount(name, whole), name)
+        (f"{_rounded(name, answer.free.get(name, 0))} free of", format_amount(name, whole), name)
         for name, whole in sorted(answer.allocatable.items(), key=lambda each: _order(each[0]))
     ]
     lines += columns(amounts, indent="  ", gap=" ", right=(0, 1))
@@ -71,11 +71,17 @@ def _policies(answer: NodeAnswer) -> str:
     """How CPUs and NUMA nodes are given out here, as far as the node says."""
     said = [
         f"NUMA policy {answer.numa_policy}" if answer.numa_policy else "",
-        f"kubelet's CPU manager is {answer.cpu_manager}" if answer.cpu_manager else "",
+        f"kubelet's CPU manager is {answer.cpu_manager}" if answer.cpu_manager not in ("", "none") else "",
         "kubelet admits whole cores only" if answer.full_cores else "",
         f"shown {answer.cpu_ratio:g} times" if answer.cpu_ratio > 1 else "",
     ]
     return ", ".join(filter(None, said))
+
+
+def _rounded(name: str, amount: int) -> str:
+    """What is free of an amount of bytes, rounded down to a unit that is easily read."""
+    unit = next((shift for shift in (30, 20) if in_bytes(name) and amount >= 10 << shift), 0)
+    return format_amount(name, amount >> unit << unit)
 
 
 def _order(name: str) -> tuple[int, str]:
@@ -194,7 +200,7 @@ def _cpus(text: str) -> frozenset[int]:
 
 def _zone_amounts(zone: NodeZone) -> str:
     amounts = [
-        f"{name} {format_amount(name, zone.free.get(name, 0))} free of {format_amount(name, whole)}"
+        f"{name} {_rounded(name, zone.free.get(name, 0))} free of {format_amount(name, whole)}"
         for name, whole in sorted(zone.amounts.items(), key=lambda each: _order(each[0]))
         if whole
     ]

@@ -133,7 +133,8 @@ def of_node(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     inventory = cluster.nodes.inventories[row]
     for device in inventory.devices if inventory else ():
         label = f"{device.kind} {device.minor}"
-        facts[label] = ("" if device.healthy else "unhealthy; ") + (", ".join(holders.get(label, ())) or "free")
+        health = "" if device.healthy else f"unhealthy: {device.reason}; " if device.reason else "unhealthy; "
+        facts[label] = health + (", ".join(holders.get(label, ())) or "free")
     return WhyAnswer(
         kind=question.kind,
         namespace="",
