@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.cli.lines import _LINES, event_line, grants_text, reason_line
+from berth.cli.lines import _LINES, event_line, grants_text, held_lines, reason_line
 from berth.contracts import event, names
 from berth.contracts.base import Problem, Reason
 from berth.contracts.codec import encode
-from berth.contracts.grants import as_devices, device
+from berth.contracts.grants import as_devices, device, function, one
 from berth.contracts.ledger import Grant, Victim
 
 EVICTION = {
@@ -43,6 +43,16 @@ def test_whole_devices_are_listed_together_and_shares_with_their_percent() -> No
     assert grants_text([gpu(0, 100), gpu(1, 100)]) == "gpu 0,1"
     assert grants_text([gpu(3, 40)]) == "gpu 3 (40 %)"
     assert grants_text([]) == ""
+    assert grants_text([device("rdma", 0, {names.RDMA: 1}), function("0000:1f:00.1", "rdma", 0)]) == (
+        "vf 0000:1f:00.1, rdma 0 (1 %)"
+    )
+
+
+def test_cpus_and_zones_that_were_granted_are_lists() -> None:
+    zone = Grant(kind="zone", id="2", amounts={"cpu": 4000, "memory": 1 << 30})
+    granted = [gpu(0, 100), *(one("cpu", str(cpu)) for cpu in (0, 1, 2, 8)), zone]
+    assert grants_text(granted) == "gpu 0, zone 2, cpus 0-2,8"
+    assert held_lines(granted) == [("devices", "gpu 0"), ("cpus", "0-2,8"), ("zones", "2 (cpu 4, memory 1Gi)")]
 
 
 @pytest.mark.parametrize(

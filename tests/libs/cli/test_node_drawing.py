@@ -5,15 +5,15 @@ from __future__ import annotations
 import string
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from berth.cli.node_drawing import PODS_SHOWN, drawn
 from berth.contracts import names
 from berth.contracts.base import Problem
-from berth.contracts.grants import device
-from berth.contracts.question import Holding, NodeAnswer, NodeDevice, NodePod, NodeZone
+from berth.contracts.grants import device, function
+from berth.contracts.question import Holding, NodeAnswer, NodeDevice, NodeFunction, NodePartition, NodePod, NodeZone
 
 ROOT = Path(__file__).resolve().parents[3]
 GI = 1 << 30
@@ -35,14 +35,31 @@ def node(**more: object) -> NodeAnswer:
         "devices": [
             NodeDevice(kind="gpu", minor=0, numa_node=0, amounts=WHOLE, holdings=[held("ml/train-0")]),
             NodeDevice(kind="gpu", minor=1, amounts=WHOLE, holdings=[held("ml/a", 40), held("ml/b", 20)]),
-            NodeDevice(kind="gpu", minor=2, healthy=False, numa_node=1, amounts=WHOLE),
+            NodeDevice(kind="gpu", minor=2, healthy=False, reason="Xid79", numa_node=1, amounts=WHOLE),
+            NodeDevice(kind="gpu", minor=3, healthy=False, reason="Cordoned", numa_node=1, amounts=WHOLE),
             NodeDevice(kind="gpu", minor=9, healthy=False, reported=False, holdings=[held("ml/old")]),
-            NodeDevice(kind="rdma", minor=0, numa_node=0, amounts={names.RDMA: 100}),
+            NodeDevice(
+                kind="rdma",
+                minor=0,
+                numa_node=0,
+                amounts={names.RDMA: 100},
+                holdings=[Holding(holder="ml/train-0", amounts={names.RDMA: 1})],
+                functions=[NodeFunction(bus="0000:1f:00.1", holder="ml/train-0"), NodeFunction(bus="0000:1f:00.2")],
+            ),
         ],
+        "partition_policy": "Honor",
+        "partitions": [
+            NodePartition(minors=[0]),
+            NodePartition(minors=[0, 1], link="NVLink"),
+            NodePartition(minors=[2, 3], link="NVLink"),
+        ],
+        "numa_policy": "Restricted",
+        "cpu_manager": "static",
         "zones": [
             NodeZone(
                 id=zone,
                 amounts={"cpu": 16_000, "memory": 128 * GI},
+                free={"cpu": 12_000 if not zone else 16_000, "memory": (127 if not zone else 128) * GI},
                 holdings=[Holding(holder="ml/lsr", amounts={"cpu": 4000, "memory": GI})] if not zone else [],
                 cores=[[core, core + 16] for core in range(8 * zone, 8 * zone + 8)],
             )
@@ -55,7 +72,7 @@ def node(**more: object) -> NodeAnswer:
                 holder="ml/train-0",
                 state="bound",
                 amounts={"cpu": 4000, names.NVIDIA_GPU: 1},
-                grants=[device("gpu", 0, WHOLE)],
+                grants=[device("gpu", 0, WHOLE), function("0000:1f:00.1", "rdma", 0)],
             ),
             NodePod(holder="ml/lsr", state="bound", amounts={"cpu": 4000}, cpus="0-1,16-17", zones=[0]),
             NodePod(holder="ml/next", state="decided", amounts={"cpu": 2000}),
@@ -69,30 +86,39 @@ def node(**more: object) -> NodeAnswer:
 SCREEN = """\
 node/gpu-07.rack-1  ready
   taints      dedicated=ml:NoSchedule
+  cpus        NUMA policy Restricted, kubelet's CPU manager is static
      22 free of    32 cpu
   200Gi free of 256Gi memory
     106 free of   110 pods
 
-  GPU  HEALTH  ZONE   HELD  BY
-    0  ok      0     100 %  ml/train-0
-    1  ok      -      60 %  ml/a 40 %, ml/b 20 %
-    2  ill     1       0 %  -
-    9  gone    -         -  ml/old
+  GPU  HEALTH      ZONE   HELD  BY
+    0  ok          0     100 %  ml/train-0
+    1  ok          -      60 %  ml/a 40 %, ml/b 20 %
+    2  ill: Xid79  1       0 %  -
+    3  cordoned    1       0 %  -
+    9  gone        -         -  ml/old
 
-  NIC  HEALTH  ZONE  HELD  BY
-    0  ok      0      0 %  -
+  NIC  HEALTH  ZONE  HELD     VFS  BY
+    0  ok      0      1 %  1 of 2  ml/train-0
+    vf 0000:1f:00.1 of 0  ml/train-0
 
-  ZONE 0  cpu 4 of 16 held, memory 1Gi of 128Gi held
+  PARTITIONS  whole cards are given out in these groups alone
+    gpu 0-1  NVLink  2 of 2 held by ml/train-0, ml/a, ml/b
+    gpu 2-3  NVLink  2 ill
+
+  ZONE 0  cpu 12 free of 16, memory 127Gi free of 128Gi
+    cpus  0-7,16-23
     aaaa.... ........
-  ZONE 1  cpu 0 of 16 held, memory 0 of 128Gi held
+  ZONE 1  cpu 16 free of 16, memory 128Gi free of 128Gi
+    cpus  8-15,24-31
     bb...... ......##
-    a  cpus 0-1,16-17  ml/lsr
-    b  cpus 8,24       x/static
-    #  cpus 15,31      given to nobody
-    .  the others      shared
+    a  ml/lsr           cpus 0-1,16-17
+    b  x/static         cpus 8,24
+    #  given to nobody  cpus 15,31
+    .  shared           the others
 
   PODS
-    ml/train-0  cpu 4, gpu 0
+    ml/train-0  cpu 4, gpu 0, vf 0000:1f:00.1
     ml/lsr      cpu 4, cpus 0-1,16-17, zone 0
 
   IN FLIGHT
@@ -135,6 +161,46 @@ def test_more_holders_than_letters_are_drawn_alike() -> None:
     assert string.ascii_letters + "+" * 8 + "...." in cells
 
 
+def test_uneven_cores_stand_by_themselves() -> None:
+    zone = NodeZone(id=900, cores=[[0, 1], [2], [5, 6, 7]])
+    lines = drawn(node(zones=[zone], own_cpus={"a/b": "2,6"}, kept_cpus=""), 80)
+    assert lines[lines.index("  ZONE 900") :][:3] == ["  ZONE 900", "    cpus  0-2,5-7", "    .. a .a."]
+
+
+def test_a_zone_without_cores_and_cores_without_amounts() -> None:
+    zones = [NodeZone(id=0, amounts={"memory": GI}, free={}), NodeZone(id=7, cores=[[3]])]
+    lines = drawn(node(zones=zones, own_cpus={}, kept_cpus=""), 80)
+    assert lines[lines.index("  ZONE 0  memory 0 free of 1Gi") :][:5] == [
+        "  ZONE 0  memory 0 free of 1Gi",
+        "  ZONE 7",
+        "    cpus  3",
+        "    .",
+        "    .  shared  the others",
+    ]
+
+
+def test_what_is_free_is_rounded_down_to_what_can_be_read() -> None:
+    zone = NodeZone(id=0, amounts={"memory": 64 * GI}, free={"memory": 12 * GI - 1})
+    lines = drawn(node(zones=[zone], allocatable={"memory": 2 * GI}, free={"memory": GI + 1}), 80)
+    assert "  ZONE 0  memory 11Gi free of 64Gi" in lines
+    assert "  1Gi free of 2Gi memory" in [line.replace("1024Mi", "1Gi") for line in lines]
+
+
+def test_three_hundred_cpus_are_drawn_in_short_lines_of_whole_groups_even_where_lines_may_be_long() -> None:
+    zone = NodeZone(id=0, cores=[[cpu, cpu + 150] for cpu in range(150)])
+    for width in (80, 65_536):
+        lines = drawn(node(zones=[zone], own_cpus={"a/b": "0-299"}, kept_cpus=""), width)
+        cells = [line.strip() for line in lines if line.strip(" a") == "" and line]
+        assert "".join(cells).replace(" ", "") == "a" * 300
+        assert max(map(len, cells)) <= 72
+
+
+def test_many_holders_of_one_card_are_wrapped_below_each_other() -> None:
+    card = NodeDevice(kind="gpu", minor=0, amounts=WHOLE, holdings=[held(f"team/pod-{n}", 10) for n in range(9)])
+    text = "\n".join(drawn(node(devices=[card]), 80))
+    assert all(f"team/pod-{number} 10 %" in text for number in range(9))
+
+
 TEXT = st.text(max_size=200)
 AMOUNTS = st.dictionaries(st.sampled_from([names.GPU_CORE, names.RDMA, "cpu", "x" * 90]), st.integers(0, 2**60))
 HOLDINGS = st.lists(st.builds(Holding, holder=TEXT, amounts=AMOUNTS), max_size=5)
@@ -153,6 +219,8 @@ ANSWERS = st.builds(
             healthy=st.booleans(),
             amounts=AMOUNTS,
             holdings=HOLDINGS,
+            reason=TEXT,
+            functions=st.lists(st.builds(NodeFunction, bus=TEXT, holder=TEXT, reported=st.booleans()), max_size=3),
         ),
         max_size=20,
     ),
@@ -166,6 +234,13 @@ ANSWERS = st.builds(
         ),
         max_size=4,
     ),
+    numa_policy=TEXT,
+    cpu_manager=TEXT,
+    cpu_ratio=st.floats(),
+    partition_policy=st.sampled_from(["", "Honor", "Prefer"]),
+    partitions=st.lists(
+        st.builds(NodePartition, minors=st.lists(st.integers(0, 9), max_size=4), link=TEXT), max_size=4
+    ),
     own_cpus=st.dictionaries(TEXT, st.sampled_from(["0-3", "", "nonsense", "9-2"]), max_size=70),
     kept_cpus=st.sampled_from(["", "1-5", "?"]),
     pods=st.lists(
@@ -174,6 +249,7 @@ ANSWERS = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(ANSWERS, st.integers(40, 120))
 def test_no_line_is_wider_than_the_terminal(answer: NodeAnswer, width: int) -> None:
     for line in drawn(answer, width):

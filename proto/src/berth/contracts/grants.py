@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from berth.contracts import names
 from berth.contracts.ledger import MINOR_DIGITS_MAX, Allocation, DeviceGrant, Grant
 
 DEVICE_KINDS: Final = frozenset({"gpu", "rdma", "fpga"})
@@ -14,6 +15,8 @@ CPU: Final = "cpu"
 ZONE: Final = "zone"
 COUNT: Final = "count"
 """The amount of what is held whole or not at all: 1."""
+PERCENTS: Final = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA)
+"""Amounts that are in percent of a device."""
 
 
 def device(kind: str, minor: int, amounts: Mapping[str, int], extension: str = "") -> Grant:
@@ -35,6 +38,11 @@ def device_of(grant: Grant) -> tuple[str, int]:
     """Kind and minor of the device of a virtual function; minor -1 where it does not say."""
     kind, _, minor = grant.extension.partition("/")
     return kind, int(minor) if minor.isdecimal() and len(minor) <= MINOR_DIGITS_MAX else -1
+
+
+def percent(grant: Grant) -> int:
+    """How much of its device is taken, in percent; 100 where the amounts do not say it."""
+    return next((grant.amounts[name] for name in PERCENTS if name in grant.amounts), 100)
 
 
 def allocation_of(amounts: Mapping[str, int], grants: Sequence[Grant]) -> Allocation:

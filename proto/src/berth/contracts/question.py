@@ -56,16 +56,28 @@ class NodeQuestion(Message, frozen=True, kw_only=True, tag="node.question.v1"):
 
 
 class Holding(Part, frozen=True, kw_only=True):
-    """How much of one thing somebody holds. `holder` is `namespace/name` of a pod, or `reservation/name`."""
+    """How much of one thing somebody holds. `holder` is `namespace/name` of a pod, or `reservation/name`.
+
+    `extension` is that of its grant: of a card, the size that it is cut to.
+    """
 
     holder: str
     amounts: dict[str, Integer] = {}
+    extension: str = ""
+
+
+class NodeFunction(Part, frozen=True, kw_only=True):
+    """A virtual function, by its bus address. `holder` is empty where nobody holds it; `reported` is as of a device."""
+
+    bus: str
+    holder: str = ""
+    reported: bool = True
 
 
 class NodeDevice(Part, frozen=True, kw_only=True):
     """A device: its totals, and who holds how much of it.
 
-    `reported`: INVENTORY lists it; one that is held and not listed is shown all the same. `healthy`, `uuid`,
+    `reported`: INVENTORY lists it; one that is held and not listed is shown all the same. `healthy`, `reason`, `uuid`,
     `numa_node` and `pcie` are those of INVENTORY.
     """
 
@@ -78,16 +90,29 @@ class NodeDevice(Part, frozen=True, kw_only=True):
     pcie: str = ""
     amounts: dict[str, Integer] = {}
     holdings: list[Holding] = []
+    reason: str = ""
+    functions: list[NodeFunction] = []
+
+
+class NodePartition(Part, frozen=True, kw_only=True):
+    """GPUs of a node that are given out together, by minor; the rest is as in INVENTORY."""
+
+    minors: list[Integer]
+    score: Integer = 0
+    bandwidth: Integer = 0
+    link: str = ""
 
 
 class NodeZone(Part, frozen=True, kw_only=True):
-    """A NUMA node: what it has to give, by its NodeResourceTopology, and who holds how much of it, by pods' records.
+    """A NUMA node: what it has to give by INVENTORY, what of that is free, and who was given how much of it.
 
-    `cores` are the CPUs of each of its cores.
+    `free` counts pods that were given no NUMA node as well, in proportion to what the NUMA nodes have. Both are in the
+    cpu that the node shows, which may be more than it has. `cores` are the CPUs of each of its cores.
     """
 
     id: Integer
     amounts: dict[str, Integer] = {}
+    free: dict[str, Integer] = {}
     holdings: list[Holding] = []
     cores: list[list[Integer]] = []
 
@@ -113,7 +138,10 @@ class NodeAnswer(Message, frozen=True, kw_only=True, tag="node.answer.v1"):
 
     `allocatable` and `free` are by resource name; of what is given out one by one `devices` says more. `own_cpus` are
     CPUs that belong to one holder, `kept_cpus` those that are given to nobody, as lists; pods that kubelet gave CPUs to
-    are holders, too. `pods_left_out` counts those that there was no place for. `problems` name what could not be read.
+    are holders, too. `numa_policy` is the NUMA policy that holds, `cpu_manager` the policy of kubelet's CPU manager,
+    `full_cores`: it admits pods with whole cores only; `cpu_ratio` is how many times its cpu the node shows.
+    `partition_policy` and `partitions` are of its GPUs: `Honor` or `Prefer`, empty: it has none. `pods_left_out` counts
+    those that there was no place for. `problems` name what could not be read.
     """
 
     name: str
@@ -131,6 +159,12 @@ class NodeAnswer(Message, frozen=True, kw_only=True, tag="node.answer.v1"):
     pods: list[NodePod] = []
     pods_left_out: Integer = 0
     problems: list[Problem] = []
+    numa_policy: str = ""
+    cpu_manager: str = ""
+    full_cores: bool = False
+    cpu_ratio: float = 1.0
+    partition_policy: str = ""
+    partitions: list[NodePartition] = []
 
 
 class StatusQuestion(Message, frozen=True, kw_only=True, tag="status.question.v1"):

@@ -23,6 +23,15 @@ class ZoneCapacity(Part, frozen=True, kw_only=True):
     amounts: dict[str, Integer] = {}
 
 
+class PinnedPod(Part, frozen=True, kw_only=True):
+    """A pod that kubelet gave CPUs to, and these as a list (`0-3,8`). One that nobody knows has its uid alone."""
+
+    uid: str
+    namespace: str = ""
+    name: str = ""
+    cpus: str = ""
+
+
 class NodeTopology(Message, frozen=True, kw_only=True, tag="nodetopology.set.v1"):
     """The CPUs and NUMA nodes of a node, as its NodeResourceTopology reports them.
 
@@ -31,7 +40,7 @@ class NodeTopology(Message, frozen=True, kw_only=True, tag="nodetopology.set.v1"
     kubelet's and those that it gave to pods, the node reservation's, the system's. `cpu_manager` is the policy of
     kubelet's CPU manager, `full_cores`: it admits pods with whole cores only. `policy` is kubelet's NUMA policy
     (BestEffort, Restricted, SingleNUMANode), at whatever level; empty: none. `cpu_ratio` is how many times its cpu the
-    node shows, where the object says it (0: it does not).
+    node shows, where the object says it (0: it does not). `pinned` says whose the CPUs are that kubelet gave to pods.
 
     `problems` name what cannot be used. A fault in the CPUs, in what is reserved or in the zones leaves the node
     without all three: part of a topology would be a wrong one.
@@ -47,3 +56,4 @@ class NodeTopology(Message, frozen=True, kw_only=True, tag="nodetopology.set.v1"
     policy: str = ""
     cpu_ratio: float = 0.0
     problems: list[Problem] = []
+    pinned: list[PinnedPod] = []

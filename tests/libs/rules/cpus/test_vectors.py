@@ -216,7 +216,7 @@ def test_reserved_cpus_of_a_topology(case: dict[str, Any]) -> None:
         **noted(names.ANNOTATION_NODE_SYSTEM_QOS, given.get("systemQOS")),
         **noted(names.ANNOTATION_NODE_RESERVATION, {"reservedCPUs": given["nodeReservation"]}),
     }
-    reserved, problems = reserved_cpus(notes)
+    reserved, problems, _ = reserved_cpus(notes)
     assert not problems
     assert format_cpuset(reserved) == case["expect"]["reserved"]
     milli = {zone["id"]: zone["cpuMilli"] for zone in given["numa"]}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from berth.contracts import names
 from berth.contracts.codec import decode, encode
 from berth.contracts.state import NodeResourceTopology
-from berth.contracts.topology import CoreCpus, NodeTopology, ZoneCapacity
+from berth.contracts.topology import CoreCpus, NodeTopology, PinnedPod, ZoneCapacity
 from berth.device_inventory.core.topology import ZONES_MAX, topology_of
 
 GI = 1 << 30
@@ -64,11 +64,13 @@ def test_cores_zones_and_policies_are_counted() -> None:
 
 def test_whatever_keeps_cpus_from_pods_is_reserved() -> None:
     held = {
-        names.ANNOTATION_POD_CPU_ALLOCS: '[{"uid":"u","cpuset":"1","managedByKubelet":true},{"uid":"v","cpuset":"3"}]',
+        names.ANNOTATION_POD_CPU_ALLOCS: '[{"uid":"u","namespace":"x","name":"y","cpuset":"1","managedByKubelet":true},'
+        '{"uid":"v","cpuset":"3"}]',
         names.ANNOTATION_NODE_RESERVATION: '{"reservedCPUs":"2"}',
     }
     found = topology_of(report(held))
     assert found.reserved == [1, 2]
+    assert found.pinned == [PinnedPod(uid="u", namespace="x", name="y", cpus="1")]
     assert [each.amounts[names.CPU] for each in found.zones] == [1000, 1000]
     by_number = {names.ANNOTATION_NODE_RESERVATION: '{"resources":{"cpu":"2"}}'}
     assert topology_of(report(by_number)).reserved == [0, 1]

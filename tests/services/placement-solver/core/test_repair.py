@@ -340,7 +340,8 @@ def test_nodes_that_give_out_partitions_only_and_have_none_take_no_whole_gpus(so
     assert set(run.nodes_of(solution)) == {"share", "plain"}
     (refusal,) = solution.refusals
     assert explain.message(refusal.reasons, 1) == (
-        "0/1 nodes are available: 1 node(s) missing GPU Partition Table. To repair: add a node with capacity for it."
+        "0/1 nodes are available: 1 node(s) missing GPU Partition Table. "
+        "To repair: give the node's Device the annotation scheduling.koordinator.sh/gpu-partitions."
     )
     run.node("n", labels={names.LABEL_GPU_PARTITION_POLICY: "Prefer"})
     placed = try_again(run).placements

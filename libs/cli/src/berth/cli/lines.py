@@ -6,12 +6,15 @@ import time
 from collections.abc import Sequence
 from typing import Any, cast
 
-from berth.contracts import event, names
+from berth.contracts import event
 from berth.contracts.base import Reason
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
-from berth.contracts.grants import all_of
+from berth.contracts.grants import CPU, ZONE, all_of, percent
 from berth.contracts.ledger import Grant
+from berth.resources.amounts import format_amount
+from berth.rules.cpus.cpuset import format_cpuset
+from berth.rules.records.resource_status import cpus_of
 
 PODS_SHOWN = 3
 
@@ -32,16 +35,35 @@ def stamped(text: str, now: float) -> str:
 
 
 def grants_text(grants: Sequence[Grant]) -> str:
-    """`gpu 0,1` for whole devices, `gpu 3 (40 %)` for a share."""
+    """`gpu 0,1` for whole devices, `gpu 3 (40 %)` for a share, virtual functions by their bus addresses, `cpus 0-3`,
+    `zone 0` of NUMA nodes."""
     whole: dict[str, list[str]] = {}
     parts = []
     for grant in grants:
-        share = grant.amounts.get(names.GPU_CORE, grant.amounts.get(names.GPU_MEMORY_RATIO, 100))
+        if grant.kind == CPU:
+            continue
+        share = percent(grant)
         if share % 100 == 0:
             whole.setdefault(grant.kind, []).append(grant.id)
         else:
             parts.append(f"{grant.kind} {grant.id} ({share} %)")
-    return ", ".join([*(f"{kind} {','.join(minors)}" for kind, minors in whole.items()), *parts])
+    cpus = cpus_of(grants)
+    owned = [f"cpus {format_cpuset(cpus)}"] if cpus else []
+    return ", ".join([*(f"{kind} {','.join(ids)}" for kind, ids in whole.items()), *parts, *owned])
+
+
+def held_lines(grants: Sequence[Grant]) -> list[tuple[str, str]]:
+    """What was granted, by what it is: devices, CPUs, NUMA nodes with what is taken of each."""
+    zones = [
+        f"{grant.id} ({', '.join(f'{name} {format_amount(name, amount)}' for name, amount in grant.amounts.items())})"
+        for grant in grants
+        if grant.kind == ZONE
+    ]
+    return [
+        ("devices", grants_text([grant for grant in grants if grant.kind not in (CPU, ZONE)])),
+        ("cpus", format_cpuset(cpus_of(grants))),
+        ("zones", ", ".join(zones)),
+    ]
 
 
 def reason_line(reason: Reason) -> str:

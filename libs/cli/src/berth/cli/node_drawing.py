@@ -9,18 +9,25 @@ from typing import Final
 from berth.cli.lines import grants_text
 from berth.cli.output import WIDTH_MAX, columns, fitted, wrapped
 from berth.contracts import names
-from berth.contracts.grants import DEVICE_KINDS
+from berth.contracts.grants import DEVICE_KINDS, VF
 from berth.contracts.question import Holding, NodeAnswer, NodeDevice, NodePod, NodeZone
-from berth.resources.amounts import format_amount
-from berth.rules.cpus.cpuset import NO_CPUS, read_cpuset
+from berth.resources.amounts import format_amount, in_bytes
+from berth.rules.cpus.cpuset import NO_CPUS, format_cpuset, read_cpuset
+from berth.rules.device_cordon import REASON as CORDONED
+from berth.rules.devices.partitions import HONOR
 from berth.rules.records import registry
 
 PODS_SHOWN: Final = 40
 HEADINGS: Final = {"gpu": "GPU", "rdma": "NIC", "fpga": "FPGA"}
 LABEL_WIDTH: Final = 12
 MAP_INDENT: Final = 4
+MAP_WIDTH: Final = 8 * 9 - 1
 GROUP: Final = 8
 """So many CPUs of a map stand together."""
+PARTITIONS_SHOWN: Final = 40
+FUNCTIONS_SHOWN: Final = 40
+SHOWN_GRANTS: Final = DEVICE_KINDS | {VF}
+"""What is said of a pod by its grants; CPUs and NUMA nodes have words of their own."""
 KEPT: Final = "#"
 SHARED: Final = "."
 BEYOND: Final = "+"
@@ -35,15 +42,17 @@ def drawn(answer: NodeAnswer, columns_max: int = WIDTH_MAX) -> list[str]:
         return [f"node/{answer.name}  {answer.outcome}", *_listed("", answer.message, columns_max)]
     state = [(answer.ready and "ready") or "not ready", *(["cordoned"] if answer.cordoned else [])]
     lines = [f"node/{answer.name}  {', '.join(state)}"]
-    if answer.taints:
-        lines += _listed("taints", ", ".join(answer.taints), columns_max)
+    for what, text in (("taints", ", ".join(answer.taints)), ("cpus", _policies(answer))):
+        lines += _listed(what, text, columns_max) if text else []
     amounts = [
-        (f"{format_amount(name, answer.free.get(name, 0))} free of", format_amount(name, whole), name)
+        (f"{_rounded(name, answer.free.get(name, 0))} free of", format_amount(name, whole), name)
         for name, whole in sorted(answer.allocatable.items(), key=lambda each: _order(each[0]))
     ]
     lines += columns(amounts, indent="  ", gap=" ", right=(0, 1))
     for kind in dict.fromkeys(device.kind for device in answer.devices):
-        lines += ["", *_devices(kind, [each for each in answer.devices if each.kind == kind])]
+        lines += ["", *_devices(kind, [each for each in answer.devices if each.kind == kind], columns_max)]
+    if partitions := list(_partitions(answer)):
+        lines += ["", *partitions]
     if answer.zones:
         lines += ["", *_zones(answer, columns_max)]
     bound = [pod for pod in answer.pods if pod.state not in IN_FLIGHT]
@@ -58,6 +67,23 @@ def drawn(answer: NodeAnswer, columns_max: int = WIDTH_MAX) -> list[str]:
     return [fitted(line, columns_max) for line in lines]
 
 
+def _policies(answer: NodeAnswer) -> str:
+    """How CPUs and NUMA nodes are given out here, as far as the node says."""
+    said = [
+        f"NUMA policy {answer.numa_policy}" if answer.numa_policy else "",
+        f"kubelet's CPU manager is {answer.cpu_manager}" if answer.cpu_manager not in ("", "none") else "",
+        "kubelet admits whole cores only" if answer.full_cores else "",
+        f"shown {answer.cpu_ratio:g} times" if answer.cpu_ratio > 1 else "",
+    ]
+    return ", ".join(filter(None, said))
+
+
+def _rounded(name: str, amount: int) -> str:
+    """What is free of an amount of bytes, rounded down to a unit that is easily read."""
+    unit = next((shift for shift in (30, 20) if in_bytes(name) and amount >= 10 << shift), 0)
+    return format_amount(name, amount >> unit << unit)
+
+
 def _order(name: str) -> tuple[int, str]:
     return (FIRST.index(name) if name in FIRST else len(FIRST), name)
 
@@ -65,17 +91,70 @@ def _order(name: str) -> tuple[int, str]:
 # --- devices ---------------------------------------------------------------------------------------------------------
 
 
-def _devices(kind: str, devices: Sequence[NodeDevice]) -> list[str]:
-    heading = HEADINGS.get(kind, kind.upper())
-    rows = [(heading, "HEALTH", "ZONE", "HELD", "BY")]
+def _devices(kind: str, devices: Sequence[NodeDevice], columns_max: int) -> Iterator[str]:
+    has_functions = any(device.functions for device in devices)
+    rows = [(HEADINGS.get(kind, kind.upper()), "HEALTH", "ZONE", "HELD", *(["VFS"] if has_functions else []))]
+    holders = ["BY"]
     for device in devices:
-        health = "ok" if device.healthy else "ill" if device.reported else "gone"
         zone = str(device.numa_node) if device.numa_node >= 0 else "-"
-        shares = [(each.holder, _share(each.amounts, device.amounts)) for each in device.holdings]
         total = _share(_sum(device.holdings), device.amounts)
-        by = ", ".join(holder if share is None or share == total else f"{holder} {share} %" for holder, share in shares)
-        rows.append((str(device.minor), health, zone, "-" if total is None else f"{total} %", by or "-"))
-    return columns(rows, indent="  ", right=(0, 3))
+        vfs = sum(1 for each in device.functions if each.holder)
+        of = sum(1 for each in device.functions if each.reported)
+        held = "-" if total is None else f"{total} %"
+        rows.append((str(device.minor), _health(device), zone, held, *([f"{vfs} of {of}"] if has_functions else [])))
+        by = [_holding(each, _share(each.amounts, device.amounts), total) for each in device.holdings]
+        holders.append(", ".join(by) or "-")
+    left = columns(rows, indent="  ", right=(0, 3, 4))
+    beside = max(map(len, left))
+    for line, text in zip(left, holders, strict=True):
+        yield from _beside(line.ljust(beside), text, columns_max)
+    held_functions = [
+        (f"vf {each.bus} of {device.minor}", f"{each.holder}{'' if each.reported else ', gone'}")
+        for device in devices
+        for each in device.functions
+        if each.holder
+    ]
+    yield from columns(held_functions[:FUNCTIONS_SHOWN], indent="    ")
+    yield from _more(len(held_functions) - FUNCTIONS_SHOWN)
+
+
+def _health(device: NodeDevice) -> str:
+    if not device.reported:
+        return "gone"
+    if device.reason == CORDONED:
+        return "cordoned"
+    return "ok" if device.healthy else f"ill: {device.reason}" if device.reason else "ill"
+
+
+def _holding(holding: Holding, share: int | None, total: int | None) -> str:
+    """Who, how much of the device where that is not all that is held of it, and the size that it is cut to."""
+    text = holding.holder if share is None or share == total else f"{holding.holder} {share} %"
+    return f"{text} ({holding.extension})" if holding.extension else text
+
+
+def _partitions(answer: NodeAnswer) -> Iterator[str]:
+    """The groups of several cards, each with what of it is held."""
+    if not answer.partition_policy:
+        return
+    cards = {each.minor: each for each in answer.devices if each.kind == "gpu"}
+    rows = []
+    groups = [each for each in answer.partitions if len(each.minors) > 1]
+    for each in groups[:PARTITIONS_SHOWN]:
+        members = [cards.get(minor, NodeDevice(kind="gpu", minor=minor, healthy=False)) for minor in each.minors]
+        holders = dict.fromkeys(holding.holder for card in members for holding in card.holdings)
+        held = sum(1 for card in members if card.holdings)
+        ill = sum(1 for card in members if not card.healthy)
+        state = f"{held} of {len(members)} held by {', '.join(holders)}" if held else "free" if not ill else ""
+        state = ", ".join(filter(None, [state, f"{ill} ill" if ill else ""]))
+        rows.append((f"gpu {format_cpuset(frozenset(each.minors))}", each.link or "-", state))
+    rule = (
+        "whole cards are given out in these groups alone"
+        if answer.partition_policy == HONOR
+        else "whole cards are given out in these groups first"
+    )
+    yield f"  PARTITIONS  {rule}"
+    yield from columns(rows, indent="    ")
+    yield from _more(len(groups) - PARTITIONS_SHOWN)
 
 
 def _share(amounts: Mapping[str, int], whole: Mapping[str, int]) -> int | None:
@@ -101,15 +180,17 @@ def _zones(answer: NodeAnswer, columns_max: int) -> Iterator[str]:
     for holder, text in answer.own_cpus.items():
         marks.update(dict.fromkeys(_cpus(text), letters.get(holder, BEYOND)))
     for zone in answer.zones:
-        yield f"  ZONE {zone.id}  {_zone_amounts(zone)}".rstrip()
-        cells = "".join(marks.get(cpu, SHARED) for core in zone.cores for cpu in core)
-        yield from _map(cells, columns_max)
+        yield from _beside(f"  ZONE {zone.id}", _zone_amounts(zone), columns_max)
+        cpus = format_cpuset(frozenset(cpu for core in zone.cores for cpu in core if cpu >= 0))
+        if cpus:
+            yield from _beside("    cpus", cpus, columns_max)
+        yield from _map(["".join(marks.get(cpu, SHARED) for cpu in core) for core in zone.cores], columns_max)
     if not any(zone.cores for zone in answer.zones):
         return
-    legend = [(letters.get(holder, BEYOND), f"cpus {text}", holder) for holder, text in answer.own_cpus.items()]
+    legend = [(letters.get(holder, BEYOND), holder, f"cpus {text}") for holder, text in answer.own_cpus.items()]
     if answer.kept_cpus:
-        legend.append((KEPT, f"cpus {answer.kept_cpus}", "given to nobody"))
-    yield from columns([*legend, (SHARED, "the others", "shared")], indent=" " * MAP_INDENT)
+        legend.append((KEPT, "given to nobody", f"cpus {answer.kept_cpus}"))
+    yield from columns([*legend, (SHARED, "shared", "the others")], indent=" " * MAP_INDENT)
 
 
 def _cpus(text: str) -> frozenset[int]:
@@ -118,21 +199,32 @@ def _cpus(text: str) -> frozenset[int]:
 
 
 def _zone_amounts(zone: NodeZone) -> str:
-    held = _sum(zone.holdings)
     amounts = [
-        f"{name} {format_amount(name, held.get(name, 0))} of {format_amount(name, whole)} held"
+        f"{name} {_rounded(name, zone.free.get(name, 0))} free of {format_amount(name, whole)}"
         for name, whole in sorted(zone.amounts.items(), key=lambda each: _order(each[0]))
-        if whole or held.get(name)
+        if whole
     ]
     return ", ".join(amounts)
 
 
-def _map(cells: str, columns_max: int) -> Iterator[str]:
-    """CPUs in the order of cores, threads of a core side by side, in lines of whole groups."""
-    groups = [cells[at : at + GROUP] for at in range(0, len(cells), GROUP)]
-    per_line = max(1, min((columns_max - MAP_INDENT + 1) // (GROUP + 1), 8))
-    for at in range(0, len(groups), per_line):
-        yield " " * MAP_INDENT + " ".join(groups[at : at + per_line])
+def _map(cores: Sequence[str], columns_max: int) -> Iterator[str]:
+    """CPUs in the order of cores, threads of a core side by side.
+
+    Cores of as many threads stand in groups of `GROUP` CPUs; where some have more than others, each core stands alone.
+    """
+    cells = "".join(cores)
+    if len({len(core) for core in cores}) > 1:
+        groups = [core for core in cores if core]
+    else:
+        groups = [cells[at : at + GROUP] for at in range(0, len(cells), GROUP)]
+    line = ""
+    for group in groups:
+        if line and len(line) + 1 + len(group) > min(columns_max - MAP_INDENT, MAP_WIDTH):
+            yield " " * MAP_INDENT + line
+            line = ""
+        line = f"{line} {group}" if line else group
+    if line:
+        yield " " * MAP_INDENT + line
 
 
 # --- pods ------------------------------------------------------------------------------------------------------------
@@ -144,19 +236,28 @@ def _pods(pods: Sequence[NodePod]) -> list[str]:
         plain = {name: amount for name, amount in pod.amounts.items() if name not in registry.GRANTED_RESOURCES}
         amounts = [f"{name} {format_amount(name, amount)}" for name, amount in plain.items() if amount]
         given = [
-            grants_text([grant for grant in pod.grants if grant.kind in DEVICE_KINDS]),
+            grants_text([grant for grant in pod.grants if grant.kind in SHOWN_GRANTS]),
             f"cpus {pod.cpus}" if pod.cpus else "",
             f"zone {','.join(map(str, pod.zones))}" if pod.zones else "",
             pod.message,
         ]
         state = [pod.state] if pod.state in IN_FLIGHT else []
         rows.append((pod.holder, *state, ", ".join([*amounts, *filter(None, given)])))
-    lines = columns(rows, indent="    ")
-    more = len(pods) - PODS_SHOWN
-    return [*lines, f"    and {more} more: --json has them"] if more > 0 else lines
+    return [*columns(rows, indent="    "), *_more(len(pods) - PODS_SHOWN)]
 
 
 def _listed(what: str, text: str, columns_max: int) -> list[str]:
-    indent = " " * (LABEL_WIDTH + 2)
+    return _beside(f"  {what:<{LABEL_WIDTH - 2}}", text, columns_max)
+
+
+def _beside(title: str, text: str, columns_max: int) -> list[str]:
+    """A text two columns after its title, wrapped below itself where it is longer than the line."""
+    indent = " " * (len(title) + 2)
+    if len(indent) > columns_max // 2:
+        return [f"{title}  {text}"]
     first, *rest = wrapped(text, indent=indent, width=columns_max)
-    return [f"  {what:<{LABEL_WIDTH}}{first[len(indent) :]}", *rest]
+    return [f"{title}  {first[len(indent) :]}".rstrip(), *rest]
+
+
+def _more(count: int) -> list[str]:
+    return [f"    and {count} more: --json has them"] if count > 0 else []

@@ -59,7 +59,7 @@ def format_amount(name: str, amount: int) -> str:
     """The canonical quantity of an amount: cores for `cpu`, binary SI for bytes, decimal SI for the rest."""
     if name == _CPU:
         return format_milli(amount)
-    if _in_bytes(name):
+    if in_bytes(name):
         return format_bytes(amount)
     return format_units(amount)
 
@@ -114,5 +114,6 @@ def clamped(amounts: Mapping[str, int]) -> Amounts:
     return {name: max(-AMOUNT_MAX, min(AMOUNT_MAX, amount)) for name, amount in amounts.items()}
 
 
-def _in_bytes(name: str) -> bool:
+def in_bytes(name: str) -> bool:
+    """Whether amounts of the resource are bytes."""
     return name.endswith("memory") or name == "ephemeral-storage" or name == "storage" or name.startswith("hugepages-")

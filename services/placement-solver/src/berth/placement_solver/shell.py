@@ -17,7 +17,6 @@ from berth.contracts import buckets, subjects
 from berth.contracts.base import Problem
 from berth.contracts.codec import decode, encode
 from berth.contracts.question import NodeQuestion, WhyQuestion
-from berth.contracts.state import NodeResourceTopology
 from berth.placement_solver.cluster_view import ClusterView
 from berth.placement_solver.config_file import follow_file, read_file
 from berth.placement_solver.core.verify import Verifier
@@ -219,12 +218,7 @@ async def _answer(ctx: Context[Settings], cluster: ClusterView, rounds: Rounds) 
         return encode(answer(cluster, decode(payload, WhyQuestion)))
 
     async def node(payload: bytes) -> bytes:
-        name = decode(payload, NodeQuestion).name
-        # Nothing is decided by it, so it is not followed.
-        stored = await ctx.bus.newest(buckets.STATE, subjects.named_key("noderesourcetopology", name))
-        if stored is None or stored.deleted:
-            return encode(picture(cluster, name, None))
-        return encode(picture(cluster, name, decode(stored.value, NodeResourceTopology)))
+        return encode(picture(cluster, decode(payload, NodeQuestion).name))
 
     def facts() -> dict[str, str | int | float]:
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import islice
 
-from berth.contracts import names
+from berth.contracts.grants import percent
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Pod
@@ -129,12 +129,12 @@ def of_node(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     claims = sorted(cluster.book.claims_on(question.name), key=lambda claim: claim.name)
     for claim in claims:
         for grant in claim.grants:
-            share = grant.amounts.get(names.GPU_CORE, 100)
-            holders.setdefault(f"{grant.kind} {grant.id}", []).append(f"{share} % {text_of(claim.name)}")
+            holders.setdefault(f"{grant.kind} {grant.id}", []).append(f"{percent(grant)} % {text_of(claim.name)}")
     inventory = cluster.nodes.inventories[row]
     for device in inventory.devices if inventory else ():
         label = f"{device.kind} {device.minor}"
-        facts[label] = ("" if device.healthy else "unhealthy; ") + (", ".join(holders.get(label, ())) or "free")
+        health = "" if device.healthy else f"unhealthy: {device.reason}; " if device.reason else "unhealthy; "
+        facts[label] = health + (", ".join(holders.get(label, ())) or "free")
     return WhyAnswer(
         kind=question.kind,
         namespace="",

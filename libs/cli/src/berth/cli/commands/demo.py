@@ -15,6 +15,7 @@ from berth.cli.cluster.target import Target
 from berth.cli.connect import embedded
 from berth.cli.demo.acts import ACTS, prepare
 from berth.cli.demo.grants import percent_held
+from berth.cli.demo.machine import NAME as BOX
 from berth.cli.demo.scenario import Scenario, scenario
 from berth.cli.demo.stage import Stage
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
@@ -93,7 +94,7 @@ async def demo(*, nodes: int, seed: int, keep: bool) -> int:
 async def _play(plot: Scenario, api: Api, bus: Bus, progress: Progress) -> Verdict:
     nodes = sum(1 for each in plot.cluster if each["kind"] == "Node")
     progress.line(f"cluster      {nodes} nodes, {plot.gpus} GPUs ({', '.join(plot.models)})")
-    progress.line(f"workload     {plot.pods} pods: jobs alone, a gang, shared GPUs, a reservation, a quota\n")
+    progress.line(f"workload     {plot.pods} pods: jobs alone, a gang, shared GPUs, own CPUs, a reservation, a quota\n")
     await create_all(api, plot.cluster)
     await until_counted(
         api,
@@ -161,6 +162,7 @@ def _next(keep: bool, kube_url: str, home: Path) -> list[str]:
         (f"{berth} delete my-pod", "free what it holds"),
         (f"{berth} why train-b", "why is this pod waiting?"),
         (f"{berth} why gang/train-a", "also quota/ml, reservation/nightly, node/NAME"),
+        (f"{berth} node {BOX}", "a machine drawn: its cards, NUMA nodes and cores, and who holds them"),
         (f"{berth} status", "every service, with figures"),
         (f"{berth} watch placement", "placements as they happen"),
         (Target(url=kube_url).kubectl("get", "pods"), "also apply, describe, delete"),

@@ -12,7 +12,7 @@ from berth.cli.asking import ask_solvers
 from berth.cli.bus_options import BusOptions
 from berth.cli.connect import connected
 from berth.cli.errors import EXIT_BAD, EXIT_OK, CliError
-from berth.cli.lines import grants_text, reason_line
+from berth.cli.lines import held_lines, reason_line
 from berth.cli.output import WIDTH_MAX, columns, fitted, width, wrapped
 from berth.cli.past import Past, past_lines, past_of
 from berth.cli.program import program
@@ -98,7 +98,7 @@ def explained(answer: WhyAnswer, past: Sequence[Past] = (), columns_max: int = W
     lines = [f"{_title(answer)}  {said}"]
     facts = (
         ("node", answer.node if answer.kind != "node" else ""),
-        ("devices", grants_text(all_of(answer.grants, answer.devices))),
+        *held_lines(all_of(answer.grants, answer.devices)),
         ("quota", answer.quota.removeprefix("/")),
         ("reservation", answer.reservation),
         ("gang", answer.gang),

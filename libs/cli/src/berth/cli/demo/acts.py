@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berth.cli.demo.grants import grants_of, shared_minor
+from berth.cli.demo.inside import illness, own_cpus, side_by_side
 from berth.cli.demo.scenario import QUOTA, ZONE, ZONES, Scenario
 from berth.cli.demo.stage import Stage, key_of
 from berth.cli.errors import EXIT_BAD, CliError
@@ -176,6 +177,9 @@ ACTS: Final = (
     Act("pods that keep apart are in different zones, and one too many waits", apart),
     Act("a pod gets a volume where it goes, once its claim is there", volume),
     Act("a pod of lower priority leaves for one of higher priority, which waits for it", preemption),
+    Act("a pod has CPUs to itself, whole cores of one NUMA node", own_cpus),
+    Act("a pod gets a card and a virtual function of a NIC side by side", side_by_side),
+    Act("a card that falls ill is given to nobody until it is well", illness),
     Act("a pod over its quota is refused, with a repair", over_quota),
     Act("bad input is refused by its field", bad_input),
     Act("what is not supported is refused by name", unsupported),

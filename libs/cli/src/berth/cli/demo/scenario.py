@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from berth.cli.demo.machine import Inside, inside
 from berth.cli.limits import NODES_MAX, NODES_MIN
 from berth.contracts import names
 from berth.simcluster.generate import (
@@ -54,12 +55,20 @@ class Scenario(NamedTuple):
     bad_input: Json
     unsupported: Json
     late: list[Json]
+    inside: Inside
+
+    @property
+    def alone(self) -> list[Json]:
+        """The pods that have a name of their own in the story."""
+        inside = self.inside
+        single = [self.owner, self.stored, self.urgent, self.over_quota, self.bad_input, self.unsupported]
+        return [*single, inside.own, inside.beside, inside.rest]
 
     @property
     def pods(self) -> int:
         """How many pods there are in all."""
-        manifests = [*self.batch, *self.gang, *self.shared, *self.apart, *self.reports, *self.late]
-        return sum(1 for each in manifests if each["kind"] == "Pod") + 6
+        manifests = [*self.batch, *self.gang, *self.shared, *self.apart, *self.reports, *self.alone, *self.late]
+        return sum(1 for each in manifests if each["kind"] == "Pod")
 
 
 def scenario(nodes: int, seed: int) -> Scenario:
@@ -67,17 +76,19 @@ def scenario(nodes: int, seed: int) -> Scenario:
     if not NODES_MIN <= nodes <= NODES_MAX:
         raise ValueError(f"nodes: must be between {NODES_MIN} and {NODES_MAX}")
     cluster = generate_cluster(ClusterShape(nodes=nodes, zones=ZONES), seed=seed)
-    devices = [each for each in cluster if each["kind"] == "Device"]
-    gpus = sum(len(each["spec"]["devices"]) for each in devices)
+    within = inside(NAMESPACE, f"zone-{ZONES - 1}", qos="LS", priority_class=PRIORITY_CLASS)
+    gpus = _gpus(cluster)
     members = max(2, min(GANG_MAX, gpus // 10))
     shape = WorkloadShape(pods=int(gpus * PODS_PER_GPU), prefix="job", priority_classes=True)
     workload = generate_workload(shape, seed=seed)
     classes = [each for each in workload if each["kind"] == "PriorityClass"]
     singles = [each for each in workload if each["kind"] == "Pod"]
     half = len(singles) // 2
+    cluster = [*cluster, *within.objects, *classes]
+    devices = [each for each in cluster if each["kind"] == "Device"]
     return Scenario(
-        cluster=[*cluster, *classes],
-        gpus=gpus,
+        cluster=cluster,
+        gpus=_gpus(cluster),
         models=sorted({each["metadata"]["labels"][names.LABEL_GPU_MODEL] for each in devices}),
         quota=_quota(members),
         batch=singles[:half],
@@ -95,7 +106,13 @@ def scenario(nodes: int, seed: int) -> Scenario:
         bad_input=_odd("typo", {names.GPU_CORE: "150", names.GPU_MEMORY_RATIO: "150"}),
         unsupported=_claims("claims"),
         late=singles[half:],
+        inside=within,
     )
+
+
+def _gpus(cluster: list[Json]) -> int:
+    reported = (each["spec"]["devices"] for each in cluster if each["kind"] == "Device")
+    return sum(1 for devices in reported for device in devices if device["type"] == "gpu")
 
 
 def _pod(name: str, request: PodRequest, **more: Any) -> Json:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from berth.bus import Bus, Entry, Message
+from berth.cli.commands.node import ask_node
 from berth.cli.commands.why import ask_why
 from berth.cli.demo.scenario import NAMESPACE
 from berth.cli.load.api import Api
@@ -19,7 +20,7 @@ from berth.cli.replay.progress import Progress
 from berth.contracts.codec import decode
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.event import PlacementDecided
-from berth.contracts.question import WhyAnswer, WhyQuestion
+from berth.contracts.question import NodeAnswer, WhyAnswer, WhyQuestion
 from berth.simcluster.store.objects import Json
 
 WAIT_S = 20.0
@@ -77,6 +78,20 @@ class Stage:
         found: dict[str, Any] = await self.api.get(path)
         return found
 
+    async def change(self, path: str, manifest: Json) -> None:
+        """Put an object in the place of the one that is there."""
+        await self.api.put(path, manifest)
+
+    async def until_node(self, name: str, is_so: Callable[[NodeAnswer], bool], *, wait_s: float = WAIT_S) -> bool:
+        """Whether the solver's picture of a node came to be so in time."""
+        deadline = time.monotonic() + wait_s
+        while time.monotonic() < deadline:
+            answer = await ask_node(self._bus, name)
+            if answer is not None and is_so(answer):
+                return True
+            await asyncio.sleep(POLL_S)
+        return False
+
     async def why(self, name: str) -> WhyAnswer | None:
         """What the solver says of a pod of ours."""
         return await ask_why(self._bus, WhyQuestion(namespace=NAMESPACE, name=name))
@@ -88,7 +103,7 @@ class Stage:
 
     def tell(self, kind: str, name: str, outcome: str, facts: str = "") -> None:
         """One line of the story, with the time since the first pod."""
-        colour = "green" if outcome.startswith(("placed", "available")) else "yellow"
+        colour = "green" if outcome.startswith(("placed", "available", "well")) else "yellow"
         start = f"{time.monotonic() - self._began:4.1f} s  {kind:<11} {name:<12} "
         rest = fitted(facts, max(10, WIDTH_MAX - len(start) - 15))
         self._progress.line(f"{start}{painted(f'{outcome:<14}', colour)} {rest}".rstrip())

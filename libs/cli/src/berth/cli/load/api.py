@@ -62,6 +62,14 @@ class Api:
             await response.read()
             return response.status
 
+    async def put(self, path: str, manifest: dict[str, Any]) -> None:
+        """Replace an object. Raises CliError for anything but a good answer."""
+        body = msgspec.json.encode(manifest)
+        async with self._session.put(self._url + path, data=body) as response:
+            if response.status != 200:
+                text = refusal(await response.read())
+                raise CliError(f"the API server answers {response.status} to {path}: {text}", EXIT_BAD)
+
     async def raw(self, path: str) -> bytes:
         """The body. Raises CliError for anything but a good answer."""
         try:

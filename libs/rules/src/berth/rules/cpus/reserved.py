@@ -7,17 +7,18 @@ from typing import NamedTuple
 
 from berth.contracts.base import Problem
 from berth.rules.cpus.cpuset import NO_CPUS
-from berth.rules.cpus.kubelet import read_cpu_manager, read_pod_cpu_allocs
+from berth.rules.cpus.kubelet import PodCpus, read_cpu_manager, read_pod_cpu_allocs
 from berth.rules.cpus.node_reservation import read_node_reservation
 from berth.rules.cpus.system_qos import read_system_cpus
 
 
 class ReservedCpus(NamedTuple):
-    """The CPUs, and what could not be read. While there is a problem nobody knows whose CPUs the others are: none of
-    them may be given to a pod as its own."""
+    """The CPUs, those among them that kubelet gave to pods by pod, and what could not be read. While there is a problem
+    nobody knows whose CPUs the others are: none of them may be given to a pod as its own."""
 
     cpus: frozenset[int] = NO_CPUS
     problems: tuple[Problem, ...] = ()
+    by_kubelet: tuple[PodCpus, ...] = ()
 
 
 def reserved_cpus(topology: Mapping[str, str]) -> ReservedCpus:
@@ -25,11 +26,13 @@ def reserved_cpus(topology: Mapping[str, str]) -> ReservedCpus:
     reservation lists, and those of the system that are exclusive."""
     cpus: set[int] = set()
     problems: list[Problem] = []
+    by_kubelet: tuple[PodCpus, ...] = ()
     allocations = read_pod_cpu_allocs(topology)
     if isinstance(allocations, Problem):
         problems.append(allocations)
     else:
-        cpus |= {cpu for each in allocations if each.managed_by_kubelet and each.uid for cpu in each.cpus}
+        by_kubelet = tuple(each for each in allocations if each.managed_by_kubelet and each.uid and each.cpus)
+        cpus |= {cpu for each in by_kubelet for cpu in each.cpus}
     manager = read_cpu_manager(topology)
     if isinstance(manager, Problem):
         problems.append(manager)
@@ -44,7 +47,7 @@ def reserved_cpus(topology: Mapping[str, str]) -> ReservedCpus:
         problems.append(system)
     else:
         cpus |= system.kept
-    return ReservedCpus(frozenset(cpus), tuple(problems))
+    return ReservedCpus(frozenset(cpus), tuple(problems), by_kubelet)
 
 
 def zone_cpu_milli(

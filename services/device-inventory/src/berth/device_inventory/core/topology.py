@@ -16,11 +16,11 @@ from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.kube import Quantity, View
 from berth.contracts.state import NodeResourceTopology
-from berth.contracts.topology import CoreCpus, NodeTopology, ZoneCapacity
+from berth.contracts.topology import CoreCpus, NodeTopology, PinnedPod, ZoneCapacity
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.rules.amplification import read_ratios
-from berth.rules.cpus.cpuset import NO_CPUS
-from berth.rules.cpus.kubelet import NO_POLICY, CpuManager, numa_policy, read_cpu_manager
+from berth.rules.cpus.cpuset import NO_CPUS, format_cpuset
+from berth.rules.cpus.kubelet import NO_POLICY, CpuManager, PodCpus, numa_policy, read_cpu_manager
 from berth.rules.cpus.layout import CpuLayout, read_layout
 from berth.rules.cpus.node_reservation import cpus_of, read_node_reservation
 from berth.rules.cpus.reserved import reserved_cpus, zone_cpu_milli
@@ -28,6 +28,7 @@ from berth.rules.cpus.reserved import reserved_cpus, zone_cpu_milli
 ZONES_MAX: Final = 256
 ENTRIES_MAX: Final = 1_024
 RESOURCES_MAX: Final = 64
+PINNED_MAX: Final = 1_024
 PROBLEMS_MAX: Final = 16
 ZONED: Final = frozenset(
     {names.CPU, names.MEMORY, names.BATCH_CPU, names.BATCH_MEMORY, names.MID_CPU, names.MID_MEMORY}
@@ -80,7 +81,13 @@ def topology_of(seen: NodeResourceTopology) -> NodeTopology:
         policy=_policy(seen.policies, problems),
         cpu_ratio=_ratio(annotations, problems),
         problems=problems[:PROBLEMS_MAX],
+        pinned=[_pinned(each) for each in held.by_kubelet[:PINNED_MAX]] if is_usable else [],
     )
+
+
+def _pinned(pod: PodCpus) -> PinnedPod:
+    cpus = format_cpuset(pod.cpus)
+    return PinnedPod(uid=pod.uid, namespace=pod.namespace, name=pod.name, cpus=cpus)
 
 
 def _cores(layout: CpuLayout) -> list[CoreCpus]:

@@ -7,7 +7,7 @@ the pods whose leaving would do least harm. What is missing the constraints say 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,8 @@ import numpy as np
 from berth.placement_solver.core.classes import PodClass
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.registry import Asked, share_a_node
-from berth.placement_solver.core.seams import Freeable, Lacking, Reducible, RowArray
+from berth.placement_solver.core.seams import Freeable, Lacking, Reducible, Rejected, RowArray
+from berth.placement_solver.core.ways_out import way_out
 from berth.placement_solver.core.words import amounts_listed, listed
 
 NODES_TRIED_MAX: Final = 8
@@ -32,7 +33,7 @@ def capacity_repair(cls: PodClass, nodes: Nodes, rows: RowArray) -> str:
         lacking = _lacking(asked, row, 1)
         if lacking is not None:
             return _free(lacking, nodes.names[row]) + _or_ask(lacking)
-    return _ask_for_less(asked, nodes, rows) or "add a node with capacity for it"
+    return _ask_for_less(asked, nodes, rows) or _way_out(asked, rows) or "add a node with capacity for it"
 
 
 def group_repair(cls: PodClass, nodes: Nodes, placed: Mapping[int, int], lacking: int) -> str:
@@ -54,14 +55,23 @@ def group_repair(cls: PodClass, nodes: Nodes, placed: Mapping[int, int], lacking
 
 def _known(asked: Sequence[Asked], rows: RowArray) -> str:
     """What a constraint says would help, if there are nodes where no other one stands in the way."""
+    return next((each.repair for each in _alone(asked, rows) if each.repair), "")
+
+
+def _way_out(asked: Sequence[Asked], rows: RowArray) -> str:
+    """What would help where no free capacity does, if there are nodes where nothing else stands in the way."""
+    return next((words for each in _alone(asked, rows) if (words := way_out(each.reason))), "")
+
+
+def _alone(asked: Sequence[Asked], rows: RowArray) -> Iterator[Rejected]:
+    """What constraints say of nodes where no other one stands in the way."""
     for constraint, query in asked:
         for each in constraint.rejections(query, rows):
-            if each.repair and each.rows.any():
+            if each.rows.any():
                 there = rows[each.rows]
                 others = (other.mask(its, there) for other, its in asked if other is not constraint)
                 if np.logical_and.reduce([np.ones(there.shape, np.bool_), *others]).any():
-                    return each.repair
-    return ""
+                    yield each
 
 
 def _nearest(asked: Sequence[Asked], rows: RowArray, counts: RowArray) -> list[int]:
@@ -102,16 +112,16 @@ def _or_ask(lacking: Sequence[Lacking]) -> str:
 
 def _ask_for_less(asked: Sequence[Asked], nodes: Nodes, rows: RowArray) -> str:
     """For a pod larger than any node: what one node has free, if nothing but that stands in the way there."""
+    reducible = [(constraint, query) for constraint, query in asked if isinstance(constraint, Reducible)]
+    if not reducible or not rows.size:
+        return ""
+    part = np.minimum.reduce([constraint.part(query, rows) for constraint, query in reducible])
     for constraint, query in asked:
         if not isinstance(constraint, Reducible):
-            continue
-        part = constraint.part(query, rows)
-        for other, its in asked:
-            if other is not constraint:
-                part[~other.mask(its, rows)] = 0.0
-        best = int(np.argmax(part)) if part.size else 0
-        if part.size and part[best] > 0:
-            row = int(rows[best])
-            less = constraint.at_most(query, row)
-            return f"ask for at most {less}, which node {nodes.names[row]} has free" if less else ""
-    return ""
+            part[~constraint.mask(query, rows)] = 0.0
+    best = int(np.argmax(part))
+    if part[best] <= 0:
+        return ""
+    row = int(rows[best])
+    less = [words for constraint, query in reducible if (words := constraint.at_most(query, row))]
+    return f"ask for at most {listed(less)}, which node {nodes.names[row]} has free" if less else ""

@@ -18,6 +18,7 @@ from berth.contracts.base import Problem
 from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.cores import CoresAsked, Known, Placed, Verdict
 from berth.placement_solver.core.cores.held import rivals_of
+from berth.placement_solver.core.cores.smaller import Smaller, on_all, on_one
 from berth.placement_solver.core.cores.store import KINDS
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import (
@@ -388,6 +389,34 @@ class NodeNUMAResource:
         less = f"{free} exclusive CPUs" if count == 1 and free > 1 else ""
         return Lacking(things=(_cpus(short, verdict),), less=less)
 
+    def part(self, query: CoresAsked, rows: RowArray) -> Floats:
+        """See `Reducible`."""
+        return np.array([self._smaller(query, row).part for row in rows.tolist()])
+
+    def at_most(self, query: CoresAsked, row: int) -> str:
+        """See `Reducible`."""
+        less = self._smaller(query, row).amounts
+        verdict = self._verdict(query, row)
+        if not less or not verdict.policy:
+            return _cpus(less[names.CPU] // 1000, verdict) if less else ""
+        where = "one NUMA node" if verdict.policy == SINGLE_NUMA_NODE else "its NUMA nodes"
+        return f"{_missing(dict(less), verdict)} of {where}"
+
+    def _smaller(self, query: CoresAsked, row: int) -> Smaller:
+        """What of the request fits the node as it is."""
+        cores = self._cores
+        verdict = self._verdict(query, row)
+        if not verdict.concerns:
+            return Smaller(1.0)
+        if verdict.reason or cores.uncounted[row] or cores.blocked[row]:
+            return Smaller(0.0)
+        if verdict.policy:
+            node = cores.zones(row)
+            needs = zone_needs(node, _request(query, verdict))
+            return (on_one if verdict.policy == SINGLE_NUMA_NODE else on_all)(needs, node.zones)
+        free = int(cores.free[_kind(verdict), row])
+        return Smaller(free / verdict.own, {names.CPU: 1000 * free}) if free < verdict.own else Smaller(1.0)
+
     def shares_node(self, query: CoresAsked) -> bool:
         """See `Freeable`."""
         return True
@@ -400,11 +429,13 @@ class NodeNUMAResource:
         cores = self._cores
         node = cores.zones(row)
         needs = zone_needs(node, _request(query, verdict))
-        together = {name: amount for name, amount in rejection.lacking.items() if amount > 0}
-        if verdict.policy != SINGLE_NUMA_NODE and (together or not query.beside):
-            return Lacking(things=(f"{_missing(together, verdict)} of its NUMA nodes",)) if together else None
         whole = NodeZones(node.capacity, {}, node.ratio, node.layout, cores.all_cpus(row))
         offered = {need.name: need.offered for need in zone_needs(whole, _request(query, verdict))}
+        together = {name: amount for name, amount in rejection.lacking.items() if amount > 0}
+        if verdict.policy != SINGLE_NUMA_NODE and (together or not query.beside):
+            is_enough = all(sum(offered[need.name].values()) >= need.amount for need in needs)
+            things = (f"{_missing(together, verdict)} of its NUMA nodes",)
+            return Lacking(things=things) if together and is_enough else None
         best: tuple[float, str] | None = None
         for zone in node.zones:
             missing = {need.name: need.amount - need.offered.get(zone, 0) for need in needs}

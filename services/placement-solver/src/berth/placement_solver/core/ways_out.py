@@ -1,0 +1,51 @@
+"""What would help a pod that no freed capacity helps, by the reason that nodes are ruled out for.
+
+The reasons are those of Koordinator's plugins, word for word; what they mean for who wrote the pod, or looks after the
+nodes, is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from berth.contracts.names import (
+    ANNOTATION_CPU_TOPOLOGY,
+    ANNOTATION_DEVICE_HINT,
+    ANNOTATION_DEVICE_JOINT,
+    ANNOTATION_GPU_PARTITIONS,
+    LABEL_CPU_BIND_POLICY,
+    LABEL_NUMA_POLICY,
+)
+from berth.rules.cpus.bind_policy import CONFLICT, KUBELET_GIVES, NO_LAYOUT, NOT_WHOLE_CORES
+from berth.rules.devices import accelerators, joint, partitions
+from berth.rules.numa import exclusive, hints, policy
+
+UNALIGNED: Final = "Unaligned NUMA Hint"
+FUNCTIONS: Final = "VirtualFunctions"
+_BY_REASON: Final[Mapping[str, str]] = {
+    NO_LAYOUT: f"have the CPUs of a node reported: a NodeResourceTopology with {ANNOTATION_CPU_TOPOLOGY}",
+    NOT_WHOLE_CORES: "ask for as many CPUs as whole cores have",
+    CONFLICT: f"ask for the bind policy of a node's label {LABEL_CPU_BIND_POLICY}, or take the label off",
+    KUBELET_GIVES: "add a node whose kubelet has no static CPU manager",
+    hints.NO_ZONES: "have the NUMA nodes of a node reported by a NodeResourceTopology, or ask for no NUMA policy",
+    policy.NO_MATCH: f"ask for the NUMA policy of a node (kubelet's, else its label {LABEL_NUMA_POLICY}), or for none",
+    exclusive.NOT_EXCLUSIVE: "have other pods leave a NUMA node, or prefer singleNUMANodeExclusive and not require it",
+    accelerators.SCOPE_SHORT.reason: (
+        f"ask for fewer devices, or for a wider requiredTopologyScope in {ANNOTATION_DEVICE_HINT}"
+    ),
+    joint.VIOLATION.reason: f"ask for fewer devices, or for no requiredScope in {ANNOTATION_DEVICE_JOINT}",
+    partitions.NO_TABLE.reason: f"give the node's Device the annotation {ANNOTATION_GPU_PARTITIONS}",
+    partitions.NO_SIZE.reason: "ask for as many GPUs as a partition of a node has",
+}
+
+
+def way_out(reason: str) -> str:
+    """In words; empty: nothing is known but another node."""
+    if reason.startswith(UNALIGNED):
+        return (
+            "ask for no more than a node's NUMA nodes have together under its policy, or for another numaTopologyPolicy"
+        )
+    if reason.endswith(FUNCTIONS):
+        return f"correct vfSelector in {ANNOTATION_DEVICE_HINT}, or have virtual functions of a node reported"
+    return _BY_REASON.get(reason, "")
