@@ -21,6 +21,7 @@ from berth.placement_solver.core.allocators.devices import DeviceAllocator
 from berth.placement_solver.core.constraints.device_share import DeviceShare
 from berth.placement_solver.core.devices.asked import DeviceQuery
 from berth.placement_solver.core.nodes import Nodes
+from berth.placement_solver.core.npu_templates import NpuTemplates
 from berth.placement_solver.core.seams import Spec, Target
 from berth.testing.builders import PodBuilder, gpu_slots, nic_slots, pod, with_places
 
@@ -55,7 +56,7 @@ def main() -> None:
         name = f"n{number}"
         nodes.see_node(name, Node(name=name, uid=name, version=1))
         nodes.see_inventory(name, NodeInventory(node=name, version=1, devices=slots))
-    share = DeviceShare(nodes)
+    share = DeviceShare(nodes, NpuTemplates())
     allocator = DeviceAllocator(share)
     plain = query_of(share, pod("p").gpus(8))
     joint = {"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}

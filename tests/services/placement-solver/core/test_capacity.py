@@ -14,6 +14,7 @@ from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.constraints.device_share import UNREAD, DeviceShare
 from berth.placement_solver.core.devices.asked import query_of
 from berth.placement_solver.core.nodes import AMOUNT_MAX, Nodes
+from berth.placement_solver.core.npu_templates import NpuTemplates
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.seams import Hypothesis, Rejection, Target
 from berth.rules.devices.request import DeviceRequest
@@ -193,7 +194,7 @@ def test_what_is_left_of_a_reservation_says_nothing_of_what_cannot_be_read() -> 
     pod = Claim(("default", "p"), "p", "n0", {names.GPU_CORE: 50}, unreadable=("devices",))
     for claim in (kept, pod):
         tested.apply(claim, 1)
-    share = DeviceShare(tested.nodes)
+    share = DeviceShare(tested.nodes, NpuTemplates())
     query = query_of(DeviceRequest({"gpu": {names.GPU_CORE: 10, names.GPU_MEMORY_RATIO: 10}}))
     target = Target(tested.nodes.row("n0"), Hypothesis(gone=(tested.reserved["r"].remainder,)))
     assert share.filter(query, target) == Rejection((UNREAD,))

@@ -434,8 +434,8 @@ class NodeNUMAResource:
         together = {name: amount for name, amount in rejection.lacking.items() if amount > 0}
         if verdict.policy != SINGLE_NUMA_NODE and (together or not query.beside):
             is_enough = all(sum(offered[need.name].values()) >= need.amount for need in needs)
-            things = (f"{_missing(together, verdict)} of its NUMA nodes",)
-            return Lacking(things=things) if together and is_enough else None
+            words = f"{_missing(together, verdict)} of its NUMA nodes"
+            return Lacking(things=(words,)) if together and is_enough else None
         best: tuple[float, str] | None = None
         for zone in node.zones:
             missing = {need.name: need.amount - need.offered.get(zone, 0) for need in needs}
