@@ -18,6 +18,7 @@ class Row(msgspec.Struct, kw_only=True):
     """One fault. `recovered_s` None: never; `doubled`: given out, bound or decided twice; times None: no probe then.
 
     `excused`: breaches that docs/guarantees.md allows after such a loss, each for a reason of its own (`excused.py`).
+    `epochs`: how many were raised. `settled_s`: from the end of the load until each pod was bound, or said why not.
     """
 
     group: str
@@ -26,6 +27,8 @@ class Row(msgspec.Struct, kw_only=True):
     lost: int = 0
     doubled: int = 0
     excused: int = 0
+    epochs: int = 0
+    settled_s: float = 0.0
     recovered_s: float | None = None
     bar_s: float | None = None
     p99_before_ms: float | None = None
