@@ -65,6 +65,13 @@ class ResourceStatus:
             *(zone_grant(zone, amounts) for zone, amounts in sorted(zones.items())),
         )
 
+    def completed(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
+        """See `GrantRecord`; whose CPUs they must not be near, no record says."""
+        binding = binding_of(template)
+        if not (binding.bound and binding.exclusive):
+            return grants
+        return tuple(one(CPU, grant.id, binding.exclusive) if grant.kind == CPU else grant for grant in grants)
+
     def within(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         """See `GrantRecord`."""
         if not any(grant.kind in KINDS for grant in grants):

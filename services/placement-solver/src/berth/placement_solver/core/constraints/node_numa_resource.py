@@ -9,12 +9,14 @@ is `berth.rules.numa.align`. The mask lets through what may fit by numbers: so m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.contracts.grants import CPU
 from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.cores import CoresAsked, Known, Placed, Verdict
 from berth.placement_solver.core.cores.held import rivals_of
@@ -46,9 +48,10 @@ from berth.rules.cpus.take import INSUFFICIENT, NOT_ENOUGH, take_cpus
 from berth.rules.numa.align import align
 from berth.rules.numa.amplified_cpu import INSUFFICIENT as TOO_LITTLE
 from berth.rules.numa.amplified_cpu import amplified_uses, lacking_cpu
+from berth.rules.numa.charges import total_charges
 from berth.rules.numa.policy import NO_SPEC, read_numa_spec, zone_strategy
-from berth.rules.numa.split import NodeZones, ZoneRequest, zone_needs
-from berth.rules.records.resource_status import cpus_of, own_milli, pinned_requests
+from berth.rules.numa.split import NodeZones, ZoneRequest, limited, zone_needs
+from berth.rules.records.resource_status import cpus_of, own_milli, pinned_requests, zones_of
 from berth.rules.scheduler_config import NumaArgs
 
 UNKNOWN: Final = "node(s) hold pods with CPUs of their own of which nobody knows which"
@@ -259,8 +262,11 @@ class NodeNUMAResource:
         if lacking:
             return self._too_little(query, verdict, row, lacking)
         ground, holders = cores.ground(row), cores.holders(row, hypothesis)
-        left = (claim.grants for claim in hypothesis.gone if target.reservation and claim.uid == target.reservation)
+        left = [claim.grants for claim in hypothesis.gone if target.reservation and claim.uid == target.reservation]
         preferred = NO_CPUS.union(*(cpus_of(grants) for grants in left))
+        free = cores.free_cpus(row, hypothesis)
+        if names.CPU in target.restricted and any(grant.kind == CPU for grant in target.held):
+            free &= preferred
         rivals = rivals_of(holders, query.binding.exclusive)
         strategy = zone_strategy(cores.make_of(row).by_name, self._strategy)
         if not verdict.policy:
@@ -268,7 +274,7 @@ class NodeNUMAResource:
                 return NOT_CONCERNED
             taken = take_cpus(
                 ground.layout,
-                cores.free_cpus(row, hypothesis),
+                free,
                 verdict.own,
                 bind=verdict.bind,
                 required=verdict.required,
@@ -281,6 +287,10 @@ class NodeNUMAResource:
                 return Rejection((taken.reason,), resolvable=verdict.own <= ground.own_cpus)
             return Placed(taken.cpus)
         node = cores.zones(row, hypothesis)
+        if target.restricted:
+            of_zones = {name for amounts in zones_of(target.held).values() for name in amounts}
+            shares = total_charges(zones_of(grants) for grants in left)
+            node = limited(replace(node, free_cpus=free), shares, of_zones & target.restricted)
         is_strict = verdict.policy != BEST_EFFORT
         others = [each.hints(asked, target, only_smallest=is_strict) for each, asked in query.beside]
         found = align(
