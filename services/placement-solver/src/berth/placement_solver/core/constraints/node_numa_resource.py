@@ -59,6 +59,8 @@ UNCOUNTED: Final = "node(s) whose CPUs wait to be read by device-inventory"
 WAIT: Final = "none is needed; if this lasts, see whether device-inventory and cluster-watcher work"
 """For who may fit once the CPUs are known."""
 SINGLE, SEVERAL = 1, 2
+PODS_MAX: Final = 1 << 20
+"""More than this no node takes."""
 
 
 NOT_CONCERNED: Final = Placed()
@@ -430,6 +432,43 @@ class NodeNUMAResource:
                 things = [_missing(missing, verdict)] if missing else []
                 best = (part, f"{listed([*things, *beside])} of NUMA node {zone}")
         return Lacking(things=(best[1],)) if best is not None else None
+
+    # --- as sums -----------------------------------------------------------------------------------------------------
+
+    def pods_at_most(self, query: CoresAsked, rows: RowArray) -> RowArray:
+        """See `Summed`. Of a single NUMA node each as many as it has free of what they need."""
+        cores = self._cores
+        cores.follow()
+        verdicts, codes = cores.verdicts(query), cores.make[rows]
+        own = np.array([each.own for each in verdicts], np.int64)[codes]
+        kind = np.array([_kind(each) for each in verdicts], np.intp)[codes]
+        is_single = np.array([_policy(each) == SINGLE for each in verdicts], np.bool_)[codes]
+        most = np.where(own > 0, cores.free[kind, rows] // np.maximum(own, 1), PODS_MAX)
+        if is_single.any():
+            zones = cores.zone_columns
+            there = zones.there[:, rows]
+            here = np.where(there, PODS_MAX, 0)
+            here = np.where(
+                own > 0, np.minimum(here, zones.cpus[:, :, rows][kind, :, range(rows.size)].T // own.clip(1)), here
+            )
+            for name, place in zones.resources.items():
+                amount = query.amounts.get(name, 0)
+                if amount > 0 and name != names.CPU:
+                    fitting = zones.free[place][:, rows] // amount
+                    here = np.where(zones.reported[place, rows], np.minimum(here, fitting), here)
+            most = np.where(is_single, np.minimum(most, here.sum(axis=0)), most)
+        found: RowArray = most
+        return found
+
+    def units(self, query: CoresAsked) -> int:
+        """See `Summed`: CPUs of its own."""
+        return query.binding.number if query.binding.bound else 0
+
+    def units_left(self, rows: RowArray) -> RowArray:
+        """See `Summed`."""
+        self._cores.follow()
+        left: RowArray = self._cores.free[0, rows]
+        return left
 
     # --- within ------------------------------------------------------------------------------------------------------
 
