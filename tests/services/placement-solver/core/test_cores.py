@@ -28,6 +28,7 @@ from berth.rules.cpus.bind_policy import KUBELET_GIVES, NO_LAYOUT
 from berth.rules.cpus.cpuset import format_cpuset
 from berth.rules.cpus.take import NOT_ENOUGH
 from berth.testing.builders import GI, PodBuilder, node_topology, pod
+from berth.testing.vectors import cases
 from berth.transaction.claims import Claim
 
 FULL, SPREAD = "FullPCPUs", "SpreadByPCPUs"
@@ -95,6 +96,24 @@ def test_a_pod_gets_whole_cores_and_keeps_them_for_its_life(run: Any) -> None:
     run.pod(pinned("d", 4))
     run.round()
     assert cpus_of(held(run, "d")) == "0-3"
+
+
+@pytest.mark.parametrize("case", cases("numa-cpu-scoring/resource_spec_writeback"))
+def test_the_bind_says_by_which_policy(solving: type[Any], case: dict[str, Any]) -> None:
+    given = case["given"]
+    run = solving()
+    run.node("n", labels={names.LABEL_CPU_BIND_POLICY: given["nodeLabel"]} if given["nodeLabel"] else {})
+    run.topology("n", node_topology())
+    builder = pinned("a", 2, **given["resourceSpec"])
+    run.pod(builder)
+    run.round()
+    run.bind(builder)
+    template = run.cluster.book.pods["default", "a"].template
+    assert json.loads(template.annotations[names.ANNOTATION_RESOURCE_SPEC]) == case["expect"]["resourceSpec"]
+    run.pod(pod("shared").requests(memory=GI))
+    run.round()
+    decision = run.cluster.book.ledger.decisions["default", "shared"].decision
+    assert names.ANNOTATION_RESOURCE_SPEC not in decision.annotations
 
 
 def test_a_pod_that_does_not_ask_gets_none_and_the_class_key_is_as_before(run: Any) -> None:

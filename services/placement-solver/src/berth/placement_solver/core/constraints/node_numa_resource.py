@@ -8,7 +8,7 @@ is `berth.rules.numa.align`. The mask lets through what may fit by numbers: so m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -40,7 +40,14 @@ from berth.placement_solver.core.words import amounts_listed, listed
 from berth.resources.amounts import Amounts
 from berth.rules.amplification import amplify
 from berth.rules.cpus.available import FULL_PCPUS
-from berth.rules.cpus.bind_policy import CpuBinding, cpu_binding, read_resource_spec, unsupported_policy
+from berth.rules.cpus.bind_policy import (
+    CpuBinding,
+    cpu_binding,
+    format_resource_spec,
+    read_resource_spec,
+    unsupported_policy,
+    with_resolved_policy,
+)
 from berth.rules.cpus.cpuset import NO_CPUS
 from berth.rules.cpus.kubelet import BEST_EFFORT, SINGLE_NUMA_NODE
 from berth.rules.cpus.qos import LSE, LSR, priority_class_or_default, qos_class
@@ -432,6 +439,15 @@ class NodeNUMAResource:
                 things = [_missing(missing, verdict)] if missing else []
                 best = (part, f"{listed([*things, *beside])} of NUMA node {zone}")
         return Lacking(things=(best[1],)) if best is not None else None
+
+    def resource_spec(self, query: CoresAsked, row: int, annotations: Mapping[str, str]) -> str:
+        """What a pod's annotation says once the bind policy that holds on a node is written out; empty where it says so
+        already, or gets no CPUs of its own there."""
+        verdict, spec = self._verdict(query, row), read_resource_spec(annotations)
+        if not verdict.own or isinstance(spec, Problem):
+            return ""
+        resolved = with_resolved_policy(spec, verdict.bind, required=verdict.required)
+        return format_resource_spec(resolved) if resolved != spec else ""
 
     # --- as sums -----------------------------------------------------------------------------------------------------
 
