@@ -151,7 +151,7 @@ def test_what_cannot_be_read_blocks_its_kind(record: GrantRecord, text: str) -> 
     template = ASKS[record.name]
     bound = PodTemplate(requests=template.requests, labels=template.labels, annotations=noted(record, text))
     assert held_by_pod(bound, None).unreadable == (record.name,)
-    assert held_by_reservation(noted(record, text)).unreadable == (record.name,)
+    assert held_by_reservation(noted(record, text), PodTemplate()).unreadable == (record.name,)
     plain = PodTemplate(requests={"cpu": 1}, annotations=noted(record, text))
     assert held_by_pod(plain, None) == ((), ()), "who asks for nothing of it holds nothing of it"
     (kind, *_) = sorted(record.kinds)

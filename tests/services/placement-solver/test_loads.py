@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.libs.rules.load_aware.worlds import score_of
 
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
@@ -26,7 +27,6 @@ from berth.rules.load_aware.filter import EXPIRED, Measured, too_busy
 from berth.rules.load_aware.metric import Metric
 from berth.rules.load_aware.pods import assigned_of, incoming_of
 from berth.rules.load_aware.reports import ABANDONED_S, LoadReports
-from berth.rules.load_aware.score import score_of
 from berth.rules.load_aware.thresholds import thresholds_of
 from berth.rules.scheduler_config import LoadAwareArgs
 from berth.rules.scheduler_config.load_aware import AggregatedArgs

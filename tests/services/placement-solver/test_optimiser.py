@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from berth.contracts import names
 from berth.contracts.kube import Taint
 from berth.placement_solver.core.joint import model
 from berth.placement_solver.core.joint.contention import is_contended, worth
@@ -18,7 +20,7 @@ from berth.placement_solver.core.joint.expand import CROWDED_OUT, joint_solution
 from berth.placement_solver.core.joint.problem import JointProblem, build_problem
 from berth.placement_solver.core.solve import Trial
 from berth.placement_solver.optimiser import Optimiser
-from berth.testing.builders import gpu_slots, pod
+from berth.testing.builders import GI, gpu_slots, node_topology, pod
 
 READY = """
 import struct, sys
@@ -319,3 +321,48 @@ def test_it_beats_greed_on_a_contended_gang(solving):
     assert run.verifier.check([placement.claim for placement in placements]) == []
     trial.undo()
     assert cluster.nodes.free[0, :2].tolist() == [4000, 1000]
+
+
+def own(name, cpus):
+    return pod(name).requests(cpu=1000 * cpus).label(names.LABEL_QOS, "LSR")
+
+
+def solved(run):
+    """What the model and the checks after it make of all that waits."""
+    cluster = run.cluster
+    units, _ = cluster.batch(100)
+    units.sort(key=lambda unit: bool(unit.needed))
+    trial = Trial(cluster.capacity)
+    greedy = cluster.solver.solve(units, trial, "greedy")
+    trial.undo()
+    written = build_problem(units, cluster.nodes, cluster.solver.costs, cluster.solver.picker, cluster.quotas, 5.0)
+    found = model.solve(written[0])
+    placements = joint_solution(found.counts, written[1], units, greedy, cluster.solver, trial, "better").placements
+    assert run.verifier.check([placement.claim for placement in placements]) == []
+    return written[0], {p.candidate.name[1]: p.claim.node for p in placements}
+
+
+def test_cpus_of_their_own_are_counted(solving):
+    run = solving()
+    for name, cores in (("a", 2), ("b", 1)):
+        run.node(name, cpu=64_000)
+        run.topology(name, node_topology(cores=cores))
+    run.pod(own("first", 2))
+    run.pods(own(f"m{index}", 2).gang("g", 2) for index in range(2))
+    question, placed = solved(run)
+    assert question.free[-1] == [1.0, 0.5]
+    assert question.most == [[1, 1], [2, 1]]
+    assert placed == {"first": "b", "m0": "a", "m1": "a"}
+
+
+def test_pods_on_single_numa_nodes_are_counted_by_numa_node(solving):
+    run = solving()
+    run.node("n", cpu=64_000)
+    run.topology("n", node_topology(zones=2, cores=2, memory=5 * GI))
+    wish = json.dumps({"numaTopologyPolicy": "SingleNUMANode"})
+    run.pods(own(f"c{index}", 3).annotation(names.ANNOTATION_NUMA_SPEC, wish).gang("c", 2) for index in range(3))
+    memory = (pod(f"x{index}").requests(memory=3 * GI) for index in range(2))
+    run.pods(each.annotation(names.ANNOTATION_NUMA_SPEC, wish).gang("x", 2) for each in memory)
+    question, placed = solved(run)
+    assert question.most == [[2], [2]]
+    assert sorted(placed) == ["c0", "c1", "x0", "x1"]

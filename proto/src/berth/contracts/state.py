@@ -124,7 +124,8 @@ class Pod(Message, frozen=True, kw_only=True, tag="pod.seen.v1"):
 class Node(Message, frozen=True, kw_only=True, tag="node.seen.v1"):
     """A node with what it offers. `ready` repeats its Ready condition, `unschedulable` that it is cordoned.
 
-    `images` has the size in bytes of each image there, by every name that it has.
+    `allocatable` is without what the node's annotation `reservation` keeps from pods. `images` has the size in bytes of
+    each image there, by every name that it has.
     """
 
     name: str

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.resources.amounts import parse_amounts
+from berth.rules.devices.choose import choose_devices
 from berth.rules.devices.columns import FAMILIES, Family
+from berth.rules.devices.joint import Chosen
 from berth.rules.devices.node import NodeDevices
 from berth.rules.devices.partitions import partition_rules
 from berth.rules.devices.request import DeviceRequest, read_request
+from berth.rules.devices.reserved import Held, ReservedDevices, offered_by, without
 from berth.rules.devices.scoring import Scoring, scoring_of
-from berth.rules.devices.slots import Function, Grant, Slot, charge, labels_of
+from berth.rules.devices.slots import Function, Grant, NoCapacity, Slot, charge, labels_of
 from berth.rules.devices.templates import Templates, model_key, read_templates
 
 WELL_PLANNED = "node.koordinator.sh/secondary-device-well-planned"
@@ -120,3 +123,42 @@ def expected(allocations: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
         kind: [each | {"resources": amounts(each["resources"])} for each in entries]
         for kind, entries in allocations.items()
     }
+
+
+class FromReservation(NamedTuple):
+    """The devices, and the place of the Reservation that they come from in the order; -1: from none."""
+
+    chosen: Chosen
+    reservation: int
+
+
+def in_order_of(
+    node: NodeDevices,
+    request: DeviceRequest,
+    reservations: Sequence[ReservedDevices],
+    *,
+    taken: Sequence[Held] = (),
+    is_required: bool = False,
+    is_ignored: bool = False,
+    scoring: Mapping[str, Scoring] | None = None,
+) -> FromReservation | NoCapacity:
+    """The choice of a pod that matches these Reservations, tried in order as the solver does.
+
+    The cases count what a Reservation holds and what its owners have `taken` of it; the product counts it once.
+    """
+    scores = scoring or {}
+    base = without(node, taken)
+    if is_ignored:
+        found = choose_devices(without(base, [each.left for each in reservations]), request, scoring=scores)
+        return found if isinstance(found, NoCapacity) else FromReservation(found, -1)
+    refused: NoCapacity | None = None
+    for index, each in enumerate(reservations):
+        offered, narrowing = offered_by(base, request, each)
+        found = choose_devices(offered, request, scoring=scores, narrowing=narrowing)
+        if not isinstance(found, NoCapacity):
+            return FromReservation(found, index)
+        refused = refused or found
+    if is_required:
+        return refused or NoCapacity("")
+    found = choose_devices(base, request, scoring=scores)
+    return found if isinstance(found, NoCapacity) else FromReservation(found, -1)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.libs.rules.devices.given import FromReservation, in_order_of
 
 from berth.contracts import names
 from berth.rules.devices.hints import Hint
 from berth.rules.devices.node import NodeDevices
 from berth.rules.devices.numa_hints import ZONES_MAX, DeviceHint, choose_on, device_hints
 from berth.rules.devices.request import DeviceRequest
-from berth.rules.devices.reserved import RESTRICTED, FromReservation, ReservedDevices, choose_reserved
+from berth.rules.devices.reserved import RESTRICTED, ReservedDevices
 from berth.rules.devices.slots import Function, Grant, NoCapacity, Slot
 
 WHOLE = (100, 100, 1000, 0, 0, 0)
@@ -29,7 +30,7 @@ def cards(*used: int) -> NodeDevices:
 
 
 def reserving(policy: str, minor: int, left: tuple[int, ...] = HALF) -> ReservedDevices:
-    return ReservedDevices(policy, {"gpu": [Grant(minor, HALF)]}, {}, {"gpu": [Grant(minor, left)]})
+    return ReservedDevices(policy, {"gpu": [Grant(minor, HALF)]}, {"gpu": [Grant(minor, left)]})
 
 
 def minor(answer: Any) -> tuple[int, int]:
@@ -38,40 +39,41 @@ def minor(answer: Any) -> tuple[int, int]:
 
 
 def test_the_reserved_device_is_preferred_on_a_node_with_places() -> None:
-    assert minor(choose_reserved(cards(0, 0, 50), asked(50), [reserving("", 2)])) == (2, 0)
+    assert minor(in_order_of(cards(0, 0, 50), asked(50), [reserving("", 2)])) == (2, 0)
 
 
 def test_what_is_beside_the_reserved_part_comes_from_the_node_unless_restricted() -> None:
     node = cards(0, 50)
-    assert minor(choose_reserved(node, asked(80), [reserving("Aligned", 1)])) == (1, 0)
-    assert minor(choose_reserved(node, asked(80), [reserving(RESTRICTED, 1)])) == (0, -1)
-    refused = choose_reserved(node, asked(80), [reserving(RESTRICTED, 1)], is_required=True)
+    assert minor(in_order_of(node, asked(80), [reserving("Aligned", 1)])) == (1, 0)
+    assert minor(in_order_of(node, asked(80), [reserving(RESTRICTED, 1)])) == (0, -1)
+    refused = in_order_of(node, asked(80), [reserving(RESTRICTED, 1)], is_required=True)
     assert isinstance(refused, NoCapacity)
-    assert refused.reason.startswith("Reservation(s) Insufficient")
+    assert refused.reason.startswith("Insufficient")
 
 
 def test_a_restricted_reservation_with_nothing_left_gives_nothing() -> None:
-    empty = ReservedDevices(RESTRICTED, {"gpu": [Grant(0, HALF)]}, {"gpu": [Grant(0, HALF)]}, {})
-    assert isinstance(choose_reserved(cards(150, 0), asked(50), [empty], is_required=True), NoCapacity)
-    assert minor(choose_reserved(cards(150, 0), asked(50), [empty])) == (1, -1)
+    empty = ReservedDevices(RESTRICTED, {"gpu": [Grant(0, HALF)]}, {})
+    taken = [{"gpu": [Grant(0, HALF)]}]
+    assert isinstance(in_order_of(cards(150, 0), asked(50), [empty], taken=taken, is_required=True), NoCapacity)
+    assert minor(in_order_of(cards(150, 0), asked(50), [empty], taken=taken)) == (1, -1)
 
 
 def test_what_is_left_of_others_is_not_touched_and_all_is_where_reservations_are_ignored() -> None:
     node = cards(100)
     mine = [reserving(RESTRICTED, 0)]
-    assert isinstance(choose_reserved(node, asked(80), mine), NoCapacity)
+    assert isinstance(in_order_of(node, asked(80), mine), NoCapacity)
     other = [reserving("", 0), reserving("", 0)]
-    assert isinstance(choose_reserved(node, asked(100), other), NoCapacity)
-    assert minor(choose_reserved(node, asked(100), other, is_ignored=True)) == (0, -1)
+    assert isinstance(in_order_of(node, asked(100), other), NoCapacity)
+    assert minor(in_order_of(node, asked(100), other, is_ignored=True)) == (0, -1)
 
 
 def test_the_first_reservation_that_serves_is_taken() -> None:
     tried = [reserving(RESTRICTED, 0, (10, 10, 100, 0, 0, 0)), reserving(RESTRICTED, 1)]
-    assert minor(choose_reserved(cards(100, 100), asked(50), tried)) == (1, 1)
+    assert minor(in_order_of(cards(100, 100), asked(50), tried)) == (1, 1)
 
 
 def test_no_reservation_where_one_is_required() -> None:
-    assert isinstance(choose_reserved(cards(0), asked(50), [], is_required=True), NoCapacity)
+    assert isinstance(in_order_of(cards(0), asked(50), [], is_required=True), NoCapacity)
 
 
 def test_a_restricted_reservation_gives_its_own_virtual_functions_and_other_types_from_the_node() -> None:
@@ -80,7 +82,7 @@ def test_a_restricted_reservation_gives_its_own_virtual_functions_and_other_type
     held = {"rdma": [Grant(0, (1,), (made[1],))]}
     node = NodeDevices({"rdma": [nic], **cards(0).slots})
     request = DeviceRequest({**asked(50).amounts, "rdma": {names.RDMA: 1}}, {"rdma": Hint(functions=lambda _: True)})
-    answer = choose_reserved(node, request, [ReservedDevices(RESTRICTED, held, {}, held)])
+    answer = in_order_of(node, request, [ReservedDevices(RESTRICTED, held, held)])
     assert isinstance(answer, FromReservation)
     assert answer.chosen["rdma"][0].functions == (made[1],)
     assert answer.chosen["gpu"][0].minor == 0

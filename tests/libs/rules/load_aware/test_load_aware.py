@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.libs.rules.load_aware import worlds
+from tests.libs.rules.load_aware.worlds import score_of
 
 from berth.contracts import names
 from berth.contracts.base import Problem
@@ -19,7 +20,6 @@ from berth.rules.load_aware.estimate import CPU_FLOOR, MEMORY_FLOOR, estimate_po
 from berth.rules.load_aware.existing import Assigned, Existing, existing_of, node_load, prod_load
 from berth.rules.load_aware.filter import EXPIRED, Incoming, Measured, too_busy
 from berth.rules.load_aware.metric import Metric, PodReport, Window, is_expired, usage_of
-from berth.rules.load_aware.score import score_of
 from berth.rules.load_aware.thresholds import Aggregated, Thresholds, thresholds_of
 from berth.rules.scheduler_config.load_aware import LoadAwareArgs, problems_of
 from berth.testing.vectors import cases

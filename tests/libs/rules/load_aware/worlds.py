@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from berth.contracts.kube import PodSpec
-from berth.resources.amounts import Amounts, parse_amounts
+from berth.resources.amounts import Amounts, add, parse_amounts
 from berth.resources.pod_request import limits_of, request_of
 from berth.rules.cpus.qos import PROD, ContainerSize, kube_qos_class, priority_class_or_default
 from berth.rules.load_aware.capacity import capacity_of
 from berth.rules.load_aware.estimate import estimate_pod
-from berth.rules.load_aware.existing import Assigned, existing_of
+from berth.rules.load_aware.existing import Assigned, existing_of, node_load, prod_load
 from berth.rules.load_aware.filter import Incoming, Measured
-from berth.rules.load_aware.metric import Metric, PodReport, Window
+from berth.rules.load_aware.metric import Metric, PodReport, Window, is_expired
+from berth.rules.load_aware.score import rate
 from berth.rules.load_aware.thresholds import thresholds_of
-from berth.rules.scheduler_config.load_aware import LoadAwareArgs
+from berth.rules.scheduler_config.load_aware import LoadAwareArgs, duration_s
 
 NOW_S = 1_000_000.0
 
@@ -124,3 +126,22 @@ def world(given: dict[str, Any]) -> tuple[LoadAwareArgs, Measured, Incoming]:
     pod = given["pod"]
     incoming = Incoming(estimate(pod, factors), priority_class(pod) == PROD, pod.get("ownerKinds", []))
     return args, Measured(capacity, thresholds, metric, existing), incoming
+
+
+def score_of(args: LoadAwareArgs, node: Measured, pod: Incoming, now_s: float) -> int:
+    """The score of one node, by the load that counts for such a pod; 0 where nobody knows what is used there now."""
+    metric = node.metric
+    if metric is None or metric.node_usage is None or is_expired(metric, now_s, args.node_metric_expiration_seconds):
+        return 0
+    if pod.is_prod and args.score_according_prod_usage:
+        load = prod_load(metric, node.existing, with_system=args.prod_usage_include_sys)
+    else:
+        length_s = duration_s(args.aggregated.score_aggregated_duration) or 0.0
+        load = node_load(metric, node.existing, args.aggregated.score_aggregation_type, length_s)
+    names = sorted({*args.tracked, *args.resource_weights})
+    columns = [
+        np.array([[each.get(name, 0)] for name in names], np.int64).reshape(len(names), 1)
+        for each in (add(load, pod.estimate), node.capacity)
+    ]
+    weights = np.array([args.resource_weights.get(name, 0) for name in names], np.int64)
+    return int(rate(*columns, weights, args.dominant_resource_weight)[0])

@@ -416,3 +416,22 @@ def test_amounts_of_a_node_are_never_negative(amounts: dict[str, Any]) -> None:
         return  # reported by the reflector, see `unreadable`
     assert all(0 <= amount < 1 << 63 for amount in node.allocatable.values())
     assert len(node.allocatable) + len(node.problems) >= min(1, len(amounts))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"resources": {"cpu": "4", "memory": "1Gi", names.NVIDIA_GPU: "1"}}, (12_000, 7 << 30, 8)),
+        ({"reservedCPUs": "0-1", "resources": {"cpu": "9"}, "applyPolicy": "Default"}, (14_000, 8 << 30, 8)),
+        ({"reservedCPUs": "0-1", "applyPolicy": "ReservedCPUsOnly"}, (16_000, 8 << 30, 8)),
+        ({"resources": {"cpu": "99"}}, (0, 8 << 30, 8)),
+        ({"resources": {"cpu": "-1"}}, (16_000, 8 << 30, 8)),
+        ({"reservedCPUs": "x"}, (16_000, 8 << 30, 8)),
+    ],
+)
+def test_what_a_node_keeps_for_itself_is_not_offered(content: dict[str, Any], expected: tuple[int, ...]) -> None:
+    status = {"allocatable": {"cpu": "16", "memory": "8Gi", names.NVIDIA_GPU: "8"}}
+    node = read("node", {"status": status}, annotations={names.ANNOTATION_NODE_RESERVATION: json.dumps(content)})
+    assert tuple(node.allocatable[name] for name in (names.CPU, names.MEMORY, names.NVIDIA_GPU)) == expected
+    is_bad = content in ({"reservedCPUs": "x"}, {"resources": {"cpu": "-1"}})
+    assert [names.ANNOTATION_NODE_RESERVATION in field for field in fields(node)] == [True] * is_bad

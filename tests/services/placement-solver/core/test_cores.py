@@ -15,6 +15,7 @@ from msgspec import structs
 from berth.contracts import names, subjects
 from berth.contracts.codec import encode
 from berth.contracts.grants import CPU, ZONE, one
+from berth.contracts.kube import LabelSelector, ReservationOwner
 from berth.contracts.ledger import Grant
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import NodeResourceTopology, PodTemplate, Reservation
@@ -27,6 +28,7 @@ from berth.rules.cpus.bind_policy import KUBELET_GIVES, NO_LAYOUT
 from berth.rules.cpus.cpuset import format_cpuset
 from berth.rules.cpus.take import NOT_ENOUGH
 from berth.testing.builders import GI, PodBuilder, node_topology, pod
+from berth.testing.vectors import cases
 from berth.transaction.claims import Claim
 
 FULL, SPREAD = "FullPCPUs", "SpreadByPCPUs"
@@ -94,6 +96,24 @@ def test_a_pod_gets_whole_cores_and_keeps_them_for_its_life(run: Any) -> None:
     run.pod(pinned("d", 4))
     run.round()
     assert cpus_of(held(run, "d")) == "0-3"
+
+
+@pytest.mark.parametrize("case", cases("numa-cpu-scoring/resource_spec_writeback"))
+def test_the_bind_says_by_which_policy(solving: type[Any], case: dict[str, Any]) -> None:
+    given = case["given"]
+    run = solving()
+    run.node("n", labels={names.LABEL_CPU_BIND_POLICY: given["nodeLabel"]} if given["nodeLabel"] else {})
+    run.topology("n", node_topology())
+    builder = pinned("a", 2, **given["resourceSpec"])
+    run.pod(builder)
+    run.round()
+    run.bind(builder)
+    template = run.cluster.book.pods["default", "a"].template
+    assert json.loads(template.annotations[names.ANNOTATION_RESOURCE_SPEC]) == case["expect"]["resourceSpec"]
+    run.pod(pod("shared").requests(memory=GI))
+    run.round()
+    decision = run.cluster.book.ledger.decisions["default", "shared"].decision
+    assert names.ANNOTATION_RESOURCE_SPEC not in decision.annotations
 
 
 def test_a_pod_that_does_not_ask_gets_none_and_the_class_key_is_as_before(run: Any) -> None:
@@ -452,12 +472,14 @@ def test_an_amplified_node_counts_own_cpus_times_the_ratio(solving: type[Any]) -
 # --- reservations -----------------------------------------------------------------------------------------------------
 
 
-def test_a_reservation_has_cpus_of_its_own_and_its_user_gets_those(run: Any) -> None:
-    template = pinned("t", 4).build(1).template
-    run.reservation(Reservation(name="r", uid="uid-r", version=1, template=template))
+def reserving(run: Any, builder: PodBuilder, policy: str = "") -> tuple[Grant, ...]:
+    """A Reservation r for pods with the label app=mine that asks for what the builder does, placed and Available, its
+    decision forgotten as after a restart; what it holds."""
+    template = builder.build(1).template
+    owners = [ReservationOwner(label_selector=LabelSelector(match_labels={"app": "mine"}))]
+    run.reservation(Reservation(name="r", uid="uid-r", version=1, template=template, owners=owners))
     run.round()
     (claim,) = run.cluster.book.claims_of(("", "r"))
-    assert cpus_of(claim.grants) == "0-3"
     decision = run.cluster.book.ledger.decisions["", "r"].decision
     bound = Reservation(
         name="r",
@@ -469,14 +491,84 @@ def test_a_reservation_has_cpus_of_its_own_and_its_user_gets_those(run: Any) -> 
         node="n",
         plan=decision.plan,
         allocatable=template.requests,
+        owners=owners,
     )
     capacity = ReservedCapacity(
-        name="r", uid="uid-r", revision=1, phase="Available", node="n", usable=True, amounts=template.requests
+        name="r",
+        uid="uid-r",
+        revision=1,
+        phase="Available",
+        node="n",
+        usable=True,
+        amounts=template.requests,
+        allocate_policy=policy,
+        allocate_once=False,
+        owners=owners,
     )
     run.reservation(bound, capacity)
-    run.pod(pinned("stranger", 12).annotation("x", "y").label(names.LABEL_RESERVATION_IGNORED, "true"))
+    (read,) = run.cluster.book.claims_of(("", "r"))
+    assert read.grants == claim.grants, "the record says what was decided"
+    grants: tuple[Grant, ...] = read.grants
+    return grants
+
+
+def mine(builder: PodBuilder) -> PodBuilder:
+    return builder.label("app", "mine")
+
+
+def test_a_reservation_has_cpus_of_its_own_that_nobody_else_gets(run: Any) -> None:
+    exclusive = {"preferredCPUExclusivePolicy": "PCPULevel"}
+    grants = reserving(run, pinned("t", 4, **exclusive))
+    assert (cpus_of(grants), {grant.extension for grant in grants}) == ("0-3", {"PCPULevel"})
+    run.pod(pinned("stranger", 12).label(names.LABEL_RESERVATION_IGNORED, "true"))
     run.round()
     assert cpus_of(held(run, "stranger")) == "4-15"
+
+
+def test_a_user_gets_the_cpus_of_its_reservation_and_the_rest_from_the_node(run: Any) -> None:
+    run.pod(pinned("x", 2).annotation(names.ANNOTATION_RESOURCE_STATUS, '{"cpuset":"0-1"}').on("n"))
+    assert cpus_of(reserving(run, pinned("t", 4))) == "8-11"
+    run.pods([mine(pinned("a", 2)), mine(pinned("b", 4)), pinned("c", 8)])
+    solution = run.round()
+    drawn = {each.candidate.name[1]: each.reservation for each in solution.placements}
+    assert drawn == {"a": "r", "b": "r", "c": ""}
+    assert cpus_of(held(run, "a")) == "8-9"
+    assert {10, 11} < {int(grant.id) for grant in held(run, "b") if grant.kind == CPU}
+
+
+def test_of_a_restricted_reservation_come_its_own_cpus_alone(run: Any) -> None:
+    reserving(run, zoned(pinned("t", 4, memory=GI), "SingleNUMANode"), "Restricted")
+    run.pods([mine(zoned(pinned("a", 3, memory=GI), "SingleNUMANode")), mine(pinned("b", 2)), mine(pinned("c", 1))])
+    solution = run.round()
+    drawn = {each.candidate.name[1]: (each.reservation, cpus_of(each.claim.grants)) for each in solution.placements}
+    assert drawn == {"a": ("r", "0-2"), "b": ("", "8-9"), "c": ("r", "3")}
+    assert zones_of(held(run, "a")) == {0: {names.CPU: 3000, names.MEMORY: GI}}
+
+
+def test_the_verifier_finds_cpus_beside_a_restricted_reservation(run: Any) -> None:
+    reserving(run, pinned("t", 4), "Restricted")
+    plan = Planned(run, [mine(pinned("a", 2))])
+    assert plan.claims[0].reservation == "uid-r"
+    assert plan.with_grants(*own(4, 5)) == [
+        "node n: default/a: reservation r holds 0 of cpu 4 count, its users take 1",
+        "node n: default/a: reservation r holds 0 of cpu 5 count, its users take 1",
+    ]
+
+
+def test_books_of_a_reservation_and_its_users_are_the_same_after_a_restart(run: Any, solving: type[Any]) -> None:
+    reserving(run, zoned(pinned("t", 4, memory=GI), "SingleNUMANode"))
+    user = mine(zoned(pinned("a", 2, memory=GI), "SingleNUMANode"))
+    run.pod(user)
+    run.round()
+    run.bind(user)
+    assert run.cluster.nodes.cores.free_cpus(0) == frozenset(range(4, 16))
+    before = shown(run.cluster.nodes, 0)
+    again = solving()
+    again.node("n", cpu=16_000)
+    again.topology("n", node_topology(zones=2))
+    again.reservation(run.cluster.book.reservations["", "r"], run.cluster.reservations.known["uid-r"].capacity)
+    again.pod(user)
+    assert shown(again.cluster.nodes, 0) == before
 
 
 # --- laws -------------------------------------------------------------------------------------------------------------

@@ -70,6 +70,9 @@ class LaneRecord:
         except ValueError:
             return None
 
+    def completed(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
+        return grants
+
     def within(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         return tuple(each for each in grants if each.kind == "lane")[: template.requests.get(LANE, 0)]
 

@@ -157,7 +157,7 @@ def of_note(seen: Pod | Reservation, note: Nominated, quota: str = "") -> Claim:
 
 def of_reservation(reservation: Reservation) -> Claim:
     """The claim of a Reservation that has its node."""
-    held = held_by_reservation(reservation.annotations)
+    held = held_by_reservation(reservation.annotations, reservation.template)
     return Claim(
         name=("", reservation.name),
         uid=reservation.uid,

@@ -12,7 +12,7 @@ are a sequence of :class:`~.slots.Slot`. Who holds what is counted elsewhere and
 | `split` | a share of several cards, divided unevenly |
 | `candidates` | which devices of a family may be taken at all, and which virtual function of each? |
 | `joint`, `search` | several families close together: greedy, and exact where greedy fails |
-| `choose`, `reserved` | the whole choice on a node, and that of a pod that may use Reservations |
+| `choose`, `reserved` | the whole choice on a node, and what a Reservation makes of it for a pod that draws on it |
 | `numa_hints` | which NUMA nodes can hold the devices? |
 
 The order is that of Koordinator: where the greedy choice succeeds it is taken, so that both give the same devices.

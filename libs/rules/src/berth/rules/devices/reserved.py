@@ -1,7 +1,6 @@
-"""The choice of devices for a pod that may use Reservations which hold devices of the node.
+"""The choice of devices for a pod that draws on a Reservation which holds devices of the node.
 
-What a Reservation holds and what its owners have taken of it are both counted as used, so both are given back where
-they would count twice. Reservations are tried in order; what is left of the others is never touched.
+What is left of the Reservation is counted as used, and given back for the pod; what is left of others is never touched.
 """
 
 from __future__ import annotations
@@ -10,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from berth.rules.devices.candidates import EVERYTHING, Narrowing
-from berth.rules.devices.choose import NO_NARROWING, NO_SCORING, choose_devices
-from berth.rules.devices.joint import Chosen
+from berth.rules.devices.choose import NO_NARROWING
 from berth.rules.devices.node import NodeDevices
 from berth.rules.devices.request import DeviceRequest
-from berth.rules.devices.scoring import Scoring
-from berth.rules.devices.slots import Grant, NoCapacity, Slot, release
+from berth.rules.devices.slots import Grant, Slot, release
 
 RESTRICTED: Final = "Restricted"
 
@@ -24,7 +21,7 @@ Held = Mapping[str, Sequence[Grant]]
 
 
 class ReservedDevices(NamedTuple):
-    """A Reservation that the pod may use: what it holds, what its owners have taken of that, and what is left.
+    """A Reservation that the pod may use: what it holds, and what is left of that.
 
     `policy` is that of the Reservation. Restricted: of the types that it holds nothing else is used. Else (Aligned,
     Default) the rest may come from the node.
@@ -32,63 +29,7 @@ class ReservedDevices(NamedTuple):
 
     policy: str
     reserved: Held
-    taken: Held
     left: Held
-
-
-class FromReservation(NamedTuple):
-    """The devices, and the place of the Reservation that they come from in the order; -1: from none."""
-
-    chosen: Chosen
-    reservation: int
-
-
-def choose_reserved(
-    node: NodeDevices,
-    request: DeviceRequest,
-    reservations: Sequence[ReservedDevices],
-    *,
-    is_required: bool = False,
-    is_ignored: bool = False,
-    scoring: Mapping[str, Scoring] = NO_SCORING,
-    narrowing: Mapping[str, Narrowing] = NO_NARROWING,
-) -> FromReservation | NoCapacity:
-    """The devices of a pod that matches these Reservations, in the order in which they are to be tried.
-
-    `node` counts as used what pods and Reservations hold, each in full. `is_required`: without a Reservation the pod
-    gets nothing. `is_ignored`: it uses what is left of all of them, as if they were not there.
-    """
-    base = _without(node, [each.taken for each in reservations])
-    if is_ignored:
-        everything = _without(base, [each.left for each in reservations])
-        found = choose_devices(everything, request, scoring=scoring, narrowing=narrowing)
-        return found if isinstance(found, NoCapacity) else FromReservation(found, -1)
-    failed: NoCapacity | None = None
-    for index, each in enumerate(reservations):
-        found = choose_from(base, request, each, scoring=scoring, narrowing=narrowing)
-        if not isinstance(found, NoCapacity):
-            return FromReservation(found, index)
-        failed = failed or found
-    if is_required:
-        reason = failed.reason if failed is not None else "cannot be found"
-        return NoCapacity(f"Reservation(s) {reason}")
-    found = choose_devices(base, request, scoring=scoring, narrowing=narrowing)
-    return found if isinstance(found, NoCapacity) else FromReservation(found, -1)
-
-
-def choose_from(
-    node: NodeDevices,
-    request: DeviceRequest,
-    reservation: ReservedDevices,
-    *,
-    scoring: Mapping[str, Scoring] = NO_SCORING,
-    narrowing: Mapping[str, Narrowing] = NO_NARROWING,
-) -> Chosen | NoCapacity:
-    """The devices of a pod that draws on this one. `node` counts what is left of it as used, and what its owners have
-    taken once.
-    """
-    offered, narrowed = offered_by(node, request, reservation, narrowing)
-    return choose_devices(offered, request, scoring=scoring, narrowing=narrowed)
 
 
 def offered_by(
@@ -97,19 +38,18 @@ def offered_by(
     reservation: ReservedDevices,
     narrowing: Mapping[str, Narrowing] = NO_NARROWING,
 ) -> tuple[NodeDevices, dict[str, Narrowing]]:
-    """What the node has for a pod that draws on this one, and how that narrows the choice."""
-    offered = _without(node, [reservation.left])
+    """What the node has for a pod that draws on this one, and how that narrows the choice.
+
+    `node` counts what is left of it as used.
+    """
+    offered = without(node, [reservation.left])
     if reservation.policy == RESTRICTED:
         offered = _limited(offered, reservation)
     return offered, _narrowed(narrowing, reservation, request)
 
 
-def give_back(node: NodeDevices, victims: Sequence[Held]) -> NodeDevices:
-    """The node without what these pods hold."""
-    return _without(node, victims)
-
-
-def _without(node: NodeDevices, given: Sequence[Held]) -> NodeDevices:
+def without(node: NodeDevices, given: Sequence[Held]) -> NodeDevices:
+    """The node with all that given back."""
     slots = {
         kind: release(each, [grant for held in given for grant in held.get(kind, ())])
         for kind, each in node.slots.items()

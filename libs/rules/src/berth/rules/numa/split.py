@@ -7,8 +7,8 @@ said without choosing a single CPU: what a zone offers such a pod is counted fro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -52,6 +52,18 @@ class NodeZones:
     def available(self) -> Mapping[int, Amounts]:
         """What is left of each, in the amounts that the node shows."""
         return zone_available(self.capacity, self.use)
+
+
+def limited(node: NodeZones, left: ZoneAmounts, names: Set[str]) -> NodeZones:
+    """The zones with no more of these resources free than is left there of a Reservation, without the ratio."""
+    use: dict[int, Amounts] = {}
+    for zone, amounts in node.available.items():
+        use[zone] = dict(node.use.get(zone, {}))
+        for name in names & amounts.keys():
+            mine = left.get(zone, {}).get(name, 0)
+            most = amplify(mine, node.ratio) if name == CPU else mine
+            use[zone][name] = node.capacity[zone][name] - min(amounts[name], most)
+    return replace(node, use=use)
 
 
 @dataclass(frozen=True, slots=True)

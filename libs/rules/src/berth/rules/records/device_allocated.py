@@ -95,6 +95,10 @@ class DeviceAllocated:
         text = annotations.get(names.ANNOTATION_DEVICE_ALLOCATED, "")
         return read_devices(text) if text else ()
 
+    def completed(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
+        """See `GrantRecord`."""
+        return grants
+
     def within(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         """See `GrantRecord`."""
         return devices_within(grants, template.requests, template.annotations)

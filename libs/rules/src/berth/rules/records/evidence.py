@@ -42,13 +42,17 @@ def held_by_pod(template: PodTemplate, decided: tuple[Grant, ...] | None) -> Hel
     return Held(grants, tuple(unreadable)) if grants or unreadable else NOTHING
 
 
-def held_by_reservation(annotations: Mapping[str, str]) -> Held:
+def held_by_reservation(annotations: Mapping[str, str], template: PodTemplate) -> Held:
     """Of a Reservation that has its node, as written."""
-    found = {record.name: record.read(annotations) for record in registry.GRANTS}
-    return Held(
-        tuple(grant for grants in found.values() for grant in grants or ()),
-        tuple(name for name, grants in found.items() if grants is None),
-    )
+    grants: tuple[Grant, ...] = ()
+    unreadable: list[str] = []
+    for record in registry.GRANTS:
+        mine = record.read(annotations)
+        if mine is None:
+            unreadable.append(record.name)
+        elif mine:
+            grants += record.completed(mine, template)
+    return Held(grants, tuple(unreadable))
 
 
 def within(grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:

@@ -42,13 +42,14 @@ class ResourceStatus:
         return may_own_cpus(template) or names.ANNOTATION_NUMA_SPEC in template.annotations
 
     def write(self, bound: Bound) -> dict[str, str]:
-        """The text that Koordinator writes for the same CPUs and NUMA nodes."""
+        """The text that Koordinator writes for the same CPUs and NUMA nodes, and by which policy they were chosen."""
         cpus = cpus_of(bound.grants)
         zones = zones_of(bound.grants)
         if not cpus and not zones:
             return {}
         shares = [ZoneShare(zone, dict(sorted(amounts.items()))) for zone, amounts in sorted(zones.items())]
-        return {names.ANNOTATION_RESOURCE_STATUS: format_resource_status(cpus, shares)}
+        spec = {names.ANNOTATION_RESOURCE_SPEC: bound.resource_spec} if bound.resource_spec else {}
+        return {names.ANNOTATION_RESOURCE_STATUS: format_resource_status(cpus, shares), **spec}
 
     def read(self, annotations: Mapping[str, str]) -> tuple[Grant, ...] | None:
         """See `GrantRecord`."""
@@ -64,6 +65,13 @@ class ResourceStatus:
             *(one(CPU, str(cpu)) for cpu in sorted(status.cpus)),
             *(zone_grant(zone, amounts) for zone, amounts in sorted(zones.items())),
         )
+
+    def completed(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
+        """See `GrantRecord`; whose CPUs they must not be near, no record says."""
+        binding = binding_of(template)
+        if not (binding.bound and binding.exclusive):
+            return grants
+        return tuple(one(CPU, grant.id, binding.exclusive) if grant.kind == CPU else grant for grant in grants)
 
     def within(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         """See `GrantRecord`."""

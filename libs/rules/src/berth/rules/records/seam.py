@@ -19,7 +19,8 @@ class Bound(NamedTuple):
     """What an object is bound with, of which each kind writes its part.
 
     `reservation` is the name of the one that it draws on. `gang_size` counts the members that its plan holds. `uuids`
-    are what the node calls what is granted, by kind and id of the grant; what has none is left out.
+    are what the node calls what is granted, by kind and id of the grant; what has none is left out. `resource_spec` is
+    what the pod's annotation of that name says once what it left to a default is written out; empty: it stays as it is.
     """
 
     plan: str
@@ -30,6 +31,7 @@ class Bound(NamedTuple):
     gang: str = ""
     gang_size: int = 0
     uuids: Mapping[tuple[str, str], str] = {}
+    resource_spec: str = ""
 
 
 class Record(Protocol):
@@ -62,6 +64,9 @@ class GrantRecord(Record, Protocol):
 
     def read(self, annotations: Mapping[str, str]) -> tuple[Grant, ...] | None:
         """The grants as written, none where the record is absent; None when it cannot be read."""
+
+    def completed(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
+        """The grants of a Reservation's record, with what its template alone says of them."""
 
     def within(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         """Of these grants those that the pod's request explains, with no more of each than it asks for."""

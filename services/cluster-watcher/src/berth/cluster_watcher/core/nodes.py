@@ -11,6 +11,7 @@ from berth.contracts import state
 from berth.contracts.kube import ContainerImage, Node
 from berth.resources.amounts import parse_amounts
 from berth.resources.quantity import AMOUNT_MAX
+from berth.rules.cpus.node_reservation import read_node_reservation, trimmed
 
 IMAGES_MAX: Final = 50
 """What kubelet's `nodeStatusMaxImages` is by default."""
@@ -19,19 +20,23 @@ IMAGE_LENGTH_MAX: Final = 1024
 
 
 def node_of(item: Node, version: int) -> state.Node:
-    """The node; an amount that cannot be read is left out, so that nothing is placed on it."""
+    """The node, with what it leaves to pods; an amount that cannot be read is left out, so that nothing is placed on
+    it."""
     found: Found = []
     meta, status = item.metadata, item.status
     allocatable, unread_allocatable = parse_amounts(status.allocatable, "status.allocatable")
     capacity, unread_capacity = parse_amounts(status.capacity, "status.capacity")
     found += unread_allocatable + unread_capacity
+    reservation, problem = read_node_reservation(meta.annotations or {})
+    if problem is not None:
+        found.append((problem.field, problem.message))
     return state.Node(
         name=identity_of(meta, found).name,
         uid=meta.uid,
         version=version,
         labels=meta.labels or {},
         annotations=carried(meta.annotations),
-        allocatable=allocatable,
+        allocatable=trimmed(allocatable, reservation),
         capacity=capacity,
         taints=item.spec.taints or [],
         unschedulable=item.spec.unschedulable,

@@ -143,8 +143,17 @@ def annotations_of(placement: Placement, plan: str, nodes: Nodes) -> dict[str, s
             gang=gang.name if gang is not None else "",
             gang_size=gang.size if gang is not None else 0,
             uuids=_uuids(inventory) if inventory is not None else {},
+            resource_spec=_resource_spec(placement, nodes) if claim.grants else "",
         )
     )
+
+
+def _resource_spec(placement: Placement, nodes: Nodes) -> str:
+    cls, row = placement.candidate.cls, nodes.rows.get(placement.claim.node)
+    query = next((query for allocator, query in cls.chosen if allocator.constraint == cls.rules.cores.name), None)
+    if query is None or row is None or placement.candidate.is_reservation:
+        return ""
+    return cls.rules.cores.resource_spec(query, row, placement.candidate.object.template.annotations)
 
 
 def _uuids(inventory: NodeInventory) -> dict[tuple[str, str], str]:

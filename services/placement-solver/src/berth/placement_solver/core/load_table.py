@@ -26,6 +26,7 @@ from berth.rules.load_aware.filter import DAEMON_SET, EXPIRED, Incoming, Measure
 from berth.rules.load_aware.metric import AHEAD_MAX_S, Metric
 from berth.rules.load_aware.pods import assigned_of, incoming_of
 from berth.rules.load_aware.reports import Report
+from berth.rules.load_aware.score import rate
 from berth.rules.load_aware.thresholds import Thresholds, thresholds_of
 from berth.rules.scheduler_config.load_aware import LoadAwareArgs, duration_s
 
@@ -145,20 +146,15 @@ class LoadTable:
         return found
 
     def score(self, query: LoadQuery, rows: RowArray) -> Floats:
-        """How much of the nodes would be left, 0 to 100 (`berth.rules.load_aware.score`)."""
+        """How much of the nodes would be left, 0 to 100; nothing of those of which nobody knows what is used now."""
         self._write()
-        args = self.args
-        weights, dominant = args.resource_weights, args.dominant_resource_weight
-        total = sum(weights.values()) + dominant
-        if total <= 0:
-            return np.zeros(rows.shape)
+        args, scored = self.args, self._scored
         kind = PROD if query.kind == PROD and args.score_according_prod_usage else OTHER
-        amounts = np.array(query.amounts, np.int64)[self._scored]
-        whole = self._capacity[self._scored][:, rows]
-        left = whole - self._load[kind][self._scored][:, rows] - amounts[:, np.newaxis]
-        each = np.where((whole > 0) & (left >= 0), left * 100 // np.maximum(whole, 1), 0)
-        factors = np.array([weights.get(self.columns[column], 0) for column in self._scored.tolist()], np.int64)
-        rated = (factors @ each + dominant * each.min(axis=0, initial=100)) // total
+        amounts = np.array(query.amounts, np.int64)[scored]
+        load = self._load[kind][scored][:, rows] + amounts[:, np.newaxis]
+        weights = [args.resource_weights.get(self.columns[column], 0) for column in scored.tolist()]
+        capacity = self._capacity[scored][:, rows]
+        rated = rate(load, capacity, np.array(weights, np.int64), args.dominant_resource_weight)
         return np.where(self._measured[rows] & ~self._old(rows), rated, 0).astype(np.float64)
 
     def _old(self, rows: Rows) -> Mask:

@@ -198,6 +198,21 @@ class Reducible(Protocol[Asked]):
 
 
 @runtime_checkable
+class Summed(Protocol[Asked]):
+    """A constraint whose things a model that only counts pods on nodes knows as sums. Whether each pod really gets some
+    is asked afterwards."""
+
+    def pods_at_most(self, query: Asked, rows: RowArray) -> RowArray:
+        """More such pods than this none of the rows takes, were there no others."""
+
+    def units(self, query: Asked) -> int:
+        """How many of the things that `units_left` counts each such pod takes, wherever it goes."""
+
+    def units_left(self, rows: RowArray) -> RowArray:
+        """How many of them are free on each of the rows."""
+
+
+@runtime_checkable
 class Narrows(Protocol):
     """A constraint that may know the only nodes worth asking by name, before any other looks at one."""
 

@@ -167,7 +167,6 @@ class DeviceShare:
         reservation = ReservedDevices(
             policy=RESTRICTED if _is_restricted(target) else "",
             reserved=held_devices(target.held),
-            taken={},
             left=held_devices(_grants(left)),
         )
         return offered_by(node, query.request, reservation)

@@ -8,13 +8,15 @@ is `berth.rules.numa.align`. The mask lets through what may fit by numbers: so m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.contracts.grants import CPU
 from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.cores import CoresAsked, Known, Placed, Verdict
 from berth.placement_solver.core.cores.held import rivals_of
@@ -39,7 +41,14 @@ from berth.placement_solver.core.words import amounts_listed, listed
 from berth.resources.amounts import Amounts
 from berth.rules.amplification import amplify
 from berth.rules.cpus.available import FULL_PCPUS
-from berth.rules.cpus.bind_policy import CpuBinding, cpu_binding, read_resource_spec, unsupported_policy
+from berth.rules.cpus.bind_policy import (
+    CpuBinding,
+    cpu_binding,
+    format_resource_spec,
+    read_resource_spec,
+    unsupported_policy,
+    with_resolved_policy,
+)
 from berth.rules.cpus.cpuset import NO_CPUS
 from berth.rules.cpus.kubelet import BEST_EFFORT, SINGLE_NUMA_NODE
 from berth.rules.cpus.qos import LSE, LSR, priority_class_or_default, qos_class
@@ -47,9 +56,10 @@ from berth.rules.cpus.take import INSUFFICIENT, NOT_ENOUGH, take_cpus
 from berth.rules.numa.align import align
 from berth.rules.numa.amplified_cpu import INSUFFICIENT as TOO_LITTLE
 from berth.rules.numa.amplified_cpu import amplified_uses, lacking_cpu
+from berth.rules.numa.charges import total_charges
 from berth.rules.numa.policy import NO_SPEC, read_numa_spec, zone_strategy
-from berth.rules.numa.split import NodeZones, ZoneRequest, zone_needs
-from berth.rules.records.resource_status import cpus_of, own_milli, pinned_requests
+from berth.rules.numa.split import NodeZones, ZoneRequest, limited, zone_needs
+from berth.rules.records.resource_status import cpus_of, own_milli, pinned_requests, zones_of
 from berth.rules.scheduler_config import NumaArgs
 
 UNKNOWN: Final = "node(s) hold pods with CPUs of their own of which nobody knows which"
@@ -57,6 +67,8 @@ UNCOUNTED: Final = "node(s) whose CPUs wait to be read by device-inventory"
 WAIT: Final = "none is needed; if this lasts, see whether device-inventory and cluster-watcher work"
 """For who may fit once the CPUs are known."""
 SINGLE, SEVERAL = 1, 2
+PODS_MAX: Final = 1 << 20
+"""More than this no node takes."""
 
 
 NOT_CONCERNED: Final = Placed()
@@ -260,8 +272,11 @@ class NodeNUMAResource:
         if lacking:
             return self._too_little(query, verdict, row, lacking)
         ground, holders = cores.ground(row), cores.holders(row, hypothesis)
-        left = (claim.grants for claim in hypothesis.gone if target.reservation and claim.uid == target.reservation)
+        left = [claim.grants for claim in hypothesis.gone if target.reservation and claim.uid == target.reservation]
         preferred = NO_CPUS.union(*(cpus_of(grants) for grants in left))
+        free = cores.free_cpus(row, hypothesis)
+        if names.CPU in target.restricted and any(grant.kind == CPU for grant in target.held):
+            free &= preferred
         rivals = rivals_of(holders, query.binding.exclusive)
         strategy = zone_strategy(cores.make_of(row).by_name, self._strategy)
         if not verdict.policy:
@@ -269,7 +284,7 @@ class NodeNUMAResource:
                 return NOT_CONCERNED
             taken = take_cpus(
                 ground.layout,
-                cores.free_cpus(row, hypothesis),
+                free,
                 verdict.own,
                 bind=verdict.bind,
                 required=verdict.required,
@@ -282,6 +297,10 @@ class NodeNUMAResource:
                 return Rejection((taken.reason,), resolvable=verdict.own <= ground.own_cpus)
             return Placed(taken.cpus)
         node = cores.zones(row, hypothesis)
+        if target.restricted:
+            of_zones = {name for amounts in zones_of(target.held).values() for name in amounts}
+            shares = total_charges(zones_of(grants) for grants in left)
+            node = limited(replace(node, free_cpus=free), shares, of_zones & target.restricted)
         is_strict = verdict.policy != BEST_EFFORT
         others = [each.hints(asked, target, only_smallest=is_strict) for each, asked in query.beside]
         found = align(
@@ -451,6 +470,52 @@ class NodeNUMAResource:
                 things = [_missing(missing, verdict)] if missing else []
                 best = (part, f"{listed([*things, *beside])} of NUMA node {zone}")
         return Lacking(things=(best[1],)) if best is not None else None
+
+    def resource_spec(self, query: CoresAsked, row: int, annotations: Mapping[str, str]) -> str:
+        """What a pod's annotation says once the bind policy that holds on a node is written out; empty where it says so
+        already, or gets no CPUs of its own there."""
+        verdict, spec = self._verdict(query, row), read_resource_spec(annotations)
+        if not verdict.own or isinstance(spec, Problem):
+            return ""
+        resolved = with_resolved_policy(spec, verdict.bind, required=verdict.required)
+        return format_resource_spec(resolved) if resolved != spec else ""
+
+    # --- as sums -----------------------------------------------------------------------------------------------------
+
+    def pods_at_most(self, query: CoresAsked, rows: RowArray) -> RowArray:
+        """See `Summed`. Of a single NUMA node each as many as it has free of what they need."""
+        cores = self._cores
+        cores.follow()
+        verdicts, codes = cores.verdicts(query), cores.make[rows]
+        own = np.array([each.own for each in verdicts], np.int64)[codes]
+        kind = np.array([_kind(each) for each in verdicts], np.intp)[codes]
+        is_single = np.array([_policy(each) == SINGLE for each in verdicts], np.bool_)[codes]
+        most = np.where(own > 0, cores.free[kind, rows] // np.maximum(own, 1), PODS_MAX)
+        if is_single.any():
+            zones = cores.zone_columns
+            there = zones.there[:, rows]
+            here = np.where(there, PODS_MAX, 0)
+            here = np.where(
+                own > 0, np.minimum(here, zones.cpus[:, :, rows][kind, :, range(rows.size)].T // own.clip(1)), here
+            )
+            for name, place in zones.resources.items():
+                amount = query.amounts.get(name, 0)
+                if amount > 0 and name != names.CPU:
+                    fitting = zones.free[place][:, rows] // amount
+                    here = np.where(zones.reported[place, rows], np.minimum(here, fitting), here)
+            most = np.where(is_single, np.minimum(most, here.sum(axis=0)), most)
+        found: RowArray = most
+        return found
+
+    def units(self, query: CoresAsked) -> int:
+        """See `Summed`: CPUs of its own."""
+        return query.binding.number if query.binding.bound else 0
+
+    def units_left(self, rows: RowArray) -> RowArray:
+        """See `Summed`."""
+        self._cores.follow()
+        left: RowArray = self._cores.free[0, rows]
+        return left
 
     # --- within ------------------------------------------------------------------------------------------------------
 

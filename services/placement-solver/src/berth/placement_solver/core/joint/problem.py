@@ -15,6 +15,7 @@ from berth.placement_solver.core.picking import Picker
 from berth.placement_solver.core.plan import Candidate, Unit
 from berth.placement_solver.core.quotas import Quotas
 from berth.placement_solver.core.registry import share_a_node
+from berth.placement_solver.core.seams import Summed
 from berth.rules.devices.columns import CORE, RATIO
 
 NODES_MAX: Final = 160
@@ -27,11 +28,12 @@ PRIORITY_LEVELS_MAX: Final = 6
 class JointProblem(msgspec.Struct, frozen=True, kw_only=True):
     """Items x nodes. Amounts are scaled per resource to at most 1 per node, so that all rows weigh alike.
 
-    `needs[i][r]` and `free[r][n]` share the scale. `cards[i]` is how many whole cards an item takes per pod, `share[i]`
-    its part of one card (0 to 1) when it shares; `whole[n]` counts idle cards, `gpu[n]` all free GPU in cards.
-    `most[i][n]` bounds pods of an item on a node (0: not suitable). `gang[i]` is the index of the item's gang, -1
-    without; `minimum[g]` its members that have to start together, `group[g]` the index of its gang group.
-    `quota_capacity[q][d]` with `quota_needs[q][d][i]` bounds dimension d of quota q.
+    `needs[i][r]` and `free[r][n]` share the scale; after the resources come things that constraints know as sums.
+    `cards[i]` is how many whole cards an item takes per pod, `share[i]` its part of one card (0 to 1) when it shares;
+    `whole[n]` counts idle cards, `gpu[n]` all free GPU in cards. `most[i][n]` bounds pods of an item on a node (0: not
+    suitable). `gang[i]` is the index of the item's gang, -1 without; `minimum[g]` its members that have to start
+    together, `group[g]` the index of its gang group. `quota_capacity[q][d]` with `quota_needs[q][d][i]` bounds
+    dimension d of quota q.
     """
 
     counts: list[int]
@@ -71,12 +73,20 @@ def build_problem(
         return None
     resources = sorted({column for candidates in items for column, _ in candidates[0].cls.demand.wants})
     scale = [max(1.0, float(nodes.allocatable[column, rows].max())) for column in resources]
+    summed = _summed([candidates[0].cls for candidates in items], rows)
     problem = JointProblem(
         counts=[len(candidates) for candidates in items],
         worth=_worth(items),
-        needs=[_needs(candidates[0].cls, resources, scale) for candidates in items],
+        needs=[
+            [*_needs(candidates[0].cls, resources, scale), *(needs[at] for needs, _ in summed)]
+            for at, candidates in enumerate(items)
+        ],
         free=[
-            (nodes.free[column, rows].clip(0) / each).tolist() for column, each in zip(resources, scale, strict=True)
+            *(
+                (nodes.free[column, rows].clip(0) / each).tolist()
+                for column, each in zip(resources, scale, strict=True)
+            ),
+            *(free for _, free in summed),
         ],
         cards=[_cards(candidates[0].cls) for candidates in items],
         share=[_share(candidates[0].cls) for candidates in items],
@@ -134,6 +144,21 @@ def _needs(cls: PodClass, resources: Sequence[int], scale: Sequence[float]) -> l
     return [asked.get(column, 0.0) / each for column, each in zip(resources, scale, strict=True)]
 
 
+def _summed(classes: Sequence[PodClass], rows: np.ndarray) -> list[tuple[list[float], list[float]]]:
+    """What each class takes of things that constraints know as sums, and what is free of them on the rows, scaled."""
+    needs: dict[str, list[float]] = {}
+    free: dict[str, np.ndarray] = {}
+    for at, cls in enumerate(classes):
+        for constraint, query in cls.by_capacity:
+            if isinstance(constraint, Summed) and constraint.units(query) > 0:
+                needs.setdefault(constraint.name, [0.0] * len(classes))[at] = float(constraint.units(query))
+                free.setdefault(constraint.name, constraint.units_left(rows))
+    scales = {name: max(1.0, float(each.max())) for name, each in free.items()}
+    return [
+        ([each / scales[name] for each in needs[name]], (free[name].clip(0) / scales[name]).tolist()) for name in needs
+    ]
+
+
 def _cards(cls: PodClass) -> float:
     want = cls.want
     return float(want.instances) if want is not None and not want.shared else 0.0
@@ -151,6 +176,9 @@ def _most(candidates: Sequence[Candidate], nodes: Nodes, costs: Costs, rows: np.
     most = np.where(able, len(candidates), 0).astype(np.int64)
     for column, amount in cls.demand.wants:
         most = np.minimum(most, nodes.free[column, rows] // max(amount, 1))
+    for constraint, query in cls.by_capacity:
+        if isinstance(constraint, Summed):
+            most = np.minimum(most, constraint.pods_at_most(query, rows))
     if not share_a_node(cls.by_capacity):
         most = np.minimum(most, 1)
     return [int(each) for each in most.clip(0)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
+from berth.contracts.grants import CPU, ZONE
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Pod
 from berth.placement_solver.core.verify.grants import granted
@@ -48,10 +49,13 @@ def draw_problems(claim: Claim, held: Sequence[Claim], arriving: Sequence[Claim]
 
 def _grant_problems(claim: Claim, holder: Claim, users: Sequence[Claim], tracked: Set[str], name: str) -> Iterator[str]:
     """What the claim is granted of restricted kinds comes from what the reservation is granted, as far as it goes."""
-    restricted = [record.kinds for record in registry.GRANTS if not record.resources.isdisjoint(tracked)]
+    restricted = {kind for each in registry.GRANTS if not each.resources.isdisjoint(tracked) for kind in each.kinds}
     held = dict(granted(holder))
+    # CPUs and shares of NUMA nodes are asked for by plain resources: of those that it holds some of.
+    restricted |= {CPU} if names.CPU in tracked and any(item[0] == CPU for item in held) else set()
+    of_zones = {item[2] for item in held if item[0] == ZONE} & tracked
     for item, amount in granted(claim):
-        if amount > 0 and any(item[0] in kinds for kinds in restricted):
+        if amount > 0 and (item[0] in restricted or (item[0] == ZONE and item[2] in of_zones)):
             taken = sum(each for user in users for other, each in granted(user) if other == item)
             if taken > held.get(item, 0):
                 yield f"reservation {name} holds {held.get(item, 0)} of {' '.join(item)}, its users take {taken}"
