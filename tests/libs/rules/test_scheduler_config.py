@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from berth.rules.scheduler_config import (
     DEFAULT,
     BerthArgs,
+    DeviceShareArgs,
     FitArgs,
     FitPlusArgs,
     InterPodAffinityArgs,
@@ -185,18 +186,19 @@ def test_disabled_everywhere_and_enabled_at_a_point() -> None:
 
 
 def test_plugins_of_koordinator_that_berth_has() -> None:
-    names = ["Coscheduling", "Reservation", "ElasticQuota", "DeviceShare"]
+    names = ["Coscheduling", "Reservation", "ElasticQuota"]
     found = profile({"multiPoint": on(*names), "score": on(Reservation=5000)})
     assert found.points == DEFAULT.points
     assert found.weights == DEFAULT.weights
 
 
-def test_a_plugin_that_is_always_on_may_rate_as_well() -> None:
-    found = profile({"multiPoint": on("NodeNUMAResource"), "score": on(NodeNUMAResource=3)})
-    assert found.weights == {**DEFAULT.weights, "NodeNUMAResource": 3}
-    found = profile({"multiPoint": on("NodeNUMAResource"), "score": off("NodeNUMAResource")})
+@pytest.mark.parametrize("name", ["NodeNUMAResource", "DeviceShare"])
+def test_a_plugin_that_is_always_on_may_rate_as_well(name: str) -> None:
+    found = profile({"multiPoint": on(name), "score": on(**{name: 3})})
+    assert found.weights == {**DEFAULT.weights, name: 3}
+    found = profile({"multiPoint": on(name), "score": off(name)})
     assert found.weights == DEFAULT.weights
-    plugins = {"filter": off("NodeNUMAResource"), "score": on("NodeNUMAResource")}
+    plugins = {"filter": off(name), "score": on(name)}
     assert list(problems({"profiles": [shape(plugins)]})) == ["profiles[0].plugins.filter.disabled[0].name"]
 
 
@@ -225,6 +227,37 @@ def test_arguments_of_node_numa_resource() -> None:
     ):
         (place,) = problems({"profiles": [shape(NodeNUMAResource=bad)]})
         assert place == "profiles[0].pluginConfig[0].args" + (f".{field}" if field else "")
+
+
+def test_arguments_of_device_share() -> None:
+    """The reference's own example, and what is wrong with others."""
+    weighed = {f"koordinator.sh/{name}": 1 for name in ("gpu-memory-ratio", "gpu-memory", "rdma", "fpga")}
+    strategy = {"type": "LeastAllocated", "resources": [{"name": name, "weight": 1} for name in weighed]}
+    place = {"configMapNamespace": "koordinator-system", "configMapName": "gpu-shared-resource-templates"}
+    given = {
+        "scoringStrategy": strategy,
+        "disableDeviceNUMATopologyAlignment": False,
+        "gpuSharedResourceTemplatesConfig": {**place, "matchedResources": ["huawei.com/npu-core"]},
+        "gpuShareUnsupportedModels": [{"vendor": "huawei", "model": "Ascend-910A"}],
+    }
+    args = profile(DeviceShare=given).args_of("DeviceShare", DeviceShareArgs)
+    assert args.scoring_strategy is not None
+    assert (args.scoring_strategy.type, args.scoring_strategy.weights) == ("LeastAllocated", weighed)
+    assert args.templates == DeviceShareArgs().templates
+    assert profile(DeviceShare={}).args_of("DeviceShare", DeviceShareArgs).scoring_strategy is None
+    for bad, field in (
+        ({"scoringStrategy": {"type": "RequestedToCapacityRatio"}}, "scoringStrategy.type"),
+        (
+            {"scoringStrategy": {"resources": [{"name": "koordinator.sh/rdma", "weight": 0}]}},
+            "scoringStrategy.resources[0].weight",
+        ),
+        ({"scoringStrategy": {"resources": [{"name": "cpu"}]}}, "scoringStrategy.resources[0].name"),
+        ({"gpuShareUnsupportedModels": [{"model": "A"}]}, "gpuShareUnsupportedModels[0]"),
+        ({"gpuSharedResourceTemplatesConfig": {"configMapName": ""}}, "gpuSharedResourceTemplatesConfig"),
+        ({"disableDeviceNUMATopologyAlignment": "yes"}, "disableDeviceNUMATopologyAlignment"),
+    ):
+        (found,) = problems({"profiles": [shape(DeviceShare=bad)]})
+        assert found == f"profiles[0].pluginConfig[0].args.{field}"
 
 
 def test_arguments_have_their_defaults() -> None:

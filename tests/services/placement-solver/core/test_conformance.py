@@ -98,9 +98,13 @@ LOAD_ARGS: Final = {
     "allowCustomizeEstimation": True,
 }
 NOW_S: Final = 1_000_000.0
+UNSHARED: Final = {"gpuShareUnsupportedModels": [{"vendor": "nvidia", "model": "B"}]}
 OPTIONAL: Final[dict[str, Any]] = {
     "plugins": {"multiPoint": {"enabled": [{"name": "LoadAwareScheduling"}]}},
-    "pluginConfig": [{"name": "LoadAwareScheduling", "args": LOAD_ARGS}],
+    "pluginConfig": [
+        {"name": "LoadAwareScheduling", "args": LOAD_ARGS},
+        {"name": "DeviceShare", "args": UNSHARED},
+    ],
 }
 """A profile with the constraints that no default has."""
 VIEW = ClusterView([names.SCHEDULER_NAME], "s")
@@ -212,6 +216,11 @@ WAITING: dict[str, st.SearchStrategy[Change]] = {
             lambda asked: lambda asking: _asks_devices(asking, *asked)
         ),
     ),
+    "GPUSharing": st.builds(
+        lambda part, provider: lambda asking: asking.builder.share(part).label(names.LABEL_GPU_ISOLATION, provider),
+        st.sampled_from([10, 60, 100]),
+        st.sampled_from(["", "hami-core", "HAMi-core"]),
+    ),
     "PodTopologySpread": st.builds(
         lambda key, own: (
             lambda asking: asking.builder.label("app", own).template(
@@ -290,11 +299,12 @@ NODES: dict[str, st.SearchStrategy[Any]] = {
     "pods": st.sampled_from([1, 2, 110]),
     "extended": st.sampled_from([{}, {"example.com/thing": 3000}]),
     "labels": st.builds(
-        lambda zone, told, partitions, cores: {
+        lambda zone, told, partitions, cores, cards: {
             "zone": zone,
             **({told: zone} if told else {}),
             **partitions,
             **cores,
+            **cards,
         },
         st.sampled_from(["a", "b"]),
         st.sampled_from(["", "topology.kubernetes.io/zone"]),
@@ -305,6 +315,13 @@ NODES: dict[str, st.SearchStrategy[Any]] = {
                 {names.LABEL_CPU_BIND_POLICY: "FullPCPUsOnly"},
                 {names.LABEL_NUMA_POLICY: "SingleNUMANode"},
                 {names.LABEL_NUMA_POLICY: "BestEffort"},
+            ]
+        ),
+        st.sampled_from(
+            [
+                {names.LABEL_GPU_ISOLATION: "HAMi-core", names.LABEL_GPU_VENDOR: "nvidia", names.LABEL_GPU_MODEL: "A"},
+                {names.LABEL_GPU_VENDOR: "nvidia", names.LABEL_GPU_MODEL: "B"},
+                {},
             ]
         ),
     ),

@@ -38,6 +38,7 @@ from berth.placement_solver.core.awaited_inputs import AwaitedInputs
 from berth.placement_solver.core.batches import Batches
 from berth.placement_solver.core.capacity import Capacity
 from berth.placement_solver.core.classes import ROWS_BYTES_MAX, ClassTable
+from berth.placement_solver.core.constraints.device_share import NAME as DEVICE_SHARE
 from berth.placement_solver.core.constraints.load_aware_scheduling import LoadAwareScheduling
 from berth.placement_solver.core.displacers.beneficiaries import Beneficiaries
 from berth.placement_solver.core.displacers.inputs import Inputs
@@ -49,7 +50,7 @@ from berth.placement_solver.core.groups import Gang, Gangs, Readiness, pods_of
 from berth.placement_solver.core.happenings import Happenings
 from berth.placement_solver.core.inventories import Inventories, same_content
 from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.core.npu_templates import SYSTEM
+from berth.placement_solver.core.npu_templates import place_of
 from berth.placement_solver.core.payers import Payers
 from berth.placement_solver.core.plan import Unit
 from berth.placement_solver.core.pod_selectors import KINDS as SELECTING_KINDS
@@ -68,7 +69,7 @@ from berth.rules.pod_selectors import SelectingObjects
 from berth.rules.preemption import Budget, compile_budget
 from berth.rules.queueing import NO_LABELS
 from berth.rules.queueing.events import NODE
-from berth.rules.scheduler_config import Profile, SchedulerConfig
+from berth.rules.scheduler_config import DeviceShareArgs, Profile, SchedulerConfig
 from berth.rules.storage import StorageObjects
 from berth.transaction.book import FINISHED_PHASES, Book
 from berth.transaction.claims import Claim, Name
@@ -407,7 +408,7 @@ class ClusterView:
 
     def npu_templates_of(self, profile: Profile) -> Templates:
         """The sizes that virtual NPUs may have for the pods of a profile, by model."""
-        return self.facts.npu_templates.of(SYSTEM)
+        return self.facts.npu_templates.of(place_of(profile.args_of(DEVICE_SHARE, DeviceShareArgs)))
 
     def _see_templates(self, is_another: bool) -> None:
         if is_another:

@@ -12,12 +12,14 @@ from berth.contracts.grants import device
 from berth.contracts.inventory import DeviceSlot
 from berth.contracts.state import ConfigMap
 from berth.placement_solver.core import explain
-from berth.placement_solver.core.npu_templates import SYSTEM, NpuTemplates
+from berth.placement_solver.core.npu_templates import NpuTemplates, place_of
 from berth.placement_solver.core.verify.laws.devices import cut_problems
 from berth.rules.devices.templates import NO_MATCH
+from berth.rules.scheduler_config import DeviceShareArgs
 from berth.testing.builders import GI, PodBuilder, pod
 from berth.transaction.claims import of_decision
 
+SYSTEM = place_of(DeviceShareArgs())
 MODEL = "Ascend-310P3"
 LABELS = {names.LABEL_GPU_VENDOR: "huawei", names.LABEL_GPU_MODEL: MODEL}
 CHIP = {

@@ -7,6 +7,8 @@ problem that names it; a text with problems gives no profiles at all.
 from berth.rules.scheduler_config.args import (
     BalancedArgs,
     BerthArgs,
+    DeviceShareArgs,
+    DeviceStrategy,
     FitArgs,
     FitPlusArgs,
     InterPodAffinityArgs,
@@ -34,6 +36,8 @@ __all__ = [
     "BalancedArgs",
     "BerthArgs",
     "Decides",
+    "DeviceShareArgs",
+    "DeviceStrategy",
     "FitArgs",
     "FitPlusArgs",
     "InterPodAffinityArgs",

@@ -7,11 +7,15 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from berth.contracts import names
 from berth.contracts.base import Integer, Problem
 from berth.contracts.kube import NodeAffinity, TopologySpreadConstraint
 from berth.resources.amounts import NAME_LENGTH_MAX
 from berth.rules.cpus.available import FULL_PCPUS
 from berth.rules.cpus.take import LEAST_ALLOCATED
+from berth.rules.devices.columns import FAMILIES
+from berth.rules.devices.scoring import DEFAULT_WEIGHTS
+from berth.rules.devices.templates import TRIGGERS
 from berth.rules.node_affinity import compile_preference, compile_terms
 from berth.rules.scheduler_config import load_aware
 from berth.rules.scheduler_config.load_aware import LoadAwareArgs
@@ -164,6 +168,43 @@ class NumaArgs(Args, frozen=True, kw_only=True):
     numa_scoring_strategy: NumaStrategy = msgspec.field(default=NumaStrategy(), name="numaScoringStrategy")
 
 
+class DeviceStrategy(Strict, frozen=True, kw_only=True):
+    """How full devices, and nodes by their devices, are rated: the emptier or the fuller higher, by these weights."""
+
+    type: Literal["LeastAllocated", "MostAllocated"] = LEAST_ALLOCATED
+    resources: tuple[Resource, ...] = tuple(Resource(name=name, weight=each) for name, each in DEFAULT_WEIGHTS.items())
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """The weight of each resource."""
+        return {each.name: each.weight for each in self.resources}
+
+
+class TemplatesConfig(Strict, frozen=True, kw_only=True):
+    """Where the sizes of virtual NPUs stand, and by which resources a shared request is known as one for them."""
+
+    config_map_namespace: str = names.NPU_TEMPLATES.partition("/")[0]
+    config_map_name: str = names.NPU_TEMPLATES.partition("/")[2]
+    matched_resources: tuple[str, ...] = tuple(sorted(TRIGGERS))
+
+
+class DeviceModel(Strict, frozen=True, kw_only=True):
+    """A model of devices, by the labels of their node."""
+
+    vendor: str = ""
+    model: str = ""
+
+
+class DeviceShareArgs(Args, frozen=True, kw_only=True):
+    """Koordinator's DeviceShareArgs. Without a `scoring_strategy` the fullest device that serves is taken, while nodes
+    are rated by LeastAllocated; one that is said goes for both."""
+
+    scoring_strategy: DeviceStrategy | None = None
+    disable_numa_alignment: bool = msgspec.field(default=False, name="disableDeviceNUMATopologyAlignment")
+    templates: TemplatesConfig = msgspec.field(default=TemplatesConfig(), name="gpuSharedResourceTemplatesConfig")
+    unsupported: tuple[DeviceModel, ...] = msgspec.field(default=(), name="gpuShareUnsupportedModels")
+
+
 class BerthArgs(Args, frozen=True, kw_only=True):
     """Berth's own: what decides among the nodes that fit, and whether pods get CPUs of their own also on nodes whose
     kubelet gives out CPUs itself."""
@@ -189,13 +230,13 @@ def _fit(args: FitArgs, path: str) -> Found:
 
 
 def _balanced(args: BalancedArgs, path: str) -> Found:
-    names: set[str] = set()
+    seen: set[str] = set()
     for at, each in enumerate(args.resources):
-        if each.name in names:
+        if each.name in seen:
             yield Problem(field=f"{path}.resources[{at}].name", message=f"{each.name} is listed twice")
         if each.weight not in (0, 1):
             yield Problem(field=f"{path}.resources[{at}].weight", message="must be 1")
-        names.add(each.name)
+        seen.add(each.name)
 
 
 def _node_affinity(args: NodeAffinityArgs, path: str) -> Found:
@@ -274,6 +315,20 @@ def _numa(args: NumaArgs, path: str) -> Found:
     yield from _resources(args.numa_scoring_strategy.resources, f"{path}.numaScoringStrategy.resources")
 
 
+def _device_share(args: DeviceShareArgs, path: str) -> Found:
+    known = {column for family in FAMILIES.values() for column in family.columns}
+    for at, each in enumerate(args.scoring_strategy.resources if args.scoring_strategy is not None else ()):
+        field = f"{path}.scoringStrategy.resources[{at}]"
+        yield from _within(each.weight, 1, WEIGHT_MAX, f"{field}.weight")
+        if each.name not in known:
+            yield Problem(field=f"{field}.name", message=f"{each.name[:NAME_LENGTH_MAX]!r} is no resource of a device")
+    for at, model in enumerate(args.unsupported):
+        if not (model.vendor and model.model):
+            yield Problem(field=f"{path}.gpuShareUnsupportedModels[{at}]", message="must have a vendor and a model")
+    if not (args.templates.config_map_namespace and args.templates.config_map_name):
+        yield Problem(field=f"{path}.gpuSharedResourceTemplatesConfig", message="must name a ConfigMap")
+
+
 def _resources(resources: Sequence[Resource], path: str) -> Found:
     for at, each in enumerate(resources):
         yield from _within(each.weight, 0, WEIGHT_MAX, f"{path}[{at}].weight")
@@ -307,6 +362,7 @@ KINDS: Final[dict[str, tuple[type[Args], Callable[[Any, str], Found] | None]]] =
     "ScarceResourceAvoidance": (ScarceArgs, None),
     "LoadAwareScheduling": (LoadAwareArgs, load_aware.problems_of),
     "NodeNUMAResource": (NumaArgs, _numa),
+    "DeviceShare": (DeviceShareArgs, _device_share),
     "Berth": (BerthArgs, None),
 }
 """By plugin: the type of its arguments, and what is wrong with some of that type."""

@@ -72,7 +72,10 @@ OPTIONAL: Final = (
 )
 """Koordinator's plugins that a profile may switch on; no default has them."""
 
-SCORING: Final = (_plugin("NodeNUMAResource", "preFilter filter preScore score reserve preBind"),)
+SCORING: Final = (
+    _plugin("NodeNUMAResource", "preFilter filter preScore score reserve preBind"),
+    _plugin("DeviceShare", "preFilter filter preScore score reserve preBind"),
+)
 """Koordinator's plugins that rule nodes out for every pod, and that rate them where a profile says so."""
 
 KNOWN: Final = {plugin.name: plugin for plugin in (*DEFAULTS, *OPTIONAL, *SCORING)}

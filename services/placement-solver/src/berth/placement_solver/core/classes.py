@@ -44,8 +44,8 @@ UNSUPPORTED_ANNOTATIONS: Final = (
     names.ANNOTATION_RESERVATION_EXACT,
 )
 """Annotations that change where a pod may go, in ways that Berth does not honour yet."""
-UNSUPPORTED_LABELS: Final = (names.LABEL_GPU_ISOLATION,)
-"""Labels that ask the node for something that Berth does not arrange yet, whatever their value."""
+DEVICE_LABELS: Final = (names.LABEL_GPU_ISOLATION,)
+"""Labels that do."""
 UNSUPPORTED_VALUES: Final = ((names.LABEL_OPERATING_MODE, "Reservation"),)
 """Labels of which one value asks for something that Berth does not do yet."""
 
@@ -143,7 +143,7 @@ class ClassTable:
         """The class of a pod; problems found at the door become its refusals."""
         noted = (*UNSUPPORTED_ANNOTATIONS, *DEVICE_ANNOTATIONS)
         notes = {name: template.annotations[name] for name in noted if name in template.annotations}
-        notes |= {name: template.labels[name] for name in UNSUPPORTED_LABELS if name in template.labels}
+        notes |= {name: template.labels[name] for name in DEVICE_LABELS if name in template.labels}
         notes |= {name: value for name, value in UNSUPPORTED_VALUES if template.labels.get(name) == value}
         rules = self._profiles.of(template.scheduler)
         notes |= rules.cores.notes_of(template)
@@ -228,9 +228,6 @@ def _beyond(template: PodTemplate) -> Iterator[str]:
     for name in UNSUPPORTED_ANNOTATIONS:
         if name in template.annotations:
             yield f"metadata.annotations[{name}]"
-    for name in UNSUPPORTED_LABELS:
-        if name in template.labels:
-            yield f"metadata.labels[{name}]"
     for name, value in UNSUPPORTED_VALUES:
         if template.labels.get(name) == value:
             yield f"metadata.labels[{name}]={value}"

@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.rules.devices.templates import KEY, Templates, read_templates, without_twins
+from berth.rules.scheduler_config import DeviceShareArgs
 from berth.transaction.claims import Name
-
-SYSTEM: Final[Name] = (names.NPU_TEMPLATES.partition("/")[0], names.NPU_TEMPLATES.partition("/")[2])
-"""Where they are unless a profile says otherwise."""
 
 
 class Table(NamedTuple):
@@ -25,6 +22,11 @@ class Table(NamedTuple):
 
 
 NOTHING: Final = Table()
+
+
+def place_of(args: DeviceShareArgs) -> Name:
+    """The ConfigMap that a profile takes them from."""
+    return args.templates.config_map_namespace, args.templates.config_map_name
 
 
 class NpuTemplates:

@@ -16,6 +16,7 @@ from berth.contracts.state import PodTemplate
 from berth.placement_solver.core.allocators.cores import CoreAllocator
 from berth.placement_solver.core.allocators.devices import DeviceAllocator
 from berth.placement_solver.core.constraints.device_share import DeviceShare
+from berth.placement_solver.core.constraints.gpu_sharing import GPUSharing
 from berth.placement_solver.core.constraints.inter_pod_affinity import InterPodAffinity
 from berth.placement_solver.core.constraints.load_aware_scheduling import LoadAwareScheduling
 from berth.placement_solver.core.constraints.node_affinity import NodeAffinity
@@ -33,6 +34,7 @@ from berth.placement_solver.core.constraints.volume_zone import VolumeZone
 from berth.placement_solver.core.facts import Facts
 from berth.placement_solver.core.load_table import LoadTable
 from berth.placement_solver.core.scores.balanced_allocation import BalancedAllocationScore
+from berth.placement_solver.core.scores.device_share import DeviceShareScore
 from berth.placement_solver.core.scores.image_locality import ImageLocalityScore
 from berth.placement_solver.core.scores.inter_pod_affinity import InterPodAffinityScore, prefers_pods
 from berth.placement_solver.core.scores.load_aware_scheduling import LoadAwareScore
@@ -58,6 +60,7 @@ from berth.rules.scheduler_config import (
     DEFAULT,
     BalancedArgs,
     BerthArgs,
+    DeviceShareArgs,
     FitArgs,
     FitPlusArgs,
     InterPodAffinityArgs,
@@ -112,10 +115,12 @@ class Registry:
         fit = profile.args_of("NodeResourcesFit", FitArgs)
         self.profile = profile
         self.decides_by_score = profile.decides == "kube-scheduler"
-        self.device_share = DeviceShare(nodes, facts.npu_templates)
+        devices = profile.args_of("DeviceShare", DeviceShareArgs)
+        self.device_share = DeviceShare(nodes, facts.npu_templates, devices)
         beside_kubelet = profile.args_of(BERTH, BerthArgs).own_cpus_beside_kubelet
         numa = profile.args_of("NodeNUMAResource", NumaArgs)
-        self.cores = NodeNUMAResource(nodes, numa, beside_kubelet=beside_kubelet, beside=(self.device_share,))
+        beside = (self.device_share,) if self.device_share.is_aligned else ()
+        self.cores = NodeNUMAResource(nodes, numa, beside_kubelet=beside_kubelet, beside=beside)
         self.fit = NodeResourcesFit(nodes, fit)
         of_class: tuple[Constraint[Any], ...] = (
             NodeUnschedulable(nodes),
@@ -124,6 +129,7 @@ class Registry:
             self.fit,
             self.cores,
             self.device_share,
+            GPUSharing(nodes, devices),
             NodePorts(nodes),
         )
         volumes, used, labels = facts.volumes, facts.used_volumes, facts.labels
@@ -156,6 +162,7 @@ class Registry:
             "InterPodAffinity",
             "LoadAwareScheduling",
             "NodeNUMAResource",
+            "GPUSharing",
             "DeviceShare",
         )
         self.allocators: tuple[Allocator[Any], ...] = (
@@ -190,6 +197,7 @@ class Registry:
             Listed(ScarceResourceAvoidanceScore(nodes, scarce), lambda template: True),
             Listed(LoadAwareScore(load), lambda template: True),
             # As NodeResourcesFit does, it rates what Berth's own cost rates.
+            Listed(DeviceShareScore(nodes, self.device_share, devices)),
             Listed(NodeNUMAResourceScore(nodes, facts.scored, self.cores, numa)),
         )
         self._rank = {name: place for place, name in enumerate(order)}

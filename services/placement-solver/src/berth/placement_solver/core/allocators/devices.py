@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.placement_solver.core.constraints.device_share import PACK, DeviceShare
+from berth.placement_solver.core.constraints.device_share import DeviceShare
 from berth.placement_solver.core.devices import GPU, NoCapacity, allocate, allocate_gpus
 from berth.placement_solver.core.devices.asked import Answer, DeviceQuery
 from berth.placement_solver.core.devices.record import all_grants
@@ -19,6 +19,8 @@ class DeviceAllocator:
 
     def choose(self, query: DeviceQuery, target: Target) -> Choice | Rejection:
         """See `Allocator`."""
+        if not self._device_share.is_aligned:
+            target = target._replace(zones=None)
         answer = self._answer(query, target)
         if isinstance(answer, NoCapacity):
             return Rejection((answer.reason,), not answer.unresolvable)
@@ -33,5 +35,7 @@ class DeviceAllocator:
             left = (claim for claim in target.hypothesis.gone if claim.uid == target.reservation)
             preferred = {grant.minor for claim in left for grant in claim.grants if grant.kind == GPU.name}
         choose = allocate_gpus if want.instances > 1 else allocate
-        found = choose(self._device_share.cards(target), want, scoring=PACK[GPU.name], preferred=preferred)
+        found = choose(
+            self._device_share.cards(target), want, scoring=self._device_share.scoring[GPU.name], preferred=preferred
+        )
         return found if isinstance(found, NoCapacity) else {GPU.name: found}

@@ -14,12 +14,12 @@ import numpy as np
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.ledger import Grant as Granted
-from berth.placement_solver.core.devices import GPU, MOST_ALLOCATED, NoCapacity, Slot, allocate, scoring_of
+from berth.placement_solver.core.devices import GPU, MOST_ALLOCATED, NoCapacity, Scoring, Slot, allocate, scoring_of
 from berth.placement_solver.core.devices.asked import Answer, DeviceQuery, query_of
 from berth.placement_solver.core.devices.freeing import devices_to_free, what_to_free
 from berth.placement_solver.core.devices.record import held_devices
 from berth.placement_solver.core.nodes import Nodes
-from berth.placement_solver.core.npu_templates import SYSTEM, NpuTemplates
+from berth.placement_solver.core.npu_templates import NpuTemplates, place_of
 from berth.placement_solver.core.seams import (
     Depends,
     Floats,
@@ -45,8 +45,10 @@ from berth.rules.devices.reserved import RESTRICTED, ReservedDevices, offered_by
 from berth.rules.devices.want import Want
 from berth.rules.numa.hints import Hint, Hints
 from berth.rules.records.device_allocated import DeviceAllocated
+from berth.rules.scheduler_config import DeviceShareArgs, DeviceStrategy
 from berth.transaction.claims import Claim
 
+NAME: Final = "DeviceShare"
 UNREAD: Final = "node(s) hold pods whose devices are unknown"
 UNCOUNTED: Final = "node(s) whose devices wait to be counted by device-inventory"
 INSUFFICIENT: Final = "Insufficient gpu devices"
@@ -57,16 +59,29 @@ PACK: Final = {kind: scoring_of(family, MOST_ALLOCATED) for kind, family in FAMI
 _RECORD: Final = DeviceAllocated()
 
 
+def scorings_of(strategy: DeviceStrategy) -> dict[str, Scoring]:
+    """A strategy by type of devices."""
+    return {kind: scoring_of(family, strategy.type, strategy.weights) for kind, family in FAMILIES.items()}
+
+
 class DeviceShare:
     """The query is the request with what makes it quick."""
 
-    name = "DeviceShare"
+    name = NAME
     depends = Depends.CAPACITY
     exact = False
 
-    def __init__(self, nodes: Nodes, npu_templates: NpuTemplates) -> None:
+    def __init__(self, nodes: Nodes, npu_templates: NpuTemplates, args: DeviceShareArgs | None = None) -> None:
+        args = args or DeviceShareArgs()
         self._nodes = nodes
         self._npu_templates = npu_templates
+        self._npu_table, self._npu_triggers = place_of(args), frozenset(args.templates.matched_resources)
+        npu_templates.of(self._npu_table)  # so that what is wrong with it is named before somebody asks
+        self.is_aligned = not args.disable_numa_alignment
+        """Whether devices lie where CPUs and memory lie under a NUMA policy."""
+        strategy = args.scoring_strategy
+        self.scoring: Mapping[str, Scoring] = PACK if strategy is None else scorings_of(strategy)
+        """How devices that serve alike are rated, by type."""
 
     def prefilter(self, spec: Spec) -> DeviceQuery | Rejection | Unusable | None:
         """See `Constraint`."""
@@ -86,7 +101,7 @@ class DeviceShare:
         )
         if problems:
             return Unusable(problems)
-        request = sized(request, self._npu_templates.of(SYSTEM))
+        request = sized(request, self._npu_templates.of(self._npu_table), self._npu_triggers)
         return Rejection((request.message,), resolvable=False) if isinstance(request, Problem) else query_of(request)
 
     def mask(self, query: DeviceQuery, rows: Rows) -> Mask:
@@ -153,8 +168,8 @@ class DeviceShare:
     def _choose(self, query: DeviceQuery, target: Target) -> Answer:
         node, narrowing = self._offered(query, target)
         if target.zones is not None:
-            return choose_on(node, query.request, target.zones, scoring=PACK, narrowing=narrowing)
-        return choose_devices(node, query.request, scoring=PACK, narrowing=narrowing)
+            return choose_on(node, query.request, target.zones, scoring=self.scoring, narrowing=narrowing)
+        return choose_devices(node, query.request, scoring=self.scoring, narrowing=narrowing)
 
     def _offered(self, query: DeviceQuery, target: Target) -> tuple[NodeDevices, Mapping[str, Narrowing]]:
         """What the node has for the pod, and what narrows the choice: of a reservation that it draws on."""
@@ -183,7 +198,9 @@ class DeviceShare:
         found: Hints = {}
         if self.filter(query, target) is None:
             node, narrowing = self._offered(query, target)
-            sets = device_hints(node, query.request, scoring=PACK, narrowing=narrowing, only_smallest=only_smallest)
+            sets = device_hints(
+                node, query.request, scoring=self.scoring, narrowing=narrowing, only_smallest=only_smallest
+            )
             # None at all: they would do, but for where they lie.
             listed = () if isinstance(sets, NoCapacity) else sets
             same = tuple(Hint(each.zones, each.is_preferred, each.score) for each in listed)
@@ -205,7 +222,7 @@ class DeviceShare:
             kind: [slot for slot in mine if slot.numa == zone or (slot.numa < 0 and slot.pcie)]
             for kind, mine in node.slots.items()
         }
-        return what_to_free(node._replace(slots=slots), query.request, 1, PACK)
+        return what_to_free(node._replace(slots=slots), query.request, 1, self.scoring)
 
     # --- within ------------------------------------------------------------------------------------------------------
 
@@ -269,7 +286,7 @@ class DeviceShare:
             left = want.instances - freed.devices if freed is not None and freed.devices and not want.shared else 0
             less = ("1 GPU" if left == 1 else f"{left} GPUs") if left > 0 else ""
         else:
-            words = what_to_free(self._node(query, row), query.request, count, PACK)
+            words = what_to_free(self._node(query, row), query.request, count, self.scoring)
         if words is None:
             return None
         if nodes.unreadable[row]:

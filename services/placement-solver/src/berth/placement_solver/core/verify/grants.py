@@ -11,7 +11,7 @@ from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.verify.laws import cores, devices, zones
 from berth.placement_solver.core.verify.view import View
 from berth.rules.devices.templates import Templates
-from berth.rules.scheduler_config import DEFAULT, Profile
+from berth.rules.scheduler_config import DEFAULT, DeviceShareArgs, Profile
 from berth.transaction.claims import Claim
 
 Item = tuple[str, ...]
@@ -71,7 +71,12 @@ LAWS: Final = (
     GrantLaw(
         devices.KINDS,
         lambda claim, wish, place: devices.device_problems(
-            claim, wish.template, place.node, place.inventory, npu_templates=wish.npu_templates
+            claim,
+            wish.template,
+            place.node,
+            place.inventory,
+            npu_templates=wish.npu_templates,
+            args=wish.profile.args_of("DeviceShare", DeviceShareArgs),
         ),
         lambda place: devices.device_capacity(place.inventory),
         lambda place, held, arriving, wish_of: devices.cut_problems(place.inventory, held, arriving),

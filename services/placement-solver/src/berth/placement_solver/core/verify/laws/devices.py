@@ -24,6 +24,7 @@ from berth.rules.devices.templates import Templates, model_key, needs_template
 from berth.rules.devices.topology import DEVICE, NUMA_NODE, PCIE
 from berth.rules.gpu_request import per_card
 from berth.rules.records.explained_devices import Limit, limits_of_request
+from berth.rules.scheduler_config import DeviceShareArgs
 from berth.transaction.claims import Claim
 
 KINDS: Final = DEVICE_KINDS | {VF}
@@ -51,6 +52,7 @@ def device_problems(
     inventory: NodeInventory | None,
     *,
     npu_templates: Templates = NO_TEMPLATES,
+    args: DeviceShareArgs | None = None,
 ) -> Iterator[str]:
     """Compares the claim's grants with what its object asks for and with the devices that the node has."""
     request = read_request(claim.amounts, template.annotations)
@@ -90,8 +92,27 @@ def device_problems(
         yield from _split_problems(request, cards)
         yield from _scope_problems(request, cards)
         yield from _partition_problems(request, cards, node, inventory)
-        yield from _size_problems(request, cards, npu_templates.get(model_key(node.labels), {}))
+        triggers = (args or DeviceShareArgs()).templates.matched_resources
+        yield from _size_problems(request, cards, npu_templates.get(model_key(node.labels), {}), triggers)
+        yield from sharing_problems(claim, template, node, args or DeviceShareArgs())
     yield from _joint_problems(request, given)
+
+
+def sharing_problems(claim: Claim, template: PodTemplate, node: Node, args: DeviceShareArgs) -> Iterator[str]:
+    """Parts of GPUs are isolated where that is asked for, and of models that may be shared."""
+    parts = [grant for grant in claim.grants if grant.kind == GPU and not _is_whole(grant)]
+    if not parts:
+        return
+    asked, there = (labels.get(names.LABEL_GPU_ISOLATION, "") for labels in (template.labels, node.labels))
+    if asked and asked.lower() != there.lower():
+        yield f"asks for parts of GPUs isolated by {asked[:64]}, {node.name} has {there[:64] or 'nothing'}"
+    vendor, model = node.labels.get(names.LABEL_GPU_VENDOR), node.labels.get(names.LABEL_GPU_MODEL)
+    if any((each.vendor, each.model) == (vendor, model) for each in args.unsupported):
+        yield f"was given a part of a GPU of {model}, which is not shared"
+
+
+def _is_whole(grant: Grant) -> bool:
+    return grant.amounts.get(names.GPU_MEMORY_RATIO, 0) >= 100
 
 
 def cut_problems(inventory: NodeInventory | None, held: Sequence[Claim], arriving: Sequence[Claim]) -> Iterator[str]:
@@ -193,13 +214,16 @@ def _split_problems(request: DeviceRequest, cards: Sequence[_Given]) -> Iterator
 
 
 def _size_problems(
-    request: DeviceRequest, cards: Sequence[_Given], sizes: Mapping[str, Mapping[str, int]]
+    request: DeviceRequest,
+    cards: Sequence[_Given],
+    sizes: Mapping[str, Mapping[str, int]],
+    triggers: Sequence[str],
 ) -> Iterator[str]:
     """A share of an NPU has the name of a size that is what it asks for; nothing else has one."""
     asked = per_card(request.amounts[GPU])
     for each in cards:
         name = each.grant.extension
-        if not needs_template(asked):
+        if not needs_template(asked, triggers):
             if name:
                 yield f"{each.text} was cut to {name}, and a size is not asked for"
         elif name not in sizes:

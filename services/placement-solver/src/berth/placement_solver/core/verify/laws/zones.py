@@ -15,7 +15,7 @@ from berth.contracts.state import Node, PodTemplate
 from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.verify.laws.cores import NONE, Binding
 from berth.rules.cpus.kubelet import BEST_EFFORT, SINGLE_NUMA_NODE
-from berth.rules.scheduler_config import DEFAULT, Profile
+from berth.rules.scheduler_config import DEFAULT, DeviceShareArgs, Profile
 from berth.transaction.claims import Claim
 
 
@@ -29,7 +29,7 @@ def zone_problems(
 ) -> Iterator[str]:
     """Compares where the devices of a claim lie with where the rest of it does."""
     mine = [grant for grant in claim.grants if grant.kind in DEVICE_KINDS]
-    if not mine:
+    if not mine or profile.args_of("DeviceShare", DeviceShareArgs).disable_numa_alignment:
         return
     there = topology or NONE
     policy = Binding(template, node, there, profile).policy
