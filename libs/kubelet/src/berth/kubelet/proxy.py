@@ -28,8 +28,8 @@ _LIST: Final = f"/{SERVICE}/List"
 _PREFIX: Final = f"/{SERVICE}/"
 _GRACE_S: Final = 1.0
 
-KnownPods = Callable[[], Pods | None]
-"""The pods of the node as known now; None while nobody knows them."""
+KnownPods = Callable[[], Awaitable[Pods | None]]
+"""The pods of the node as known now, asked for with each answer; None while nobody knows them."""
 Report = Callable[[tuple[Problem, ...]], None]
 """What is done with the problems of one answer; it is called with none as well."""
 
@@ -122,7 +122,7 @@ class PodResourcesProxy(grpc.GenericRpcHandler):
 
     async def _list(self, request: bytes, context: _Context) -> bytes:
         raw = await self._ask("List", request, context)
-        pods = self._pods()
+        pods = await self._pods()
         if pods is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the pods of this node are not known yet")
         answer = ListPodResourcesResponse()
