@@ -21,7 +21,6 @@ from berth.kubelet.core.merging import Describe, Pods, by_kind, merge
 from berth.kubelet.podresources_pb2 import ListPodResourcesResponse
 from berth.kubelet.sockets import SocketUnusable, identity, make_free
 
-SOCKET: Final = Path("/var/run/koordlet/pod-resources/kubelet.sock")
 CONCURRENT_MAX: Final = 32
 """Calls answered at a time; each may hold an answer of 16 MiB twice."""
 _LIST: Final = f"/{SERVICE}/List"
