@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from berth.kubelet.podresources_pb2 import (
     ListPodResourcesResponse,
     PodResources,
 )
-from berth.kubelet.proxy import PodResourcesProxy
+from berth.kubelet.proxy import KnownPods, PodResourcesProxy
 from berth.kubelet.sockets import PATH_BYTES_MAX, SocketUnusable
 
 DEADLINE_S = 20.0
@@ -45,6 +45,13 @@ def listed(pods: int = 1, bytes_each: int = 0) -> bytes:
     return answer.SerializeToString()
 
 
+def knowing(pods: Callable[[], Pods | None]) -> KnownPods:
+    async def ask() -> Pods | None:
+        return pods()
+
+    return ask
+
+
 class House(NamedTuple):
     kubelet: KubeletDouble
     proxy: PodResourcesProxy
@@ -59,7 +66,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     problems: list[Problem] = []
     kubelet = KubeletDouble(tmp_path / "kubelet" / "k.sock", {"List": listed()})
     upstream = PodResourcesClient(kubelet.path, timeout_s=DEADLINE_S)
-    proxy = PodResourcesProxy(tmp_path / "proxy" / "k.sock", upstream, lambda: pods, report=problems.extend)
+    proxy = PodResourcesProxy(tmp_path / "proxy" / "k.sock", upstream, knowing(lambda: pods), report=problems.extend)
     async with kubelet, upstream, proxy, PodResourcesClient(proxy.path, timeout_s=DEADLINE_S) as caller:
         yield House(kubelet, proxy, caller, pods, problems)
 
@@ -127,7 +134,7 @@ async def test_kubelet_away_and_back(house: House) -> None:
 async def test_a_proxy_may_start_before_its_kubelet(tmp_path: Path) -> None:
     kubelet = KubeletDouble(tmp_path / "k" / "k.sock", {"List": listed()})
     upstream = PodResourcesClient(kubelet.path)
-    proxy = PodResourcesProxy(tmp_path / "p.sock", upstream, dict)
+    proxy = PodResourcesProxy(tmp_path / "p.sock", upstream, knowing(dict))
     async with upstream, proxy, PodResourcesClient(proxy.path) as caller:
         with pytest.raises(Unanswered, match="UNAVAILABLE"):
             await caller.list()
@@ -139,7 +146,7 @@ async def test_while_the_pods_are_not_known_nobody_is_answered(tmp_path: Path) -
     known: list[Pods] = []
     kubelet = KubeletDouble(tmp_path / "k.sock", {"List": listed()})
     upstream = PodResourcesClient(kubelet.path)
-    proxy = PodResourcesProxy(tmp_path / "p.sock", upstream, lambda: known[0] if known else None)
+    proxy = PodResourcesProxy(tmp_path / "p.sock", upstream, knowing(lambda: known[0] if known else None))
     async with kubelet, upstream, proxy, PodResourcesClient(proxy.path) as caller:
         with pytest.raises(Unanswered, match="UNAVAILABLE: the pods of this node are not known yet"):
             await caller.list()
@@ -167,7 +174,7 @@ async def test_a_kubelet_that_does_not_answer_in_time_is_away(tmp_path: Path) ->
     listener.bind(os.fspath(tmp_path / "mute.sock"))
     listener.listen()
     upstream = PodResourcesClient(tmp_path / "mute.sock", timeout_s=0.2)
-    proxy = PodResourcesProxy(tmp_path / "p.sock", upstream, dict)
+    proxy = PodResourcesProxy(tmp_path / "p.sock", upstream, knowing(dict))
     try:
         async with upstream, proxy, PodResourcesClient(proxy.path, timeout_s=DEADLINE_S) as caller:
             with pytest.raises(Unanswered, match="UNAVAILABLE"):
@@ -211,7 +218,7 @@ async def test_many_callers_at_once(house: House) -> None:
 
 
 async def started(path: Path, upstream: Path) -> None:
-    async with PodResourcesClient(upstream) as client, PodResourcesProxy(path, client, dict) as proxy:
+    async with PodResourcesClient(upstream) as client, PodResourcesProxy(path, client, knowing(dict)) as proxy:
         assert proxy.is_listening
 
 

@@ -40,14 +40,14 @@ nvml.close()
 class Library:
     """A process with the library, which looks when it is told to."""
 
-    def __init__(self, folder: Path, library: Path | None) -> None:
+    def __init__(self, folder: Path, library: Path | None, looks: str = LOOKS) -> None:
         self._file = folder / "gpus"
         environ = os.environ | {"FAKE_NVML": str(self._file)}
         if library is not None:
             environ["LD_LIBRARY_PATH"] = str(library.parent)
         self._lines: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-c", LOOKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ
+            [sys.executable, "-c", looks], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ
         )
 
     def has(self, *lines: str) -> None:
@@ -61,11 +61,14 @@ class Library:
         self._write()
 
     def look(self, second: float) -> dict[str, Any]:
+        return dict(self.ask(f"{second}"))
+
+    def ask(self, line: str = "") -> Any:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"{second}\n")
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
-        return dict(json.loads(self.process.stdout.readline()))
+        return json.loads(self.process.stdout.readline())
 
     def xids(self, second: float) -> dict[str, list[int]]:
         return {gpu["uuid"]: gpu["xids"] for gpu in self.look(second)["gpus"]}
@@ -123,6 +126,35 @@ def test_gpus_are_read_as_the_library_says(library: Library) -> None:
         "tells_health": True,
     }
     assert (second["minor"], second["module"], second["tells_health"]) == (1, None, False)
+
+
+USES = """
+import sys
+from berth.node_qos_enforcer.gpu_use import GpuUse
+use = GpuUse()
+for line in sys.stdin:
+    print(json.dumps(use.read()), flush=True)
+use.close()
+"""
+
+
+def test_what_is_used_of_gpus_is_read_and_one_that_is_lost_is_left_out(double: Path, tmp_path: Path) -> None:
+    library = Library(tmp_path, double, f"import json{USES}")
+    library.has(ONE, TWO, "use GPU-1 1073741824 37")
+    assert library.ask() == [
+        [0, "GPU-1", "H100 80GB HBM3", 1 << 30, 37.0],
+        [1, "GPU-2", "H100 80GB HBM3", 0, 0.0],
+    ]
+    library.has(ONE, TWO, "lost GPU-1")
+    assert [each[1] for each in library.ask()] == ["GPU-2"]
+    library.has(ONE, "down")
+    assert library.ask() == []
+    library.has(ONE)
+    assert [each[1] for each in library.ask()] == ["GPU-1"]
+    library.end()
+    without = Library(tmp_path, None, f"import json{USES}")
+    assert without.ask() == []
+    without.end()
 
 
 def test_an_event_counts_against_its_gpu_until_that_was_away(library: Library) -> None:

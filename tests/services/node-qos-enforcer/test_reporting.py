@@ -16,11 +16,18 @@ from tests.services.worlds.fake_sys import FakeSys
 from berth.bus import Bus, BusSettings
 from berth.contracts import buckets
 from berth.contracts.codec import decode, encode
-from berth.contracts.node_report import NodeReport, ReportedDevice
+from berth.contracts.node_report import NodeReport, ReportedDevice, ReportedKubelet
 from berth.contracts.question import StatusAnswer, StatusQuestion
 from berth.contracts.subjects import named_key, question_subject
-from berth.kubelet.podresources_pb2 import ContainerDevices, ContainerResources, ListPodResourcesResponse, PodResources
-from berth.node_qos_enforcer.core.node_report import Findings
+from berth.kubelet.podresources_pb2 import (
+    AllocatableResourcesResponse,
+    ContainerDevices,
+    ContainerResources,
+    ListPodResourcesResponse,
+)
+from berth.kubelet.podresources_pb2 import PodResources as OfPod
+from berth.node_qos_enforcer.core.node_report import KUBELET, Findings
+from berth.node_qos_enforcer.pod_resources import PodResources
 from berth.node_qos_enforcer.reporting import Reporter
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.shell import SERVICE, Agent
@@ -200,9 +207,33 @@ def test_the_last_report_of_another_shape_is_no_obstacle() -> None:
     assert reporter.report(Findings(devices=Found(devices=(gpu,))), Moment(62.0, 62.0)).devices[0].healthy
 
 
+@pytest.mark.parametrize(("cpus", "policy"), [((0, 1), "static"), ((), "none")])
+async def test_podresources_say_whether_kubelet_gives_out_cpus(
+    tmp_path: Path, cpus: tuple[int, ...], policy: str
+) -> None:
+    """Without its checkpoint and its configuration: so that the CPUs are reported, and given to nobody else."""
+    answers = {
+        "List": ListPodResourcesResponse().SerializeToString(),
+        "GetAllocatableResources": AllocatableResourcesResponse(cpu_ids=cpus).SerializeToString(),
+    }
+    now = [0.0]
+    async with KubeletDouble(tmp_path / "k.sock", dict(answers)) as kubelet:
+        async with PodResources(str(kubelet.path), lambda: now[0], reports_cpus=True) as holders:
+            for _ in range(3):
+                found = await holders.added_to(Findings())
+                assert found.kubelet == ReportedKubelet(cpu_manager=policy)
+            assert holders.gives_cpus == bool(cpus)
+            assert [method for method, _ in kubelet.asked].count("GetAllocatableResources") == 1
+            said = ReportedKubelet(cpu_manager="static", reserved_cpus="0")
+            assert (await holders.added_to(Findings(kubelet=said))).kubelet == said, "its own word goes before"
+            assert (await holders.added_to(Findings(unread=frozenset({KUBELET})))).kubelet is None
+        async with PodResources(str(kubelet.path), lambda: now[0], reports_cpus=False) as holders:
+            assert (await holders.added_to(Findings())).kubelet is None
+
+
 async def test_what_kubelet_gave_out_is_told_and_stays_while_kubelet_is_away(world: World) -> None:
     devices = [ContainerDevices(resource_name="nvidia.com/gpu", device_ids=["g0"])]
-    pod = PodResources(name="p", namespace="a", containers=[ContainerResources(name="c", devices=devices, cpu_ids=[3])])
+    pod = OfPod(name="p", namespace="a", containers=[ContainerResources(name="c", devices=devices, cpu_ids=[3])])
     says = ListPodResourcesResponse(pod_resources=[pod]).SerializeToString()
     kubelet = KubeletDouble(world.folder / "kubelet.sock", {"List": says})
     async with world.agent(devices=False, podresources_socket=str(kubelet.path)):
@@ -214,7 +245,9 @@ async def test_what_kubelet_gave_out_is_told_and_stays_while_kubelet_is_away(wor
         assert (held.pod, held.devices, held.cpus) == ("p", {"nvidia.com/gpu": ["g0"]}, "3")
         parts = world.agent_now._parts
         assert parts is not None
-        assert parts.inside.facts.held == (HeldCpus("a", "p", frozenset({3})),), "who gives out CPUs knows it"
+        facts = parts.inside.facts
+        assert facts.held == (HeldCpus("a", "p", frozenset({3})),), "who gives out CPUs knows it"
+        assert facts.kubelet_is_static
         await kubelet.stop()
         await eventually(lambda: bool(world.report and world.report.problems), what="kubelet is away")
         assert world.report.held == [held]  # type: ignore[union-attr]

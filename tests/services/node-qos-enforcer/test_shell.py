@@ -324,6 +324,18 @@ async def test_how_it_stands_with_the_runtime_is_published_repeated_and_withdraw
             assert latest.values[RUNTIME] == deleted[RUNTIME]
 
 
+async def test_who_asks_by_pod_is_served_where_it_is_set(nats_server, modern_machine, tmp_path):
+    settings = {"vgpu_monitor": True, "host_root": str(tmp_path), "podresources_proxy": str(tmp_path / "p.sock")}
+    (tmp_path / "usr/local/vgpu/containers/uid_main").mkdir(parents=True)
+    (tmp_path / "usr/local/vgpu/containers/uid_main/x.cache").write_bytes(b"torn")
+    async with watched(nats_server) as (_, latest), agent(nats_server, modern_machine, **settings):
+        fields = {"podresources_proxy", "uid_main/x.cache"}
+        await until(
+            lambda: (got := latest.metrics()) and fields <= {each.field for each in got.problems},
+            "both run, and say what is wrong",
+        )
+
+
 async def test_a_strategy_file_of_no_use_stops_nothing(nats_server, modern_machine, tmp_path):
     modern_machine.kubelet()
     file = tmp_path / "strategy.json"

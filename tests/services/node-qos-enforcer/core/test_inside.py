@@ -454,7 +454,7 @@ def test_not_even_best_effort_has_what_is_exclusive() -> None:
     held = replace(FACTS, held=(HeldCpus("work", "k", frozenset({6})), HeldCpus("work", "lsr", frozenset({0}))))
     assert found.exclusive(held) == {1, 6}, "CPUs of a record are not kubelet's"
     assert {cpu for each in found.pools(held).shared for cpu in each.cpus} == {0, 3, 4, 5, 7}
-    assert held.kubelet_is_static
+    assert replace(FACTS, gives_cpus=True).kubelet_is_static
 
 
 def test_two_pods_with_one_cpu_are_told() -> None:

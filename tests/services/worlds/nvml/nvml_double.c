@@ -2,6 +2,7 @@
  *
  *     driver 550.54
  *     gpu UUID MINOR BYTES BUS MODULE NAME        MODULE -1: the driver does not say
+ *     use UUID BYTES PERCENT                      memory and SMs in use
  *     lost UUID                                   every question about it fails
  *     mute UUID                                   it tells no events
  *     down                                        the driver is not loaded
@@ -19,7 +20,8 @@ typedef struct {
     char uuid[96], bus[32], name[96];
     unsigned minor;
     int module, lost, mute;
-    unsigned long long bytes;
+    unsigned long long bytes, used;
+    unsigned percent;
 } Gpu;
 
 typedef struct {
@@ -54,6 +56,8 @@ static int load(int skip, Event *event) {
             if (count < GPUS) gpus[count++] = g;
         } else if (sscanf(line, "lost %95s", uuid) == 1) {
             if (find(uuid)) find(uuid)->lost = 1;
+        } else if (sscanf(line, "use %95s %llu %u", uuid, &g.used, &g.percent) == 3) {
+            if (find(uuid)) { find(uuid)->used = g.used; find(uuid)->percent = g.percent; }
         } else if (sscanf(line, "mute %95s", uuid) == 1) {
             if (find(uuid)) find(uuid)->mute = 1;
         } else if (sscanf(line, "driver %79s", driver) == 1) {
@@ -106,7 +110,8 @@ int nvmlDeviceGetModuleId(Gpu *gpu, unsigned *out) {
     if (!r) *out = (unsigned)gpu->module;
     return r;
 }
-int nvmlDeviceGetMemoryInfo(Gpu *gpu, unsigned long long *out) { int r = about(gpu); if (!r) { out[0] = gpu->bytes; out[1] = gpu->bytes; out[2] = 0; } return r; }
+int nvmlDeviceGetMemoryInfo(Gpu *gpu, unsigned long long *out) { int r = about(gpu); if (!r) { out[0] = gpu->bytes; out[1] = gpu->bytes - gpu->used; out[2] = gpu->used; } return r; }
+int nvmlDeviceGetUtilizationRates(Gpu *gpu, unsigned *out) { int r = about(gpu); if (!r) { out[0] = gpu->percent; out[1] = 0; } return r; }
 struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
 int nvmlDeviceGetPciInfo_v3(Gpu *gpu, struct pci *out) {
     int r = about(gpu);

@@ -21,15 +21,14 @@ from berth.kubelet.core.merging import Describe, Pods, by_kind, merge
 from berth.kubelet.podresources_pb2 import ListPodResourcesResponse
 from berth.kubelet.sockets import SocketUnusable, identity, make_free
 
-SOCKET: Final = Path("/var/run/koordlet/pod-resources/kubelet.sock")
 CONCURRENT_MAX: Final = 32
 """Calls answered at a time; each may hold an answer of 16 MiB twice."""
 _LIST: Final = f"/{SERVICE}/List"
 _PREFIX: Final = f"/{SERVICE}/"
 _GRACE_S: Final = 1.0
 
-KnownPods = Callable[[], Pods | None]
-"""The pods of the node as known now; None while nobody knows them."""
+KnownPods = Callable[[], Awaitable[Pods | None]]
+"""The pods of the node as known now, asked for with each answer; None while nobody knows them."""
 Report = Callable[[tuple[Problem, ...]], None]
 """What is done with the problems of one answer; it is called with none as well."""
 
@@ -122,7 +121,7 @@ class PodResourcesProxy(grpc.GenericRpcHandler):
 
     async def _list(self, request: bytes, context: _Context) -> bytes:
         raw = await self._ask("List", request, context)
-        pods = self._pods()
+        pods = await self._pods()
         if pods is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the pods of this node are not known yet")
         answer = ListPodResourcesResponse()

@@ -21,6 +21,11 @@ JOURNAL = gauge("berth_node_journal_files", "Files that were written to and not 
 REPORT_SECONDS = histogram("berth_node_report_seconds", "Time to look once at what is on the node.")
 REPORTS = counter("berth_node_reports_total", "Reports that say something new.")
 REPORT_PROBLEMS = gauge("berth_node_report_problems", "What of the node could not be read, or not be reported.")
+PROXY_ANSWERS = counter(
+    "berth_node_podresources_answers_total",
+    "Answers about what containers hold, by whether all records could be read.",
+    ["outcome"],
+)
 DEVICES = gauge("berth_node_devices", "Devices of the node, by kind and health.", ["kind", "health"])
 CONFLICTS = counter("berth_node_conflicts_total", "Writes of this node's entry by somebody else.")
 

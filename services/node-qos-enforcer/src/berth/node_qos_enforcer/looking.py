@@ -12,7 +12,7 @@ from berth.node_qos_enforcer.core.node_report import CPUS, KUBELET, Findings
 from berth.node_qos_enforcer.cpu_reading import read_cpus
 from berth.node_qos_enforcer.files import DiskTree, Unreadable
 from berth.node_qos_enforcer.host_probe import HostProbe
-from berth.node_qos_enforcer.kubelet_reading import Configz, read_state
+from berth.node_qos_enforcer.kubelet_reading import Configz, kubelet_api, read_state
 from berth.node_qos_enforcer.nvml import Nvml
 from berth.node_qos_enforcer.settings import Settings
 from berth.rules.cpus.kubelet import CHECKPOINT, STATIC
@@ -30,8 +30,7 @@ class Looker:
         self._nvml = Nvml(monotonic)
         self._configz: Configz | None = None
         if settings.kubelet_url:
-            token, ca = settings.kubelet_token_file, settings.kubelet_ca_file
-            self._configz = Configz(settings.kubelet_url, token_file=token, ca_file=ca, monotonic=monotonic)
+            self._configz = Configz(kubelet_api(settings), monotonic)
 
     @property
     def _asks_holders(self) -> bool:

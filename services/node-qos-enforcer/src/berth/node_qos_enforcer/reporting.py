@@ -32,6 +32,11 @@ STUCK_S: Final = 120.0
 class Holders(Protocol):
     """Who says what containers hold."""
 
+    @property
+    def gives_cpus(self) -> bool:
+        """Whether they say that kubelet gives out CPUs itself."""
+        ...
+
     async def added_to(self, findings: Findings) -> Findings:
         """The findings with that."""
 
@@ -57,9 +62,10 @@ class Reporting:
     """One node's reports on the bus."""
 
     def __init__(
-        self, ctx: Context[Settings], node: str, hold: Callable[[tuple[HeldByContainer, ...]], None] = lambda _: None
+        self, ctx: Context[Settings], node: str, hold: Callable[[tuple[HeldByContainer, ...], bool], None]
     ) -> None:
-        """Nothing is looked at before `run`. `hold` is told what containers hold, whenever kubelet has said it."""
+        """Nothing is looked at before `run`. `hold` gets what containers hold, and whether kubelet gives out CPUs,
+        whenever kubelet has said it."""
         self._ctx = ctx
         self._hold = hold
         self._node = node
@@ -89,7 +95,9 @@ class Reporting:
                     # gRPC is megabytes, which an agent that asks nobody does without.
                     from berth.node_qos_enforcer.pod_resources import PodResources
 
-                    holders = await stack.enter_async_context(PodResources(socket))
+                    holders = await stack.enter_async_context(
+                        PodResources(socket, ctx.clock.monotonic, reports_cpus=ctx.settings.cpus)
+                    )
                 await self._look_for_ever(looker, holders, self._reporter)
         finally:
             looker.close()
@@ -102,7 +110,7 @@ class Reporting:
                 if holders is not None:
                     findings = await holders.added_to(findings)
                     if findings.held is not None:
-                        self._hold(findings.held)
+                        self._hold(findings.held, holders.gives_cpus)
             at = Moment(ctx.clock.now(), ctx.clock.monotonic())
             self._publish(reporter.report(findings, at))
             ctx.health.beat(LOOKING)

@@ -56,6 +56,9 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     vgpu_monitor: Annotated[
         bool, Meta(description="containers with part of a GPU keep figures of its use, which become metrics")
     ] = False
+    vgpu_old_names: Annotated[
+        bool, Meta(description="show these metrics under the names of before HAMi 2.10 as well")
+    ] = False
     devices: Annotated[
         bool,
         Meta(description="report devices of all vendors, and their health; what they are goes into a Device object"),
@@ -89,6 +92,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     ] = ""
     podresources_socket: Annotated[
         str, Meta(description="kubelet's PodResources, to report what containers hold by it; empty: it is not asked")
+    ] = ""
+    podresources_proxy: Annotated[
+        str,
+        Meta(description="where PodResources are served with the devices of pods' records as well; empty: nowhere"),
     ] = ""
     dev_root: Annotated[str, Meta(min_length=1, description="where the node's /dev is mounted")] = "/dev"
     device_files: Annotated[

@@ -24,12 +24,15 @@ from berth.node_qos_enforcer.giving_back import give_back_for_ever, let_go_of_be
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.inside.plugin import Keeper
 from berth.node_qos_enforcer.inside.publishing import RuntimePublisher
+from berth.node_qos_enforcer.kubelet_reading import KubeletPods, kubelet_api
 from berth.node_qos_enforcer.machine import read_topology
+from berth.node_qos_enforcer.pods_of_node import PodsOfNode
 from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.reporting import Reporting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
 from berth.node_qos_enforcer.store import JournalFile, StrategyFile
+from berth.node_qos_enforcer.vgpu import VgpuWatching
 from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic, serve_status
 
@@ -93,7 +96,7 @@ class Agent:
         """Follow, measure, publish and answer until cancelled."""
         trees, known, file, _, inside = self._shared(ctx.settings)
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
-        if ctx.settings.nri_socket:
+        if ctx.settings.nri_socket or ctx.settings.podresources_proxy:
             follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)
             ctx.spawn(follower.run(), name="follow-inventory")
         ctx.spawn(ctx.bus.follow(buckets.SLO, known.strategies, keys=known.key).run(), name="follow-strategy")
@@ -113,8 +116,28 @@ class Agent:
         await serve_status(ctx, lambda: reconciler.facts() | reporting.facts())
         ctx.spawn(reporting.run(), name="report")
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
+        self._serve_who_asks_by_pod(ctx, known, inside)
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
         await _look_for_ever(ctx, trees, reconciler)
+
+    def _serve_who_asks_by_pod(self, ctx: Context[Settings], known: KnownNode, inside: Inside) -> None:
+        """The proxy of PodResources, and figures of shared GPUs."""
+        settings = ctx.settings
+        if not (settings.podresources_proxy or settings.vgpu_monitor):
+            return
+        kubelet = KubeletPods(kubelet_api(settings)) if settings.kubelet_url else None
+        pods = PodsOfNode(inside if settings.nri_socket else None, kubelet, ctx.clock.monotonic)
+        if settings.podresources_proxy:
+            # gRPC is megabytes, which an agent that serves nobody does without.
+            from berth.node_qos_enforcer.podresources_proxy import ProxyServing
+
+            proxy = ProxyServing(ctx, pods, inside.inventory)
+            known.more.append(proxy.problems)
+            ctx.spawn(proxy.run(), name="serve-podresources")
+        if settings.vgpu_monitor:
+            watching = VgpuWatching(ctx, known.node, pods)
+            known.more.append(watching.problems)
+            ctx.spawn(watching.run(), name="watch-shared-gpus")
 
 
 def _restore(ctx: Context[Settings], file: StrategyFile, known: KnownNode) -> None:

@@ -71,6 +71,8 @@ class Inside:
         self.checkpoint: Checkpoint = NO_CHECKPOINT
         self.held: tuple[HeldCpus, ...] = ()
         """CPUs that kubelet's PodResources say of pods, where they are asked."""
+        self.gives_cpus = False
+        """Whether they say that kubelet gives out CPUs itself."""
         self.exclusive: frozenset[int] = frozenset()
         """CPUs that are kept from best-effort pods; other threads read it."""
         self._settings = settings
@@ -88,6 +90,7 @@ class Inside:
             node=self.node.view.facts,
             checkpoint=self.checkpoint,
             held=self.held,
+            gives_cpus=self.gives_cpus,
             inventory=self.inventory.inventory,
             library=settings.vgpu_library,
             monitors=settings.vgpu_monitor,
@@ -100,11 +103,11 @@ class Inside:
             self._pools = (self.board.version, facts, self.board.pools(facts))
         return self._pools[2]
 
-    def hold(self, containers: Iterable[HeldByContainer]) -> None:
-        """Take what kubelet's PodResources say."""
-        held = cpus_held(containers)
-        if held != self.held:
-            self.held = held
+    def hold(self, containers: Iterable[HeldByContainer], gives_cpus: bool) -> None:
+        """Take what kubelet's PodResources say, and whether kubelet gives out CPUs."""
+        now = cpus_held(containers), gives_cpus
+        if now != (self.held, self.gives_cpus):
+            self.held, self.gives_cpus = now
             self.changed.set()
 
     def problems(self) -> tuple[Problem, ...]:

@@ -19,7 +19,7 @@ NO_CHECKPOINT: Final = Checkpoint()
 @dataclass(frozen=True, kw_only=True)
 class InsideFacts:
     """`layout` has no CPUs while it is not known, and `inventory` is None then. `checkpoint` is kubelet's, `held` what
-    its PodResources say of CPUs that pods have of it.
+    its PodResources say of CPUs that pods have of it, and `gives_cpus` that it gives out any.
 
     `library` is HAMi-core on the node; `monitors`: containers with a shared GPU keep figures for the node to read.
     `gives_back`: containers get no CPUs and no quota, and those that have some lose them.
@@ -29,6 +29,7 @@ class InsideFacts:
     node: NodeFacts = UNKNOWN
     checkpoint: Checkpoint = NO_CHECKPOINT
     held: tuple[HeldCpus, ...] = ()
+    gives_cpus: bool = False
     inventory: NodeInventory | None = None
     library: str = "/usr/local/vgpu/libvgpu.so"
     monitors: bool = False
@@ -37,7 +38,7 @@ class InsideFacts:
     @property
     def kubelet_is_static(self) -> bool:
         """Whether kubelet gives out CPUs itself."""
-        return self.checkpoint.policy == STATIC or bool(self.held)
+        return self.checkpoint.policy == STATIC or self.gives_cpus
 
 
 def layout_of(processors: Iterable[Processor]) -> CpuLayout:
