@@ -308,6 +308,15 @@ def lasting(rng: random.Random, size: Size) -> list[Timed]:
     return _sorted(done)
 
 
+def cards_alone(rng: random.Random, size: Size) -> list[Timed]:
+    """Pods of cards, of which each node has one swapped for another early."""
+    done = crowd(rng, size, {cards: 1})
+    for number in range(size.nodes):
+        at_s = rng.uniform(4.0, 12.0)
+        done += swapped(rng, number, at_s, at_s + 0.5)
+    return _sorted(done)
+
+
 def beside(rng: random.Random, size: Size) -> list[Timed]:
     """In some runs nodes of an ordinary cluster show their CPUs, of which some pods have some as their own."""
     if rng.random() < 0.6:

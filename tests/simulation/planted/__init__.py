@@ -191,13 +191,13 @@ PLANTED: Final[dict[str, Bug]] = {
     "partitions": Bug(
         "any cards are given out together, whatever partitions their node has",
         inside.partitions_broken,
-        run_profiles.CHANGING_NODES,
+        run_profiles.CHANGING_CARDS,
     ),
     "unread": Bug("a record that cannot be read is taken for none", inside.unread_is_none, run_profiles.CHANGING_NODES),
     "swapped": Bug(
         "a card is swapped under its minor, and nobody looks at its name",
         inside.swaps_unseen,
-        run_profiles.CHANGING_NODES,
+        run_profiles.CHANGING_CARDS,
     ),
     "old topology": Bug(
         "a topology older than its object is planned with",

@@ -287,3 +287,11 @@ CHANGING_NODES_AND_LOSS: Final = replace(
     faults=every(14.0, trouble.inventory_lost, start_s=18.0),
 )
 """CPUs go early and come back late, while what is known of them is lost."""
+CHANGING_CARDS: Final = replace(
+    CHANGING_NODES,
+    size=Size(nodes=3, singles=80),
+    cluster=inside.whole_cluster,
+    actions=inside.cards_alone,
+    replicas=two_solvers,
+)
+"""Cards alone, in pairs where their node has it so."""
