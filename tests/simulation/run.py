@@ -45,7 +45,9 @@ from berth.telemetry.logs import Level
 from berth.testing.simulation.world import uncollected
 
 TRACE_LINES: Final = 60
-_NAMES: Final = re.compile(r"(?:pod|gang|kept|mates|node|claim|set|gated|mirror|scratch|local)-\d+(?:-(?:user-)?\d+)?")
+_NAMES: Final = re.compile(
+    r"(?:pod|gang|kept|own|mates|node|claim|set|gated|mirror|scratch|local)-\d+(?:-(?:user-)?\d+)?"
+)
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -114,7 +116,7 @@ def _run(
     machine: Machine | None = None
     if replicas.get(NODE_AGENT):
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-node-")))
-        machine = Machine(folder, _chance(seed, "machine"), profile.end_s)
+        machine = profile.machine(folder, _chance(seed, "machine"), profile.end_s)
         stack.callback(machine.close)
         strikes = sorted([*strikes, *agent_faults(_chance(seed, "faults of the agent"), profile.end_s)])
     harness = build(

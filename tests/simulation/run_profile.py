@@ -17,6 +17,7 @@ from tests.simulation import faults as fault_plan
 from tests.simulation import volumes, workload
 from tests.simulation.fault_injection import FaultInjector
 from tests.simulation.harness import CONTROLLERS
+from tests.simulation.node_agent import Machine
 
 from berth.simcluster.controllers import ControllerSettings
 from berth.testing.simulation.services import ServiceSpec
@@ -44,6 +45,7 @@ class RunProfile:
     environ: Mapping[str, Environ] = field(default_factory=dict)
     constants: Mapping[str, object] = field(default_factory=dict)
     controllers: ControllerSettings = CONTROLLERS
+    machine: type[Machine] = Machine
 
     def specs(self, specs: Sequence[ServiceSpec]) -> list[ServiceSpec]:
         """The services with these settings."""

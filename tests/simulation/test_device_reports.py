@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.services.worlds.fake_sys import FakeSys
 from tests.simulation.harness import Harness, build
-from tests.simulation.node_agent import CORES, NODE, NODE_AGENT, Machine
+from tests.simulation.inside_machine import InsideMachine
+from tests.simulation.node_agent import CORES, NODE, NODE_AGENT
 from tests.simulation.services import SPECS
 from tests.simulation.unmetered import unmetered
 
@@ -26,7 +25,6 @@ from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.subjects import named_key
 from berth.contracts.topology import NodeTopology
 from berth.simcluster.store import Path as ApiPath
-from berth.testing.simulation.services import ServiceSpec
 
 TOPOLOGY = ApiPath("topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "", NODE)
 DEVICE = ApiPath("scheduling.koordinator.sh", "v1alpha1", "devices", "", NODE)
@@ -41,24 +39,10 @@ NODE_MANIFEST: dict[str, Any] = {
 }
 
 
-class MachineWithDevices(Machine):
-    """A machine whose agent looks for devices as well."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, random.Random(1), 1_000.0)
-        self.sys = FakeSys(folder / "sys")
-        self.files = folder / "xpu"
-
-    def spec(self) -> ServiceSpec:
-        spec = super().spec()
-        environ = {**spec.environ, "BERTH_DEVICES": "true", "BERTH_CPUS": "true", "BERTH_DEVICE_FILES": str(self.files)}
-        return replace(spec, environ=environ)
-
-
 class Bench:
     """The harness, and what stands in it about the node."""
 
-    def __init__(self, machine: MachineWithDevices, harness: Harness) -> None:
+    def __init__(self, machine: InsideMachine, harness: Harness) -> None:
         self.machine, self.harness = machine, harness
 
     def until(self, holds: Any, within_s: float) -> float:
@@ -87,7 +71,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    machine = MachineWithDevices(tmp_path)
+    machine = InsideMachine(tmp_path, random.Random(1), 1_000.0)
     wanted = ("cluster-watcher", "cluster-writer", "device-inventory")
     specs = [spec for spec in SPECS if spec.name in wanted]
     harness = build(11, [NODE_MANIFEST], {}, log_level="error", specs=specs, machine=machine)

@@ -37,6 +37,7 @@ PATHS: Final = {
     "PodGroup": Path("scheduling.sigs.k8s.io", "v1alpha1", "podgroups", NAMESPACE, ""),
     "Reservation": Path("scheduling.koordinator.sh", "v1alpha1", "reservations", "", ""),
     "Device": Path("scheduling.koordinator.sh", "v1alpha1", "devices", "", ""),
+    "NodeResourceTopology": Path("topology.node.k8s.io", "v1alpha1", "noderesourcetopologies", "", ""),
     "ReplicaSet": Path("apps", "v1", "replicasets", NAMESPACE, ""),
     "PodDisruptionBudget": Path("policy", "v1", "poddisruptionbudgets", NAMESPACE, ""),
     "PersistentVolumeClaim": Path("", "v1", "persistentvolumeclaims", NAMESPACE, ""),

@@ -11,6 +11,7 @@ from typing import Final
 from tests.simulation.planted import in_agent as agent
 from tests.simulation.planted import in_bound as bound
 from tests.simulation.planted import in_evictions as evictions
+from tests.simulation.planted import in_inside as inside
 from tests.simulation.planted import in_inventory as inventory
 from tests.simulation.planted import in_managers as managers
 from tests.simulation.planted import in_peers as peers
@@ -176,6 +177,32 @@ PLANTED: Final[dict[str, Bug]] = {
     "volumes unlimited": Bug("a node takes as many volumes as there are", volumes.no_limits, run_profiles.VOLUMES),
     "volumes unbound": Bug(
         "a pod is bound before its steps are done", volumes.bound_before_its_steps, run_profiles.VOLUMES
+    ),
+    "CPUs twice": Bug(
+        "a CPU is free that somebody has as his own", inside.cpus_given_twice, run_profiles.CHANGING_NODES
+    ),
+    "functions twice": Bug(
+        "a virtual function is free that somebody has", inside.functions_given_twice, run_profiles.CHANGING_NODES
+    ),
+    "NUMA nodes": Bug("what is held of a NUMA node is free", inside.numa_nodes_overfull, run_profiles.CHANGING_NODES),
+    "reserved CPUs": Bug(
+        "CPUs are for all that are kept from pods", inside.reserved_given, run_profiles.CHANGING_NODES
+    ),
+    "partitions": Bug(
+        "any cards are given out together, whatever partitions their node has",
+        inside.partitions_broken,
+        run_profiles.CHANGING_CARDS,
+    ),
+    "unread": Bug("a record that cannot be read is taken for none", inside.unread_is_none, run_profiles.CHANGING_NODES),
+    "swapped": Bug(
+        "a card is swapped under its minor, and nobody looks at its name",
+        inside.swaps_unseen,
+        run_profiles.CHANGING_CARDS,
+    ),
+    "old topology": Bug(
+        "a topology older than its object is planned with",
+        inside.topologies_as_they_come,
+        run_profiles.CHANGING_NODES_AND_LOSS,
     ),
     "E2": Bug("a nomination holds nothing", evictions.freed_for_anybody, run_profiles.EVICTIONS),
     "E4 look": Bug(

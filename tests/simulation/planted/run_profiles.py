@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.simulation import mates, owned, volumes
+from tests.simulation import inside, mates, owned, volumes
+from tests.simulation.inside_machine import BusyMachine
 from tests.simulation.planted import moving, trouble, users
 from tests.simulation.planted.bookings import bookings
 from tests.simulation.planted.injectors import Saboteur
@@ -39,6 +40,11 @@ def four_solvers(rng: random.Random) -> Mapping[str, int]:
 def with_an_agent(rng: random.Random) -> Mapping[str, int]:
     """A node that follows the strategies of slo-manager."""
     return {"slo-manager": 1, "node-qos-enforcer": 1}
+
+
+def two_solvers_and_an_agent(rng: random.Random) -> Mapping[str, int]:
+    """Two that share the work, and a node that says itself what is within it."""
+    return {SOLVER: 2, **with_an_agent(rng)}
 
 
 SHORT: Final = RunProfile(
@@ -249,3 +255,43 @@ GROUPS_MADE_ANEW: Final = replace(
     faults=every(20.0, trouble.group_made_anew),
 )
 """A node whose best-effort group kubelet makes again, while a strategy is in force."""
+CHANGING_NODES: Final = replace(
+    SHORT,
+    size=Size(nodes=4, singles=260, strangers=4),
+    cluster=inside.cluster,
+    actions=inside.draw,
+    replicas=two_solvers_and_an_agent,
+    machine=BusyMachine,
+    faults=every(
+        5.0,
+        trouble.nothing,
+        trouble.killed(SOLVER),
+        trouble.killed(WRITER),
+        late(f"{SOLVER}:berth_inventory", 3.0),
+        late(f"{SOLVER}:berth_ledger", 1.5),
+    ),
+)
+"""What is within nodes is given out, while it changes."""
+CHANGING_NODES_HELD_UP: Final = replace(
+    CHANGING_NODES,
+    faults=every(
+        14.0, trouble.leases_fail, trouble.inventory_lost, trouble.lost_binds, trouble.paused(WRITER, 3.0, 15.0)
+    ),
+)
+"""The same, while binds or figures are late."""
+CHANGING_NODES_AND_LOSS: Final = replace(
+    CHANGING_NODES,
+    cluster=inside.whole_cluster,
+    actions=inside.lasting,
+    replicas=two_solvers,
+    faults=every(14.0, trouble.inventory_lost, start_s=18.0),
+)
+"""CPUs go early and come back late, while what is known of them is lost."""
+CHANGING_CARDS: Final = replace(
+    CHANGING_NODES,
+    size=Size(nodes=3, singles=80),
+    cluster=inside.whole_cluster,
+    actions=inside.cards_alone,
+    replicas=two_solvers,
+)
+"""Cards alone, in pairs where their node has it so."""

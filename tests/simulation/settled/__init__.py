@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from tests.simulation import node_agent
 from tests.simulation.harness import Harness
-from tests.simulation.settled import devices, ended, quotas, reserved, shown
+from tests.simulation.settled import cores, devices, ended, quotas, reserved, shown
 
 from berth.contracts.errors import InvalidMessage
 from berth.invariants import Counts
@@ -50,6 +50,7 @@ def _not_so(harness: Harness, counts: Counts) -> Iterator[str]:
     yield from shown.state(harness, facts, counts)
     yield from devices.inventory(harness, counts)
     yield from devices.sums(harness, counts)
+    yield from cores.topologies(harness, counts)
     yield from quotas.groups(harness, facts, counts)
     yield from reserved.capacities(harness, facts, counts)
 

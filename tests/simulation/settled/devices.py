@@ -18,15 +18,15 @@ from berth.invariants.facts import amounts_of
 from berth.resources.amounts import Amounts
 from berth.simcluster.store.objects import Obj
 
-SUMMED: Final = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.GPU_MEMORY)
-"""What a node offers of its GPUs in sum; no run has other devices."""
+SUMMED: Final = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.GPU_MEMORY, names.RDMA)
+"""What a node offers of its devices in sum; of FPGAs it offers nothing in sum."""
 
 Slots = dict[tuple[str, int], tuple[bool, Amounts]]
 
 
 def inventory(harness: Harness, counts: Counts) -> Iterator[str]:
     """Nodes of which INVENTORY says something else than their Device."""
-    counted = messages(harness.nats, buckets.INVENTORY, NodeInventory)
+    counted = messages(harness.nats, buckets.INVENTORY, NodeInventory, "node.")
     there = {subjects.named_key("node", name): obj for name, obj in objects(harness, SCHEDULING, "devices").items()}
     for key in sorted(counted.keys() | there.keys()):
         counts.judged("I8")

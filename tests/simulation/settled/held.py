@@ -29,9 +29,9 @@ def entries(nats: SimNats, bucket: str) -> dict[str, tuple[int, bytes]]:
     return found
 
 
-def messages(nats: SimNats, bucket: str, kind: type[T]) -> dict[str, T]:
-    """The same, read as one kind of message."""
-    return {key: decode(value, kind) for key, (_, value) in entries(nats, bucket).items()}
+def messages(nats: SimNats, bucket: str, kind: type[T], of: str = "") -> dict[str, T]:
+    """The same, read as one kind of message; of keys that begin with `of`."""
+    return {key: decode(value, kind) for key, (_, value) in entries(nats, bucket).items() if key.startswith(of)}
 
 
 def objects(harness: Harness, group: str, plural: str) -> dict[str, Obj]:

@@ -40,6 +40,7 @@ KINDS: Final = {
     "persistentvolumeclaim": ("", "persistentvolumeclaims"),
     "persistentvolume": ("", "persistentvolumes"),
     "storageclass": ("storage.k8s.io", "storageclasses"),
+    "noderesourcetopology": ("topology.node.k8s.io", "noderesourcetopologies"),
     "csinode": ("storage.k8s.io", "csinodes"),
 }
 """By the first token of their keys: API group and plural."""

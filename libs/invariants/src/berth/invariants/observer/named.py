@@ -24,7 +24,8 @@ class Named:
         self._names: dict[str, dict[Card, tuple[str, float]]] = {}
 
     def see_device(self, data: Mapping[str, Any], deleted: bool) -> None:
-        """The devices of a node. One that is not there keeps its name: whether it may be given out is another law."""
+        """The devices of a node. One that is not there keeps its name: whether it may be given out is another law, as it
+        is of one without a name."""
         known = self._names.setdefault(data["metadata"]["name"], {})
         for each in () if deleted else (data.get("spec") or {}).get("devices") or ():
             card = (each.get("type", ""), str(each.get("minor", 0)))
@@ -47,6 +48,8 @@ class Named:
         known = self._names.get(node, {})
         for card, name in read_device_names(notes).items():
             now, since_s = known.get(card, ("", self._sight.now_s))
+            if not now:
+                continue
             if name == now:
                 self._verdicts.judged("I1g")
             elif not self._sight.has_seen(reader, since_s):
@@ -54,5 +57,5 @@ class Named:
             else:
                 self._verdicts.judged("I1g")
                 verb = "bound to" if reader is Reader.WRITER else "decided for"
-                evidence = f"{text}: is {verb} {card[0]} {card[1]} of {node} as {name}, it is {now or 'without a name'}"
+                evidence = f"{text}: is {verb} {card[0]} {card[1]} of {node} as {name}, it is {now}"
                 self._verdicts.add("I1g", f"{text}, plan {plan}, {verb}", evidence)

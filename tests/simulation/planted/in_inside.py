@@ -1,0 +1,122 @@
+"""Bugs in what is given out within a node. The verifier and the last check make the solver's mistake: else no such plan
+would be committed, or be carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+from msgspec.structs import replace
+from tests.simulation.planted.in_writer import together
+
+from berth.cluster_writer.core import last_check
+from berth.contracts.grants import CPU, VF
+from berth.contracts.inventory import NodeInventory
+from berth.device_inventory.core import topology
+from berth.placement_solver import cluster_view
+from berth.placement_solver.core.cores import store
+from berth.placement_solver.core.devices import node_rules
+from berth.placement_solver.core.inventories import Inventories
+from berth.placement_solver.core.verify.laws import cores, devices
+from berth.rules.cpus.cpuset import NO_CPUS
+from berth.rules.cpus.reserved import ReservedCpus
+from berth.rules.devices import candidates
+from berth.rules.devices.partitions import NO_RULES
+from berth.transaction import claims
+
+Planted = AbstractContextManager[object]
+
+
+def cpus_given_twice() -> Planted:
+    """CPUs are free that somebody has as his own."""
+    real = store.available_cpus
+    return together(
+        patch.object(store, "available_cpus", lambda layout, pinned, reserved: real(layout, (), reserved=reserved)),
+        _many(cores, "core_capacity", CPU),
+        _unchecked(CPU),
+        patch.object(cores, "zones_beyond", lambda *_: ()),
+    )
+
+
+def functions_given_twice() -> Planted:
+    """A virtual function is free that somebody has."""
+    real = candidates._functions
+    return together(
+        patch.object(
+            candidates,
+            "_functions",
+            lambda slots, *rest: real([each._replace(busy=frozenset()) for each in slots], *rest),
+        ),
+        _many(devices, "device_capacity", VF),
+        _unchecked(VF),
+    )
+
+
+def numa_nodes_overfull() -> Planted:
+    """What is held of a NUMA node is free."""
+    return together(
+        patch.object(store, "zone_use", lambda *_, **__: {}), patch.object(cores, "zones_beyond", lambda *_: ())
+    )
+
+
+def reserved_given() -> Planted:
+    """CPUs are for all that are kept from pods."""
+    return together(
+        patch.object(topology, "reserved_cpus", lambda _: ReservedCpus()),
+        patch.object(topology, "cpus_of", lambda *_: NO_CPUS),
+    )
+
+
+def partitions_broken() -> Planted:
+    """Any cards are given out together, whatever partitions their node has."""
+    return together(
+        patch.object(node_rules, "partition_rules", lambda *_: NO_RULES),
+        patch.object(node_rules, "PartitionRules", lambda *_: NO_RULES),
+        patch.object(devices, "_partition_problems", lambda *_: ()),
+    )
+
+
+def unread_is_none() -> Planted:
+    """A record that cannot be read is taken for none."""
+    real = claims.held_by_pod
+    return patch.object(claims, "held_by_pod", lambda *args: real(*args)._replace(unreadable=()))
+
+
+def swaps_unseen() -> Planted:
+    """What a device is called is nothing that a solver looks at twice."""
+    real = cluster_view.same_content
+
+    def same_content(one: Any, other: Any) -> bool:
+        return real(_unnamed(one), _unnamed(other))
+
+    return patch.object(cluster_view, "same_content", same_content)
+
+
+def topologies_as_they_come() -> Planted:
+    """A topology counts, however old it is."""
+    return together(
+        patch.object(Inventories, "of", lambda self, node: self._published.get(node)),
+        patch.object(Inventories, "waits", lambda self, node: node not in self._published),
+    )
+
+
+def _unnamed(found: Any) -> Any:
+    if not isinstance(found, NodeInventory):
+        return found
+    return replace(found, devices=[replace(each, uuid="") for each in found.devices])
+
+
+def _many(law: Any, name: str, kind: str) -> Planted:
+    """The verifier takes any number of this kind."""
+    real: Callable[[Any], Mapping[tuple[str, ...], int]] = getattr(law, name)
+    return patch.object(
+        law, name, lambda there: {item: 99 if item[0] == kind else most for item, most in real(there).items()}
+    )
+
+
+def _unchecked(kind: str) -> Planted:
+    """The last check does not look at this kind."""
+    real = last_check.whole
+    return patch.object(last_check, "whole", lambda which, name: None if which == kind else real(which, name))
