@@ -104,7 +104,7 @@ node/gpu-07.rack-1  ready
 
   PARTITIONS  whole cards are given out in these groups alone
     gpu 0-1  NVLink  2 of 2 held by ml/train-0, ml/a, ml/b
-    gpu 2-3  NVLink  2 ill
+    gpu 2-3  NVLink  2 out of use
 
   ZONE 0  cpu 12 free of 16, memory 127Gi free of 128Gi
     cpus  0-7,16-23

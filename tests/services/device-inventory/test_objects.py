@@ -186,14 +186,16 @@ def test_a_cordoned_device_is_withdrawn_and_comes_back() -> None:
     bench.show(node())
     bench.complete()
     bench.decide("n", 0.0)
-    bench.show(node(version=2, annotations={names.ANNOTATION_DEVICE_CORDON: "gpu/1,gpu/x"}))
+    bench.show(node(version=2, annotations={names.ANNOTATION_DEVICE_CORDON: "gpu/1,gpu/x,gpu=0"}))
     outcome = bench.decide("n", 1.0)
     assert isinstance(outcome.inventory, NodeInventory)
     assert [(slot.healthy, slot.reason) for slot in outcome.inventory.devices] == [(True, ""), (False, "Cordoned")]
     assert outcome.inventory.totals[names.GPU_CORE] == 100
     assert outcome.patch.resources[names.GPU_CORE] == "100"
-    assert [problem.field for problem in outcome.inventory.problems] == [
-        f"metadata.annotations[{names.ANNOTATION_DEVICE_CORDON}][1]"
+    field = f"metadata.annotations[{names.ANNOTATION_DEVICE_CORDON}]"
+    assert [(problem.field, "'gpu=0'" in problem.message) for problem in outcome.inventory.problems] == [
+        (f"{field}[1]", False),
+        (field, True),
     ]
     assert outcome.events[0] == NodeChanged(node="n", message="gpu 1 became unhealthy")
     bench.show(node(version=3))

@@ -19,6 +19,7 @@ _KINDS: dict[str, Resource] = {
     "ElasticQuota": kube.ELASTIC_QUOTAS,
     "Namespace": kube.NAMESPACES,
     "Node": kube.NODES,
+    "NodeResourceTopology": kube.NODE_RESOURCE_TOPOLOGIES,
     "Pod": kube.PODS,
     "PodDisruptionBudget": kube.POD_DISRUPTION_BUDGETS,
     "PodGroup": kube.POD_GROUPS,

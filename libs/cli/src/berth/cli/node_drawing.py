@@ -101,7 +101,15 @@ def _devices(kind: str, devices: Sequence[NodeDevice], columns_max: int) -> Iter
         vfs = sum(1 for each in device.functions if each.holder)
         of = sum(1 for each in device.functions if each.reported)
         held = "-" if total is None else f"{total} %"
-        rows.append((str(device.minor), _health(device), zone, held, *([f"{vfs} of {of}"] if has_functions else [])))
+        rows.append(
+            (
+                str(device.minor),
+                _health(device),
+                zone,
+                held,
+                *([f"{vfs} of {of}" if vfs or of else "-"] if has_functions else []),
+            )
+        )
         by = [_holding(each, _share(each.amounts, device.amounts), total) for each in device.holdings]
         holders.append(", ".join(by) or "-")
     left = columns(rows, indent="  ", right=(0, 3, 4))
@@ -145,7 +153,7 @@ def _partitions(answer: NodeAnswer) -> Iterator[str]:
         held = sum(1 for card in members if card.holdings)
         ill = sum(1 for card in members if not card.healthy)
         state = f"{held} of {len(members)} held by {', '.join(holders)}" if held else "free" if not ill else ""
-        state = ", ".join(filter(None, [state, f"{ill} ill" if ill else ""]))
+        state = ", ".join(filter(None, [state, f"{ill} out of use" if ill else ""]))
         rows.append((f"gpu {format_cpuset(frozenset(each.minors))}", each.link or "-", state))
     rule = (
         "whole cards are given out in these groups alone"

@@ -6,7 +6,7 @@ minor, or the id of a device. What is no entry is a problem, and the others coun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from berth.contracts.base import Problem
@@ -34,6 +34,15 @@ class DeviceCordon(NamedTuple):
     def covers(self, kind: str, minor: int, id: str) -> bool:  # noqa: A002 - what it is called everywhere
         """Whether nothing new is placed on this device."""
         return (kind, minor) in self.places or (bool(id) and id in self.ids)
+
+    def unknown(self, devices: Iterable[tuple[str, int, str]]) -> tuple[Problem, ...]:
+        """Entries that cover none of these devices, given as kind, minor and id: mistyped, or a device that is away."""
+        places, ids = set(self.places), set(self.ids)
+        for kind, minor, name in devices:
+            places.discard((kind, minor))
+            ids.discard(name)
+        entries = sorted([*(f"{kind}/{minor}" for kind, minor in places), *ids])
+        return tuple(Problem(field=_FIELD, message=f"{each[:60]!r} is no device of this node") for each in entries)
 
 
 NOTHING: Final = DeviceCordon()

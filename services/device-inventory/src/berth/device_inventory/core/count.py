@@ -47,7 +47,8 @@ def _cordoned(slots: list[DeviceSlot], annotations: Mapping[str, str]) -> tuple[
         replace(slot, healthy=False, reason=REASON) if cordon.covers(slot.kind, slot.minor, slot.uuid) else slot
         for slot in slots
     ]
-    return marked, problems[:CORDON_PROBLEMS_MAX]
+    unknown = cordon.unknown((slot.kind, slot.minor, slot.uuid) for slot in slots)
+    return marked, (*problems, *unknown)[:CORDON_PROBLEMS_MAX]
 
 
 def totals(slots: Iterable[DeviceSlot]) -> dict[str, int]:

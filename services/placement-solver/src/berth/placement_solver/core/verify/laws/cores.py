@@ -87,7 +87,7 @@ def core_problems(
         yield f"asks for {found.own} CPUs of its own, was given {len(cpus)}"
     if len(set(cpus)) != len(cpus):
         yield "was given one CPU twice"
-    zone_of = {cpu: core.zone for core in there.cores for cpu in core.cpus}
+    zone_of = {cpu: core.zone for core in there.cores for cpu in core.cpus} if cpus else {}
     for cpu in cpus:
         if cpu not in zone_of:
             yield f"CPU {cpu} is not there"

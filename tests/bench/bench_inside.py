@@ -1,0 +1,170 @@
+"""What the inside of nodes costs: devices, CPUs and NUMA nodes, beside pods and nodes that have none of it.
+
+The nodes have eight GPUs and eight RDMA devices with virtual functions, one of each on a PCIe root, and 128 CPUs in two
+NUMA nodes. Compared within one run, taken in turns, are
+
+- the choice on one node, and the mask over all, for a pod that asks for GPUs alone, and for one that asks for GPUs
+  beside virtual functions and for CPUs of its own as well;
+- whole rounds of pods that ask for none of it, on such nodes and on nodes that show nothing but cpu and memory.
+
+Prints medians and ratios; asserts nothing.
+
+    python tests/bench/bench_inside.py [--nodes 5000] [--rounds 200] [--pods 2000] [--turns 7]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from berth.contracts import names
+from berth.contracts.inventory import NodeInventory
+from berth.contracts.state import Node
+from berth.placement_solver.cluster_view import ClusterView
+from berth.placement_solver.core.registry import Registry
+from berth.placement_solver.core.seams import Mask, Rejection, Spec, Target
+from berth.placement_solver.core.solve import Trial
+from berth.placement_solver.core.verify import Verifier
+from berth.runtime.process import freeze_garbage_collection, tune_garbage_collection
+from berth.testing.builders import GI, PodBuilder, gpu_slots, nic_slots, node_topology, pod, with_places
+from berth.testing.feed import Feed
+
+SLOTS = [*with_places(gpu_slots(8)), *nic_slots(8)]
+ZONES, CORES = 2, 32
+BATCH = 200
+
+
+def medians(rounds: int, *calls: Callable[[], object]) -> list[float]:
+    """Microseconds of each call, taken in turns."""
+    spent: list[list[float]] = [[] for _ in calls]
+    for _ in range(rounds):
+        for call, times in zip(calls, spent, strict=True):
+            before = time.perf_counter()
+            call()
+            times.append((time.perf_counter() - before) * 1e6)
+    return [statistics.median(times) for times in spent]
+
+
+def one_node_and_all(count: int, rounds: int) -> None:
+    """The choice on one node, and the mask over so many."""
+    cluster = ClusterView([names.SCHEDULER_NAME], "s1")
+    nodes = cluster.nodes
+    topology = node_topology(zones=ZONES, cores=CORES, memory=256 * GI)
+    for number in range(count):
+        name = f"n{number}"
+        allocatable = {names.CPU: 128_000, names.MEMORY: 512 * GI, names.PODS: 110}
+        nodes.see_node(name, Node(name=name, uid=name, version=1, ready=True, allocatable=allocatable))
+        nodes.see_inventory(name, NodeInventory(node=name, version=1, devices=SLOTS))
+        nodes.see_topology(name, topology)
+    registry = Registry(cluster.facts)
+    joint = {"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}
+    asking = (
+        pod("p")
+        .gpus(8)
+        .requests({names.RDMA: 1}, cpu=32_000)
+        .label(names.LABEL_QOS, "LSR")
+        .template(priority=9500)
+        .annotation(names.ANNOTATION_DEVICE_JOINT, json.dumps(joint))
+        .annotation(names.ANNOTATION_DEVICE_HINT, '{"rdma":{"vfSelector":{}}}')
+    )
+    plain, whole = (Pick(registry, each, count) for each in (pod("p").gpus(8).requests(cpu=32_000), asking))
+    one, all_of_it = medians(rounds, plain.choose, whole.choose)
+    print(f"choice on a node: GPUs {one:.0f} us, with functions beside them and 32 CPUs {all_of_it:.0f} us,", end=" ")
+    print(f"ratio {all_of_it / one:.1f}")
+    one, all_of_it = medians(rounds, plain.mask, whole.mask)
+    print(f"mask of {count} nodes: GPUs {one:.0f} us, all of it {all_of_it:.0f} us, ratio {all_of_it / one:.1f}")
+
+
+class Pick:
+    """A pod with what is asked for it."""
+
+    def __init__(self, registry: Registry, builder: PodBuilder, count: int) -> None:
+        spec = Spec(("default", "p"), "default", "u", builder.build(1).template)
+        compiled = registry.compile_class(spec)
+        assert not compiled.problems
+        assert not compiled.rejections
+        self._asked = compiled.asked
+        queries = {constraint.name: query for constraint, query in compiled.asked}
+        self._allocators = [
+            (each, queries[each.constraint]) for each in registry.allocators if each.constraint in queries
+        ]
+        self._everywhere = slice(0, count)
+        assert not any(isinstance(each, Rejection) for each in self.choose())
+        assert self.mask().all()
+
+    def choose(self) -> list[object]:
+        """What it is given of the first node; nothing of it is known from before."""
+        for _, query in self._allocators:
+            query.known.clear()
+        return [allocator.choose(query, Target(0)) for allocator, query in self._allocators]
+
+    def mask(self) -> Mask:
+        """Which nodes may take it, by all that is asked of its class."""
+        found: Mask = np.logical_and.reduce(
+            [constraint.mask(query, self._everywhere) for constraint, query in self._asked]
+        )
+        return found
+
+
+class Driven(Feed):
+    """A view and its verifier, fed by hand; its nodes have an inside, or not."""
+
+    def __init__(self, nodes: int, *, has_inside: bool) -> None:
+        self.cluster = ClusterView([names.SCHEDULER_NAME], "s1")
+        self.verifier = Verifier(self.cluster)
+        super().__init__(self.cluster)
+        topology = node_topology(zones=ZONES, cores=CORES, memory=256 * GI)
+        for number in range(nodes):
+            name = f"n{number}"
+            self.node(name, cpu=128_000, memory=512 * GI)
+            if has_inside:
+                self.devices(name, SLOTS)
+                self.topology(name, topology)
+
+    def round(self, number: int, count: int) -> float:
+        """Microseconds a pod, from its arrival until it is verified."""
+        began = time.perf_counter()
+        self.pods([pod(f"p{number}-{each}").requests(cpu=500, memory=GI) for each in range(count)])
+        while self.cluster.queue.has_ready(self.cluster.now):
+            units, _ = self.cluster.batch(BATCH)
+            solution = self.cluster.solver.solve(units, Trial(self.cluster.capacity), "plan")
+            assert not solution.refusals
+            assert not self.verifier.check([each.claim for each in solution.placements])
+        return 1e6 * (time.perf_counter() - began) / count
+
+
+def who_uses_none_of_it(nodes: int, count: int, turns: int) -> None:
+    """Whole rounds of plain pods on nodes with an inside and on plain ones."""
+    plain, inside = Driven(nodes, has_inside=False), Driven(nodes, has_inside=True)
+    spent: list[tuple[float, float]] = []
+    tune_garbage_collection()
+    freeze_garbage_collection()
+    for number in range(turns):
+        pair = (plain, inside) if number % 2 else (inside, plain)
+        times = {id(each): each.round(number, count) for each in pair}
+        spent.append((times[id(plain)], times[id(inside)]))
+    ratio = statistics.median(there / bare for bare, there in spent)
+    bare, there = (statistics.median(times) for times in zip(*spent, strict=True))
+    print(f"pods that ask for none of it, {nodes} nodes: {bare:.0f} us a pod on plain nodes,", end=" ")
+    print(f"{there:.0f} us on nodes with devices and NUMA nodes, median ratio {ratio:.3f}")
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--turns", type=int, default=7)
+    args = parser.parse_args()
+    one_node_and_all(args.nodes, args.rounds)
+    who_uses_none_of_it(1_200, args.pods, args.turns)
+
+
+if __name__ == "__main__":
+    main()
