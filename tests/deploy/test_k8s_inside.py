@@ -1,4 +1,4 @@
-"""What the parts of `inside` give the node agent: settings that it has, each right argued, and no more than it needs."""
+"""What the parts of `inside` give the node agent: settings that it has, each right argued, no more than it needs."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ class Named:
         self._names: dict[str, dict[Card, tuple[str, float]]] = {}
 
     def see_device(self, data: Mapping[str, Any], deleted: bool) -> None:
-        """The devices of a node. One that is not there keeps its name: whether it may be given out is another law, as it
-        is of one without a name."""
+        """The devices of a node. One that is not there keeps its name: whether it may be given out is another law, as
+        it is of one without a name."""
         known = self._names.setdefault(data["metadata"]["name"], {})
         for each in () if deleted else (data.get("spec") or {}).get("devices") or ():
             card = (each.get("type", ""), str(each.get("minor", 0)))
