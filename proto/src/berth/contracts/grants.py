@@ -13,6 +13,8 @@ DEVICE_KINDS: Final = frozenset({"gpu", "rdma", "fpga"})
 VF: Final = "vf"
 CPU: Final = "cpu"
 ZONE: Final = "zone"
+OWN_ROOT: Final = "PCIeLevel"
+"""The extension of a device whose holder has its PCIe root to himself, among devices of the kind."""
 COUNT: Final = "count"
 """The amount of what is held whole or not at all: 1."""
 PERCENTS: Final = (names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA)

@@ -17,10 +17,12 @@ class Grant(Part, frozen=True, kw_only=True):
 
     | kind | id | amounts | extension |
     | --- | --- | --- | --- |
-    | `gpu`, `rdma`, `fpga` | the minor, as a decimal | what is taken of the device | the size that an NPU is cut to |
+    | `gpu`, `rdma`, `fpga` | the minor, as a decimal | what is taken of it | the size of a virtual NPU; `PCIeLevel` |
     | `vf` | bus address of a virtual function | `count` | its device, as `rdma/0` |
     | `cpu` | id of a logical CPU | `count` | how its holder keeps others off: its exclusive policy |
     | `zone` | id of a NUMA node | what is taken of its cpu, memory and hugepages | |
+
+    `PCIeLevel`: nobody else has a device of the kind on the PCIe root of this one.
     """
 
     kind: str

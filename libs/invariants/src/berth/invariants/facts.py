@@ -11,7 +11,7 @@ import msgspec
 
 from berth.contracts import kube, names
 from berth.contracts.base import Problem
-from berth.contracts.grants import CPU, ZONE, device, function, granted, one
+from berth.contracts.grants import CPU, OWN_ROOT, ZONE, device, function, granted, one
 from berth.contracts.ledger import Decision, Grant, PlanStatus
 from berth.contracts.state import PodTemplate
 from berth.invariants.world import World
@@ -290,9 +290,15 @@ def amounts_of(mapping: Mapping[str, kube.Quantity] | None) -> Amounts:
 
 
 def dumped(grants: Iterable[Grant]) -> str:
-    """Grants in one form, for comparing and for evidence. How CPUs are exclusive the pod says, and not its record."""
+    """Grants in one form, for comparing and for evidence. How CPUs and PCIe roots are exclusive the pod says, and not
+    its record."""
     rows = sorted(
-        (grant.kind, grant.id, sorted(grant.amounts.items()), "" if grant.kind == CPU else grant.extension)
+        (
+            grant.kind,
+            grant.id,
+            sorted(grant.amounts.items()),
+            "" if grant.kind == CPU or grant.extension == OWN_ROOT else grant.extension,
+        )
         for grant in grants
     )
     return msgspec.json.encode(rows).decode()

@@ -226,7 +226,6 @@ def test_hints_say_which_and_how_many(solving: type[Any]) -> None:
 @pytest.mark.parametrize(
     ("annotation", "content", "field"),
     [
-        (names.ANNOTATION_DEVICE_HINT, {"rdma": {"exclusivePolicy": "PCIeLevel"}}, ".rdma.exclusivePolicy"),
         (names.ANNOTATION_DEVICE_HINT, {"rdma": {"allocateStrategy": "Most"}}, ".rdma.allocateStrategy"),
         (names.ANNOTATION_DEVICE_JOINT, {"deviceTypes": ["tpu"]}, ".deviceTypes[0]"),
         (names.ANNOTATION_GPU_PARTITION_SPEC, {"allocatePolicy": "Some"}, ".allocatePolicy"),

@@ -100,7 +100,8 @@ def candidates(
     occupied = narrowing.sealed
     if hint.exclusive == PCIE_LEVEL:
         # A device whose place is unknown may be anywhere, so it is beside every device in use.
-        occupied = occupied.union([slot.pcie for slot in slots if any(slot.used)], [""])
+        used = {slot.pcie for slot in slots if any(slot.used)}
+        occupied = occupied.union(used, [""]) if "" not in used else frozenset(slot.pcie for slot in slots)
     if occupied:
         able = able.intersection(slot.minor for slot in slots if slot.pcie not in occupied)
     if want.family is GPU and want.shared:

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Final
 
 import msgspec
+from msgspec import structs
 
 from berth.contracts import names
-from berth.contracts.grants import COUNT, DEVICE_KINDS, VF, device, device_of, function
+from berth.contracts.base import Problem
+from berth.contracts.grants import COUNT, DEVICE_KINDS, OWN_ROOT, VF, device, device_of, function
 from berth.contracts.kube import Quantity, View
 from berth.contracts.ledger import MINOR_DIGITS_MAX, Grant
 from berth.contracts.state import Device, PodTemplate
 from berth.resources.amounts import format_amounts, parse_amounts
+from berth.rules.devices.hints import PCIE_LEVEL, Hint, read_hints
 from berth.rules.gpu_request import FAMILY
 from berth.rules.records.explained_devices import devices_held, devices_within
 from berth.rules.records.seam import Bound, read_json
@@ -83,7 +86,7 @@ class DeviceAllocated:
             extension: dict[str, object] = {}
             if its := functions.get((grant.kind, grant.minor)):
                 extension["vfs"] = [_written(each, bound.uuids) for each in sorted(its, key=_id)]
-            if grant.kind == "gpu" and grant.extension:
+            if grant.kind == "gpu" and grant.extension not in ("", OWN_ROOT):
                 extension["gpuSharedResourceTemplate"] = grant.extension
             if extension:
                 entry["extension"] = extension
@@ -96,8 +99,11 @@ class DeviceAllocated:
         return read_devices(text) if text else ()
 
     def completed(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
-        """See `GrantRecord`."""
-        return grants
+        """See `GrantRecord`. That a PCIe root is the holder's own its hint says, and not the record."""
+        if not grants or names.ANNOTATION_DEVICE_HINT not in template.annotations:
+            return grants
+        hints = read_hints(template.annotations)
+        return grants if isinstance(hints, Problem) else with_own_roots(grants, hints)
 
     def within(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         """See `GrantRecord`."""
@@ -105,7 +111,7 @@ class DeviceAllocated:
 
     def held(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         """See `GrantRecord`."""
-        return devices_held(grants, template.requests, template.annotations)
+        return self.completed(devices_held(grants, template.requests, template.annotations), template)
 
     def whole(self, kind: str, resource: str) -> int | None:
         """See `GrantRecord`."""
@@ -146,6 +152,15 @@ def read_devices(text: str) -> tuple[Grant, ...] | None:
             grants.append(device(kind, each.minor, amounts, extension.template if kind == "gpu" else ""))
             grants += (function(one.bus, kind, each.minor) for one in extension.vfs or ())
     return tuple(grants)
+
+
+def with_own_roots(grants: Iterable[Grant], hints: Mapping[str, Hint]) -> tuple[Grant, ...]:
+    """The grants, with the mark of those whose holder has the PCIe root to himself."""
+    own = {kind for kind, hint in hints.items() if hint.exclusive == PCIE_LEVEL}
+    return tuple(
+        structs.replace(each, extension=OWN_ROOT) if each.kind in own and not each.extension else each
+        for each in grants
+    )
 
 
 def in_order(grants: Iterable[Grant]) -> tuple[Grant, ...]:

@@ -66,7 +66,7 @@ class GrantRecord(Record, Protocol):
         """The grants as written, none where the record is absent; None when it cannot be read."""
 
     def completed(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
-        """The grants of a Reservation's record, with what its template alone says of them."""
+        """The grants of a record, with what the template of its pod or Reservation alone says of them."""
 
     def within(self, grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...]:
         """Of these grants those that the pod's request explains, with no more of each than it asks for."""

@@ -24,7 +24,7 @@ class DeviceAllocator:
         answer = self._answer(query, target)
         if isinstance(answer, NoCapacity):
             return Rejection((answer.reason,), not answer.unresolvable)
-        return Choice(all_grants(answer))
+        return Choice(all_grants(answer, query.request.hints))
 
     def _answer(self, query: DeviceQuery, target: Target) -> Answer:
         want = self._device_share.plain_want(query, target)

@@ -17,7 +17,9 @@ from berth.contracts.ledger import Grant as Granted
 from berth.placement_solver.core.devices import GPU, MOST_ALLOCATED, NoCapacity, Scoring, Slot, allocate, scoring_of
 from berth.placement_solver.core.devices.asked import Answer, DeviceQuery, query_of
 from berth.placement_solver.core.devices.freeing import devices_to_free, what_to_free
+from berth.placement_solver.core.devices.node_rules import PLAIN
 from berth.placement_solver.core.devices.record import held_devices
+from berth.placement_solver.core.devices.rows import own_roots
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.npu_templates import NpuTemplates, place_of
 from berth.placement_solver.core.seams import (
@@ -37,7 +39,7 @@ from berth.rules.bounded_json import annotation_field
 from berth.rules.devices.candidates import Narrowing
 from berth.rules.devices.choose import NO_NARROWING, choose_devices
 from berth.rules.devices.columns import FAMILIES
-from berth.rules.devices.hints import PCIE_LEVEL
+from berth.rules.devices.hints import NO_HINT, PCIE_LEVEL
 from berth.rules.devices.node import NodeDevices
 from berth.rules.devices.numa_hints import choose_on, device_hints
 from berth.rules.devices.request import read_request, sized
@@ -57,6 +59,7 @@ WAIT: Final = "none is needed; if this lasts, see whether device-inventory and c
 PACK: Final = {kind: scoring_of(family, MOST_ALLOCATED) for kind, family in FAMILIES.items()}
 """Of devices that serve alike the fullest is taken."""
 _RECORD: Final = DeviceAllocated()
+_EXCLUSIVE: Final = f"{annotation_field(names.ANNOTATION_DEVICE_HINT)}.{GPU.name}.exclusivePolicy"
 
 
 def scorings_of(strategy: DeviceStrategy) -> dict[str, Scoring]:
@@ -93,16 +96,12 @@ class DeviceShare:
             return Unusable((request,))
         if not request.amounts:
             return None
-        field = annotation_field(names.ANNOTATION_DEVICE_HINT)
-        problems = tuple(
-            Problem(field=f"{field}.{kind}.exclusivePolicy", message=f"{PCIE_LEVEL} is not supported yet")
-            for kind, hint in request.hints.items()
-            if hint.exclusive == PCIE_LEVEL
-        )
-        if problems:
-            return Unusable(problems)
         request = sized(request, self._npu_templates.of(self._npu_table), self._npu_triggers)
-        return Rejection((request.message,), resolvable=False) if isinstance(request, Problem) else query_of(request)
+        if isinstance(request, Problem):
+            return Rejection((request.message,), resolvable=False)
+        if request.templates is not None and request.hints.get(GPU.name, NO_HINT).exclusive == PCIE_LEVEL:
+            return Unusable((Problem(field=_EXCLUSIVE, message=f"{PCIE_LEVEL} is not supported for virtual NPUs"),))
+        return query_of(request)
 
     def mask(self, query: DeviceQuery, rows: Rows) -> Mask:
         """See `Constraint`."""
@@ -141,6 +140,8 @@ class DeviceShare:
         """What is taken of GPUs where any that are free serve; None where the whole choice has to be asked."""
         want = query.cards if query.is_plain else None
         if want is None or target.zones is not None or _is_restricted(target):
+            return None
+        if target.row in self._nodes.devices.own_roots or own_roots(_grants(target.hypothesis.there)):
             return None
         rules = self._nodes.device_rules.get(target.row)
         return want if rules is None or (want.shared and not rules.narrows_shares) else None
@@ -230,16 +231,15 @@ class DeviceShare:
         self, query: DeviceQuery, row: int, gone: Iterable[Claim] = (), there: Iterable[Claim] = ()
     ) -> NodeDevices:
         nodes = self._nodes
-        slots = nodes.devices.under(row, query.request.amounts, _grants(gone), _grants(there))
-        rules = nodes.device_rules.get(row)
-        if rules is None:
-            return NodeDevices(slots)
-        return NodeDevices(slots, rules.partitions, rules.npu_model, vendor=rules.vendor)
+        kinds, left, more = query.request.amounts, _grants(gone), _grants(there)
+        slots, sealed = nodes.devices.under(row, kinds, left, more), nodes.devices.sealed(row, kinds, left, more)
+        rules = nodes.device_rules.get(row, PLAIN)
+        return NodeDevices(slots, rules.partitions, rules.npu_model, sealed=sealed, vendor=rules.vendor)
 
     def rejections(self, query: DeviceQuery, rows: RowArray) -> list[Rejected]:
         """See `Constraint`."""
         nodes = self._nodes
-        if not query.is_plain or query.cards is None or nodes.device_rules:
+        if not query.is_plain or query.cards is None or nodes.device_rules or nodes.devices.own_roots:
             return self._one_by_one(query, rows)
         uncounted: Mask = nodes.uncounted[rows]
         unread: Mask = (nodes.unreadable[rows] > 0) & ~uncounted

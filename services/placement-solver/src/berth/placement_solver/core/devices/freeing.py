@@ -89,14 +89,15 @@ def what_to_free(
         kind: [slot._replace(used=FAMILIES[kind].zero, busy=frozenset()) for slot in slots]
         for kind, slots in node.slots.items()
     }
-    node = node._replace(slots=free)
+    sealed = node.sealed
+    node = node._replace(slots=free, sealed={})
     if not _serves(node, request, count, scoring):
         return None
     to_free: dict[str, list[int]] = {}
     functions: dict[str, list[int]] = {}
     for kind, slot in sorted(held, key=lambda each: (each[0], -_used_part(each[1])[0], each[1].minor)):
         for kept in (slot, slot._replace(busy=frozenset())):
-            tried = node._replace(slots={**node.slots, kind: _with(node.slots[kind], kept)})
+            tried = _sealed(node._replace(slots={**node.slots, kind: _with(node.slots[kind], kept)}), sealed)
             if _serves(tried, request, count, scoring):
                 node = tried
                 if kept is not slot:
@@ -118,6 +119,13 @@ def _serves(node: NodeDevices, request: DeviceRequest, count: int, scoring: Mapp
             return False
         node = node._replace(slots={kind: charge(slots, found.get(kind, ())) for kind, slots in node.slots.items()})
     return True
+
+
+def _sealed(node: NodeDevices, sealed: Mapping[str, frozenset[str]]) -> NodeDevices:
+    """With those PCIe roots its holder's own on which something is held yet: nobody else holds anything there."""
+    used = {kind: {slot.pcie for slot in slots if any(slot.used)} for kind, slots in node.slots.items()}
+    own = {kind: roots & used[kind] for kind, roots in sealed.items()}
+    return node._replace(sealed={kind: roots | {""} for kind, roots in own.items() if roots})
 
 
 def _with(slots: Sequence[Slot], mine: Slot) -> list[Slot]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from berth.contracts.grants import VF, device, device_of, function
 from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.ledger import Grant as Granted
 from berth.rules.devices.columns import FAMILIES, Family
+from berth.rules.devices.hints import Hint
 from berth.rules.devices.slots import NO_FUNCTIONS, Function, Grant, Slot, labels_of
+from berth.rules.records.device_allocated import with_own_roots
+
+NO_HINTS: Final[Mapping[str, Hint]] = {}
 
 
 def slots_of_inventory(inventory: NodeInventory) -> dict[str, tuple[Slot, ...]]:
@@ -49,9 +54,10 @@ def _attach(grants: list[Grant], functions: Grant) -> None:
     grants.append(functions)
 
 
-def all_grants(chosen: Mapping[str, Sequence[Grant]]) -> tuple[Granted, ...]:
-    """Grants of all types as a decision carries them, in the order of a record."""
-    return tuple(grant for kind in sorted(chosen) for grant in _granted(FAMILIES[kind], chosen[kind]))
+def all_grants(chosen: Mapping[str, Sequence[Grant]], hints: Mapping[str, Hint] = NO_HINTS) -> tuple[Granted, ...]:
+    """Grants of all types as a decision carries them, in the order of a record. `hints`: as who asks for them says."""
+    grants = tuple(grant for kind in sorted(chosen) for grant in _granted(FAMILIES[kind], chosen[kind]))
+    return with_own_roots(grants, hints) if hints else grants
 
 
 def _granted(family: Family, grants: Iterable[Grant]) -> Iterator[Granted]:

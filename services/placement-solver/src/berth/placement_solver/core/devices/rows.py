@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from berth.contracts.grants import OWN_ROOT
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Grant as Granted
 from berth.placement_solver.core.devices.cards import Cards
@@ -34,6 +35,8 @@ class DeviceRows:
         self._unwritten: dict[str, set[int]] = {kind: set() for kind in FAMILIES}
         self._cards: dict[int, Cards] = {}
         self._functions: dict[int, Counter[tuple[str, str]]] = {}  # how many hold each, of rows where somebody does
+        self.own_roots: dict[int, Counter[tuple[str, int]]] = {}
+        """How many have the PCIe root of a device, by its type and minor, to themselves; of rows where some do."""
         self._idle: Interned[tuple[Slot, ...]] = Interned(MAKES_MAX)
 
     def append(self) -> None:
@@ -69,6 +72,7 @@ class DeviceRows:
         for kind in self.slots:
             self._set(kind, row, NONE)
         self._functions.pop(row, None)
+        self.own_roots.pop(row, None)
 
     def see(self, row: int, inventory: NodeInventory | None) -> None:
         """What devices the node has; who sits on them stays as it is."""
@@ -87,7 +91,14 @@ class DeviceRows:
 
     def take(self, row: int, grants: Iterable[Granted], sign: int) -> bool:
         """Charge (1) or give back (-1) the devices among grants; whether there were any."""
+        grants = tuple(grants)
         held = held_devices(grants)
+        if own := own_roots(grants):
+            counts = self.own_roots.setdefault(row, Counter())
+            for each in own:
+                counts[each] += sign
+            if not any(count > 0 for count in counts.values()):
+                del self.own_roots[row]
         for kind, mine in held.items():
             slots = self.slots[kind][row]
             if sign > 0:
@@ -113,6 +124,25 @@ class DeviceRows:
             if mine := more.get(kind):
                 slots[kind] = charge(slots[kind], mine)
         return slots
+
+    def sealed(
+        self, row: int, kinds: Iterable[str], gone: Sequence[Granted], there: Sequence[Granted]
+    ) -> dict[str, frozenset[str]]:
+        """By type the PCIe roots that are their holders' own if some grants were given back and others taken.
+
+        With one of them a device whose place is unknown may lie there, and one that is held may be anywhere.
+        """
+        counts = Counter(self.own_roots.get(row, ()))
+        for each in own_roots(there):
+            counts[each] += 1
+        for each in own_roots(gone):
+            counts[each] -= 1
+        sealed: dict[str, frozenset[str]] = {}
+        for kind in kinds:
+            minors = {minor for (mine, minor), count in counts.items() if mine == kind and count > 0}
+            if minors:
+                sealed[kind] = frozenset({"", *(slot.pcie for slot in self.slots[kind][row] if slot.minor in minors)})
+        return sealed
 
     def _interned(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
         return self._idle.of(slots, lambda: slots)
@@ -141,6 +171,11 @@ class DeviceRows:
         self._unwritten[kind].add(row)
         if kind == GPU.name:
             self._cards.pop(row, None)
+
+
+def own_roots(grants: Iterable[Granted]) -> list[tuple[str, int]]:
+    """The devices among grants whose holder has the PCIe root to himself, by type and minor."""
+    return [(each.kind, each.minor) for each in grants if each.extension == OWN_ROOT and each.kind in FAMILIES]
 
 
 def _last_held(kind: str, grants: Iterable[Grant], counts: Mapping[tuple[str, str], int]) -> list[Grant]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from berth.contracts.inventory import NodeInventory
@@ -79,7 +80,10 @@ LAWS: Final = (
             args=wish.profile.args_of("DeviceShare", DeviceShareArgs),
         ),
         lambda place: devices.device_capacity(place.inventory),
-        lambda place, held, arriving, wish_of: devices.cut_problems(place.inventory, held, arriving),
+        lambda place, held, arriving, wish_of: chain(
+            devices.cut_problems(place.inventory, held, arriving),
+            devices.root_problems(place.inventory, held, arriving),
+        ),
     ),
     GrantLaw(
         cores.KINDS,

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 from berth.contracts import names
 from berth.contracts.base import Problem
-from berth.contracts.grants import COUNT, DEVICE_KINDS, VF, device_of
+from berth.contracts.grants import COUNT, DEVICE_KINDS, OWN_ROOT, VF, device_of
 from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.ledger import Grant
 from berth.contracts.state import Node, PodTemplate
-from berth.rules.devices.hints import APPLY_FOR_ALL, NO_HINT, Hint
+from berth.rules.devices.hints import APPLY_FOR_ALL, NO_HINT, PCIE_LEVEL, Hint
 from berth.rules.devices.joint_request import SAME_NUMA
 from berth.rules.devices.partition_spec import RESTRICTED
 from berth.rules.devices.partitions import HONOR, partition_rules
@@ -57,6 +57,10 @@ def device_problems(
     """Compares the claim's grants with what its object asks for and with the devices that the node has."""
     request = read_request(claim.amounts, template.annotations)
     grants = [grant for grant in claim.grants if grant.kind in KINDS]
+    own = set() if isinstance(request, Problem) else {k for k, h in request.hints.items() if h.exclusive == PCIE_LEVEL}
+    for grant in grants:
+        if (grant.extension == OWN_ROOT) != (grant.kind in own):
+            yield f"{grant.kind} {grant.minor}: whether its PCIe root is the pod's own is not what is asked for"
     if isinstance(request, Problem):
         if grants or any(claim.amounts.get(name) for name in (*PERCENT, names.RDMA, names.FPGA)):
             yield f"{request.field}: {request.message}"
@@ -142,6 +146,32 @@ def _is_beside(grant: Grant, other: Grant) -> bool:
     return bool(grant.amounts.get(names.NPU_CORE)) != bool(other.amounts.get(names.NPU_CORE))
 
 
+def root_problems(inventory: NodeInventory | None, held: Sequence[Claim], arriving: Sequence[Claim]) -> Iterator[str]:
+    """A PCIe root that is a pod's own has no device of the kind that another pod holds. Where a device of one lies is
+    known."""
+    pods = [claim for claim in arriving if not claim.is_reservation]
+    there = [claim for claim in held if not claim.is_reservation]
+    if not any(grant.extension == OWN_ROOT for claim in (*pods, *there) for grant in claim.grants):
+        return
+    places = {(slot.kind, slot.minor): slot.pcie for slot in (inventory.devices if inventory else ())}
+    for at, claim in enumerate(pods):
+        for grant in claim.grants:
+            if grant.kind not in DEVICE_KINDS:
+                continue
+            root = places.get((grant.kind, grant.minor), "")
+            if grant.extension == OWN_ROOT and not root:
+                yield f"{grant.kind} {grant.minor} is to have its PCIe root to itself, and nobody knows where it is"
+            for other in (*there, *pods[:at]):
+                for each in other.grants:
+                    if each.kind == grant.kind and OWN_ROOT in (grant.extension, each.extension):
+                        beside = places.get((each.kind, each.minor), "")
+                        if root == beside or not (root and beside):
+                            yield (
+                                f"{grant.kind} {grant.minor} shares the PCIe root {root or 'unknown'} with "
+                                f"{each.kind} {each.minor} of {'/'.join(other.name)}, which is one pod's own"
+                            )
+
+
 def device_capacity(inventory: NodeInventory | None) -> dict[tuple[str, ...], int]:
     """What healthy devices report, by kind, id and resource, and each virtual function once: a device is governed by
     that."""
@@ -224,7 +254,7 @@ def _size_problems(
     for each in cards:
         name = each.grant.extension
         if not needs_template(asked, triggers):
-            if name:
+            if name not in ("", OWN_ROOT):
                 yield f"{each.text} was cut to {name}, and a size is not asked for"
         elif name not in sizes:
             yield f"{each.text} was cut to {name or 'no size'}, which its model has not"
