@@ -110,3 +110,19 @@ async def test_a_view_without_all_devices_proves_nothing(desk):
     desk.put(subjects.synced_key("devices"), state.Synced(kind="devices", version=1, complete=False))
     await begin(desk, minors=[0])
     assert desk.node_of() == "n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("gpu/0", "gpu minor 0 on n is cordoned"),
+        ("GPU-x", "gpu minor 0 on n is cordoned"),
+        ("gpu/1,rdma/0", ""),
+        ("none of these", ""),
+    ],
+)
+async def test_a_device_that_was_cordoned_meanwhile_is_not_bound(desk, text, reason):
+    devices(desk, replace(GPU, uuid="GPU-x"))
+    change(desk, annotations={"scheduling.berth.sh/device-cordon": text})
+    await begin(desk, minors=[0])
+    assert (desk.node_of(), desk.withdrawn) == (("", [("a", reason)]) if reason else ("n", []))

@@ -2,7 +2,7 @@
 
 A decision can be minutes old when its bind gets through. What the solver went by is looked at once more: that the node
 is the one that was chosen, that no cordon or taint keeps the object off it (unless its profile looks at none), and that
-what it grants is there, healthy, and still the same device.
+what it grants is there, healthy, still the same device, and not kept out by the node's annotation.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from berth.cluster_writer.core.handing import OFF, bind_of, given_by, handed
+from berth.contracts import names
 from berth.contracts.base import Problem
-from berth.contracts.grants import DEVICE_KINDS, granted
+from berth.contracts.grants import DEVICE_KINDS, VF, device_of, granted
 from berth.contracts.ledger import Decision
 from berth.contracts.state import Device, Node, PodTemplate
+from berth.rules.device_cordon import read_device_cordon
 from berth.rules.records.evidence import broken, called
 from berth.rules.taints import UNSCHEDULABLE_TAINT, Tolerations
 
@@ -47,7 +49,12 @@ def unfit(
             return f"node {node.name} has the taint {taint.key}:{taint.effect}"
     if not devices_known:
         return ""
-    return _broken(decision, device) or _swapped(decision, device) or _not_handed(decision, template, device, vendors)
+    return (
+        _broken(decision, device)
+        or _swapped(decision, device)
+        or _kept_out(decision, node, device)
+        or _not_handed(decision, template, device, vendors)
+    )
 
 
 def _broken(decision: Decision, device: Device | None) -> str:
@@ -71,6 +78,19 @@ def _swapped(decision: Decision, device: Device | None) -> str:
         found = there.get((each.kind, each.minor), "")
         if each.id and found and each.id != found:
             return f"{each.kind} minor {each.minor} on {decision.node} is {found[:64]} now, and was {each.id[:64]}"
+    return ""
+
+
+def _kept_out(decision: Decision, node: Node, device: Device | None) -> str:
+    """That the node's annotation has come to keep a device that is granted out of placements."""
+    if names.ANNOTATION_DEVICE_CORDON not in node.annotations:
+        return ""
+    cordon, _ = read_device_cordon(node.annotations)
+    ids = {(each.kind, each.minor): each.uuid for each in (device.devices if device is not None else [])}
+    for grant in granted(decision.allocation):
+        kind, minor = device_of(grant) if grant.kind == VF else (grant.kind, grant.minor)
+        if kind in DEVICE_KINDS and cordon.covers(kind, minor, ids.get((kind, minor), "")):
+            return f"{called(grant)} on {decision.node} is cordoned"
     return ""
 
 
