@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import stat
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import grpc
@@ -124,6 +126,7 @@ async def test_what_began_without_the_agent_is_put_right_and_everything_given_ba
         await until(lambda: cpus(shared) == EVERY - {int(OWN)}, "those of the others", agent)
         lacks = "pods[work/own].containers[main]"
         await until(lambda: told.metrics is not None and told.fields() == {lacks}, "what it lacks", agent)
+        await until(lambda: told.kinds("own") == {"corrected", "lacking"}, "what its owner is told", agent)
 
         agent.kill()
         assert cpus(early) == {int(OWN)}, "an agent that is killed leaves everything as it is"
@@ -161,3 +164,123 @@ async def test_containerd_is_killed_and_comes_back(
         own = await run_pod(containerd, "own", LSR, cpus=own_cpus())
         _, process = await begun(containerd, own)
         assert cpus(process) == {int(OWN)}
+
+
+async def test_containerd_and_agent_restart_amid_creations(
+    containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent
+) -> None:
+    """Whichever was away when a container began: it has the CPUs of its pod, and the others have not."""
+    agent.start()
+    async with reports(nats_server) as told:
+        await until(lambda: told.is_connected, "connected", agent)
+        own, plain = await run_pod(containerd, "own", LSR, cpus=own_cpus()), await run_pod(containerd, "plain")
+        created: list[tuple[bool, Path]] = []
+        refused = 0
+        is_over = False
+
+        async def create() -> None:
+            nonlocal refused
+            number = 0
+            while not is_over:
+                number += 1
+                for is_own, pod in ((True, own), (False, plain)):
+                    try:
+                        created.append((is_own, (await begun(containerd, pod, f"c{number}"))[1]))
+                    except grpc.RpcError:  # containerd is away
+                        refused += 1
+
+        def more_than(count: int) -> Callable[[], bool]:
+            return lambda: len(created) >= count + 4
+
+        creating = asyncio.create_task(create())
+        for _ in range(2):
+            agent.kill()
+            await until(more_than(len(created)), "some begin without the agent", agent)
+            agent.start()
+            await asyncio.to_thread(containerd.restart)
+            await until(more_than(len(created)), "some begin with both", agent)
+        is_over = True
+        await creating
+        await until(lambda: told.is_connected, "connected again", agent)
+        living = [(is_own, process) for is_own, process in created if process.exists()]
+        assert len(living) == len(created), "no container ends with containerd or with the agent"
+        for is_own, process in living:
+            wanted = {int(OWN)} if is_own else EVERY - {int(OWN)}
+            await until(lambda process=process, wanted=wanted: cpus(process) == wanted, f"{wanted}", agent)
+        await until(lambda: "corrected" in told.kinds("own"), "that some began with other CPUs", agent)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A container that reads devices."""
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("no C compiler (cc) on this machine: a container that reads cannot be built")
+    built = tmp_path_factory.mktemp("reader") / "reader"
+    source = Path(__file__).with_name("reader.c")
+    done = subprocess.run(
+        [compiler, "-static", "-Wall", "-Werror", "-o", built, source], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"no static C library on this machine: {done.stderr[-200:]}")
+    return built
+
+
+async def test_a_nic_is_read_in_the_container_that_was_given_it(
+    containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent, reader: Path
+) -> None:
+    """Its device file has the numbers of one that gives zeros; who was not given it cannot even open its like."""
+    files = ("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs7")
+    containerd.load("example.test/reader:1", reader)
+    agent.start()
+    async with reports(nats_server) as told:
+        await until(lambda: told.is_connected, "connected", agent)
+        given, bare = await run_pod(containerd, "given", devices=devices()), await run_pod(containerd, "bare")
+
+        async def read(pod: tuple[str, bytes], name: str) -> list[str]:
+            env = {"READ": ":".join(files)}
+            await asyncio.to_thread(containerd.run_container, pod, name, env, image="example.test/reader:1")
+            log = containerd.home / f"{name}.log"
+            await until(lambda: log.exists() and len(log.read_text().splitlines()) == 2, "what it has read", agent)
+            return [line.partition(" F ")[2] for line in log.read_text().splitlines()]
+
+        assert await read(given, "given") == [f"{files[0]}: 0 bytes", f"{files[1]}: 4 bytes"]
+        assert await read(bare, "bare") == [f"{each}: No such file or directory" for each in files]
+
+
+@pytest.fixture(scope="module")
+def nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """NVIDIA's management library, as a double in C."""
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("no C compiler (cc) on this machine: the double of NVIDIA's library cannot be built")
+    built = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
+    source = Path(__file__).parents[1] / "services/worlds/nvml/nvml_double.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", built, source], check=True)
+    return built
+
+
+async def test_gpus_of_the_library_are_reported_and_isolation_only_where_it_works(
+    containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent, nvml: Path, tmp_path: Path
+) -> None:
+    gpus = tmp_path / "gpus"
+    gpus.write_text(f"driver 550.54\ngpu {GPU} 0 85899345920 00000000:3B:00.0 -1 NVIDIA H100 80GB HBM3\n")
+    library = tmp_path / "host/usr/local/vgpu/libvgpu.so"
+    os.mknod(tmp_path / "nvidiactl", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    agent.start(
+        LD_LIBRARY_PATH=str(nvml.parent), FAKE_NVML=str(gpus), BERTH_DEVICES="true", BERTH_REPORT_INTERVAL_S="0.3"
+    )
+    async with reports(nats_server) as told:
+        await until(lambda: told.is_connected, "connected", agent)
+        gpu = await until(lambda: next(iter(told.report.devices), None) if told.report else None, "the GPU", agent)
+        assert (gpu.kind, gpu.id, gpu.vendor, gpu.healthy) == ("gpu", GPU, "nvidia", True)
+        with gpus.open("a") as file:
+            file.write(f"xid {GPU} 79\n")
+        await until(lambda: told.report and not told.report.devices[0].healthy, "it falls ill", agent)
+        assert told.report is not None
+        assert told.report.devices[0].reason == "Xid79"
+        assert told.runtime is not None
+        assert (told.runtime.isolation, "libvgpu.so is not there" in told.runtime.reason) == ("", True)
+        library.parent.mkdir(parents=True)
+        library.write_bytes(b"")
+        await until(lambda: told.runtime and told.runtime.isolation == "HAMi-core", "isolation works", agent)
+        await asyncio.to_thread(containerd.kill)
+        await until(lambda: told.runtime and not told.runtime.isolation, "and no longer", agent)
