@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,8 +32,10 @@ NODE = 2
 """Of CRI's namespace modes: no network of its own, so that no CNI plugin is needed."""
 _INIT = """
 mount --make-rprivate / && mount -t tmpfs -o mode=755 tmpfs /run || exit 1
-"$@" &
-wait $!
+while true; do
+  "$@" &
+  wait $!
+done
 """
 
 
@@ -68,7 +71,7 @@ class ContainerRuntime:
         self.home = Path(tempfile.mkdtemp(prefix="berth-nri-"))
         self.nri = self.home / "nri.sock"
         self.group = self.home.name
-        self._socket = self.home / "containerd.sock"
+        self.socket = self.home / "containerd.sock"
         self._janitor = Janitor(self.home)
         (self.home / "config.toml").write_text(_config(self.home))
         binary = find_binary("containerd")
@@ -87,13 +90,41 @@ class ContainerRuntime:
         """Serve; the pause image is there then."""
         self._daemon.start()
         if not any(line == PAUSE_IMAGE for line in self.ctr("images", "list", "--quiet").split()):
-            archive = self.home / "pause.tar"
-            archive.write_bytes(of_binary(PAUSE_IMAGE, find_binary("pause")))
-            self.ctr("images", "import", "--local", str(archive))
+            self.load(PAUSE_IMAGE, find_binary("pause"))
 
     def kill(self) -> None:
         """kill -9, and every container with it."""
         self._daemon.kill()
+
+    def restart(self) -> None:
+        """kill -9 of containerd alone: containers run on, and it is started again."""
+        before = self._containerd()
+        os.kill(before, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while self._containerd() in (0, before) or not self._serves():
+            assert time.monotonic() < deadline, f"containerd does not come back:\n{self.log()}"
+            time.sleep(0.05)
+
+    def inside(self) -> list[str]:
+        """Before a command: it runs in containerd's namespaces, and on the machine's network."""
+        children = Path(f"/proc/{self._daemon.pid}/task/{self._daemon.pid}/children").read_text().split()
+        return ["nsenter", "--target", children[0], "--mount", "--pid", "--ipc", "--uts", "--"]
+
+    def load(self, name: str, binary: Path) -> None:
+        """An image of one static binary."""
+        archive = self.home / "image.tar"
+        archive.write_bytes(of_binary(name, binary))
+        self.ctr("images", "import", "--local", str(archive))
+
+    def _containerd(self) -> int:
+        """Its process; 0: there is none now."""
+        config = str(self.home / "config.toml").encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if words[0].endswith(b"/containerd") and config in words:
+                    return int(folder.name)
+        return 0
 
     def close(self) -> None:
         """Away with everything."""
@@ -112,7 +143,7 @@ class ContainerRuntime:
 
     def ctr(self, *arguments: str) -> str:
         """containerd's own client. Raises CalledProcessError."""
-        command = [str(find_binary("ctr")), "--address", str(self._socket), "--namespace", "k8s.io", *arguments]
+        command = [str(find_binary("ctr")), "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
     def spec(self, container: str) -> dict[str, Any]:
@@ -131,9 +162,17 @@ class ContainerRuntime:
         config += b"".join(field(7, entry(key, value)) for key, value in annotations.items())
         return self._call("RunPodSandbox", field(1, config)), config
 
-    def run_container(self, pod: tuple[str, bytes], name: str, env: Mapping[str, str], *, cpu_quota_us: int = 0) -> str:
-        """The id of a container of the pod, started."""
-        config = field(1, field(1, name)) + field(2, field(1, PAUSE_IMAGE))
+    def run_container(
+        self,
+        pod: tuple[str, bytes],
+        name: str,
+        env: Mapping[str, str],
+        *,
+        cpu_quota_us: int = 0,
+        image: str = PAUSE_IMAGE,
+    ) -> str:
+        """The id of a container of the pod, started; what it prints is in `NAME.log` of the home."""
+        config = field(1, field(1, name)) + field(2, field(1, image))
         config += b"".join(field(6, entry(key, value)) for key, value in env.items())
         limits = field(1, 100_000) + field(2, cpu_quota_us) if cpu_quota_us else b""
         config += field(11, f"{name}.log") + field(15, field(1, limits) if limits else b"")
@@ -148,13 +187,13 @@ class ContainerRuntime:
 
     def _call(self, method: str, request: bytes) -> str:
         """The first field of the answer, a string of fewer than 128 bytes. Raises grpc.RpcError."""
-        with grpc.insecure_channel(f"unix:{self._socket}") as channel:
+        with grpc.insecure_channel(f"unix:{self.socket}") as channel:
             answer: bytes = channel.unary_unary(f"/runtime.v1.RuntimeService/{method}")(request, timeout=60)
         return answer[2 : 2 + answer[1]].decode() if answer else ""
 
     def _serves(self) -> bool:
         try:
-            with grpc.insecure_channel(f"unix:{self._socket}") as channel:
+            with grpc.insecure_channel(f"unix:{self.socket}") as channel:
                 channel.unary_unary("/runtime.v1.RuntimeService/Version")(b"", timeout=2)
         except grpc.RpcError:
             time.sleep(0.1)

@@ -3,106 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
+import shutil
 import stat
 import subprocess
-import sys
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
-from tests.e2e.container_runtime import ContainerRuntime, lacking, processes_with, status_of
+from tests.e2e.container_runtime import ContainerRuntime, lacking
+from tests.e2e.real_agent import (
+    CPUS,
+    EVERY,
+    GPU,
+    LSR,
+    OWN,
+    Agent,
+    begun,
+    cpus,
+    devices,
+    environment,
+    own_cpus,
+    reports,
+    run_pod,
+    until,
+)
 
-from berth.bus import Bus, BusSettings
-from berth.bus.port import Entry
-from berth.contracts import buckets, names
-from berth.contracts.codec import decode, encode
-from berth.contracts.inventory import DeviceSlot, NodeInventory
-from berth.contracts.metrics import NodeMetrics
-from berth.contracts.subjects import named_key
+from berth.contracts import names
 from berth.testing.nats_server import NatsServer
 
 pytestmark = pytest.mark.e2e
-DEADLINE_S = 60.0
-NODE = "real-node"
-KEY = named_key("node", NODE)
-NIC = "0000:01:00.0"
-GPU = "GPU-8c25f7f0-1111-2222-3333-444444444444"
-CPUS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
-OWN, EVERY = str(CPUS[-1]), set(CPUS)
-LSR = {names.LABEL_QOS: "LSR"}
-
-
-class Agent:
-    """The agent's process on a node with a GPU and a NIC, whose device files are made of numbers alone."""
-
-    def __init__(self, folder: Path, socket: Path, bus: str) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log = folder / "agent.log"
-        for name in ("infiniband", "sys/bus/pci/devices", f"verbs/{NIC}/infiniband_verbs/uverbs7"):
-            (folder / name).mkdir(parents=True)
-        for number, name in enumerate(("rdma_cm", "uverbs7")):
-            os.mknod(folder / "infiniband" / name, stat.S_IFCHR | 0o600, os.makedev(1, 3 + 2 * number))
-        (folder / "sys/devices").symlink_to("/sys/devices")
-        (folder / f"sys/bus/pci/devices/{NIC}").symlink_to(folder / f"verbs/{NIC}")
-        self._environ = {
-            **os.environ,
-            "BERTH_NATS_URL": bus,
-            "BERTH_NODE_NAME": NODE,
-            "BERTH_INTERVAL_S": "0.5",
-            "BERTH_NRI_SOCKET": str(socket),
-            "BERTH_SYS_ROOT": str(folder / "sys"),
-            "BERTH_CGROUP_ROOT": "/sys/fs/cgroup",
-            "BERTH_DEV_ROOT": str(folder),
-            "BERTH_KUBELET_ROOT": str(folder / "kubelet"),
-            "BERTH_HOST_ROOT": str(folder / "host"),
-            "BERTH_JOURNAL_FILE": str(folder / "journal.json"),
-        }
-
-    def start(self, **told: str) -> None:
-        with self._log.open("ab") as log:
-            command = [sys.executable, "-m", "berth.node_qos_enforcer"]
-            self._process = subprocess.Popen(command, env=self._environ | told, stdout=log, stderr=log)
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def log(self) -> str:
-        return self._log.read_text()[-4000:]
-
-
-class Reports:
-    """What the agent says of its node."""
-
-    def __init__(self) -> None:
-        self.metrics: NodeMetrics | None = None
-
-    def reset(self) -> None:
-        self.metrics = None
-
-    def apply(self, entry: Entry) -> None:
-        if entry.key == KEY and not entry.deleted:
-            self.metrics = decode(entry.value, NodeMetrics)
-
-    def end(self, sequence: int) -> None:
-        pass
-
-    @property
-    def is_connected(self) -> bool:
-        plugin = self.metrics.runtime_plugin if self.metrics is not None else None
-        return plugin is not None and plugin.connected
-
-    def fields(self) -> set[str]:
-        assert self.metrics is not None
-        return {each.field for each in self.metrics.problems if each.field.startswith("pods[")}
 
 
 @pytest.fixture
@@ -126,78 +57,6 @@ def agent(containerd: ContainerRuntime, nats_server: NatsServer, tmp_path: Path)
         yield found
     finally:
         found.kill()
-
-
-@contextlib.asynccontextmanager
-async def reports(server: NatsServer) -> AsyncIterator[Reports]:
-    """A bus that knows the node's devices, and what its agent reports there."""
-    bus = await Bus.connect(BusSettings(url=server.url), service="test")
-    await bus.ensure()
-    slots = [DeviceSlot(kind="gpu", minor=0, uuid=GPU), DeviceSlot(kind="rdma", minor=0, uuid=NIC)]
-    bus.owned(buckets.INVENTORY).put(
-        KEY, encode(NodeInventory(node=NODE, version=1, devices=slots, gpu_vendor="nvidia"))
-    )
-    found = Reports()
-    task = asyncio.create_task(bus.follow(buckets.METRICS, found).run())
-    try:
-        yield found
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        await bus.close()
-
-
-async def until(holds: Callable[[], Any], what: str, agent: Agent) -> Any:
-    try:
-        async with asyncio.timeout(DEADLINE_S):
-            while not (value := holds()):
-                await asyncio.sleep(0.05)
-            return value
-    except TimeoutError:
-        raise AssertionError(f"never: {what}\n{agent.log()}") from None
-
-
-async def begun(
-    containerd: ContainerRuntime, pod: tuple[str, bytes], name: str = "main", **limits: int
-) -> tuple[str, Path]:
-    """A new container of a pod, and its process."""
-    mark = uuid.uuid4().hex
-    container = await asyncio.to_thread(containerd.run_container, pod, name, {"MARK": mark}, **limits)
-    async with asyncio.timeout(DEADLINE_S):
-        while not (found := list(processes_with(f"MARK={mark}"))):
-            await asyncio.sleep(0.05)
-    return container, found[0]
-
-
-def cpus(process: Path) -> set[int]:
-    found: set[int] = set()
-    for part in status_of(process, "Cpus_allowed_list").split(","):
-        low, _, high = part.partition("-")
-        found |= set(range(int(low), int(high or low) + 1))
-    return found
-
-
-def own_cpus() -> dict[str, str]:
-    return {names.ANNOTATION_RESOURCE_STATUS: json.dumps({"cpuset": OWN})}
-
-
-def devices(minor: int = 0) -> dict[str, str]:
-    gpu = {"minor": minor, "id": GPU, "resources": {names.GPU_MEMORY_RATIO: "100"}}
-    nic = {"minor": 0, "id": NIC, "resources": {names.RDMA: "1"}}
-    return {names.ANNOTATION_DEVICE_ALLOCATED: json.dumps({"gpu": [gpu], "rdma": [nic]})}
-
-
-def environment(process: Path) -> dict[str, str]:
-    lines = (process / "environ").read_text().split("\0")
-    return dict(each.partition("=")[::2] for each in lines if each)
-
-
-async def run_pod(
-    containerd: ContainerRuntime, name: str, labels: dict[str, str] | None = None, **noted: dict[str, str]
-) -> tuple[str, bytes]:
-    annotations = {key: value for each in noted.values() for key, value in each.items()}
-    return await asyncio.to_thread(containerd.run_pod, name, labels=labels or {}, annotations=annotations)
 
 
 async def test_containers_have_what_their_pods_were_given(
@@ -267,6 +126,7 @@ async def test_what_began_without_the_agent_is_put_right_and_everything_given_ba
         await until(lambda: cpus(shared) == EVERY - {int(OWN)}, "those of the others", agent)
         lacks = "pods[work/own].containers[main]"
         await until(lambda: told.metrics is not None and told.fields() == {lacks}, "what it lacks", agent)
+        await until(lambda: told.kinds("own") == {"corrected", "lacking"}, "what its owner is told", agent)
 
         agent.kill()
         assert cpus(early) == {int(OWN)}, "an agent that is killed leaves everything as it is"
@@ -304,3 +164,123 @@ async def test_containerd_is_killed_and_comes_back(
         own = await run_pod(containerd, "own", LSR, cpus=own_cpus())
         _, process = await begun(containerd, own)
         assert cpus(process) == {int(OWN)}
+
+
+async def test_containerd_and_agent_restart_amid_creations(
+    containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent
+) -> None:
+    """Whichever was away when a container began: it has the CPUs of its pod, and the others have not."""
+    agent.start()
+    async with reports(nats_server) as told:
+        await until(lambda: told.is_connected, "connected", agent)
+        own, plain = await run_pod(containerd, "own", LSR, cpus=own_cpus()), await run_pod(containerd, "plain")
+        created: list[tuple[bool, Path]] = []
+        refused = 0
+        is_over = False
+
+        async def create() -> None:
+            nonlocal refused
+            number = 0
+            while not is_over:
+                number += 1
+                for is_own, pod in ((True, own), (False, plain)):
+                    try:
+                        created.append((is_own, (await begun(containerd, pod, f"c{number}"))[1]))
+                    except grpc.RpcError:  # containerd is away
+                        refused += 1
+
+        def more_than(count: int) -> Callable[[], bool]:
+            return lambda: len(created) >= count + 4
+
+        creating = asyncio.create_task(create())
+        for _ in range(2):
+            agent.kill()
+            await until(more_than(len(created)), "some begin without the agent", agent)
+            agent.start()
+            await asyncio.to_thread(containerd.restart)
+            await until(more_than(len(created)), "some begin with both", agent)
+        is_over = True
+        await creating
+        await until(lambda: told.is_connected, "connected again", agent)
+        living = [(is_own, process) for is_own, process in created if process.exists()]
+        assert len(living) == len(created), "no container ends with containerd or with the agent"
+        for is_own, process in living:
+            wanted = {int(OWN)} if is_own else EVERY - {int(OWN)}
+            await until(lambda process=process, wanted=wanted: cpus(process) == wanted, f"{wanted}", agent)
+        await until(lambda: "corrected" in told.kinds("own"), "that some began with other CPUs", agent)
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A container that reads devices."""
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("no C compiler (cc) on this machine: a container that reads cannot be built")
+    built = tmp_path_factory.mktemp("reader") / "reader"
+    source = Path(__file__).with_name("reader.c")
+    done = subprocess.run(
+        [compiler, "-static", "-Wall", "-Werror", "-o", built, source], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"no static C library on this machine: {done.stderr[-200:]}")
+    return built
+
+
+async def test_a_nic_is_read_in_the_container_that_was_given_it(
+    containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent, reader: Path
+) -> None:
+    """Its device file has the numbers of one that gives zeros; who was not given it cannot even open its like."""
+    files = ("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs7")
+    containerd.load("example.test/reader:1", reader)
+    agent.start()
+    async with reports(nats_server) as told:
+        await until(lambda: told.is_connected, "connected", agent)
+        given, bare = await run_pod(containerd, "given", devices=devices()), await run_pod(containerd, "bare")
+
+        async def read(pod: tuple[str, bytes], name: str) -> list[str]:
+            env = {"READ": ":".join(files)}
+            await asyncio.to_thread(containerd.run_container, pod, name, env, image="example.test/reader:1")
+            log = containerd.home / f"{name}.log"
+            await until(lambda: log.exists() and len(log.read_text().splitlines()) == 2, "what it has read", agent)
+            return [line.partition(" F ")[2] for line in log.read_text().splitlines()]
+
+        assert await read(given, "given") == [f"{files[0]}: 0 bytes", f"{files[1]}: 4 bytes"]
+        assert await read(bare, "bare") == [f"{each}: No such file or directory" for each in files]
+
+
+@pytest.fixture(scope="module")
+def nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """NVIDIA's management library, as a double in C."""
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("no C compiler (cc) on this machine: the double of NVIDIA's library cannot be built")
+    built = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
+    source = Path(__file__).parents[1] / "services/worlds/nvml/nvml_double.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", built, source], check=True)
+    return built
+
+
+async def test_gpus_of_the_library_are_reported_and_isolation_only_where_it_works(
+    containerd: ContainerRuntime, nats_server: NatsServer, agent: Agent, nvml: Path, tmp_path: Path
+) -> None:
+    gpus = tmp_path / "gpus"
+    gpus.write_text(f"driver 550.54\ngpu {GPU} 0 85899345920 00000000:3B:00.0 -1 NVIDIA H100 80GB HBM3\n")
+    library = tmp_path / "host/usr/local/vgpu/libvgpu.so"
+    os.mknod(tmp_path / "nvidiactl", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    agent.start(
+        LD_LIBRARY_PATH=str(nvml.parent), FAKE_NVML=str(gpus), BERTH_DEVICES="true", BERTH_REPORT_INTERVAL_S="0.3"
+    )
+    async with reports(nats_server) as told:
+        await until(lambda: told.is_connected, "connected", agent)
+        gpu = await until(lambda: next(iter(told.report.devices), None) if told.report else None, "the GPU", agent)
+        assert (gpu.kind, gpu.id, gpu.vendor, gpu.healthy) == ("gpu", GPU, "nvidia", True)
+        with gpus.open("a") as file:
+            file.write(f"xid {GPU} 79\n")
+        await until(lambda: told.report and not told.report.devices[0].healthy, "it falls ill", agent)
+        assert told.report is not None
+        assert told.report.devices[0].reason == "Xid79"
+        assert told.runtime is not None
+        assert (told.runtime.isolation, "libvgpu.so is not there" in told.runtime.reason) == ("", True)
+        library.parent.mkdir(parents=True)
+        library.write_bytes(b"")
+        await until(lambda: told.runtime and told.runtime.isolation == "HAMi-core", "isolation works", agent)
+        await asyncio.to_thread(containerd.kill)
+        await until(lambda: told.runtime and not told.runtime.isolation, "and no longer", agent)

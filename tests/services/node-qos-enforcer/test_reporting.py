@@ -26,7 +26,7 @@ from berth.kubelet.podresources_pb2 import (
     ListPodResourcesResponse,
 )
 from berth.kubelet.podresources_pb2 import PodResources as OfPod
-from berth.node_qos_enforcer.core.node_report import KUBELET, Findings
+from berth.node_qos_enforcer.core.node_report import HELD, KUBELET, Findings
 from berth.node_qos_enforcer.pod_resources import PodResources
 from berth.node_qos_enforcer.reporting import Reporter
 from berth.node_qos_enforcer.settings import Settings
@@ -227,6 +227,10 @@ async def test_podresources_say_whether_kubelet_gives_out_cpus(
             said = ReportedKubelet(cpu_manager="static", reserved_cpus="0")
             assert (await holders.added_to(Findings(kubelet=said))).kubelet == said, "its own word goes before"
             assert (await holders.added_to(Findings(unread=frozenset({KUBELET})))).kubelet is None
+            await kubelet.stop()
+            assert (await holders.added_to(Findings())).unread == {HELD, KUBELET}, "the policy stays what it was"
+            assert (await holders.added_to(Findings(kubelet=said))).unread == {HELD}
+            await kubelet.start()
         async with PodResources(str(kubelet.path), lambda: now[0], reports_cpus=False) as holders:
             assert (await holders.added_to(Findings())).kubelet is None
 

@@ -56,13 +56,18 @@ class PodResources:
         except Unanswered as error:
             away = Problem(field="podresources", message=f"kubelet does not answer: {error}"[:200])
             self._asked_s = None
-            return findings._replace(unread=findings.unread | {HELD}, problems=(*findings.problems, away))
+            unread = findings.unread | {HELD, KUBELET} if self._says_policy(findings) else findings.unread | {HELD}
+            return findings._replace(unread=unread, problems=(*findings.problems, away))
         policy = await self._cpu_manager()
         self.gives_cpus = policy == STATIC or any(each.cpus for each in held)
         kubelet = findings.kubelet
-        if kubelet is None and KUBELET not in findings.unread and self._reports_cpus and policy:
+        if self._says_policy(findings) and policy:
             kubelet = ReportedKubelet(cpu_manager=policy)
         return findings._replace(held=held, kubelet=kubelet, problems=(*findings.problems, *problems))
+
+    def _says_policy(self, findings: Findings) -> bool:
+        """Whether nothing else says what kubelet's policy is."""
+        return self._reports_cpus and findings.kubelet is None and KUBELET not in findings.unread
 
     async def _cpu_manager(self) -> str:
         """Kubelet's policy; empty where it does not say."""

@@ -1,0 +1,195 @@
+"""The node agent beside a real kubelet and a real containerd: what pods hold, and whose CPUs are whose."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from tests.e2e import container_runtime, kubelet_alone, waiting
+from tests.e2e.container_runtime import PAUSE_IMAGE, ContainerRuntime, processes_with
+from tests.e2e.kubelet_alone import Kubelet
+from tests.e2e.real_agent import (
+    CPUS,
+    EVERY,
+    GPU,
+    LSR,
+    OWN,
+    Agent,
+    Reports,
+    cpus,
+    devices,
+    environment,
+    own_cpus,
+    reports,
+    until,
+)
+
+from berth.contracts import names
+from berth.kubelet.client import PodResourcesClient, Unanswered
+from berth.testing.nats_server import NatsServer
+
+pytestmark = pytest.mark.e2e
+STATIC = {"cpuManagerPolicy": "static", "reservedSystemCPUs": str(CPUS[0])}
+
+
+def container(name: str, **more: Any) -> dict[str, Any]:
+    mark = [{"name": "MARK", "value": name}]
+    return {"name": name, "image": PAUSE_IMAGE, "imagePullPolicy": "Never", "env": mark, **more}
+
+
+class House:
+    """containerd, kubelet, and an agent whose plugin, reports and proxy are on."""
+
+    def __init__(self, folder: Path, server: NatsServer, runtime: ContainerRuntime, **kubelet: Any) -> None:
+        self.kubelet = Kubelet(runtime, **kubelet)
+        self.agent = Agent(folder, runtime.nri, server.url)
+        self.served = folder / "served/kubelet.sock"
+        self.settings = {
+            "BERTH_KUBELET_ROOT": "",
+            "BERTH_CPUS": "true",
+            "BERTH_REPORT_INTERVAL_S": "0.3",
+            "BERTH_SYS_ROOT": "/sys",
+            "BERTH_PODRESOURCES_SOCKET": str(self.kubelet.podresources),
+            "BERTH_PODRESOURCES_PROXY": str(self.served),
+        }
+
+    def process(self, name: str) -> Path:
+        """The process of a container that carries this mark."""
+        found = list(processes_with(f"MARK={name}"))
+        return found[0] if found else Path()
+
+    def why(self) -> str:
+        return f"{self.agent.log()}\n--- kubelet:\n{self.kubelet.log()}"
+
+    async def holds(self, condition: Any, what: str) -> Any:
+        try:
+            return await until(condition, what, self.agent)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n--- kubelet:\n{self.kubelet.log()}") from None
+
+    def close(self) -> None:
+        self.agent.kill()
+        self.kubelet.close()
+
+
+@pytest.fixture
+def containerd() -> Iterator[ContainerRuntime]:
+    if missing := container_runtime.lacking() or kubelet_alone.lacking():
+        pytest.skip("no real node here; missing:\n" + "\n".join(missing))
+    if len(CPUS) < 2:
+        pytest.skip("two CPUs: one for a pod of its own, one for the others")
+    found = ContainerRuntime()
+    try:
+        found.start()
+        yield found
+    finally:
+        found.close()
+
+
+@asynccontextmanager
+async def living(house: House, server: NatsServer, **settings: str) -> AsyncIterator[Reports]:
+    try:
+        house.kubelet.start()
+        house.agent.start(**house.settings, **settings)
+        async with reports(server) as told:
+            await house.holds(lambda: told.is_connected, "connected")
+            yield told
+    finally:
+        house.close()
+
+
+async def held(asked: PodResourcesClient, pod: str) -> dict[str, dict[str, list[str]]] | None:
+    """Devices of each container of a pod, by resource; None while kubelet or the proxy does not say."""
+    try:
+        answer = await asked.list()
+    except Unanswered as error:
+        assert error.code is grpc.StatusCode.UNAVAILABLE  # noqa: PT017
+        return None
+    for each in answer.pod_resources:
+        if each.name == f"{pod}-{kubelet_alone.NODE}":
+            return {
+                one.name: {device.resource_name: list(device.device_ids) for device in one.devices}
+                for one in each.containers
+            }
+    return None
+
+
+async def test_who_asks_kubelet_is_told_of_the_devices_of_records(
+    containerd: ContainerRuntime, nats_server: NatsServer, tmp_path: Path
+) -> None:
+    house = House(tmp_path, nats_server, containerd)
+    async with living(house, nats_server) as told:
+        shares = {names.ANNOTATION_CONTAINER_DEVICES: json.dumps({"main": {"gpu": [{"minor": 0}]}})}
+        house.kubelet.run("train", [container("side"), container("main")], annotations=devices() | shares)
+        await house.holds(lambda: house.process("main") != Path() and house.process("side") != Path(), "both run")
+        assert environment(house.process("main"))["NVIDIA_VISIBLE_DEVICES"] == GPU
+        assert "NVIDIA_VISIBLE_DEVICES" not in environment(house.process("side"))
+        async with PodResourcesClient(house.kubelet.podresources) as own, PodResourcesClient(house.served) as asked:
+            assert await held(own, "train") == {"side": {}, "main": {}}, "kubelet knows nothing of it"
+            assert await held(asked, "train") == {"side": {}, "main": {names.NVIDIA_GPU: [GPU]}}
+            ours, theirs = await asked.allocatable(), await own.allocatable()
+            assert ours == theirs
+            house.kubelet.kill()
+            assert await held(asked, "train") is None
+            house.kubelet.start()
+            again = await waiting.until(lambda: held(asked, "train"), "kubelet, and what it says")
+            assert again == {"side": {}, "main": {names.NVIDIA_GPU: [GPU]}}
+        assert told.report is not None
+        assert told.report.kubelet is not None
+        assert told.report.kubelet.cpu_manager == "none", "by what kubelet could give out"
+
+
+async def test_cpus_that_kubelet_gave_out_are_nobody_elses_without_its_checkpoint(
+    containerd: ContainerRuntime, nats_server: NatsServer, tmp_path: Path
+) -> None:
+    """Its folder is not mounted in a cluster: what it gave out is known by its PodResources alone."""
+    house = House(tmp_path, nats_server, containerd, **STATIC)
+    async with living(house, nats_server) as told:
+        whole = {"cpu": "1", "memory": "32Mi"}
+        house.kubelet.run("pinned", [container("pinned", resources={"limits": whole, "requests": whole})])
+        house.kubelet.run("plain", [container("plain")])
+        await house.holds(lambda: house.process("pinned") != Path() and house.process("plain") != Path(), "both run")
+        await house.holds(lambda: cpus(house.process("pinned")) == {int(OWN)}, "kubelet gave it a CPU")
+        await house.holds(lambda: cpus(house.process("plain")) == EVERY - {int(OWN)}, "which the other has not")
+        report = await house.holds(
+            lambda: told.report if told.report is not None and told.report.held else None, "what it holds"
+        )
+        assert [(each.pod, each.cpus) for each in report.held] == [(f"pinned-{kubelet_alone.NODE}", OWN)]
+        assert report.kubelet.cpu_manager == "static"
+        assert report.kubelet.pinned == []
+        assert report.cores, "CPUs are reported once it is known whose they are"
+        assert told.fields() == set()
+
+
+async def test_an_lsr_pod_has_its_cpus_and_the_others_have_not(
+    containerd: ContainerRuntime, nats_server: NatsServer, tmp_path: Path
+) -> None:
+    """The others are of class LS or none: a best-effort pod may use what it leaves idle."""
+    house = House(tmp_path, nats_server, containerd)
+    async with living(house, nats_server):
+        some = {"requests": {"cpu": "10m"}}
+        house.kubelet.run("plain", [container("plain", resources=some)])
+        await house.holds(lambda: house.process("plain") != Path(), "it runs")
+        assert cpus(house.process("plain")) == EVERY
+        whole = {"cpu": "1", "memory": "32Mi"}
+        house.kubelet.run(
+            "own",
+            [container("own", resources={"limits": whole, "requests": whole})],
+            labels=LSR,
+            annotations=own_cpus(),
+        )
+        await house.holds(lambda: house.process("own") != Path(), "it runs")
+        assert cpus(house.process("own")) == {int(OWN)}
+        await house.holds(lambda: cpus(house.process("plain")) == EVERY - {int(OWN)}, "the other leaves it")
+        house.kubelet.kill()
+        house.kubelet.start()
+        house.kubelet.run("late", [container("late", resources=some)])
+        await house.holds(lambda: house.process("late") != Path(), "it runs")
+        assert cpus(house.process("late")) == EVERY - {int(OWN)}
+        house.kubelet.end("own")
+        await house.holds(lambda: cpus(house.process("plain")) == EVERY, "its CPU is everybody's again")
