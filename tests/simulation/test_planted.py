@@ -80,6 +80,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "unread": (2, "I23"),
     "swapped": (0, "I1g"),
     "old topology": (1, "I23b"),
+    "locks kept": (0, "L1"),
     "E2": (1, "I11d"),
     "E4 look": (0, "I11h"),
     "E4 version": (0, "I11"),
