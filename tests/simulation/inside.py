@@ -31,6 +31,8 @@ PARTITIONS: Final = {"1": [{"minors": [0]}, {"minors": [1]}], "2": [{"minors": [
 HOME: Final[Json] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
 TOPOLOGY: Final = "NodeResourceTopology"
 STRANGERS_LEAVE_S: Final = 60.0
+STAY_FROM: Final = 0.6
+"""Of those who come after such a part of the run some stay, so that others wait when it is over."""
 UNREADABLE: Final = '{"cpuset":"0-'
 
 Asks = tuple[dict[str, str], dict[str, Any], str]
@@ -172,14 +174,15 @@ def crowd(
     *,
     prefix: str = "pod",
 ) -> list[Timed]:
-    """Pods of these shapes, more than there is capacity for; they end, or are deleted, and others take their place."""
+    """Pods of these shapes, more than there is capacity for; they end, or are deleted, and others take their
+    place."""
     done: list[Timed] = []
     drawn = rng.choices(list(shapes), list(shapes.values()), k=size.singles)
     for number, shape in enumerate(drawn):
         at_s, name = rng.uniform(3.0, size.end_s), f"{prefix}-{number}"
         notes = {DURATION: f"{rng.uniform(5, 25):.1f}s"} if rng.random() < 0.7 else {}
         done.append(Timed(at_s, Create(pod(name, shape(rng), notes))))
-        if not notes:
+        if not notes and (at_s < size.end_s * STAY_FROM or rng.random() < 0.5):
             done.append(Timed(at_s + rng.uniform(3.0, 25.0), Delete("Pod", name, rng.choice((0, 30)))))
     return done
 

@@ -204,6 +204,9 @@ PLANTED: Final[dict[str, Bug]] = {
         inside.topologies_as_they_come,
         run_profiles.CHANGING_NODES_AND_LOSS,
     ),
+    "locks kept": Bug(
+        "the lock of a node stays its pod's for five minutes", inside.locks_kept, run_profiles.CHANGING_CARDS
+    ),
     "E2": Bug("a nomination holds nothing", evictions.freed_for_anybody, run_profiles.EVICTIONS),
     "E4 look": Bug(
         "nobody looks whether the beneficiary waits before its victims are deleted",

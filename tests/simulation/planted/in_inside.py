@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from tests.simulation.planted.in_writer import together
 
 from berth.cluster_writer.core import last_check
+from berth.cluster_writer.node_locks import NodeLocks
 from berth.contracts.grants import CPU, VF
 from berth.contracts.inventory import NodeInventory
+from berth.contracts.ledger import Decision
 from berth.device_inventory.core import topology
 from berth.placement_solver import cluster_view
 from berth.placement_solver.core.cores import store
@@ -100,6 +102,18 @@ def topologies_as_they_come() -> Planted:
         patch.object(Inventories, "of", lambda self, node: self._published.get(node)),
         patch.object(Inventories, "waits", lambda self, node: node not in self._published),
     )
+
+
+def locks_kept() -> Planted:
+    """A lock is its pod's for its five minutes: whether that still needs it is not asked, nor is it taken off."""
+
+    async def needs(self: NodeLocks, text: str, node: str) -> bool:
+        return True
+
+    async def free(self: NodeLocks, key: Any, decision: Decision, lock: str) -> None:
+        self.leave(key, (decision.node, lock))
+
+    return together(patch.object(NodeLocks, "_needs", needs), patch.object(NodeLocks, "free", free))
 
 
 def _unnamed(found: Any) -> Any:

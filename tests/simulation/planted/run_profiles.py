@@ -47,6 +47,11 @@ def two_solvers_and_an_agent(rng: random.Random) -> Mapping[str, int]:
     return {SOLVER: 2, **with_an_agent(rng)}
 
 
+def watched_solvers_and_an_agent(rng: random.Random) -> Mapping[str, int]:
+    """The same, and the auditor looks on."""
+    return {**two_solvers_and_an_agent(rng), "auditor": 1}
+
+
 SHORT: Final = RunProfile(
     end_s=70.0,
     whole_s=80.0,
@@ -257,7 +262,7 @@ GROUPS_MADE_ANEW: Final = replace(
 """A node whose best-effort group kubelet makes again, while a strategy is in force."""
 CHANGING_NODES: Final = replace(
     SHORT,
-    size=Size(nodes=4, singles=260, strangers=4),
+    size=Size(nodes=4, singles=260, strangers=7),
     cluster=inside.cluster,
     actions=inside.draw,
     replicas=two_solvers_and_an_agent,
@@ -274,6 +279,7 @@ CHANGING_NODES: Final = replace(
 """What is within nodes is given out, while it changes."""
 CHANGING_NODES_HELD_UP: Final = replace(
     CHANGING_NODES,
+    replicas=watched_solvers_and_an_agent,
     faults=every(
         14.0, trouble.leases_fail, trouble.inventory_lost, trouble.lost_binds, trouble.paused(WRITER, 3.0, 15.0)
     ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,7 +21,16 @@ from berth.contracts.ledger import Grant
 from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import Reservation
 from berth.placement_solver.core import explain
-from berth.testing.builders import PodBuilder, allocated, gpu_grant, gpu_slots, nic_slots, pod, with_places
+from berth.testing.builders import (
+    PodBuilder,
+    allocated,
+    gpu_grant,
+    gpu_slots,
+    nic_slots,
+    node_topology,
+    pod,
+    with_places,
+)
 from berth.transaction.claims import of_decision
 
 JOINT = {"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}
@@ -384,6 +395,7 @@ def test_a_restricted_reservation_gives_its_own_devices_alone(
 
 def some_pods(seed: int) -> list[PodBuilder]:
     rng = random.Random(seed)
+    zoned = json.dumps({"numaTopologyPolicy": "SingleNUMANode"})
     makes = [
         lambda name: wants_function(name),
         lambda name: pod(name).requests({names.RDMA: rng.choice([10, 60, 100])}),
@@ -391,20 +403,28 @@ def some_pods(seed: int) -> list[PodBuilder]:
         lambda name: pod(name).share(rng.choice([30, 50])),
         lambda name: note(wants_function(name).gpus(1), names.ANNOTATION_DEVICE_JOINT, JOINT),
         lambda name: hinted(pod(name).requests({names.RDMA: 2}), rdma={"allocateStrategy": "RequestsAsCount"}),
+        lambda name: pod(name).requests(cpu=2000).label(names.LABEL_QOS, "LSR"),
+        lambda name: pod(name).requests(cpu=2000).gpus(1).label(names.LABEL_QOS, "LSE"),
+        lambda name: note(pod(name).requests(cpu=rng.choice([1000, 3000])), names.ANNOTATION_NUMA_SPEC, zoned),
+        lambda name: pod(name).requests(cpu=1500),
     ]
     return [rng.choice(makes)(f"p{number}") for number in range(8)]
 
 
 def books(run: Any) -> Any:
-    devices = run.cluster.nodes.devices
-    return {kind: [each for each in slots[0] if any(each.total)] for kind, slots in devices.slots.items()}
+    """What is held of devices, functions, CPUs and NUMA nodes."""
+    nodes = run.cluster.nodes
+    slots = {kind: [each for each in of[0] if any(each.total)] for kind, of in nodes.devices.slots.items()}
+    return slots, nodes.cores.free_cpus(0), nodes.cores.zones(0).available, nodes.cores.status(0)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 10_000), data=st.data())
 def test_books_are_the_same_in_whatever_order_they_are_read(solving: type[Any], seed: int, data: st.DataObject) -> None:
     run = solving()
-    slots = machine(run)
+    slots, topology = machine(run), node_topology(zones=2, reserved=(0,))
+    run.topology("n", topology)
+    empty = books(run)
     builders = some_pods(seed)
     run.pods(builders)
     placed = set(run.nodes_of(run.round()))
@@ -412,14 +432,16 @@ def test_books_are_the_same_in_whatever_order_they_are_read(solving: type[Any], 
     for builder in bound:
         run.bind(builder)
     fresh = solving()
-    events: list[Any] = data.draw(st.permutations([*bound, None]))
-    for event in events:
-        if event is None:
-            fresh.node("n")
-            fresh.devices("n", slots)
-        else:
-            fresh.pod(event)
+    makers: list[Callable[[], object]] = [
+        lambda: fresh.node("n"),
+        lambda: fresh.devices("n", slots),
+        lambda: fresh.topology("n", topology),
+        *(partial(fresh.pod, builder) for builder in bound),
+    ]
+    for make in data.draw(st.permutations(makers)):
+        make()
     assert books(fresh) == books(run)
-    for builder in data.draw(st.permutations(bound)):
+    gone = data.draw(st.permutations(bound))
+    for builder in gone:
         fresh.delete_pod(builder.build(0).name)
-    assert all(not any(each.used) and not each.busy for slots in books(fresh).values() for each in slots)
+    assert books(fresh) == empty
