@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -14,6 +15,12 @@ from berth.testing.nats_server import NatsServer
 settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("integration", settings.get_profile("berth"), derandomize=True)
 settings.load_profile("integration" if os.environ.get("CI") else "berth")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: a collection of garbage, which each simulated world makes, passes them by."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
