@@ -177,7 +177,7 @@ class NodeNUMAResource:
         """Which of these rows have as much on one NUMA node, or on all together, as their policy asks for."""
         cores = self._cores
         zones = cores.zone_columns
-        ratios = np.array([cores.ratio(row) for row in at.tolist()])
+        ratios = cores.ratios[at]
         there = zones.there[:, at]
         fits = there & ~zones.shared[:, at] if query.spec.is_exclusive else there.copy()
         together = np.ones(at.shape, np.bool_)
@@ -187,7 +187,7 @@ class NodeNUMAResource:
                 continue
             needed = np.full(at.shape, amount, np.int64)
             if name == names.CPU:
-                pinned = np.ceil(1000 * own * np.maximum(ratios, 1.0)).astype(np.int64)
+                pinned = np.ceil(1000 * own * ratios).astype(np.int64)
                 needed = np.where(own > 0, pinned, needed)
             unreported = ~zones.reported[place, at]
             free = zones.free[place][:, at]
