@@ -734,6 +734,9 @@ def test_what_the_solver_chooses_the_verifier_accepts_and_books_come_out_the_sam
     for builder in bound:
         run.bind(builder)
     nodes = run.cluster.nodes
+    for constraint, query in (each for cls in run.cluster.classes for each in cls.asked):
+        one_by_one = [constraint.admits(query, row) for row in range(len(nodes))]
+        assert constraint.mask(query, slice(0, len(nodes))).tolist() == one_by_one, constraint.name
     before = {row: shown(nodes, row) for row in range(len(nodes))}
     again = solving()
     for name in data.draw(st.permutations([builder.build(0).name for builder in bound])):

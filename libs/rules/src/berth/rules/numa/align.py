@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from berth.contracts.names import CPU
-from berth.rules.cpus.kubelet import BEST_EFFORT
+from berth.rules.cpus.kubelet import BEST_EFFORT, SINGLE_NUMA_NODE
 from berth.rules.numa.exclusive import NOT_EXCLUSIVE, may_hold
 from berth.rules.numa.hints import Hints, zone_hints
 from berth.rules.numa.merge import Alignment, merge
@@ -62,10 +63,17 @@ def align(
     """
     if policy not in POLICIES:
         return Placement(_UNBOUND)
-    own = zone_hints(node, request, policy=policy, strategy=strategy, weights=weights)
+    beside = [*others]
+    hints = partial(zone_hints, node, request, policy=policy, strategy=strategy, weights=weights)
+    agree = partial(merge, node.zones, policy=policy, exclusive=exclusive, status=status)
+    # A set that all prefer is among the small ones, if there is any; the larger ones matter where there is none.
+    own = hints(up_to=_largest_preferred(beside))
     if own.reason:
         return _refused(Alignment(None, admitted=False), (own.reason,))
-    alignment = merge(node.zones, [own.hints, *others], policy, exclusive=exclusive, status=status)
+    alignment = agree([own.hints, *beside])
+    if policy != SINGLE_NUMA_NODE and not (alignment.admitted and alignment.preferred):
+        own = hints()
+        alignment = agree([own.hints, *beside])
     if not alignment.admitted:
         return _refused(alignment, alignment.reasons, own.lacking)
     if alignment.zones is None:
@@ -80,6 +88,12 @@ def align(
         # It lies on fewer zones than agreed on, where it meets whom it must not.
         return _refused(alignment, (NOT_EXCLUSIVE,), own.lacking)
     return Placement(alignment, allocation, allocation.reasons, own.lacking)
+
+
+def _largest_preferred(providers: Iterable[Hints]) -> int:
+    """The number of zones of the largest set that some provider prefers; 1 where none minds."""
+    hints = (hint for each in providers for sets in each.values() for hint in sets or ())
+    return max((len(hint.zones) for hint in hints if hint.preferred and hint.zones is not None), default=1)
 
 
 def _refused(alignment: Alignment, reasons: tuple[str, ...], lacking: Mapping[str, int] | None = None) -> Placement:

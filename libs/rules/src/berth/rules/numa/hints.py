@@ -43,7 +43,13 @@ class ZoneHints(NamedTuple):
 
 
 def zone_hints(
-    node: NodeZones, request: ZoneRequest, *, policy: str, strategy: str = "", weights: Mapping[str, int] | None = None
+    node: NodeZones,
+    request: ZoneRequest,
+    *,
+    policy: str,
+    strategy: str = "",
+    weights: Mapping[str, int] | None = None,
+    up_to: int | None = None,
 ) -> ZoneHints:
     """The sets of zones that hold a pod's CPUs, memory and hugepages.
 
@@ -53,6 +59,7 @@ def zone_hints(
         policy: the NUMA policy; under Restricted every set is preferred.
         strategy: MostAllocated or LeastAllocated, of the scores.
         weights: the resources that the scores count.
+        up_to: sets of more zones than this, and than the smallest that hold all of it, are left out. None: none is.
     """
     if not node.zones:
         return ZoneHints(reason=NO_ZONES)
@@ -65,13 +72,18 @@ def zone_hints(
     with_something = tuple(zone for zone in node.zones if any(need.offered.get(zone, 0) > 0 for need in needs))
     rankings = [_most_first(need, with_something) for need in needs]
     found: dict[str, list[tuple[ZoneSet, int]]] = {need.name: [] for need in needs}
+    enough = len(with_something)
     for zones in zone_sets(with_something, rankings):
+        if up_to is not None and len(zones) > max(up_to, enough):
+            break
         if not all(can_split(need, zones) for need in needs):
             continue
         score = zones_score(strategy, weights or {}, zones, capacity=node.capacity, use=node.use, request=shown)
-        for need in needs:
-            if all(_offered(need, zone) > 0 for zone in zones):
-                found[need.name].append((zones, score))
+        has_some = [need.name for need in needs if all(_offered(need, zone) > 0 for zone in zones)]
+        for name in has_some:
+            found[name].append((zones, score))
+        if len(has_some) == len(needs):
+            enough = min(enough, len(zones))
     hints = {name: _preferring_smallest(sets, always=policy == RESTRICTED) for name, sets in found.items()}
     totals = {need.name: need.amount - sum(need.offered.values()) for need in needs}
     return ZoneHints(hints, lacking={name: amount for name, amount in totals.items() if amount > 0})

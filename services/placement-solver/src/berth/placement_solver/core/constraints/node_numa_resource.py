@@ -155,6 +155,8 @@ class NodeNUMAResource:
         verdicts = cores.verdicts(query)
         if not any(each.concerns for each in verdicts):
             return np.ones(codes.shape, np.bool_)
+        if codes.size and (codes == codes[0]).all():
+            return self._mask_of_one_make(query, verdicts[int(codes[0])], rows, codes.size)
         concerned = np.array([each.concerns for each in verdicts], np.bool_)[codes]
         refused = np.array([bool(each.reason) for each in verdicts], np.bool_)[codes]
         own = np.array([each.own for each in verdicts], np.int64)[codes]
@@ -173,11 +175,31 @@ class NodeNUMAResource:
                 ok[by_zone] &= self._zone_mask(query, at[by_zone], own[by_zone], kind[by_zone], policy[by_zone])
         return ok | ~concerned
 
+    def _mask_of_one_make(self, query: CoresAsked, verdict: Verdict, rows: Rows, size: int) -> Mask:
+        """The mask of rows that are all judged alike."""
+        cores = self._cores
+        if verdict.reason or not verdict.concerns:
+            return np.full(size, not verdict.reason, np.bool_)
+        ok: Mask = np.ones(size, np.bool_)
+        if verdict.places:
+            np.equal(cores.blocked[rows], 0, out=ok)
+            ok &= ~cores.uncounted[rows]
+        if verdict.own:
+            ok &= cores.free[_kind(verdict), rows] >= verdict.own
+        if verdict.amplified or verdict.policy:
+            at, own = _indices(rows, size), np.full(size, verdict.own, np.int64)
+            if verdict.amplified:
+                ok &= self._lacking_cpus(query, at, own) <= 0
+            if verdict.policy:
+                kind, policy = np.full(size, _kind(verdict), np.intp), np.full(size, _policy(verdict), np.intp)
+                ok &= self._zone_mask(query, at, own, kind, policy)
+        return ok
+
     def _zone_mask(self, query: CoresAsked, at: RowArray, own: RowArray, kind: RowArray, policy: RowArray) -> Mask:
         """Which of these rows have as much on one NUMA node, or on all together, as their policy asks for."""
         cores = self._cores
         zones = cores.zone_columns
-        ratios = np.array([cores.ratio(row) for row in at.tolist()])
+        ratios = cores.ratios[at]
         there = zones.there[:, at]
         fits = there & ~zones.shared[:, at] if query.spec.is_exclusive else there.copy()
         together = np.ones(at.shape, np.bool_)
@@ -187,7 +209,7 @@ class NodeNUMAResource:
                 continue
             needed = np.full(at.shape, amount, np.int64)
             if name == names.CPU:
-                pinned = np.ceil(1000 * own * np.maximum(ratios, 1.0)).astype(np.int64)
+                pinned = np.ceil(1000 * own * ratios).astype(np.int64)
                 needed = np.where(own > 0, pinned, needed)
             unreported = ~zones.reported[place, at]
             free = zones.free[place][:, at]
