@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from msgspec.structs import replace
 
 from berth.contracts import names
 from berth.contracts.inventory import NodeInventory
@@ -34,7 +35,7 @@ from berth.runtime.process import freeze_garbage_collection, tune_garbage_collec
 from berth.testing.builders import GI, PodBuilder, gpu_slots, nic_slots, node_topology, pod, with_places
 from berth.testing.feed import Feed
 
-SLOTS = [*with_places(gpu_slots(8)), *nic_slots(8)]
+SLOTS = [replace(each, numa_node=each.numa_node // 2) for each in (*with_places(gpu_slots(8)), *nic_slots(8))]
 ZONES, CORES = 2, 32
 BATCH = 200
 
@@ -63,21 +64,29 @@ def one_node_and_all(count: int, rounds: int) -> None:
         nodes.see_topology(name, topology)
     registry = Registry(cluster.facts)
     joint = {"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}
-    asking = (
-        pod("p")
-        .gpus(8)
-        .requests({names.RDMA: 1}, cpu=32_000)
-        .label(names.LABEL_QOS, "LSR")
-        .template(priority=9500)
-        .annotation(names.ANNOTATION_DEVICE_JOINT, json.dumps(joint))
-        .annotation(names.ANNOTATION_DEVICE_HINT, '{"rdma":{"vfSelector":{}}}')
-    )
-    plain, whole = (Pick(registry, each, count) for each in (pod("p").gpus(8).requests(cpu=32_000), asking))
-    one, all_of_it = medians(rounds, plain.choose, whole.choose)
-    print(f"choice on a node: GPUs {one:.0f} us, with functions beside them and 32 CPUs {all_of_it:.0f} us,", end=" ")
-    print(f"ratio {all_of_it / one:.1f}")
-    one, all_of_it = medians(rounds, plain.mask, whole.mask)
-    print(f"mask of {count} nodes: GPUs {one:.0f} us, all of it {all_of_it:.0f} us, ratio {all_of_it / one:.1f}")
+
+    def asking(gpus: int, cpus: int) -> PodBuilder:
+        return (
+            pod("p")
+            .gpus(gpus)
+            .requests({names.RDMA: 1}, cpu=1000 * cpus)
+            .label(names.LABEL_QOS, "LSR")
+            .template(priority=9500)
+            .annotation(names.ANNOTATION_DEVICE_JOINT, json.dumps(joint))
+            .annotation(names.ANNOTATION_DEVICE_HINT, '{"rdma":{"vfSelector":{}}}')
+        )
+
+    within = asking(4, 16).annotation(names.ANNOTATION_NUMA_SPEC, '{"numaTopologyPolicy":"SingleNUMANode"}')
+    rows = {
+        "GPUs": Pick(registry, pod("p").gpus(8).requests(cpu=32_000), count),
+        "functions beside them, 32 CPUs of its own": Pick(registry, asking(8, 32), count),
+        "the same by half, on one NUMA node": Pick(registry, within, count),
+    }
+    choices = medians(rounds, *(each.choose for each in rows.values()))
+    masks = medians(rounds, *(each.mask for each in rows.values()))
+    print(f"{'':<42} {'one node':>10} {'ratio':>6} {f'{count} nodes':>12} {'ratio':>6}")
+    for named, choice, mask in zip(rows, choices, masks, strict=True):
+        print(f"{named:<42} {choice:>7.0f} us {choice / choices[0]:>6.1f} {mask:>9.0f} us {mask / masks[0]:>6.1f}")
 
 
 class Pick:

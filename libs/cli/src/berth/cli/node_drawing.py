@@ -107,7 +107,7 @@ def _devices(kind: str, devices: Sequence[NodeDevice], columns_max: int) -> Iter
                 _health(device),
                 zone,
                 held,
-                *([f"{vfs} of {of}" if vfs or of else "-"] if has_functions else []),
+                *([f"{vfs} of {of or '-'}" if vfs or of else "-"] if has_functions else []),
             )
         )
         by = [_holding(each, _share(each.amounts, device.amounts), total) for each in device.holdings]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import islice
 
-from berth.contracts.grants import percent
+from berth.contracts.grants import CPU, ZONE, percent
 from berth.contracts.question import WhyAnswer, WhyQuestion
 from berth.contracts.quota import QuotaGroup
 from berth.contracts.state import Pod
@@ -152,7 +152,9 @@ def _held(claim: Claim) -> str:
     amounts = [f"{name} {format_amount(name, amount)}" for name, amount in claim.amounts.items()]
     plain = [text for text, name in zip(amounts, claim.amounts, strict=True) if name not in DEVICE_NAMES]
     state = "bound" if claim.is_bound else "decided"
-    return ", ".join([state, *plain, *(["devices"] if claim.grants else [])])
+    called = {CPU: "CPUs of its own", ZONE: "shares of NUMA nodes"}
+    granted = dict.fromkeys(called.get(grant.kind, "devices") for grant in claim.grants)
+    return ", ".join([state, *plain, *granted])
 
 
 def drawing_on(cluster: ClusterView, name: str) -> dict[str, str]:

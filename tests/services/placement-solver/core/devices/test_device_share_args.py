@@ -114,7 +114,7 @@ def test_models_that_are_not_shared_are_given_whole(solving: type[Any]) -> None:
     run.node("n", labels=labels)
     run.devices("n", gpu_slots(1))
     run.pod(pod("a").share(50))
-    assert "1 node(s) whose GPU model is not shared" in message(run.round())
+    assert "1 node(s) whose GPU model is not shared. To repair: ask for whole GPUs." in message(run.round())
     run.pod(pod("b").gpus(1))
     assert run.nodes_of(run.round()) == {"b": "n"}
 

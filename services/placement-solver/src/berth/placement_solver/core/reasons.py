@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from berth.contracts.base import Problem, Reason
 from berth.placement_solver.core.registry import Compiled
+from berth.placement_solver.core.ways_out import way_out
 
 
 def unsupported(path: str) -> Reason:
@@ -26,5 +27,9 @@ def refusals_of(compiled: Compiled) -> tuple[Reason, ...]:
     """Why no node has to be asked; empty where nodes decide. Of constraints the first speaks for all."""
     return (
         *map(invalid, compiled.problems),
-        *(Reason(code=name, message=text) for name, each in compiled.rejections[:1] for text in each.reasons),
+        *(
+            Reason(code=name, message=text, repair=way_out(text))
+            for name, each in compiled.rejections[:1]
+            for text in each.reasons
+        ),
     )

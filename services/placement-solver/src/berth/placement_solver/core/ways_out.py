@@ -16,9 +16,10 @@ from berth.contracts.names import (
     ANNOTATION_GPU_PARTITIONS,
     LABEL_CPU_BIND_POLICY,
     LABEL_NUMA_POLICY,
+    NPU_TEMPLATES,
 )
 from berth.rules.cpus.bind_policy import CONFLICT, KUBELET_GIVES, NO_LAYOUT, NOT_WHOLE_CORES
-from berth.rules.devices import accelerators, joint, partitions
+from berth.rules.devices import accelerators, joint, numa_hints, partitions, templates
 from berth.rules.numa import exclusive, hints, policy
 
 UNALIGNED: Final = "Unaligned NUMA Hint"
@@ -35,6 +36,8 @@ _BY_REASON: Final[Mapping[str, str]] = {
         f"ask for fewer devices, or for a wider requiredTopologyScope in {ANNOTATION_DEVICE_HINT}"
     ),
     joint.VIOLATION.reason: f"ask for fewer devices, or for no requiredScope in {ANNOTATION_DEVICE_JOINT}",
+    numa_hints.TOO_FEW.reason: "ask for fewer devices, or for another numaTopologyPolicy",
+    templates.NO_MATCH: f"ask for a size that the ConfigMap {NPU_TEMPLATES} has for a node's model",
     partitions.NO_TABLE.reason: f"give the node's Device the annotation {ANNOTATION_GPU_PARTITIONS}",
     partitions.NO_SIZE.reason: "ask for as many GPUs as a partition of a node has",
 }

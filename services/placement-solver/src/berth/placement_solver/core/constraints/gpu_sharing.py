@@ -19,6 +19,10 @@ from berth.rules.scheduler_config import DeviceShareArgs
 NOT_ISOLATED: Final = "GPUIsolationProviderHAMICore not found on the node"
 """Koordinator's text, whatever the provider is called."""
 NOT_SHARED: Final = "node(s) whose GPU model is not shared"
+REPAIRS: Final = {
+    NOT_ISOLATED: f"have a node isolate shares of GPUs (label {names.LABEL_GPU_ISOLATION}), or ask without the label",
+    NOT_SHARED: "ask for whole GPUs",
+}
 
 
 class SharingQuery(NamedTuple):
@@ -72,7 +76,7 @@ class GPUSharing:
     def rejections(self, query: SharingQuery, rows: RowArray) -> list[Rejected]:
         """See `Constraint`."""
         reasons = np.array([_reason(query, self._nodes.states[row]) for row in rows.tolist()], np.str_)
-        return [Rejected(each, reasons == each, resolvable=False) for each in (NOT_ISOLATED, NOT_SHARED)]
+        return [Rejected(each, reasons == each, resolvable=False, repair=words) for each, words in REPAIRS.items()]
 
 
 def _reason(query: SharingQuery, node: Node | None) -> str:

@@ -67,6 +67,7 @@ UNCOUNTED: Final = "node(s) whose CPUs wait to be read by device-inventory"
 WAIT: Final = "none is needed; if this lasts, see whether device-inventory and cluster-watcher work"
 """For who may fit once the CPUs are known."""
 SINGLE, SEVERAL = 1, 2
+_REFUSED, _GIVES = 1, 2
 PODS_MAX: Final = 1 << 20
 """More than this no node takes."""
 
@@ -155,8 +156,12 @@ class NodeNUMAResource:
         verdicts = cores.verdicts(query)
         if not any(each.concerns for each in verdicts):
             return np.ones(codes.shape, np.bool_)
-        if codes.size and (codes == codes[0]).all():
-            return self._mask_of_one_make(query, verdicts[int(codes[0])], rows, codes.size)
+        if (alike := _alike(verdicts)) is not None:
+            states = np.array([_REFUSED if each.reason else _GIVES if each.own else 0 for each in verdicts], np.int8)
+            enough: Mask = cores.free[_kind(alike)][rows] >= alike.own
+            enough &= ~cores.uncounted[rows] & (cores.blocked[rows] == 0)
+            alike_mask: Mask = (enough & (states[codes] == _GIVES)) | (states[codes] == 0)
+            return alike_mask
         concerned = np.array([each.concerns for each in verdicts], np.bool_)[codes]
         refused = np.array([bool(each.reason) for each in verdicts], np.bool_)[codes]
         own = np.array([each.own for each in verdicts], np.int64)[codes]
@@ -174,26 +179,6 @@ class NodeNUMAResource:
             if by_zone.size:
                 ok[by_zone] &= self._zone_mask(query, at[by_zone], own[by_zone], kind[by_zone], policy[by_zone])
         return ok | ~concerned
-
-    def _mask_of_one_make(self, query: CoresAsked, verdict: Verdict, rows: Rows, size: int) -> Mask:
-        """The mask of rows that are all judged alike."""
-        cores = self._cores
-        if verdict.reason or not verdict.concerns:
-            return np.full(size, not verdict.reason, np.bool_)
-        ok: Mask = np.ones(size, np.bool_)
-        if verdict.places:
-            np.equal(cores.blocked[rows], 0, out=ok)
-            ok &= ~cores.uncounted[rows]
-        if verdict.own:
-            ok &= cores.free[_kind(verdict), rows] >= verdict.own
-        if verdict.amplified or verdict.policy:
-            at, own = _indices(rows, size), np.full(size, verdict.own, np.int64)
-            if verdict.amplified:
-                ok &= self._lacking_cpus(query, at, own) <= 0
-            if verdict.policy:
-                kind, policy = np.full(size, _kind(verdict), np.intp), np.full(size, _policy(verdict), np.intp)
-                ok &= self._zone_mask(query, at, own, kind, policy)
-        return ok
 
     def _zone_mask(self, query: CoresAsked, at: RowArray, own: RowArray, kind: RowArray, policy: RowArray) -> Mask:
         """Which of these rows have as much on one NUMA node, or on all together, as their policy asks for."""
@@ -449,7 +434,9 @@ class NodeNUMAResource:
         verdict = self._verdict(query, row)
         if not verdict.concerns:
             return Smaller(1.0)
-        if verdict.reason or cores.uncounted[row] or cores.blocked[row]:
+        if verdict.reason or cores.uncounted[row] or cores.blocked[row] or (query.beside and verdict.policy):
+            return Smaller(0.0)  # where devices lie nobody can ask less of
+        if verdict.amplified and self._lacking_cpu(query, verdict, Target(row)) > 0:
             return Smaller(0.0)
         if verdict.policy:
             node = cores.zones(row)
@@ -587,6 +574,13 @@ class NodeNUMAResource:
 def _unsupported(template: PodTemplate) -> Problem | None:
     spec = read_resource_spec(template.annotations)
     return spec if isinstance(spec, Problem) else unsupported_policy(spec)
+
+
+def _alike(verdicts: Sequence[Verdict]) -> Verdict | None:
+    """The one verdict of all nodes that give CPUs to the pod, where NUMA nodes and amplified cpu play no part."""
+    found = {each for each in verdicts if each.concerns and not each.reason}
+    alike = next(iter(found)) if len(found) == 1 else None
+    return alike if alike is not None and alike.own and not alike.policy and not alike.amplified else None
 
 
 def _kind(verdict: Verdict) -> int:
