@@ -194,3 +194,19 @@ async def test_in_the_server(start, eventually):
     await eventually(lambda: decode(store.get(path).body)["status"]["phase"] == "Running")
     await client.ok("DELETE", "/api/v1/namespaces/default/pods/a")
     await eventually(lambda: store.get(path).status == 404)
+
+
+def test_a_device_plugin_takes_off_the_lock_that_names_its_pod():
+    world = World(running=False)
+    lock = {"cambricon.com/dsmlu.lock": "2026-01-01T00:00:00Z,default,a", "other": "x"}
+    world.store.patch(NODES._replace(name="n1"), {"metadata": {"annotations": lock}})
+    world.pod("b", **{"scheduling.koordinator.sh/bind-timestamp": "1"})
+    world.pod("a")
+    world.run(1)
+    node = decode(world.store.get(NODES._replace(name="n1")).body)
+    assert node["metadata"]["annotations"] == lock, "neither names its pod, or was bound for a plugin"
+    world.store.delete(PODS._replace(name="a"), grace="0")
+    world.pod("a", **{"scheduling.koordinator.sh/bind-timestamp": "1"})
+    world.run(1)
+    node = decode(world.store.get(NODES._replace(name="n1")).body)
+    assert node["metadata"]["annotations"] == {"other": "x"}

@@ -1,9 +1,11 @@
 """Simulated kubelets: one heap of timers for all pods of all nodes.
 
 A bound pod starts after a delay (one status update to Running), ends when its annotations say so, and goes away when
-it is deleted. There is no task per pod and no clock but the store's: the driver of this calls `run(now)` at the time
-that `next_due` names. Nothing happens on a node that does not exist or is marked silent; its pods wait, as they would
-for a kubelet that died.
+it is deleted. The device plugins of vendors take their lock off a node once they have seen the pod that it names.
+
+There is no task per pod and no clock but the store's: the driver of this calls `run(now)` at the time that `next_due`
+names. Nothing happens on a node that does not exist or is marked silent; its pods wait, as they would for a kubelet
+that died.
 """
 
 import heapq
@@ -22,6 +24,10 @@ from berth.simcluster.store.status import ApiError
 DURATION = "sim.berth.sh/duration"
 FAIL_AFTER = "sim.berth.sh/fail-after"
 SILENT = "sim.berth.sh/silent"
+HANDED = "scheduling.koordinator.sh/bind-timestamp"
+"""What a pod carries that was bound for a device plugin."""
+LOCKS = ("cambricon.com/dsmlu.lock", "hami.io/mutex.lock")
+"""Annotations of nodes, `<time>,<namespace>,<pod>`."""
 _SILENT_RETRY_S = 1.0
 
 
@@ -31,6 +37,7 @@ class KubeletSettings:
 
     start_delay_s: float = 1.0
     stop_delay_s: float = 0.5  # how long containers take to end; the grace period is the upper bound
+    plugin_delay_s: float = 0.05  # how long a device plugin takes for a pod
     heartbeat_s: float = 300.0  # node status updates; 0 = none after the first
     speed: float = 1.0
     running: bool = True  # False: bound pods stay Pending and cost no update (pure replay)
@@ -38,7 +45,7 @@ class KubeletSettings:
 
     def problem(self) -> str:
         """What is wrong; empty if nothing."""
-        for name in ("start_delay_s", "stop_delay_s", "heartbeat_s"):
+        for name in ("start_delay_s", "stop_delay_s", "plugin_delay_s", "heartbeat_s"):
             if not 0 <= getattr(self, name) <= 1e9:
                 return f"{name}: must be between 0 and 1e9"
         return "" if 1e-6 <= self.speed <= 1e6 else "speed: must be between 1e-6 and 1e6"
@@ -102,11 +109,14 @@ class Kubelets:
     def _pod_seen(self, pod: Obj, before: Obj | None) -> None:
         if not pod.data["spec"].get("nodeName"):
             return
+        is_new = before is None or not before.data["spec"].get("nodeName")
+        if is_new and HANDED in section(pod.meta, "annotations"):
+            self._set(self._settings.plugin_delay_s, "prepare", pod.key, pod.uid)
         if "deletionTimestamp" in pod.meta:
             grace_s = pod.meta.get("deletionGracePeriodSeconds", 0)
             if before is None or before.meta.get("deletionGracePeriodSeconds") != grace_s:
                 self._set(min(self._settings.stop_delay_s, grace_s), "stop", pod.key, pod.uid)
-        elif self._settings.running and (before is None or not before.data["spec"].get("nodeName")):
+        elif self._settings.running and is_new:
             phase = section(pod.data, "status").get("phase")
             if phase == "Pending":
                 self._set(self._settings.start_delay_s, "start", pod.key, pod.uid)
@@ -138,7 +148,9 @@ class Kubelets:
         if not self._alive(pod.data["spec"]["nodeName"]):
             self._set(_SILENT_RETRY_S * self._settings.speed, what, key, uid)
             return
-        if what == "stop":
+        if what == "prepare":
+            self._prepare(pod)
+        elif what == "stop":
             self._stop(pod)
         elif "deletionTimestamp" in pod.meta:
             return
@@ -157,6 +169,16 @@ class Kubelets:
         node = self._store.state.of(NODES).items[pod.data["spec"]["nodeName"]]
         status = running_status(pod.data, node.data, self._store.state.stamp(), order=self._order)
         self._set_end(self._write(pod, status))
+
+    def _prepare(self, pod: Obj) -> None:
+        """As device plugins do: the lock goes that names the pod."""
+        nodes = self._store.state.of(NODES)
+        node = nodes.items[pod.data["spec"]["nodeName"]]
+        annotations = section(node.meta, "annotations")
+        holder = [pod.meta["namespace"], pod.meta["name"]]
+        left = {k: v for k, v in annotations.items() if k not in LOCKS or str(v).split(",")[1:] != holder}
+        if len(left) < len(annotations):
+            self._store.state.replace(nodes, node, {**node.data, "metadata": {**node.meta, "annotations": left}})
 
     def _stop(self, pod: Obj) -> None:
         try:

@@ -15,7 +15,8 @@ GI: Final = 1 << 30
 
 class Machine(NamedTuple):
     """Machines of one kind. `vendor` is what `node.koordinator.sh/gpu-vendor` says; `zones` are ids of NUMA nodes,
-    `cores` what each of them has; `functions` are virtual functions of each NIC."""
+    `cores` what each of them has; `functions` are virtual functions of each NIC. `isolates`: shared GPUs, by HAMi-core.
+    """
 
     name: str
     weight: int
@@ -30,6 +31,7 @@ class Machine(NamedTuple):
     functions: int = 0
     fpgas: int = 0
     threads: int = 2
+    isolates: bool = False
 
     @property
     def cpus(self) -> int:
@@ -54,7 +56,7 @@ SPARSE: Final = (0, 2)
 MACHINES: Final = (
     Machine("a100", 180, TWO, 32, 1024, "nvidia", "A100-SXM4-80GB", 8, _gpu(80), nics=4, functions=4),
     Machine("h100", 100, FOUR, 24, 2048, "nvidia", "H100-SXM5-80GB", 8, _gpu(80), nics=8, functions=4),
-    Machine("t4", 120, TWO, 24, 384, "nvidia", "T4", 4, _gpu(16)),
+    Machine("t4", 120, TWO, 24, 384, "nvidia", "T4", 4, _gpu(16), isolates=True),
     Machine("npu-910b3", 80, FOUR, 24, 1536, "huawei", "Ascend-910B3", 8, _npu(20, 64), nics=4),
     Machine("npu-310p3", 40, TWO, 24, 512, "huawei", "Ascend-310P3", 8, _npu(8, 24)),
     Machine("mlu", 80, TWO, 32, 768, "cambricon", "MLU370", 4, _gpu(48)),

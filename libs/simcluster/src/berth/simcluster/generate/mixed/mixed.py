@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -22,6 +23,10 @@ NAMESPACE: Final = "default"
 ZONES: Final = 3
 POLICIES: Final = (*[NO_POLICY] * 18, "BestEffortPodLevel", "RestrictedContainerLevel")
 """Kubelet's NUMA policy, of so many machines each."""
+NPU_SIZES: Final = """
+huawei-Ascend-310P3:
+  vir02: {koordinator.sh/gpu-memory: 6Gi, huawei.com/npu-core: 2, huawei.com/npu-cpu: 2, huawei.com/npu-dvpp: 25}
+"""
 _GROUP: Final = "pod-group.scheduling.sigs.k8s.io"
 _OWNER: Final = "sim.berth.sh/reservation"
 
@@ -41,8 +46,9 @@ class MixedShape:
 
 
 class Mixed(NamedTuple):
-    """`cluster` are nodes with their devices and topologies, `ahead` what comes before the pods (PodGroups,
-    Reservations), `pods` in the order in which they come; `gpus` is how many cards have compute in percent."""
+    """`cluster` are nodes with their devices and topologies, and what holds for all of them; `ahead` is what comes before
+    the pods (PodGroups, Reservations), `pods` in the order in which they come; `gpus` is how many cards have compute in
+    percent."""
 
     cluster: list[Json]
     ahead: list[Json]
@@ -58,7 +64,8 @@ def generate_mixed(shape: MixedShape, *, seed: int = 0) -> Mixed:
     rng = random.Random(seed)
     machines = apportion(MACHINES, shape.nodes)
     rng.shuffle(machines)
-    cluster = [
+    cluster = [*sizes_of_npus()]
+    cluster += [
         manifest
         for index, machine in enumerate(machines)
         for manifest in manifests(
@@ -77,6 +84,14 @@ def generate_mixed(shape: MixedShape, *, seed: int = 0) -> Mixed:
         _add(each, members, f"{each.name}-{number:05d}", rng, ahead, pods)
     gpus = sum(machine.cards for machine in machines if names.GPU_CORE in machine.amounts)
     return Mixed(cluster, ahead, pods, gpus)
+
+
+def sizes_of_npus() -> Iterator[Json]:
+    """The ConfigMap with the sizes that NPUs of this cluster may be cut to, and its namespace."""
+    namespace, _, name = names.NPU_TEMPLATES.partition("/")
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    metadata = {"name": name, "namespace": namespace}
+    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"data.yaml": NPU_SIZES}}
 
 
 def _units(pods: int) -> list[tuple[Shape, int]]:

@@ -30,6 +30,8 @@ def manifests(machine: Machine, name: str, *, zone: str, policy: str = NO_POLICY
     devices = list(_devices(machine, name))
     labels = labels_of(Found(devices=tuple(devices), model=machine.model))
     node["metadata"]["labels"] |= labels
+    if machine.isolates:
+        node["metadata"]["labels"][names.LABEL_GPU_ISOLATION] = "HAMi-core"
     found = [node]
     if devices:
         found.append(
