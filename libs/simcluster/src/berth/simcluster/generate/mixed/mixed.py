@@ -46,9 +46,9 @@ class MixedShape:
 
 
 class Mixed(NamedTuple):
-    """`cluster` are nodes with their devices and topologies, and what holds for all of them; `ahead` is what comes before
-    the pods (PodGroups, Reservations), `pods` in the order in which they come; `gpus` is how many cards have compute in
-    percent."""
+    """`cluster` are nodes with their devices and topologies, and what holds for all of them; `ahead` is what comes
+    before the pods (PodGroups, Reservations), `pods` in the order in which they come; `gpus` is how many cards have
+    compute in percent."""
 
     cluster: list[Json]
     ahead: list[Json]
