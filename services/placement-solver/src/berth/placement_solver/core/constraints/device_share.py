@@ -141,9 +141,10 @@ class DeviceShare:
         want = query.cards if query.is_plain else None
         if want is None or target.zones is not None or _is_restricted(target):
             return None
-        if target.row in self._nodes.devices.own_roots or own_roots(_grants(target.hypothesis.there)):
+        row, there = target.row, target.hypothesis.there
+        if row in self._nodes.devices.own_roots or (there and own_roots(_grants(there))):
             return None
-        rules = self._nodes.device_rules.get(target.row)
+        rules = self._nodes.device_rules.get(row)
         return want if rules is None or (want.shared and not rules.narrows_shares) else None
 
     def cards(self, target: Target) -> tuple[Slot, ...]:

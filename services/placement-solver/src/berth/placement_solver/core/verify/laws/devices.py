@@ -31,6 +31,8 @@ KINDS: Final = DEVICE_KINDS | {VF}
 PERCENT: Final = (names.GPU_CORE, names.GPU_MEMORY_RATIO)
 GPU: Final = "gpu"
 NO_TEMPLATES: Final[Templates] = {}
+_PLAIN: Final = ("", OWN_ROOT)
+"""Extensions of devices that are cut to no size."""
 
 
 class _Given(NamedTuple):
@@ -57,9 +59,10 @@ def device_problems(
     """Compares the claim's grants with what its object asks for and with the devices that the node has."""
     request = read_request(claim.amounts, template.annotations)
     grants = [grant for grant in claim.grants if grant.kind in KINDS]
-    own = set() if isinstance(request, Problem) else {k for k, h in request.hints.items() if h.exclusive == PCIE_LEVEL}
+    hints = {} if isinstance(request, Problem) else request.hints
     for grant in grants:
-        if (grant.extension == OWN_ROOT) != (grant.kind in own):
+        is_own = bool(hints) and hints.get(grant.kind, NO_HINT).exclusive == PCIE_LEVEL
+        if (grant.extension == OWN_ROOT) != is_own:
             yield f"{grant.kind} {grant.minor}: whether its PCIe root is the pod's own is not what is asked for"
     if isinstance(request, Problem):
         if grants or any(claim.amounts.get(name) for name in (*PERCENT, names.RDMA, names.FPGA)):
@@ -96,14 +99,16 @@ def device_problems(
         yield from _split_problems(request, cards)
         yield from _scope_problems(request, cards)
         yield from _partition_problems(request, cards, node, inventory)
-        triggers = (args or DeviceShareArgs()).templates.matched_resources
-        yield from _size_problems(request, cards, npu_templates.get(model_key(node.labels), {}), triggers)
-        yield from sharing_problems(claim, template, node, args or DeviceShareArgs())
+        args = args or DeviceShareArgs()
+        yield from _size_problems(request, cards, node, npu_templates, args.templates.matched_resources)
+        yield from sharing_problems(claim, template, node, args)
     yield from _joint_problems(request, given)
 
 
 def sharing_problems(claim: Claim, template: PodTemplate, node: Node, args: DeviceShareArgs) -> Iterator[str]:
     """Parts of GPUs are isolated where that is asked for, and of models that may be shared."""
+    if not args.unsupported and names.LABEL_GPU_ISOLATION not in template.labels:
+        return
     parts = [grant for grant in claim.grants if grant.kind == GPU and not _is_whole(grant)]
     if not parts:
         return
@@ -246,15 +251,18 @@ def _split_problems(request: DeviceRequest, cards: Sequence[_Given]) -> Iterator
 def _size_problems(
     request: DeviceRequest,
     cards: Sequence[_Given],
-    sizes: Mapping[str, Mapping[str, int]],
+    node: Node,
+    npu_templates: Templates,
     triggers: Sequence[str],
 ) -> Iterator[str]:
     """A share of an NPU has the name of a size that is what it asks for; nothing else has one."""
-    asked = per_card(request.amounts[GPU])
+    if request.amounts[GPU].keys().isdisjoint(triggers) and all(each.grant.extension in _PLAIN for each in cards):
+        return
+    asked, sizes = per_card(request.amounts[GPU]), npu_templates.get(model_key(node.labels), {})
     for each in cards:
         name = each.grant.extension
         if not needs_template(asked, triggers):
-            if name not in ("", OWN_ROOT):
+            if name not in _PLAIN:
                 yield f"{each.text} was cut to {name}, and a size is not asked for"
         elif name not in sizes:
             yield f"{each.text} was cut to {name or 'no size'}, which its model has not"
