@@ -8,7 +8,7 @@ from berth.placement_solver.core.constraints.device_share import DeviceShare, sc
 from berth.placement_solver.core.devices.asked import DeviceQuery
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import Depends, Floats, RowArray, Spec
-from berth.rules.devices.scoring import node_score
+from berth.rules.devices.scoring import node_score, normalised
 from berth.rules.scheduler_config import DeviceShareArgs, DeviceStrategy
 
 
@@ -42,5 +42,4 @@ class DeviceShareScore:
 
     def normalise(self, query: DeviceQuery, raw: Floats, rows: RowArray) -> Floats:
         """So that the best node has 100."""
-        best = raw.max(initial=0.0)
-        return np.floor(raw * 100.0 / best) if best > 0 else np.zeros(raw.shape)
+        return np.array(normalised(raw.astype(np.int64).tolist()), np.float64)
