@@ -13,7 +13,7 @@ from tests.deploy.manifests import K8S, OBJECTS, ROOT, WORKLOADS, Json, name_of,
 from berth.cluster_watcher.kinds import CONFIG_MAPS, KINDS
 from berth.cluster_writer.commands import APPLICABLE, WRITABLE
 from berth.cluster_writer.eviction_requests import RIGHTS_FROM
-from berth.contracts.names import NPU_TEMPLATES
+from berth.contracts.inventory import NPU_TEMPLATES
 from berth.contracts.slo import CONFIG_MAP
 from berth.kube import resources
 from berth.kube.resources import Resource

@@ -20,10 +20,11 @@ from tests.e2e.waiting import until
 from tests.e2e.whole import Whole
 
 from berth.contracts import names
+from berth.contracts.inventory import NPU_TEMPLATES
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 
-NAMESPACE, _, CONFIG_MAP = names.NPU_TEMPLATES.partition("/")
+NAMESPACE, _, CONFIG_MAP = NPU_TEMPLATES.partition("/")
 SIZES = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 TABLE = """
 huawei-Ascend-310P3:

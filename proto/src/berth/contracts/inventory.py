@@ -5,6 +5,9 @@ from __future__ import annotations
 from berth.contracts.base import Integer, Message, Part, Problem
 from berth.contracts.state import DeviceFunction
 
+NPU_TEMPLATES = "koordinator-system/gpu-shared-resource-templates"
+"""The ConfigMap with the sizes that virtual NPUs may have, as `namespace/name`."""
+
 
 class DeviceSlot(Part, frozen=True, kw_only=True):
     """A device that can be given out: its minor and its totals, amounts by resource name.

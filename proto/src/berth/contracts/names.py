@@ -273,8 +273,6 @@ NPU_CPU = "huawei.com/npu-cpu"
 """CPU cores of an Ascend NPU."""
 NPU_DVPP = "huawei.com/npu-dvpp"
 """Percent of an Ascend NPU's image units."""
-NPU_TEMPLATES = "koordinator-system/gpu-shared-resource-templates"
-"""The ConfigMap with the sizes that virtual NPUs may have, as `namespace/name`."""
 
 # --- what nodes really use -------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from berth.contracts.names import NPU_TEMPLATES
+from berth.contracts.inventory import NPU_TEMPLATES
 from berth.contracts.slo import CONFIG_MAP
 from berth.kube.settings import KubeSettings
 from berth.runtime.kube_client_settings import KubeClientSettings

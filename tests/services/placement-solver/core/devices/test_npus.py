@@ -226,7 +226,7 @@ MLU = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 48 * 
         ({names.KOORD_GPU: 100}, ""),
         ({names.GPU_CORE: 25, names.GPU_MEMORY: 12 * GI}, ""),
         ({names.KOORD_GPU: 200}, "node(s) of cambricon give out 1 device(s) per pod"),
-        ({names.GPU_MEMORY: 12 * GI}, "node(s) of cambricon give out devices with a share of their cores only"),
+        ({names.GPU_MEMORY: 12 * GI}, "node(s) whose devices are given out with a share of their cores only"),
         ({names.GPU_CORE: 5, names.GPU_MEMORY: GI >> 3}, "Insufficient gpu devices"),
     ],
 )

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from berth.contracts import names, subjects
 from berth.contracts.grants import OWN_ROOT, device
-from berth.contracts.inventory import DeviceSlot
+from berth.contracts.inventory import NPU_TEMPLATES, DeviceSlot
 from berth.contracts.ledger import Grant
 from berth.contracts.state import ConfigMap
 from berth.placement_solver.core import explain
@@ -164,7 +164,7 @@ def test_whatever_comes_and_goes_no_root_is_shared(
 def test_it_is_refused_beside_a_size_of_a_virtual_npu(solving: type[Any]) -> None:
     run = solving()
     run.node("n")
-    namespace, _, name = names.NPU_TEMPLATES.partition("/")
+    namespace, _, name = NPU_TEMPLATES.partition("/")
     text = "huawei-A: {v: {huawei.com/npu-core: 2, huawei.com/npu-cpu: 1, koordinator.sh/gpu-memory: 1Gi}}"
     table = ConfigMap(namespace=namespace, name=name, version=1, data={"data.yaml": text})
     run.state(subjects.namespaced_key("configmap", namespace, name), table)

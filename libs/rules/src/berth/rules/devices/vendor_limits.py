@@ -9,6 +9,8 @@ from berth.rules.devices.columns import CORE
 from berth.rules.devices.slots import NoCapacity
 from berth.rules.devices.want import Want
 
+NO_CORES: Final = "node(s) whose devices are given out with a share of their cores only"
+
 
 class Limit(NamedTuple):
     """At most so many devices, each with cores and with so many bytes of memory."""
@@ -31,5 +33,5 @@ def limit_of(vendor: str, want: Want) -> Limit | NoCapacity | None:
     if want.instances > limit.devices:
         return NoCapacity(f"node(s) of {vendor} give out {limit.devices} device(s) per pod", unresolvable=True)
     if not want.amounts[CORE]:
-        return NoCapacity(f"node(s) of {vendor} give out devices with a share of their cores only", unresolvable=True)
+        return NoCapacity(NO_CORES, unresolvable=True)
     return limit

@@ -7,8 +7,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from berth.contracts import names
 from berth.contracts.base import Integer, Problem
+from berth.contracts.inventory import NPU_TEMPLATES
 from berth.contracts.kube import NodeAffinity, TopologySpreadConstraint
 from berth.resources.amounts import NAME_LENGTH_MAX
 from berth.rules.cpus.available import FULL_PCPUS
@@ -183,8 +183,8 @@ class DeviceStrategy(Strict, frozen=True, kw_only=True):
 class TemplatesConfig(Strict, frozen=True, kw_only=True):
     """Where the sizes of virtual NPUs stand, and by which resources a shared request is known as one for them."""
 
-    config_map_namespace: str = names.NPU_TEMPLATES.partition("/")[0]
-    config_map_name: str = names.NPU_TEMPLATES.partition("/")[2]
+    config_map_namespace: str = NPU_TEMPLATES.partition("/")[0]
+    config_map_name: str = NPU_TEMPLATES.partition("/")[2]
     matched_resources: tuple[str, ...] = tuple(sorted(TRIGGERS))
 
 

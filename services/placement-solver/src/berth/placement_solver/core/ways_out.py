@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from berth.contracts.inventory import NPU_TEMPLATES
 from berth.contracts.names import (
     ANNOTATION_CPU_TOPOLOGY,
     ANNOTATION_DEVICE_HINT,
     ANNOTATION_DEVICE_JOINT,
     ANNOTATION_GPU_PARTITIONS,
     LABEL_CPU_BIND_POLICY,
+    LABEL_GPU_ISOLATION,
     LABEL_NUMA_POLICY,
-    NPU_TEMPLATES,
 )
+from berth.placement_solver.core.constraints import gpu_sharing
 from berth.rules.cpus.bind_policy import CONFLICT, KUBELET_GIVES, NO_LAYOUT, NOT_WHOLE_CORES
-from berth.rules.devices import accelerators, joint, numa_hints, partitions, templates
+from berth.rules.devices import accelerators, joint, numa_hints, partitions, templates, vendor_limits
 from berth.rules.numa import exclusive, hints, policy
 
 UNALIGNED: Final = "Unaligned NUMA Hint"
@@ -37,6 +39,9 @@ _BY_REASON: Final[Mapping[str, str]] = {
     ),
     joint.VIOLATION.reason: f"ask for fewer devices, or for no requiredScope in {ANNOTATION_DEVICE_JOINT}",
     numa_hints.TOO_FEW.reason: "ask for fewer devices, or for another numaTopologyPolicy",
+    gpu_sharing.NOT_ISOLATED: f"add a node that isolates shared GPUs, or take the label {LABEL_GPU_ISOLATION} off",
+    gpu_sharing.NOT_SHARED: "ask for whole GPUs",
+    vendor_limits.NO_CORES: "ask for a share of the cores as well",
     templates.NO_MATCH: f"ask for a size that the ConfigMap {NPU_TEMPLATES} has for a node's model",
     partitions.NO_TABLE.reason: f"give the node's Device the annotation {ANNOTATION_GPU_PARTITIONS}",
     partitions.NO_SIZE.reason: "ask for as many GPUs as a partition of a node has",

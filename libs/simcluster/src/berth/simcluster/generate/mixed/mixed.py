@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from berth.contracts import names
+from berth.contracts.inventory import NPU_TEMPLATES
 from berth.rules.cpus.kubelet import NO_POLICY
 from berth.simcluster.generate.build import SCHEDULER
 from berth.simcluster.generate.cluster import apportion
@@ -88,7 +89,7 @@ def generate_mixed(shape: MixedShape, *, seed: int = 0) -> Mixed:
 
 def sizes_of_npus() -> Iterator[Json]:
     """The ConfigMap with the sizes that NPUs of this cluster may be cut to, and its namespace."""
-    namespace, _, name = names.NPU_TEMPLATES.partition("/")
+    namespace, _, name = NPU_TEMPLATES.partition("/")
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     metadata = {"name": name, "namespace": namespace}
     yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"data.yaml": NPU_SIZES}}
