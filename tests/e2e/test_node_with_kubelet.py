@@ -12,6 +12,7 @@ import grpc
 import pytest
 from tests.e2e import container_runtime, kubelet_alone, waiting
 from tests.e2e.container_runtime import PAUSE_IMAGE, ContainerRuntime, processes_with
+from tests.e2e.device_plugin import DevicePlugin
 from tests.e2e.kubelet_alone import Kubelet
 from tests.e2e.real_agent import (
     CPUS,
@@ -34,6 +35,7 @@ from berth.kubelet.client import PodResourcesClient, Unanswered
 from berth.testing.nats_server import NatsServer
 
 pytestmark = pytest.mark.e2e
+CARD = "example.com/card"
 STATIC = {"cpuManagerPolicy": "static", "reservedSystemCPUs": str(CPUS[0])}
 
 
@@ -164,6 +166,29 @@ async def test_cpus_that_kubelet_gave_out_are_nobody_elses_without_its_checkpoin
         assert report.kubelet.pinned == []
         assert report.cores, "CPUs are reported once it is known whose they are"
         assert told.fields() == set()
+
+
+async def test_what_kubelet_picked_for_a_vendors_plugin_is_named(
+    containerd: ContainerRuntime, nats_server: NatsServer, tmp_path: Path
+) -> None:
+    """Such a pod has a number until kubelet says which; the proxy says what kubelet says."""
+    house = House(tmp_path, nats_server, containerd)
+    async with living(house, nats_server) as told:
+        with DevicePlugin(containerd.root, CARD, "card-0", "card-1"):
+            one = {"cpu": "10m", CARD: "1"}
+            house.kubelet.run("vendor", [container("vendor", resources={"limits": one, "requests": one})])
+            await house.holds(lambda: house.process("vendor") != Path(), "it runs")
+            assert environment(house.process("vendor"))["DOUBLE"] == "given"
+            report = await house.holds(
+                lambda: told.report if told.report is not None and told.report.held else None, "what it holds"
+            )
+            [holder] = report.held
+            assert (holder.pod, holder.container) == (f"vendor-{kubelet_alone.NODE}", "vendor")
+            [card] = holder.devices[CARD]
+            assert card in ("card-0", "card-1")
+            async with PodResourcesClient(house.served) as asked:
+                assert await held(asked, "vendor") == {"vendor": {CARD: [card]}}
+            assert told.fields() == set()
 
 
 async def test_an_lsr_pod_has_its_cpus_and_the_others_have_not(
