@@ -19,6 +19,7 @@ from tests.e2e.real_agent import (
     EVERY,
     GPU,
     LSR,
+    NIC,
     OWN,
     Agent,
     Reports,
@@ -134,8 +135,9 @@ async def test_who_asks_kubelet_is_told_of_the_devices_of_records(
         async with PodResourcesClient(house.kubelet.podresources) as own, PodResourcesClient(house.served) as asked:
             assert await held(own, "train") == {"side": {}, "main": {}}, "kubelet knows nothing of it"
             assert await held(asked, "train") == {"side": {}, "main": {names.NVIDIA_GPU: [GPU]}}
-            ours, theirs = await asked.allocatable(), await own.allocatable()
-            assert ours == theirs
+            assert not (await own.allocatable()).devices
+            there = {each.resource_name: list(each.device_ids) for each in (await asked.allocatable()).devices}
+            assert there == {names.NVIDIA_GPU: [GPU], names.RDMA: [NIC]}
             house.kubelet.kill()
             assert await held(asked, "train") is None
             house.kubelet.start()
