@@ -20,7 +20,8 @@ from berth.testing.kube_server import KubeServer
 
 pytestmark = pytest.mark.e2e
 
-COMPONENTS = sorted(path.name for path in (K8S / "components").iterdir() if path.is_dir())
+FOLDER = K8S / "components"
+COMPONENTS = sorted(str(path.parent.relative_to(FOLDER)) for path in FOLDER.rglob("kustomization.yaml"))
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

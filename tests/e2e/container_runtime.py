@@ -107,8 +107,16 @@ class ContainerRuntime:
 
     def inside(self) -> list[str]:
         """Before a command: it runs in containerd's namespaces, and on the machine's network."""
-        children = Path(f"/proc/{self._daemon.pid}/task/{self._daemon.pid}/children").read_text().split()
-        return ["nsenter", "--target", children[0], "--mount", "--pid", "--ipc", "--uts", "--"]
+        return ["nsenter", "--target", str(self._first()), "--mount", "--pid", "--ipc", "--uts", "--"]
+
+    @property
+    def root(self) -> Path:
+        """The machine's files as containerd sees them."""
+        return Path(f"/proc/{self._first()}/root")
+
+    def _first(self) -> int:
+        """The first process of the namespaces."""
+        return int(Path(f"/proc/{self._daemon.pid}/task/{self._daemon.pid}/children").read_text().split()[0])
 
     def load(self, name: str, binary: Path) -> None:
         """An image of one static binary."""

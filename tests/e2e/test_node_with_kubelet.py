@@ -12,12 +12,14 @@ import grpc
 import pytest
 from tests.e2e import container_runtime, kubelet_alone, waiting
 from tests.e2e.container_runtime import PAUSE_IMAGE, ContainerRuntime, processes_with
+from tests.e2e.device_plugin import DevicePlugin
 from tests.e2e.kubelet_alone import Kubelet
 from tests.e2e.real_agent import (
     CPUS,
     EVERY,
     GPU,
     LSR,
+    NIC,
     OWN,
     Agent,
     Reports,
@@ -34,6 +36,7 @@ from berth.kubelet.client import PodResourcesClient, Unanswered
 from berth.testing.nats_server import NatsServer
 
 pytestmark = pytest.mark.e2e
+CARD = "example.com/card"
 STATIC = {"cpuManagerPolicy": "static", "reservedSystemCPUs": str(CPUS[0])}
 
 
@@ -132,8 +135,9 @@ async def test_who_asks_kubelet_is_told_of_the_devices_of_records(
         async with PodResourcesClient(house.kubelet.podresources) as own, PodResourcesClient(house.served) as asked:
             assert await held(own, "train") == {"side": {}, "main": {}}, "kubelet knows nothing of it"
             assert await held(asked, "train") == {"side": {}, "main": {names.NVIDIA_GPU: [GPU]}}
-            ours, theirs = await asked.allocatable(), await own.allocatable()
-            assert ours == theirs
+            assert not (await own.allocatable()).devices
+            there = {each.resource_name: list(each.device_ids) for each in (await asked.allocatable()).devices}
+            assert there == {names.NVIDIA_GPU: [GPU], names.RDMA: [NIC]}
             house.kubelet.kill()
             assert await held(asked, "train") is None
             house.kubelet.start()
@@ -166,6 +170,29 @@ async def test_cpus_that_kubelet_gave_out_are_nobody_elses_without_its_checkpoin
         assert told.fields() == set()
 
 
+async def test_what_kubelet_picked_for_a_vendors_plugin_is_named(
+    containerd: ContainerRuntime, nats_server: NatsServer, tmp_path: Path
+) -> None:
+    """Such a pod has a number until kubelet says which; the proxy says what kubelet says."""
+    house = House(tmp_path, nats_server, containerd)
+    async with living(house, nats_server) as told:
+        with DevicePlugin(containerd.root, CARD, "card-0", "card-1"):
+            one = {"cpu": "10m", CARD: "1"}
+            house.kubelet.run("vendor", [container("vendor", resources={"limits": one, "requests": one})])
+            await house.holds(lambda: house.process("vendor") != Path(), "it runs")
+            assert environment(house.process("vendor"))["DOUBLE"] == "given"
+            report = await house.holds(
+                lambda: told.report if told.report is not None and told.report.held else None, "what it holds"
+            )
+            [holder] = report.held
+            assert (holder.pod, holder.container) == (f"vendor-{kubelet_alone.NODE}", "vendor")
+            [card] = holder.devices[CARD]
+            assert card in ("card-0", "card-1")
+            async with PodResourcesClient(house.served) as asked:
+                assert await held(asked, "vendor") == {"vendor": {CARD: [card]}}
+            assert told.fields() == set()
+
+
 async def test_an_lsr_pod_has_its_cpus_and_the_others_have_not(
     containerd: ContainerRuntime, nats_server: NatsServer, tmp_path: Path
 ) -> None:
@@ -185,7 +212,7 @@ async def test_an_lsr_pod_has_its_cpus_and_the_others_have_not(
         )
         await house.holds(lambda: house.process("own") != Path(), "it runs")
         assert cpus(house.process("own")) == {int(OWN)}
-        await house.holds(lambda: cpus(house.process("plain")) == EVERY - {int(OWN)}, "the other leaves it")
+        assert cpus(house.process("plain")) == EVERY - {int(OWN)}, "it has left it before"
         house.kubelet.kill()
         house.kubelet.start()
         house.kubelet.run("late", [container("late", resources=some)])

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tests.libs.kubelet.regions import RegionV0, RegionV1, a_region, content, use
 
 from berth.contracts.base import Problem
+from berth.contracts.codec import encode
+from berth.contracts.metrics import NodeMetrics
 from berth.kubelet import region_files
 from berth.kubelet.core.regions import BYTES_MAX, DeviceUse, NotReady, Region, read_region
 from berth.kubelet.region_files import look
@@ -229,6 +231,15 @@ def test_bad_files_are_named_and_cost_only_themselves(tmp_path: Path) -> None:
         "e_pipe/x.cache",
         "f_folder/x.cache",
     ]
+
+
+def test_a_name_that_is_no_text_is_told_as_text(tmp_path: Path) -> None:
+    """A container may call its file whatever it likes; the problem goes into a message."""
+    (tmp_path / "uid_c").mkdir()
+    (tmp_path / "uid_c" / os.fsdecode(b"\xff.cache")).write_bytes(b"x" * 100)
+    [problem] = look(tmp_path).problems
+    assert problem.field == "uid_c/\\udcff.cache.initialized_flag"
+    assert b"udcff" in encode(NodeMetrics(node="n", measured_at=1.0, problems=[problem]))
 
 
 def test_a_file_that_was_being_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,20 +140,23 @@ use.close()
 
 def test_what_is_used_of_gpus_is_read_and_one_that_is_lost_is_left_out(double: Path, tmp_path: Path) -> None:
     library = Library(tmp_path, double, f"import json{USES}")
-    library.has(ONE, TWO, "use GPU-1 1073741824 37")
-    assert library.ask() == [
+    mig = "mig GPU-2 MIG-a 3 0 NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+    library.has(ONE, TWO, "use GPU-1 1073741824 37", mig)
+    gpus, instances = library.ask()
+    assert gpus == [
         [0, "GPU-1", "H100 80GB HBM3", 1 << 30, 37.0],
         [1, "GPU-2", "H100 80GB HBM3", 0, 0.0],
     ]
+    assert instances == [[1, "GPU-2", "MIG-a", "1g.10gb", 3, 0]]
     library.has(ONE, TWO, "lost GPU-1")
-    assert [each[1] for each in library.ask()] == ["GPU-2"]
+    assert [each[1] for each in library.ask()[0]] == ["GPU-2"]
     library.has(ONE, "down")
-    assert library.ask() == []
+    assert library.ask() == [[], []]
     library.has(ONE)
-    assert [each[1] for each in library.ask()] == ["GPU-1"]
+    assert [each[1] for each in library.ask()[0]] == ["GPU-1"]
     library.end()
     without = Library(tmp_path, None, f"import json{USES}")
-    assert without.ask() == []
+    assert without.ask() == [[], []]
     without.end()
 
 

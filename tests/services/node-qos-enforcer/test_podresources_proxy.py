@@ -19,8 +19,14 @@ from berth.bus.port import BusPort
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.inventory import DeviceSlot, NodeInventory
+from berth.contracts.state import DeviceFunction
 from berth.kubelet.client import PodResourcesClient, Unanswered
-from berth.kubelet.podresources_pb2 import ContainerResources, ListPodResourcesResponse, PodResources
+from berth.kubelet.podresources_pb2 import (
+    AllocatableResourcesResponse,
+    ContainerResources,
+    ListPodResourcesResponse,
+    PodResources,
+)
 from berth.node_qos_enforcer.core.inside.seen import pod_seen
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.kubelet_reading import KubeletApi, KubeletPods
@@ -121,6 +127,38 @@ async def test_devices_are_at_the_container_that_asked_with_their_numa_node(tmp_
         node.inside.board.begin(pod_seen(web))
         assert await node.held() == {"side": [], "main": [(names.NVIDIA_GPU, [CARD["id"]], [1])]}
         assert node.serving.problems() == ()
+
+
+async def test_what_there_is_to_give_out_has_the_devices_of_the_node(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    theirs = AllocatableResourcesResponse(cpu_ids=[3])
+    theirs.devices.add(resource_name="zoo.example/x", device_ids=["x0"])
+    theirs.devices.add(resource_name=names.NVIDIA_GPU, device_ids=["GPU-theirs"])
+    node.kubelet.answers["GetAllocatableResources"] = theirs.SerializeToString()
+    slots = [
+        DeviceSlot(kind="gpu", minor=0, uuid="GPU-0", numa_node=1),
+        DeviceSlot(kind="gpu", minor=1, uuid="GPU-ill", healthy=False),
+        DeviceSlot(kind="gpu", minor=2, uuid="GPU-theirs"),
+        DeviceSlot(kind="rdma", minor=0, uuid="0000:01:00.0", functions=[DeviceFunction(bus="0000:01:00.2")]),
+        DeviceSlot(kind="rdma", minor=1, uuid="0000:02:00.0"),
+        DeviceSlot(kind="fpga", minor=0, uuid="0000:03:00.0"),
+    ]
+    async with serving(node):
+        assert await node.caller.allocatable() == theirs, "nothing is known of the node"
+        node.inside.inventory.inventory = NodeInventory(node="n", version=1, devices=slots)
+        found = await node.caller.allocatable()
+        assert list(found.cpu_ids) == [3]
+        assert [(each.resource_name, list(each.device_ids)) for each in found.devices] == [
+            (names.RDMA, ["0000:01:00.2", "0000:02:00.0"]),
+            (names.NVIDIA_GPU, ["GPU-theirs"]),
+            (names.NVIDIA_GPU, ["GPU-0"]),
+            ("zoo.example/x", ["x0"]),
+        ]
+        assert [node.ID for node in found.devices[2].topology.nodes] == [1]
+        node.kubelet.answers["GetAllocatableResources"] = b"\xff"
+        with pytest.raises(Unanswered) as torn:
+            await node.caller.allocatable()
+        assert torn.value.code is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_a_record_that_cannot_be_read_is_named_and_kubelets_word_passes(tmp_path: Path) -> None:

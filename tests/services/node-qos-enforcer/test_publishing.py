@@ -57,10 +57,10 @@ def test_it_is_published_when_it_changes_and_once_a_minute(tmp_path: Path) -> No
     )
     publisher = RuntimePublisher(ctx, known, inside)
     publisher._bucket = cast("OwnedPort", bucket)
-    for at in range(61):
+    for at in range(62):
         clock.at = float(at)
         publisher.look()
-    assert [each.at for each in bucket.puts] == [1_000.0, 1_060.0]
+    assert [each.at for each in bucket.puts] == [1_001.0, 1_061.0], "after a moment for the runtime to be there"
     known.plugin = lambda: RuntimePlugin(connected=True, isolation="HAMi-core")
     publisher.look()
     assert bucket.puts[-1].isolation == "HAMi-core"

@@ -253,6 +253,20 @@ async def test_others_leave_the_cpus_of_a_pod_before_it_begins_and_come_back(nod
         )
 
 
+async def test_others_have_left_before_a_container_with_cpus_of_its_own_begins(node: Node) -> None:
+    """Whether or not they were asked to before: the runtime changes them before it answers for the creation."""
+    other, own = pod("other"), pod("own", qos="LSR", cpus="2-3")
+    handler = node.keeper._handler
+    await handler.synchronize(api.SynchronizeRequest(pods=[other], containers=[container(other, cpus="0-7")]))
+    first = container(own, state=api.CONTAINER_CREATED)
+    creation = await handler.create_container(own, first)
+    [update] = creation.updates
+    assert (update.container_id, update.resources.cpus, update.ignore_failure) == ("other-main", "0-1,4-7", True)
+    assert node.inside.board.updates(node.inside.facts, node.inside.pools(node.inside.facts), 0.0), "nor taken for done"
+    plain = container(other, "late", state=api.CONTAINER_CREATED)
+    assert (await handler.create_container(other, plain)).updates == ()
+
+
 async def test_what_the_runtime_refuses_is_told(node: Node) -> None:
     own = pod("own", qos="LSR", cpus="2-3")
     async with serving(node):

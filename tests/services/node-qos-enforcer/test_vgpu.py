@@ -12,7 +12,10 @@ from tests.libs.kubelet.regions import a_region, content
 from tests.services.node_qos_builders import pod
 
 from berth.bus.port import BusPort
+from berth.contracts.node_report import HeldByContainer
+from berth.kubelet.core.vgpu_metrics import HostGpu
 from berth.node_qos_enforcer.core.inside.seen import pod_seen
+from berth.node_qos_enforcer.gpu_use import Instance, Use
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.node_qos_enforcer.pods_of_node import PodsOfNode
 from berth.node_qos_enforcer.settings import Settings
@@ -85,6 +88,26 @@ async def test_a_file_that_cannot_be_read_is_named_and_the_others_are_shown(tmp_
     assert problem.field == "uid-web_torn/x.cache"
     before = (node.root / "uid-web_main/x.cache").read_bytes()
     assert before == content(a_region(1)), "nothing is written to"
+
+
+async def test_mig_instances_are_shown_at_the_containers_that_hold_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(tmp_path, vgpu_old_names=True)
+    use = Use((HostGpu(0, "GPU-a", "A100", 5, 7.0),), (Instance(0, "GPU-a", "MIG-x", "1g.5gb", 3, 0),))
+    monkeypatch.setattr(node.watching._gpus, "read", lambda: use)
+    devices = {"nvidia.com/mig-1g.5gb": ["MIG-x", "MIG-unknown"], "example.com/nic": ["MIG"]}
+    held = HeldByContainer(namespace="work", pod="web", container="main", devices=devices)
+    node.watching._holders = lambda: (held, HeldByContainer(namespace="work", pod="other", container="c"))
+    shown = await node.shown()
+    assert [each for each in shown if each.startswith("hami_mig_device_info")] == [
+        'hami_mig_device_info{compute_instance_id="0",container="main",device_uuid="GPU-a",gpu_instance_id="3",'
+        'mig_uuid="MIG-x",namespace="work",pod="web",profile="1g.5gb",vdevice_index="0"}'
+    ]
+    assert any(each.startswith("MigInfo{") for each in shown)
+    host = 'device_index="0",device_type="NVIDIA-A100",device_uuid="GPU-a",node="n"'
+    assert shown[f"hami_host_gpu_memory_used_bytes{{{host}}}"] == 5
+    assert shown[f"hami_host_gpu_utilization_ratio{{{host}}}"] == 7
 
 
 async def test_a_container_that_has_gone_takes_its_labels_with_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
  *     driver 550.54
  *     gpu UUID MINOR BYTES BUS MODULE NAME        MODULE -1: the driver does not say
  *     use UUID BYTES PERCENT                      memory and SMs in use
+ *     mig UUID MIGUUID GPUINSTANCE COMPUTEINSTANCE NAME
  *     lost UUID                                   every question about it fails
  *     mute UUID                                   it tells no events
  *     down                                        the driver is not loaded
@@ -21,7 +22,8 @@ typedef struct {
     unsigned minor;
     int module, lost, mute;
     unsigned long long bytes, used;
-    unsigned percent;
+    unsigned percent, place, gi, ci; /* of a MIG instance: its place within its GPU, and its ids */
+    char of[96];
 } Gpu;
 
 typedef struct {
@@ -30,8 +32,8 @@ typedef struct {
     unsigned gi, ci;
 } Event;
 
-static Gpu gpus[GPUS];
-static int count, down, open_count, told; /* told: events that were taken, by their number in the file */
+static Gpu gpus[GPUS], migs[GPUS];
+static int mig_count, count, down, open_count, told; /* told: events that were taken, by their number in the file */
 static char driver[80];
 
 static Gpu *find(const char *uuid) {
@@ -47,7 +49,7 @@ static int load(int skip, Event *event) {
     char line[512], uuid[96];
     unsigned long long number;
     int found = 0, seen = 0;
-    count = down = 0;
+    count = mig_count = down = 0;
     if (!file) { down = 1; return 0; }
     while (fgets(line, sizeof line, file)) {
         Gpu g = {0};
@@ -58,6 +60,9 @@ static int load(int skip, Event *event) {
             if (find(uuid)) find(uuid)->lost = 1;
         } else if (sscanf(line, "use %95s %llu %u", uuid, &g.used, &g.percent) == 3) {
             if (find(uuid)) { find(uuid)->used = g.used; find(uuid)->percent = g.percent; }
+        } else if (sscanf(line, "mig %95s %95s %u %u %95[^\n]", g.of, g.uuid, &g.gi, &g.ci, g.name) == 5) {
+            for (int i = 0; i < mig_count; i++) g.place += !strcmp(migs[i].of, g.of);
+            if (mig_count < GPUS) migs[mig_count++] = g;
         } else if (sscanf(line, "mute %95s", uuid) == 1) {
             if (find(uuid)) find(uuid)->mute = 1;
         } else if (sscanf(line, "driver %79s", driver) == 1) {
@@ -81,7 +86,8 @@ static int asked(void) {
 
 static int about(Gpu *gpu) {
     int result = asked();
-    return result ? result : !gpu || gpu < gpus || gpu >= gpus + count ? NOT_FOUND : gpu->lost ? LOST : OK;
+    int known = gpu && ((gpu >= gpus && gpu < gpus + count) || (gpu >= migs && gpu < migs + mig_count));
+    return result ? result : !known ? NOT_FOUND : gpu->lost ? LOST : OK;
 }
 
 int nvmlInitWithFlags(unsigned flags) {
@@ -112,6 +118,21 @@ int nvmlDeviceGetModuleId(Gpu *gpu, unsigned *out) {
 }
 int nvmlDeviceGetMemoryInfo(Gpu *gpu, unsigned long long *out) { int r = about(gpu); if (!r) { out[0] = gpu->bytes; out[1] = gpu->bytes - gpu->used; out[2] = gpu->used; } return r; }
 int nvmlDeviceGetUtilizationRates(Gpu *gpu, unsigned *out) { int r = about(gpu); if (!r) { out[0] = gpu->percent; out[1] = 0; } return r; }
+int nvmlDeviceGetMigMode(Gpu *gpu, unsigned *now, unsigned *next) {
+    int r = about(gpu), has = 0;
+    for (int i = 0; !r && i < mig_count; i++) has |= !strcmp(migs[i].of, gpu->uuid);
+    if (!r) *now = *next = (unsigned)has;
+    return r;
+}
+int nvmlDeviceGetMaxMigDeviceCount(Gpu *gpu, unsigned *out) { int r = about(gpu); if (!r) *out = 7; return r; }
+int nvmlDeviceGetMigDeviceHandleByIndex(Gpu *gpu, unsigned index, Gpu **out) {
+    int r = about(gpu);
+    for (int i = 0; !r && i < mig_count; i++)
+        if (!strcmp(migs[i].of, gpu->uuid) && migs[i].place == index) { *out = &migs[i]; return OK; }
+    return r ? r : NOT_FOUND;
+}
+int nvmlDeviceGetGpuInstanceId(Gpu *gpu, unsigned *out) { int r = about(gpu); if (!r) *out = gpu->gi; return r; }
+int nvmlDeviceGetComputeInstanceId(Gpu *gpu, unsigned *out) { int r = about(gpu); if (!r) *out = gpu->ci; return r; }
 struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
 int nvmlDeviceGetPciInfo_v3(Gpu *gpu, struct pci *out) {
     int r = about(gpu);

@@ -1,12 +1,13 @@
-"""A server of PodResources beside kubelet's: List says what the pods' records add, all else is kubelet's own word.
+"""A server of PodResources beside kubelet's: List says what the pods' records add, GetAllocatableResources what the
+node's inventory does, all else is kubelet's own word.
 
-Methods other than List pass as bytes, so that those of a newer kubelet do, too. Callers mount the folder of this
+Other methods pass as bytes, so that those of a newer kubelet do, too. Callers mount the folder of this
 socket in the place of kubelet's, whose own socket is never touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -17,18 +18,22 @@ from google.protobuf.message import DecodeError
 
 from berth.contracts.base import Problem
 from berth.kubelet.client import SERVICE, SIZES, PodResourcesClient, Unanswered
-from berth.kubelet.core.merging import Describe, Pods, by_kind, merge
-from berth.kubelet.podresources_pb2 import ListPodResourcesResponse
+from berth.kubelet.core.allocated import AllocatedDevice
+from berth.kubelet.core.merging import Describe, Pods, by_kind, merge, with_devices
+from berth.kubelet.podresources_pb2 import AllocatableResourcesResponse, ListPodResourcesResponse
 from berth.kubelet.sockets import SocketUnusable, identity, make_free
 
 CONCURRENT_MAX: Final = 32
 """Calls answered at a time; each may hold an answer of 16 MiB twice."""
 _LIST: Final = f"/{SERVICE}/List"
+_ALLOCATABLE: Final = f"/{SERVICE}/GetAllocatableResources"
 _PREFIX: Final = f"/{SERVICE}/"
 _GRACE_S: Final = 1.0
 
 KnownPods = Callable[[], Awaitable[Pods | None]]
 """The pods of the node as known now, asked for with each answer; None while nobody knows them."""
+KnownDevices = Callable[[], Iterable[AllocatedDevice]]
+"""The devices of the node that are given out where pods are placed."""
 Report = Callable[[tuple[Problem, ...]], None]
 """What is done with the problems of one answer; it is called with none as well."""
 
@@ -53,13 +58,16 @@ class PodResourcesProxy(grpc.GenericRpcHandler):
         upstream: PodResourcesClient,
         pods: KnownPods,
         *,
+        devices: KnownDevices = tuple,
         describe: Describe = by_kind,
         report: Report = _ignore,
     ) -> None:
-        """Take the socket to listen at, kubelet, the pods, how devices are shown, and who hears of problems."""
+        """Take the socket to listen at, kubelet, the pods, the node's devices, how devices are shown, and who hears of
+        problems."""
         self.path = path
         self._upstream = upstream
         self._pods = pods
+        self._devices = devices
         self._describe = describe
         self._report = report
         self._server: grpc.aio.Server | None = None
@@ -110,7 +118,8 @@ class PodResourcesProxy(grpc.GenericRpcHandler):
         method = handler_call_details.method
         if not method.startswith(_PREFIX):
             return None
-        handler = self._list if method == _LIST else self._passed_on(method.removeprefix(_PREFIX))
+        own = {_LIST: self._list, _ALLOCATABLE: self._allocatable}
+        handler = own.get(method) or self._passed_on(method.removeprefix(_PREFIX))
         return grpc.unary_unary_rpc_method_handler(handler)
 
     def _passed_on(self, method: str) -> _Handler:
@@ -132,6 +141,15 @@ class PodResourcesProxy(grpc.GenericRpcHandler):
         merged = merge(answer, pods, self._describe)
         self._report(merged.problems)
         return merged.answer.SerializeToString()
+
+    async def _allocatable(self, request: bytes, context: _Context) -> bytes:
+        raw = await self._ask("GetAllocatableResources", request, context)
+        answer = AllocatableResourcesResponse()
+        try:
+            answer.ParseFromString(raw)
+        except DecodeError as error:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, f"kubelet's answer cannot be read: {error}")
+        return with_devices(answer, self._devices(), self._describe).SerializeToString()
 
     async def _ask(self, method: str, request: bytes, context: _Context) -> bytes:
         try:

@@ -63,6 +63,8 @@ def look(root: Path = CONTAINERS) -> Look:
                 found.append(Found(pod_uid, container, region))
             elif region is not None:
                 problems.append(region)
+    except OSError as error:
+        problems.append(Problem(field=str(root), message=error.strerror or "cannot be listed"))
     finally:
         os.close(descriptor)
     return Look(tuple(found), tuple(problems))
@@ -73,12 +75,12 @@ def _in_folder(root: int, name: str) -> Region | Problem | None:
     try:
         folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
     except OSError as error:
-        return _problem(name, error)
+        return _problem(_shown(name), error)
     try:
         files = sorted(each for each in os.listdir(folder)[:FILES_MAX] if each.endswith(_SUFFIX))
-        return _in_file(folder, files[0], f"{name}/{files[0]}") if files else None
+        return _in_file(folder, files[0], _shown(f"{name}/{files[0]}")) if files else None
     except OSError as error:
-        return _problem(name, error)
+        return _problem(_shown(name), error)
     finally:
         os.close(folder)
 
@@ -111,6 +113,11 @@ def _content(folder: int, file: str, field: str) -> bytes | Problem:
         return _problem(field, error) or b""
     finally:
         os.close(descriptor)
+
+
+def _shown(name: str) -> str:
+    """A name that a container has chosen, as text: what is no UTF-8 in it could not be sent to anybody."""
+    return name.encode(errors="backslashreplace").decode()
 
 
 def _problem(field: str, error: OSError) -> Problem | None:

@@ -1,15 +1,36 @@
-"""How much of each of NVIDIA's GPUs is used in all, by the management library, where this machine has it."""
+"""What is used of NVIDIA's GPUs, and their MIG instances, by the management library, where this machine has it."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pynvml
 
 from berth.kubelet.core.vgpu_metrics import HostGpu
 
 GPUS_MAX: Final = 1_024
+INSTANCES_MAX: Final = 64
+"""Of one GPU; today's have seven."""
+_MIG: Final = " MIG "
+
+
+class Instance(NamedTuple):
+    """A MIG instance: its GPU by place and UUID, its profile (`1g.5gb`), and its ids within the GPU."""
+
+    place: int
+    uuid: str
+    mig_uuid: str
+    profile: str
+    gpu_instance: int
+    compute_instance: int
+
+
+class Use(NamedTuple):
+    """The GPUs that answer, and their MIG instances."""
+
+    gpus: tuple[HostGpu, ...] = ()
+    instances: tuple[Instance, ...] = ()
 
 
 class GpuUse:
@@ -19,8 +40,8 @@ class GpuUse:
         """Nothing is loaded yet."""
         self._is_open = False
 
-    def read(self) -> tuple[HostGpu, ...]:
-        """Each GPU that answers. The node's report says what is wrong with others; the library is opened anew then."""
+    def read(self) -> Use:
+        """What is used now. The node's report says what is wrong with others; the library is opened anew then."""
         try:
             if not self._is_open:
                 pynvml.nvmlInit()
@@ -30,7 +51,8 @@ class GpuUse:
             asked = [None]
         if None in asked:
             self.close()
-        return tuple(each for each in asked if each is not None)
+        found = [each for each in asked if each is not None]
+        return Use(tuple(gpu for gpu, _ in found), tuple(each for _, instances in found for each in instances))
 
     def close(self) -> None:
         """Let go of the GPUs."""
@@ -40,7 +62,7 @@ class GpuUse:
                 pynvml.nvmlShutdown()
 
 
-def _gpu(index: int) -> HostGpu | None:
+def _gpu(index: int) -> tuple[HostGpu, list[Instance]] | None:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
         uuid, model = _text(pynvml.nvmlDeviceGetUUID(handle)), _text(pynvml.nvmlDeviceGetName(handle))
@@ -52,7 +74,35 @@ def _gpu(index: int) -> HostGpu | None:
         memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
     with contextlib.suppress(pynvml.NVMLError):
         percent = float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
-    return HostGpu(index, uuid, model.removeprefix("NVIDIA "), memory, percent)
+    return HostGpu(index, uuid, model.removeprefix("NVIDIA "), memory, percent), _instances(handle, index, uuid)
+
+
+def _instances(gpu: Any, place: int, uuid: str) -> list[Instance]:
+    """The MIG instances of a GPU; most have none, and older drivers know nothing of it."""
+    found = []
+    with contextlib.suppress(pynvml.NVMLError):
+        if pynvml.nvmlDeviceGetMigMode(gpu)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+            return []
+        for index in range(min(pynvml.nvmlDeviceGetMaxMigDeviceCount(gpu), INSTANCES_MAX)):
+            instance = _instance(gpu, index, place, uuid)
+            if instance is not None:
+                found.append(instance)
+    return found
+
+
+def _instance(gpu: Any, index: int, place: int, uuid: str) -> Instance | None:
+    try:
+        handle = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)
+        return Instance(
+            place,
+            uuid,
+            _text(pynvml.nvmlDeviceGetUUID(handle)),
+            _text(pynvml.nvmlDeviceGetName(handle)).rpartition(_MIG)[2],
+            int(pynvml.nvmlDeviceGetGpuInstanceId(handle)),
+            int(pynvml.nvmlDeviceGetComputeInstanceId(handle)),
+        )
+    except pynvml.NVMLError:
+        return None
 
 
 def _text(value: Any) -> str:

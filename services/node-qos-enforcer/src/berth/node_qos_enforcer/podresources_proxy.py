@@ -60,6 +60,7 @@ class ProxyServing:
                     Path(settings.podresources_proxy),
                     upstream,
                     self._pods.annotations,
+                    devices=self._devices,
                     describe=self._describe,
                     report=self._report,
                 )
@@ -75,6 +76,15 @@ class ProxyServing:
                         self._ctx.log.warning("PodResources cannot be served", reason=str(error))
                     self._unusable = str(error)[:200]
                     await self._ctx.clock.sleep(RETRY_S)
+
+    def _devices(self) -> list[AllocatedDevice]:
+        """Those that are well. A NIC with virtual functions is given out as these."""
+        inventory = self._inventory.inventory
+        return [
+            AllocatedDevice(slot.kind, slot.minor, slot.uuid, tuple(each.bus for each in slot.functions))
+            for slot in (inventory.devices if inventory is not None else ())
+            if slot.healthy
+        ]
 
     def _report(self, problems: tuple[Problem, ...]) -> None:
         figures.PROXY_ANSWERS.labels("with problems" if problems else "whole").inc()

@@ -135,7 +135,7 @@ class Agent:
             known.more.append(proxy.problems)
             ctx.spawn(proxy.run(), name="serve-podresources")
         if settings.vgpu_monitor:
-            watching = VgpuWatching(ctx, known.node, pods)
+            watching = VgpuWatching(ctx, known.node, pods, lambda: inside.holders)
             known.more.append(watching.problems)
             ctx.spawn(watching.run(), name="watch-shared-gpus")
 

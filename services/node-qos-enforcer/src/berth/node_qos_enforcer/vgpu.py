@@ -7,7 +7,7 @@ are known are shown, so that their labels go when they go.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,15 +15,18 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from berth.contracts.base import Problem
+from berth.contracts.node_report import HeldByContainer
 from berth.kubelet.core.vgpu_metrics import (
     FAMILIES,
     ContainerRegion,
+    MigDevice,
     Sample,
     samples_of_containers,
+    samples_of_mig,
     samples_of_node,
 )
 from berth.kubelet.region_files import CONTAINERS, Look, look
-from berth.node_qos_enforcer.gpu_use import GpuUse
+from berth.node_qos_enforcer.gpu_use import GpuUse, Instance
 from berth.node_qos_enforcer.pods_of_node import PodsOfNode
 from berth.node_qos_enforcer.settings import Settings
 from berth.runtime import Context, Periodic
@@ -60,12 +63,19 @@ class VgpuFigures(Collector):
 class VgpuWatching:
     """One node's shared GPUs."""
 
-    def __init__(self, ctx: Context[Settings], node: str, pods: PodsOfNode) -> None:
-        """Nothing is looked at yet."""
+    def __init__(
+        self,
+        ctx: Context[Settings],
+        node: str,
+        pods: PodsOfNode,
+        holders: Callable[[], Iterable[HeldByContainer]] = tuple,
+    ) -> None:
+        """Nothing is looked at yet. `holders` say which containers hold which MIG instances."""
         settings = ctx.settings
         self._ctx = ctx
         self._node = node
         self._pods = pods
+        self._holders = holders
         self._root = Path(f"{settings.host_root.rstrip('/')}{CONTAINERS}")
         self._gpus = GpuUse()
         self.figures = VgpuFigures(old_names=settings.vgpu_old_names)
@@ -91,8 +101,9 @@ class VgpuWatching:
         names = await self._pods.names()
         known = _named(found, names)
         containers = samples_of_containers(known, self._ctx.clock.now())
-        gpus = await asyncio.to_thread(self._gpus.read)
-        self.figures.samples = (*containers, *samples_of_node(self._node, gpus))
+        gpus, instances = await asyncio.to_thread(self._gpus.read)
+        held = samples_of_mig(_held(instances, self._holders()))
+        self.figures.samples = (*containers, *samples_of_node(self._node, gpus), *held)
         self._problems = found.problems
 
 
@@ -102,6 +113,25 @@ def _named(found: Look, names: dict[str, tuple[str, str]]) -> list[ContainerRegi
         for each in found.found
         if each.pod_uid in names
     ]
+
+
+def _held(instances: Iterable[Instance], holders: Iterable[HeldByContainer]) -> Iterator[MigDevice]:
+    """The MIG instances that containers hold by kubelet's word."""
+    known = {each.mig_uuid: each for each in instances}
+    for holder in holders if known else ():
+        for uuid in {each for ids in holder.devices.values() for each in ids} & known.keys():
+            found = known[uuid]
+            yield MigDevice(
+                holder.namespace,
+                holder.pod,
+                holder.container,
+                found.place,
+                found.uuid,
+                uuid,
+                found.profile,
+                found.gpu_instance,
+                found.compute_instance,
+            )
 
 
 def _family(name: str, text: str, labels: tuple[str, ...], values: dict[tuple[str, ...], float]) -> GaugeMetricFamily:

@@ -1,4 +1,4 @@
-"""What kubelet answers to List, and what the pods' records add to it.
+"""What kubelet answers to List and GetAllocatableResources, and what records and the node's inventory add to it.
 
 Kubelet knows the devices that it gave out itself. Those that were chosen where the pod was placed are known by the
 pod's annotations alone, and are added to the container that has them. Nothing of kubelet's is taken away; what it says
@@ -14,6 +14,7 @@ from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.kubelet.core.allocated import AllocatedDevice, devices_of_containers
 from berth.kubelet.podresources_pb2 import (
+    AllocatableResourcesResponse,
     ContainerDevices,
     ContainerResources,
     ListPodResourcesResponse,
@@ -68,6 +69,20 @@ def merge(answer: ListPodResourcesResponse, pods: Pods, describe: Describe = by_
     return Merged(merged, tuple(problems))
 
 
+def with_devices(
+    answer: AllocatableResourcesResponse, devices: Iterable[AllocatedDevice], describe: Describe = by_kind
+) -> AllocatableResourcesResponse:
+    """What kubelet has to give out, and these devices of the node, which are given out where pods are placed; `answer`
+    is left as it is. A device that kubelet gives out itself is not said again."""
+    merged = AllocatableResourcesResponse()
+    merged.CopyFrom(answer)
+    said = {(each.resource_name, name) for each in merged.devices for name in each.device_ids}
+    if added := _described(devices, said, describe):
+        merged.devices.extend(added)
+        merged.devices.sort(key=lambda each: each.resource_name)
+    return merged
+
+
 def _add(pod: PodResources, devices: Mapping[str, tuple[AllocatedDevice, ...]], describe: Describe) -> None:
     said = {(each.resource_name, name) for mine in pod.containers for each in mine.devices for name in each.device_ids}
     seen: set[str] = set()
@@ -80,16 +95,23 @@ def _add(pod: PodResources, devices: Mapping[str, tuple[AllocatedDevice, ...]], 
 def _add_to(
     container: ContainerResources, devices: Iterable[AllocatedDevice], said: set[tuple[str, str]], describe: Describe
 ) -> None:
+    added = _described(devices, said, describe)
+    if added:
+        container.devices.extend(added)
+        container.devices.sort(key=lambda each: each.resource_name)
+
+
+def _described(
+    devices: Iterable[AllocatedDevice], said: set[tuple[str, str]], describe: Describe
+) -> list[ContainerDevices]:
+    """Devices as they are shown, those of one resource and NUMA node together."""
     added: dict[Description, list[str]] = {}
     for device in devices:
         description = describe(device)
         ids = [each for each in device.ids if (description.resource, each) not in said] if description.resource else []
         if ids:
             added.setdefault(description, []).extend(ids)
-    if not added:
-        return
-    container.devices.extend(_shown(description, ids) for description, ids in added.items())
-    container.devices.sort(key=lambda each: each.resource_name)
+    return [_shown(description, ids) for description, ids in added.items()]
 
 
 def _shown(description: Description, ids: Iterable[str]) -> ContainerDevices:

@@ -7,6 +7,7 @@ thread of the plugin's, so that a device that hangs holds back that container al
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -24,6 +25,7 @@ from berth.node_qos_enforcer.inside.folders import Folders
 from berth.node_qos_enforcer.inside.known import Inside
 from berth.nri import Adjustment, Creation, Event, Fault, Handler, Refusal, Resources, Runtime, Update
 from berth.nri import api_pb2 as api
+from berth.rules.cpus.shared_pools import SharedPools
 from berth.telemetry import Logger
 from berth.vendors.probe import Probe
 from berth.vendors.vendor import Edits
@@ -85,13 +87,14 @@ class NodeHandler(Handler):
             if self._refuses:
                 raise Refusal(f"{edits.field}: {edits.message}")
             edits = NO_EDITS
-        wanted = wanted_limits(seen, asked.limits, inside.pools(facts), facts)
+        pools = inside.pools(facts)
+        wanted = wanted_limits(seen, asked.limits, pools, facts)
         self._note("cpus", seen, asked.name, wanted)
         inside.findings.note(Key("lacking", seen.id, asked.name), None)
         inside.board.create(asked, wanted)
         found = adjustment(asked, edits, wanted, read_only=frozenset({facts.library}))
         figures.CREATIONS.labels("as it was asked" if found == Adjustment() else "adjusted").inc()
-        return Creation(found)
+        return Creation(found, self._leaving(seen, pools, facts))
 
     async def update_container(
         self, pod: api.PodSandbox, container: api.Container, resources: api.LinuxResources
@@ -148,6 +151,14 @@ class NodeHandler(Handler):
         if isinstance(found, Problem) or not found.mounts:
             return found
         return await loop.run_in_executor(self._threads, self._folders.prepare, found) or found
+
+    def _leaving(self, pod: PodSeen, pools: SharedPools, facts: InsideFacts) -> tuple[Update, ...]:
+        """Others leave the pod's own CPUs before this container begins. Most have been asked to when its sandbox came;
+        what the runtime refuses here is asked for again by who keeps containers right, and told."""
+        if isinstance(pod.status, Problem) or not pod.status.cpus or not facts.layout.all:
+            return ()
+        updates = self._inside.board.updates(facts, pools, math.inf)
+        return tuple(Update(each.container_id, each.resources, ignore_failure=True) for each in updates)
 
     async def check_begun(self) -> None:
         """Containers that began while the runtime could not ask us may lack what only a creation can give.

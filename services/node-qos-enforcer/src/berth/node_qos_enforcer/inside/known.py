@@ -69,6 +69,8 @@ class Inside:
         """Containers that were there when the runtime reported its state, to be looked at once."""
         self.inventory = InventoryView(node.key)
         self.checkpoint: Checkpoint = NO_CHECKPOINT
+        self.holders: tuple[HeldByContainer, ...] = ()
+        """What kubelet's PodResources say of containers, where they are asked."""
         self.held: tuple[HeldCpus, ...] = ()
         """CPUs that kubelet's PodResources say of pods, where they are asked."""
         self.gives_cpus = False
@@ -105,7 +107,8 @@ class Inside:
 
     def hold(self, containers: Iterable[HeldByContainer], gives_cpus: bool) -> None:
         """Take what kubelet's PodResources say, and whether kubelet gives out CPUs."""
-        now = cpus_held(containers), gives_cpus
+        self.holders = tuple(containers)
+        now = cpus_held(self.holders), gives_cpus
         if now != (self.held, self.gives_cpus):
             self.held, self.gives_cpus = now
             self.changed.set()

@@ -22,6 +22,8 @@ from berth.runtime import Context, Periodic
 
 LOOK_S: Final = 1.0
 REPEAT_S: Final = 60.0
+CONNECT_S: Final = 1.0
+"""For so long the first word waits for the runtime: an agent that is only started anew has its label stay."""
 
 
 class RuntimePublisher:
@@ -35,6 +37,7 @@ class RuntimePublisher:
         self._key = named_key("runtime", known.node)
         self._last: NodeRuntime | None = None
         self._published_s = 0.0
+        self._began_s = ctx.clock.monotonic()
         self._bucket: OwnedPort
 
     async def run(self) -> None:
@@ -56,10 +59,17 @@ class RuntimePublisher:
         """Publish what is new, or what was said a while ago."""
         now_s = self._ctx.clock.monotonic()
         found = self._found()
+        if self._last is None and not self._is_connected and now_s - self._began_s < CONNECT_S:
+            return
         is_same = self._last is not None and replace(found, at=self._last.at) == self._last
         if not is_same or now_s - self._published_s >= REPEAT_S:
             self._last, self._published_s = found, now_s
             self._bucket.put(self._key, encode(found))
+
+    @property
+    def _is_connected(self) -> bool:
+        plugin = self._known.plugin()
+        return plugin is not None and plugin.connected
 
     def _found(self) -> NodeRuntime:
         plugin = self._known.plugin()
