@@ -20,15 +20,49 @@ from berth.simcluster.kubelet import DURATION
 
 GIB: Final = 1 << 30
 _CARD: Final = {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 16 * GIB}
+_CHIP: Final = {
+    names.NPU_CORE: 8,
+    names.NPU_CPU: 7,
+    names.NPU_DVPP: 100,
+    names.GPU_MEMORY_RATIO: 100,
+    names.GPU_MEMORY: 24 * GIB,
+}
 MACHINES: Final = (
     Machine("t4", 1, (0, 1), 4, 64, "nvidia", "T4", 4, _CARD, nics=2, functions=2),
     Machine("mlu", 1, (0, 2), 4, 64, "cambricon", "MLU370", 2, _CARD, nics=1, functions=3, fpgas=2),
     Machine("linked", 1, (0, 1), 4, 64, "nvidia", "V100", 4, _CARD, nics=2, functions=1),
+    Machine("npu", 1, (0, 1), 4, 64, "huawei", "Ascend-310P3", 2, _CHIP, nics=1, functions=1),
 )
-"""In turns. The last one gives out its cards in pairs, or one of the first two alone."""
+"""In turns. The linked ones give out their cards in pairs, or one of the first two alone."""
+
+
+def _size(cores: int, cpus: int, dvpp: int, memory: str) -> dict[str, str]:
+    return {names.NPU_CORE: f"{cores}", names.NPU_CPU: f"{cpus}", names.NPU_DVPP: f"{dvpp}", names.GPU_MEMORY: memory}
+
+
 LINKED: Final = 2
 PARTITIONS: Final = {"1": [{"minors": [0]}, {"minors": [1]}], "2": [{"minors": [0, 1]}, {"minors": [2, 3]}]}
 HOME: Final[Json] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+SIZES: Final[tuple[Json, ...]] = (
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.NPU_TEMPLATES.partition("/")[0]}},
+    {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": dict(zip(("namespace", "name"), names.NPU_TEMPLATES.split("/"), strict=True)),
+        "data": {
+            "data.yaml": json.dumps(
+                {
+                    "huawei-Ascend-310P3": {
+                        "vir01": _size(1, 1, 12, "3Gi"),
+                        "vir02": _size(2, 2, 25, "6Gi"),
+                        "vir04": _size(4, 4, 50, "12Gi"),
+                    }
+                }
+            )
+        },
+    },
+)
+"""The sizes that chips may be cut to."""
 TOPOLOGY: Final = "NodeResourceTopology"
 STRANGERS_LEAVE_S: Final = 60.0
 STAY_FROM: Final = 0.6
@@ -41,7 +75,7 @@ Asks = tuple[dict[str, str], dict[str, Any], str]
 
 def cluster(rng: random.Random, size: Size) -> list[Json]:
     """Nodes of each kind; the one with an agent has no more objects than its Node."""
-    made: list[Json] = [dict(HOME)]
+    made: list[Json] = [dict(HOME), *SIZES]
     for number in range(size.nodes):
         objects = machine(number, kept=rng.choice(("", "0", "0-1")))
         made += objects[:1] if objects[0]["metadata"]["name"] == WATCHED_NODE else objects
@@ -50,7 +84,7 @@ def cluster(rng: random.Random, size: Size) -> list[Json]:
 
 def whole_cluster(rng: random.Random, size: Size) -> list[Json]:
     """Nodes of each kind, none of which has an agent of Berth's."""
-    return [dict(HOME), *(each for number in range(size.nodes) for each in machine(number))]
+    return [dict(HOME), *SIZES, *(each for number in range(size.nodes) for each in machine(number))]
 
 
 def machine(number: int, kept: str = "") -> list[Json]:
@@ -132,6 +166,20 @@ def cards_and_nic(rng: random.Random) -> Asks:
     return amounts(1) | asked, notes, ""
 
 
+def chips(rng: random.Random) -> Asks:
+    """A whole chip, or a part of one that is cut to size."""
+    asked = rng.choice(
+        (
+            {names.NPU_CORE: "8", names.GPU_MEMORY_RATIO: "100"},
+            {names.GPU_SHARED: "1", **_size(1, 1, 12, "3Gi")},
+            {names.GPU_SHARED: "1", **_size(2, 2, 25, "6Gi")},
+            {names.GPU_SHARED: "1", **_size(4, 4, 50, "12Gi")},
+            {names.GPU_SHARED: "1", names.GPU_MEMORY_RATIO: "30"},
+        )
+    )
+    return amounts(1) | asked, {}, ""
+
+
 def plain(rng: random.Random) -> Asks:
     """Cpu and memory."""
     return amounts(rng.choice((1, 2)), rng.choice((1, 4))), {}, ""
@@ -145,6 +193,7 @@ SHAPES: Final[Mapping[Callable[[random.Random], Asks], int]] = {
     fpga: 1,
     cards: 4,
     cards_and_nic: 2,
+    chips: 3,
     plain: 1,
 }
 """With the weight of each."""

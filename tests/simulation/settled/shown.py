@@ -13,7 +13,7 @@ import msgspec
 from tests.simulation.harness import Harness
 from tests.simulation.settled.held import GROUPS, SCHEDULING, entries, labels, objects
 
-from berth.contracts import buckets, subjects
+from berth.contracts import buckets, names, subjects
 from berth.contracts.codec import decode
 from berth.contracts.slo import CONFIG_MAP
 from berth.contracts.state import Node, Pod
@@ -138,7 +138,7 @@ def _compared(what: str, is_so: tuple[Any, ...], says: tuple[Any, ...]) -> Itera
 
 def _followed(harness: Harness, group: str, plural: str) -> Iterator[tuple[str, Obj]]:
     for key, obj in objects(harness, group, plural).items():
-        if plural != "configmaps" or key == CONFIG_MAP:
+        if plural != "configmaps" or key in (CONFIG_MAP, names.NPU_TEMPLATES):
             yield key, obj
 
 

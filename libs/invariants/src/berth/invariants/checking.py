@@ -42,6 +42,7 @@ _FINDERS: Final[dict[str, Callable[[Facts], Iterable[Finding]]]] = {
     "I23": devices.given_beyond("I23"),
     "I24": devices.given_beyond("I24"),
     "I25": numa_nodes.beyond_capacity,
+    "I27": devices.cut_and_whole,
 }
 _BY_REPORTS: Final = frozenset({"I1c", "I1d"})
 NO_REPORTS: Final = "no node reports devices in use"

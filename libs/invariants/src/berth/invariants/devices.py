@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from berth.contracts import names
 from berth.invariants.facts import Facts, Holder, amounts_of
 from berth.invariants.report import Finding
-from berth.invariants.things import WHOLE, promise_of
+from berth.invariants.things import GPU, WHOLE, promise_of
 
 
 def given_beyond(promise: str) -> Callable[[Facts], Iterable[Finding]]:
@@ -16,8 +15,8 @@ def given_beyond(promise: str) -> Callable[[Facts], Iterable[Finding]]:
 
 
 def _shared_beyond(facts: Facts, promise: str) -> Iterator[Finding]:
-    memory = {
-        (device.metadata.name, info.type, str(info.minor)): amounts_of(info.resources).get(names.GPU_MEMORY, 0)
+    reported = {
+        (device.metadata.name, info.type, str(info.minor)): amounts_of(info.resources)
         for device in facts.world.devices
         for info in device.spec.devices
     }
@@ -31,11 +30,26 @@ def _shared_beyond(facts: Facts, promise: str) -> Iterator[Finding]:
                     held.setdefault((grant.kind, grant.id, name), []).append((holder, amount))
         for (kind, which, name), shares in sorted(held.items()):
             total = sum(amount for _, amount in shares)
-            most = WHOLE.get(name, 0) or (memory.get((node, kind, which), 0) if name == names.GPU_MEMORY else 0)
+            most = WHOLE.get(name, 0) or reported.get((node, kind, which), {}).get(name, 0)
             if most and total > most and any(holder.is_ours for holder, _ in shares):
                 listed = ", ".join(f"{holder.text} {amount}" for holder, amount in shares)
                 subject = f"node {node}, {kind} {which}"
                 yield Finding(subject, f"{subject}: {total} of {most} {name}: {listed}")
+
+
+def cut_and_whole(facts: Facts) -> Iterator[Finding]:
+    """Chips that are cut into sizes for some and given out in another way to others, Berth being among the holders."""
+    for node, holders in sorted(facts.on_node.items()):
+        ways: dict[str, dict[bool, list[Holder]]] = {}
+        for holder in holders:
+            for grant in holder.devices:
+                if grant.kind == GPU:
+                    ways.setdefault(grant.id, {}).setdefault(bool(grant.extension), []).append(holder)
+        for which, by_way in sorted(ways.items()):
+            if len(by_way) > 1 and any(holder.is_ours for some in by_way.values() for holder in some):
+                cut, other = (", ".join(each.text for each in by_way[way]) for way in (True, False))
+                subject = f"node {node}, gpu {which}"
+                yield Finding(subject, f"{subject}: is cut for {cut}, and given to {other} in another way")
 
 
 def reported_beyond(facts: Facts) -> Iterator[Finding]:

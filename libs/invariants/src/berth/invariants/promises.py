@@ -63,5 +63,6 @@ _ALL: Final = (
     Promise("I24", "function-given-once", "No virtual function of a device is given to two pods."),
     Promise("I25", "numa-node-not-overfull", "No NUMA node is given out beyond what it has."),
     Promise("I26", "partition-whole", "Whole cards are a partition of their node where it gives out no others."),
+    Promise("I27", "chip-cut-one-way", "No chip that is cut into sizes is given out in another way as well."),
 )
 PROMISES: Final = {promise.name: promise for promise in _ALL}

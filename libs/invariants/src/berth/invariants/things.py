@@ -9,6 +9,8 @@ from berth.contracts.grants import COUNT, CPU, VF
 
 WHOLE: Final = dict.fromkeys((names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA), 100) | {COUNT: 1}
 """By resource: percents of a device, and one of what is held whole or not at all."""
+GPU: Final = "gpu"
+"""Cards and chips of every vendor."""
 _PROMISES: Final = {CPU: "I23", VF: "I24"}
 
 

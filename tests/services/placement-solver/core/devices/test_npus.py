@@ -252,3 +252,20 @@ def test_without_a_hand_off_any_of_them_are(solving: type[Any]) -> None:
     run.devices("n", slots, gpu_vendor="cambricon")
     run.pod(pod("a").requests({names.KOORD_GPU: 200}))
     assert len(run.round().placements) == 1
+
+
+@pytest.mark.parametrize(
+    ("requests", "reason"),
+    [
+        ({names.GPU_SHARED: 1, names.GPU_MEMORY_RATIO: 30}, "node(s) of huawei share devices by sizes with a name only"),
+        ({names.NPU_CORE: 8, names.GPU_MEMORY_RATIO: 100}, ""),
+        ({names.GPU_SHARED: 1, **VIR02}, ""),
+    ],
+)
+def test_a_chip_is_shared_by_its_sizes_alone(solving: type[Any], requests: dict[str, int], reason: str) -> None:
+    run = solving(handed_off=frozenset({"huawei"}))
+    sizes(run)
+    machine(run)
+    run.pod(pod("a").requests(requests))
+    solution = run.round()
+    assert reason in message(solution) if reason else len(grants(run, "a")) == 1

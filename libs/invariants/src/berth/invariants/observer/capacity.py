@@ -75,7 +75,9 @@ class Capacity:
         self.doubt = doubt
         self.holds: dict[str, Hold] = {}
         self.nodes: dict[str, Limit] = {}
-        self.memory: dict[Minor, int] = {}
+        self.reported: dict[Minor, int] = {}
+        """The most that a device ever had of what is not the same for all devices."""
+        self._cuts: dict[str, int] = {}
         self.numa_nodes: dict[str, Limit] = {}
         """By node: what its NUMA nodes have, by `id/resource`."""
         self.groups: dict[str, Group] = {}
@@ -201,6 +203,8 @@ class Capacity:
         for minor, amount in hold.devices:
             _add(self._minors, minor, sign * amount)
         node = hold.node
+        if hold.cut:
+            self._cuts[node] = self._cuts.get(node, 0) + sign
         for name, amount in hold.amounts.items():
             if name not in NOT_OF_NODES:
                 _add(self._amounts, (node, name), sign * amount)
@@ -221,10 +225,12 @@ class Capacity:
         for minor, amount in hold.devices:
             if minor[1] == ZONE:
                 continue
-            most = WHOLE.get(minor[3], 0) or (self.memory.get(minor, 0) if minor[3] == names.GPU_MEMORY else 0)
+            most = WHOLE.get(minor[3], 0) or self.reported.get(minor, 0)
             if amount and most and self._minors[minor] > most:
                 subject = f"node {minor[0]}, {minor[1]} {minor[2]}"
                 self._beyond(promise_of(minor[1]), subject, minor[3], most, self._of_minor(minor), reader)
+        if self._cuts.get(hold.node):
+            self._compare_cuts(hold, reader)
         if not hold.is_bound:
             self._compare_numa_nodes(hold)
         limit = self.nodes.get(hold.node)
@@ -234,6 +240,22 @@ class Capacity:
             return
         for position, group in enumerate(hold.groups):
             self._compare_group(hold, group, is_own=position == 0)
+
+    def _compare_cuts(self, hold: Hold, reader: Reader) -> None:
+        """Whoever has a part of the same chip has it in the same way."""
+        for which in hold.chips:
+            self._verdicts.judged("I27")
+            for other in self.on_node[hold.node].values():
+                if which not in other.chips or (which in hold.cut) == (which in other.cut):
+                    continue
+                if not self.is_known(other, reader):
+                    self._verdicts.excused("I27", Excuse.STRANGER)
+                elif self.doubt.covers((hold.uid, other.uid)) and not (hold.is_bound and other.is_bound):
+                    self._verdicts.excused("I27", Excuse.LOSS)
+                else:
+                    subject = f"node {hold.node}, gpu {which}"
+                    text = f"{subject}: is cut into sizes, and {hold.text} and {other.text} have it in different ways"
+                    self._verdicts.add("I27", subject, text)
 
     def _compare_numa_nodes(self, hold: Hold) -> None:
         """A bind takes nothing anew, and nobody looks at them once more before it."""

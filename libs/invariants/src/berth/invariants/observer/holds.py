@@ -10,6 +10,7 @@ from berth.contracts.grants import CPU, DEVICE_KINDS, VF, ZONE, granted
 from berth.contracts.ledger import Decision, Grant
 from berth.invariants.facts import BY_MINOR
 from berth.invariants.observer.pods import Watched
+from berth.invariants.things import GPU
 
 Minor = tuple[str, str, str, str]
 """Node, kind, minor, resource."""
@@ -31,8 +32,15 @@ class Hold(NamedTuple):
     is_ours: bool = True
     is_bound: bool = False
     since_s: float = 0.0
+    cut: frozenset[str] = frozenset()
+    """The chips that it has a part of which is one of their sizes, by minor."""
     are_cores_unknown: bool = False
     """It has CPUs or shares of NUMA nodes, and nobody can say which."""
+
+    @property
+    def chips(self) -> frozenset[str]:
+        """Cards and chips, by minor."""
+        return frozenset(minor[2] for minor, _ in self.devices if minor[1] == GPU)
 
     @property
     def unknown(self) -> frozenset[str]:
@@ -44,12 +52,14 @@ class Hold(NamedTuple):
 
 def of_bound(pod: Watched) -> Hold:
     """By its object."""
+    held = pod.held_devices
     return Hold(
         uid=pod.uid,
         text=pod.text,
         node=pod.node,
         amounts=pod.amounts,
-        devices=minors_of(pod.node, pod.held_devices),
+        devices=minors_of(pod.node, held),
+        cut=_cut(held),
         quota=pod.annotations.get(names.ANNOTATION_QUOTA, "").rpartition("/")[2],
         is_non_preemptible=pod.labels.get(names.LABEL_QUOTA_PREEMPTIBLE) == "false",
         is_ours=pod.is_ours,
@@ -67,6 +77,7 @@ def of_decided(decision: Decision, pod: Watched) -> Hold:
         node=decision.node,
         amounts=decision.allocation.amounts,
         devices=minors_of(decision.node, granted(decision.allocation)),
+        cut=_cut(granted(decision.allocation)),
         quota=decision.quota.rpartition("/")[2],
         is_non_preemptible=decision.non_preemptible,
     )
@@ -77,6 +88,10 @@ def minors_of(node: str, grants: Iterable[Grant]) -> tuple[tuple[Minor, int], ..
     return tuple(
         ((node, grant.kind, grant.id, name), amount) for grant in grants for name, amount in grant.amounts.items()
     )
+
+
+def _cut(grants: Iterable[Grant]) -> frozenset[str]:
+    return frozenset(grant.id for grant in grants if grant.kind == GPU and grant.extension)
 
 
 def holds_devices(hold: Hold) -> bool:

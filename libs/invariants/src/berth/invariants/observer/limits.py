@@ -13,6 +13,7 @@ from berth.invariants.observer.fitness import Fitness
 from berth.invariants.observer.gang_watch import GangWatch
 from berth.invariants.observer.verdicts import Verdicts
 from berth.invariants.observer.withdrawals import Withdrawals
+from berth.invariants.things import WHOLE
 
 LEASE: Final = "cluster-writer"
 
@@ -53,14 +54,14 @@ class Limits:
             limit.change(offered, self._capacity.sight)
 
     def see_device(self, data: Mapping[str, Any], deleted: bool) -> None:
-        """The devices of a node. Memory counts with the most that a minor ever had."""
+        """The devices of a node. What differs between cards counts with the most that a minor ever had."""
         self._fitness.see_device(data, deleted)
         node = data["metadata"]["name"]
         for each in () if deleted else (data.get("spec") or {}).get("devices") or ():
-            memory = amounts_of(each.get("resources")).get(names.GPU_MEMORY, 0)
-            if memory:
-                minor = (node, each.get("type", ""), str(each.get("minor", 0)), names.GPU_MEMORY)
-                self._capacity.memory[minor] = max(memory, self._capacity.memory.get(minor, 0))
+            for name, amount in amounts_of(each.get("resources")).items():
+                if amount and name not in WHOLE:
+                    minor = (node, each.get("type", ""), str(each.get("minor", 0)), name)
+                    self._capacity.reported[minor] = max(amount, self._capacity.reported.get(minor, 0))
 
     def see_quota(self, data: Mapping[str, Any], deleted: bool) -> None:
         """An ElasticQuota."""

@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from berth.rules.devices.columns import CORE
+from berth.rules.devices.columns import CORE, NPU
 from berth.rules.devices.slots import NoCapacity
 from berth.rules.devices.want import Want
 
 NO_CORES: Final = "node(s) whose devices are given out with a share of their cores only"
+ANY: Final = 1 << 30
+"""No limit."""
 
 
 class Limit(NamedTuple):
-    """At most so many devices, each with cores and with so many bytes of memory."""
+    """At most so many devices, each with so many bytes of memory, and with cores; `by_size`: a part of one is one of
+    the sizes that chips are cut to."""
 
-    devices: int
-    memory: int
+    devices: int = ANY
+    memory: int = 0
+    with_cores: bool = True
+    by_size: bool = False
 
 
 LIMITS: Final[Mapping[str, Limit]] = {
     "cambricon": Limit(devices=1, memory=256 << 20),
-    "metax": Limit(devices=1 << 30, memory=1 << 20),
+    "huawei": Limit(with_cores=False, by_size=True),
+    "metax": Limit(memory=1 << 20),
 }
 
 
@@ -32,6 +38,8 @@ def limit_of(vendor: str, want: Want) -> Limit | NoCapacity | None:
         return None
     if want.instances > limit.devices:
         return NoCapacity(f"node(s) of {vendor} give out {limit.devices} device(s) per pod", unresolvable=True)
-    if not want.amounts[CORE]:
+    if limit.by_size and want.shared and not want.amounts[NPU]:
+        return NoCapacity(f"node(s) of {vendor} share devices by sizes with a name only", unresolvable=True)
+    if limit.with_cores and not want.amounts[CORE]:
         return NoCapacity(NO_CORES, unresolvable=True)
     return limit
