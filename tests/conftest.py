@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, settings
 from berth.testing.nats_server import NatsServer
 
 # Speed is never asserted, also not by hypothesis; integration tries the same examples every time, developers new ones.
-settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A property that says nothing of its own is tried with so many; of what nobody may have twice each says how many.
+settings.register_profile("berth", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("integration", settings.get_profile("berth"), derandomize=True)
+settings.register_profile("thorough", settings.get_profile("berth"), max_examples=1000)
 settings.load_profile("integration" if os.environ.get("CI") else "berth")
 
 

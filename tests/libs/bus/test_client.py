@@ -58,7 +58,7 @@ class Recording(DirectClient):
             await super()._process_msg(sid, subject, reply, data, headers)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(stream=parts, cuts=st.lists(st.integers(1, 40), max_size=40))
 def test_every_message_arrives_once_and_in_order(stream: list[Any], cuts: list[int]) -> None:
     wire, ours, theirs = b"", [], []

@@ -179,7 +179,7 @@ MANIFESTS = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(MANIFESTS, st.sampled_from([MERGE, STRATEGIC, JSON, "application/apply-patch+yaml", "x"]))
 def test_no_body_breaks_the_store(body, kind):
     store = new_store()
@@ -339,7 +339,7 @@ def with_hole(value, path, filler):
     return copy
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_no_wrong_value_in_a_manifest_breaks_the_store_its_kubelets_or_its_controllers(data):
     plural = data.draw(st.sampled_from(sorted(VALID)))

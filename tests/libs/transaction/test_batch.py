@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import subjects
@@ -146,6 +146,7 @@ def test_decisions_without_an_entry_are_given_up_expecting_none() -> None:
     assert (write.key, write.expected) == (subjects.plan_key(1, "cut-off"), 0)
 
 
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=60),
     st.integers(6, 30),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.transaction.completeness import Completeness
@@ -91,6 +91,7 @@ STEPS = st.lists(
 )
 
 
+@settings(max_examples=100)
 @given(STEPS)
 def test_it_never_moves_between_a_gap_and_the_end_and_never_falls_without_a_reset(steps: list[object]) -> None:
     tracker = Completeness()

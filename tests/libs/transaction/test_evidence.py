@@ -125,7 +125,7 @@ NOTES = st.one_of(
 )
 
 
-@settings(deadline=None)
+@settings(max_examples=100)
 @given(NOTES, st.sampled_from([0, 30, 100, 200]), st.booleans())
 @example('{"npu": [{"minor": 0, "resources": {}}]}', 30, False)
 def test_no_note_takes_more_of_cards_than_the_request(text: str, percent: int, decided: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import subjects
@@ -133,6 +133,7 @@ def test_views_differ_in_expired_markers_alone(steps: list[tuple[str, int]]) -> 
                 )
 
 
+@settings(max_examples=100)
 @given(STEPS, st.sampled_from([0.0, TTL_S / 4, TTL_S, 3 * TTL_S]), st.sampled_from([0.0, 0.5, 1.0, 5.0]))
 def test_a_writer_is_never_stuck_and_never_writes_over_what_it_has_not_read(
     steps: list[tuple[str, int]], kept_s: float, pace: float

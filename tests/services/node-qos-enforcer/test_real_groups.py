@@ -116,7 +116,7 @@ def groups(tmp_path):
 
 @pytest.fixture
 def busy(groups):
-    """A service that works a little, and best-effort work that would use all the CPU it gets."""
+    """A service that works a little, and best-effort work that uses all the CPU it gets while it is `working`."""
     works = ("import time\nwhile True:\n    sum(range(20_000))\n    time.sleep(0.02)", "while True: pass")
     processes = []
     try:
@@ -124,11 +124,22 @@ def busy(groups):
             process = subprocess.Popen([sys.executable, "-c", work])
             processes.append(process)
             groups.add(process.pid, group)
+        process.send_signal(signal.SIGSTOP)
         yield {group: process.pid for group, process in zip(LEAVES, processes, strict=True)}
     finally:
         for process in processes:
             process.kill()
             process.wait()
+
+
+@contextlib.contextmanager
+def working(pid: int):
+    """It is not for longer than it has to be: nobody else gets the CPU that it uses."""
+    os.kill(pid, signal.SIGCONT)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGSTOP)
 
 
 async def until(holds, what: str):
@@ -200,7 +211,8 @@ async def test_best_effort_work_is_squeezed_and_let_go(nats_server, groups, busy
             slo.put(node_key(NODE), rule(10))
             await until(lambda: 0 < groups.quota_us() <= capacity_us // 10, "a squeeze")
             before = groups.throttled()
-            await until(lambda: groups.throttled() > before + 3, "the kernel stops it")
+            with working(busy[LEAVES[1]]):
+                await until(lambda: groups.throttled() > before + 3, "the kernel stops it")
             held = await until(lambda: (got := latest.metrics.best_effort) and got.quota_us > 0 and got, "it is told")
             assert (held.policy, held.enforced) == ("cfsQuota", True)
             await until(file.exists, "the strategy is kept")

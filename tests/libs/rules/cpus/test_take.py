@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts.base import Problem
@@ -206,6 +206,7 @@ def test_preferred_cpus_are_used_up_first(wish: tuple[CpuLayout, frozenset[int],
         assert len(taken.cpus & options["preferred"]) == min(count, len(free & options["preferred"]))
 
 
+@settings(max_examples=100)
 @given(layouts(), st.data())
 def test_never_one_that_is_reserved_or_held(layout: CpuLayout, data: st.DataObject) -> None:
     some = st.frozensets(st.sampled_from(sorted(layout.all)))
@@ -218,6 +219,7 @@ def test_never_one_that_is_reserved_or_held(layout: CpuLayout, data: st.DataObje
     assert not taken & reserved
 
 
+@settings(max_examples=100)
 @given(wishes())
 def test_pods_that_come_one_after_the_other_share_nothing(
     wish: tuple[CpuLayout, frozenset[int], int, dict[str, Any]],

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import names
@@ -275,6 +275,7 @@ def test_devices_are_found_if_and_only_if_there_are_any(node: NodeDevices, reque
     assert is_right(node, request, chosen[0], chosen[1])
 
 
+@settings(max_examples=100)
 @given(small_nodes(), st.integers(0, 3), st.integers(0, 3), st.booleans())
 def test_nothing_is_given_twice(node: NodeDevices, cards: int, count: int, with_functions: bool) -> None:
     hint = Hint(functions=(lambda labels: True) if with_functions else None, strategy=REQUESTS_AS_COUNT)

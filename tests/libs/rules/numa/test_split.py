@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts.names import CPU, MEMORY
@@ -106,6 +106,7 @@ def test_a_pod_is_placed_on_zones_exactly_if_they_can_hold_it(scene: Scene) -> N
         assert (found.zones, found.cpus) == ((), frozenset())
 
 
+@settings(max_examples=100)
 @given(scenes())
 def test_shares_come_to_the_request_and_exceed_no_zone(scene: Scene) -> None:
     node, request, layout = scene.node, scene.request, scene.node.layout

@@ -641,7 +641,7 @@ SPEC = st.fixed_dictionaries(
 ATTEMPT = st.dictionaries(st.just(names.ANNOTATION_ATTEMPT) | st.text(), st.text(max_size=12), max_size=3)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(SPEC | JSON, JSON, ATTEMPT)
 def test_no_pod_breaks_the_watcher(spec: Any, status: Any, annotations: dict[str, str]) -> None:
     seen = read({"metadata": {"name": "a", "annotations": annotations}, "spec": spec, "status": status})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.cluster_writer.core.last_check import clash
@@ -133,6 +133,7 @@ claims = st.lists(
 )
 
 
+@settings(max_examples=100)
 @given(st.integers(0, 6), minors, st.sampled_from([50, 100]), claims, st.sampled_from(["", "r"]), st.booleans())
 def test_it_finds_what_a_naive_recount_finds(cpu, mine_minors, share, others, draws_on, has_reservation):
     mine = decision(cpu, [grant(minor, share) for minor in mine_minors], reservation_uid=draws_on)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.cluster_writer.core.placements import Placements
@@ -101,6 +101,7 @@ STEP = st.one_of(
 )
 
 
+@settings(max_examples=100)
 @given(st.lists(STEP, max_size=30))
 def test_no_placement_ends_twice_and_none_that_is_over_is_held(steps: list[tuple[str, str, str]]) -> None:
     """A uid is never used again, a pod that has finished or got a node stays so: as Kubernetes has it."""

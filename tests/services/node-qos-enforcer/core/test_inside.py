@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.libs.vendors.fake_probe import FakeProbe
 from tests.services.node_qos_builders import (
@@ -492,6 +492,7 @@ def test_cpu_share_pools(case: dict[str, Any]) -> None:
         ] == expected
 
 
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["begin", "end"])), max_size=30))
 def test_who_has_no_cpus_of_its_own_never_has_those_of_another(steps: list[tuple[int, str]]) -> None:
     other = pod("other")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import names, subjects
@@ -66,6 +66,7 @@ def test_who_charges_a_line_that_a_group_has_joined_charges_that_group_until_som
     assert accounts(made, "sibling") == {"above": 9, "sibling": 9}
 
 
+@settings(max_examples=100)
 @given(st.data())
 def test_two_views_of_one_change_share_an_account_or_one_is_behind(data: st.DataObject) -> None:
     """Whatever limit appears, or whichever group moves.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import names, subjects
@@ -137,6 +137,7 @@ def test_a_charge_before_its_group_is_known_counts_once_it_is() -> None:
     assert made.used(("", "company"))[CPU] == 4
 
 
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from(["blue", "red", "company"]), st.integers(0, 5), st.booleans()), max_size=20))
 def test_use_is_the_sum_over_the_subtree_and_goes_back_to_nothing(charges: list[tuple[str, int, bool]]) -> None:
     made = quotas(COMPANY, BLUE, RED)

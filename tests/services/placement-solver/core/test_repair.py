@@ -13,7 +13,7 @@ from berth.placement_solver.core import explain
 from berth.resources.amounts import Amounts, parse_amounts
 from berth.testing.builders import GI, gpu_grant, gpu_slots, pod
 
-LAWS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAWS = settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 AMOUNT = re.compile(r"(\S+) (cpu|memory|example\.com/disk)")
 DISK = "example.com/disk"
 

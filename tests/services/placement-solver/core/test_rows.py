@@ -104,7 +104,7 @@ def claims(draw: st.DrawFn, where: list[str]) -> Claim:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_a_world_in_which_nodes_come_and_go_is_one_that_begins_with_what_is_left(data: st.DataObject) -> None:
     world = World()
@@ -153,7 +153,7 @@ def test_a_world_in_which_nodes_come_and_go_is_one_that_begins_with_what_is_left
     assert {name: row for row, name in enumerate(world.nodes.names)} == world.nodes.rows
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_there_are_no_more_rows_than_nodes_at_one_time(data: st.DataObject) -> None:
     world = World()

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import names
@@ -64,6 +64,7 @@ def requests(draw: st.DrawFn) -> Want:
     return want
 
 
+@settings(max_examples=100)
 @given(nodes(), requests(), st.sampled_from(POLICIES))
 def test_no_device_gives_more_than_it_has_left(slots: tuple[Slot, ...], want: Want, policy: Scoring | None) -> None:
     answer = allocate(slots, want, scoring=policy)
@@ -79,6 +80,7 @@ def test_no_device_gives_more_than_it_has_left(slots: tuple[Slot, ...], want: Wa
             assert slot.used[MEMORY] <= slot.total[MEMORY]
 
 
+@settings(max_examples=100)
 @given(nodes(), requests(), st.sampled_from(POLICIES))
 def test_the_grants_are_the_request(slots: tuple[Slot, ...], want: Want, policy: Scoring | None) -> None:
     answer = allocate(slots, want, scoring=policy)
