@@ -16,6 +16,7 @@ from berth.contracts import names
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="package")]
 
 FUNCTION = {names.ANNOTATION_DEVICE_HINT: json.dumps({"rdma": {"vfSelector": {"matchLabels": {"type": "general"}}}})}
+SINGLE = {names.ANNOTATION_NUMA_SPEC: json.dumps({"numaTopologyPolicy": "SingleNUMANode"})}
 SIDE_BY_SIDE = {
     names.ANNOTATION_DEVICE_JOINT: json.dumps({"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"})
 }
@@ -105,3 +106,20 @@ async def test_whole_gpus_are_given_out_in_the_partitions_of_the_device(whole: W
     await corner.pod("c", {names.NVIDIA_GPU: "3"})
     await corner.refused("c", "node(s) Unsupported number of GPU requests")
     await check_capacity(whole)
+
+
+async def test_a_card_and_cpus_lie_on_one_numa_node(corner: Corner) -> None:
+    wishes: Json = {"labels": {names.LABEL_QOS: "LSR"}, "annotations": SINGLE}
+    await corner.node("n", cpu="16")
+    await corner.topology("n")
+    await corner.device("n", [card(0), card(1, root=2)])
+    await corner.pod("first", {"cpu": "6"}, **wishes)
+    await corner.bound("first")
+    await corner.pod("a", {"cpu": "4", names.NVIDIA_GPU: "1"}, **wishes)
+    (pod,) = await corner.bound("a")
+    assert [entry["minor"] for entry in given(pod)["gpu"]] == [1]
+    status = json.loads(pod["metadata"]["annotations"][names.ANNOTATION_RESOURCE_STATUS])
+    assert [each["node"] for each in status["numaNodeResources"]] == [1]
+    await corner.pod("b", {"cpu": "4", names.NVIDIA_GPU: "1"}, **wishes)
+    await corner.refused("b", "Unaligned NUMA Hint cause cpu prefer [10] among [10],gpu prefer [01] among [01]")
+    await corner.placed_now()

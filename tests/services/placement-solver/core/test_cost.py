@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.contracts import names
-from berth.contracts.ledger import DeviceGrant
+from berth.contracts.grants import device
 from berth.placement_solver.core.classes import ClassTable
 from berth.placement_solver.core.cost import FEW, Costs
 from berth.testing.builders import GI, gpu_slots, pod
@@ -47,9 +47,7 @@ def test_a_few_changed_rows_cost_what_all_of_them_would(solving: Any, data: Any)
     known = classes(run)
     assert len(known) == 7
     grants = st.builds(
-        lambda minor, percent: [
-            DeviceGrant(kind="gpu", minor=minor, amounts={names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent})
-        ],
+        lambda minor, percent: [device("gpu", minor, {names.GPU_CORE: percent, names.GPU_MEMORY_RATIO: percent})],
         st.integers(0, 7),
         st.integers(1, 100),
     )

@@ -157,11 +157,15 @@ class NodeNUMAResource:
         if not any(each.concerns for each in verdicts):
             return np.ones(codes.shape, np.bool_)
         if (alike := _alike(verdicts)) is not None:
-            states = np.array([_REFUSED if each.reason else _GIVES if each.own else 0 for each in verdicts], np.int8)
-            enough: Mask = cores.free[_kind(alike)][rows] >= alike.own
-            enough &= ~cores.uncounted[rows] & (cores.blocked[rows] == 0)
-            alike_mask: Mask = (enough & (states[codes] == _GIVES)) | (states[codes] == 0)
-            return alike_mask
+            states = np.array([_REFUSED if each.reason else _GIVES * each.concerns for each in verdicts], np.int8)
+            enough: Mask = ~cores.uncounted[rows] & (cores.blocked[rows] == 0)
+            if alike.own:
+                enough &= cores.free[_kind(alike)][rows] >= alike.own
+            if alike.policy:
+                enough &= self._zone_mask_alike(query, alike, rows)
+            state = states[codes]
+            enough &= state == _GIVES
+            return enough if states.all() else enough | (state == 0)
         concerned = np.array([each.concerns for each in verdicts], np.bool_)[codes]
         refused = np.array([bool(each.reason) for each in verdicts], np.bool_)[codes]
         own = np.array([each.own for each in verdicts], np.int64)[codes]
@@ -179,6 +183,27 @@ class NodeNUMAResource:
             if by_zone.size:
                 ok[by_zone] &= self._zone_mask(query, at[by_zone], own[by_zone], kind[by_zone], policy[by_zone])
         return ok | ~concerned
+
+    def _zone_mask_alike(self, query: CoresAsked, verdict: Verdict, rows: Rows) -> Mask:
+        """What `_zone_mask` says of rows that are all judged alike, and show no more cpu than they have."""
+        zones = self._cores.zone_columns
+        there = zones.there[:, rows]
+        is_single = _policy(verdict) == SINGLE
+        fits: Mask = there & ~zones.shared[:, rows] if query.spec.is_exclusive else there.copy()
+        together: Mask = np.ones(there.shape[1], np.bool_)
+        if verdict.own and is_single:
+            fits &= zones.cpus[_kind(verdict)][:, rows] >= verdict.own
+        for name, amount in query.amounts.items():
+            place = zones.resources.get(name)
+            if place is None or amount <= 0:
+                continue
+            needed = 1000 * verdict.own if name == names.CPU and verdict.own else amount
+            free, reported = zones.free[place][:, rows], zones.reported[place, rows]
+            if is_single:
+                fits &= (free >= needed) if reported.all() else (free >= needed) | ~reported
+            else:
+                together &= (np.where(there, free, 0).sum(axis=0) >= needed) | ~reported
+        return np.logical_or.reduce(fits, axis=0) if is_single else together
 
     def _zone_mask(self, query: CoresAsked, at: RowArray, own: RowArray, kind: RowArray, policy: RowArray) -> Mask:
         """Which of these rows have as much on one NUMA node, or on all together, as their policy asks for."""
@@ -577,10 +602,10 @@ def _unsupported(template: PodTemplate) -> Problem | None:
 
 
 def _alike(verdicts: Sequence[Verdict]) -> Verdict | None:
-    """The one verdict of all nodes that give CPUs to the pod, where NUMA nodes and amplified cpu play no part."""
+    """The one verdict of all nodes that give CPUs or NUMA nodes to the pod, where amplified cpu plays no part."""
     found = {each for each in verdicts if each.concerns and not each.reason}
     alike = next(iter(found)) if len(found) == 1 else None
-    return alike if alike is not None and alike.own and not alike.policy and not alike.amplified else None
+    return alike if alike is not None and not alike.amplified else None
 
 
 def _kind(verdict: Verdict) -> int:
