@@ -66,12 +66,16 @@ async def test_each_is_bound_with_its_record(whole: Whole) -> None:
     (zone,) = cpus["one-numa-node"]["numaNodeResources"]
     assert zone["resources"] == {"cpu": "6", "memory": "8Gi"}
 
+    together = record(bound["gpu-and-cpu-together"], names.ANNOTATION_RESOURCE_STATUS)["numaNodeResources"]
+    assert [(each["node"], each["resources"]["cpu"]) for each in together] == [(0, "1")], "beside its card"
+
     given = {name: record(pod, names.ANNOTATION_DEVICE_ALLOCATED) for name, pod in bound.items()}
     minors = {
         (name, kind): [each["minor"] for each in entries] for name, of in given.items() for kind, entries in of.items()
     }
     assert minors == {
         ("gpu-share", "gpu"): [0],
+        ("gpu-and-cpu-together", "gpu"): [0],
         ("gpu-and-rdma", "gpu"): [1],
         ("gpu-and-rdma", "rdma"): [1],
         ("rdma-function", "rdma"): [1],
@@ -102,12 +106,13 @@ async def test_the_picture_of_the_node_shows_all_holders(whole: Whole) -> None:
     answer = await ask_node(whole.bus, "worker-0")
     assert answer is not None
     holders = {(each.kind, each.minor): [one.holder for one in each.holdings] for each in answer.devices}
-    assert holders["gpu", 0] == ["default/gpu-share"]
+    assert sorted(holders["gpu", 0]) == ["default/gpu-and-cpu-together", "default/gpu-share"]
     assert holders["gpu", 1] == ["default/gpu-and-rdma"]
     assert holders["fpga", 0] == ["default/fpga"]
     assert set(answer.own_cpus) == {"default/lsr", "default/one-numa-node"}
-    (zone,) = [zone for zone in answer.zones if zone.holdings]
-    assert [one.holder for one in zone.holdings] == ["default/one-numa-node"]
+    zoned = {one.holder: zone.id for zone in answer.zones for one in zone.holdings}
+    assert zoned["default/gpu-and-cpu-together"] == 0
+    assert zoned.keys() == {"default/gpu-and-cpu-together", "default/one-numa-node"}
     assert answer.problems == []
     node = await whole.call("GET", f"{NODES}/worker-0")
     assert node["status"]["allocatable"][names.RDMA] == "200"
