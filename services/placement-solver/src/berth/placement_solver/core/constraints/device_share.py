@@ -239,24 +239,36 @@ class DeviceShare:
 
     def rejections(self, query: DeviceQuery, rows: RowArray) -> list[Rejected]:
         """See `Constraint`."""
-        nodes = self._nodes
-        if not query.is_plain or query.cards is None or nodes.device_rules or nodes.devices.own_roots:
-            return self._one_by_one(query, rows)
+        nodes, want = self._nodes, query.cards if query.is_plain else None
+        if want is None:
+            return self._one_by_one(query, rows, range(rows.size))
+        choosing = self._choosing(query, rows)
         uncounted: Mask = nodes.uncounted[rows]
         unread: Mask = (nodes.unreadable[rows] > 0) & ~uncounted
-        short: Mask = ~(unread | uncounted) & ~nodes.fleet.fits(query.cards, rows)
+        short: Mask = ~(unread | uncounted) & ~nodes.fleet.fits(want, rows)
         has_any: Mask = nodes.gpu_count[rows] > 0
+        for mask in (uncounted, unread, short):
+            mask[choosing] = False
         return [
             Rejected(INSUFFICIENT, short & has_any),
             Rejected(INSUFFICIENT, short & ~has_any, resolvable=False),
             Rejected(UNREAD, unread),
             Rejected(UNCOUNTED, uncounted, repair=WAIT),
+            *self._one_by_one(query, rows, choosing),
         ]
 
-    def _one_by_one(self, query: DeviceQuery, rows: RowArray) -> list[Rejected]:
+    def _choosing(self, query: DeviceQuery, rows: RowArray) -> list[int]:
+        """The places of those rows on which the whole choice has to be asked."""
+        nodes = self._nodes
+        known = [*nodes.device_rules, *nodes.devices.own_roots]
+        places = np.flatnonzero(np.isin(rows, known)) if known else ()
+        return [int(place) for place in places if self.plain_want(query, Target(int(rows[place]))) is None]
+
+    def _one_by_one(self, query: DeviceQuery, rows: RowArray, which: Iterable[int]) -> list[Rejected]:
+        """What is said of the rows at these places."""
         found: dict[tuple[str, bool], list[int]] = {}
-        for place, row in enumerate(rows.tolist()):
-            rejection = self.filter(query, Target(row))
+        for place in which:
+            rejection = self.filter(query, Target(int(rows[place])))
             if rejection is not None:
                 found.setdefault((rejection.reasons[0], rejection.resolvable), []).append(place)
         rejected: list[Rejected] = []
