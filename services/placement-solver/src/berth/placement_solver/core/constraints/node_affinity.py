@@ -115,6 +115,8 @@ class NodeAffinity:
 
     def rejections(self, query: Query, rows: RowArray) -> list[Rejected]:
         """See `Constraint`."""
+        if query.added.unrestricted:
+            return [Rejected(REASON, ~self.mask(query, rows), resolvable=False)]
         reasons = [self._reason(query, row) for row in rows.tolist()]
         return [
             Rejected(text, np.array([reason == text for reason in reasons], np.bool_), resolvable=False)
