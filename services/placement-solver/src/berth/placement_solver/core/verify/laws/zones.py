@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from berth.contracts import names
 from berth.contracts.grants import CPU, DEVICE_KINDS, ZONE
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Node, PodTemplate
@@ -32,6 +33,8 @@ def zone_problems(
     if not mine or profile.args_of("DeviceShare", DeviceShareArgs).disable_numa_alignment:
         return
     there = topology or NONE
+    if not _is_named(template, node, there):
+        return
     policy = Binding(template, node, there, profile).policy
     if policy in ("", BEST_EFFORT):
         return
@@ -48,6 +51,12 @@ def zone_problems(
     yield from _apart(policy, devices, _rest(claim, there))
     if unknown := devices - {each.zone for each in there.zones}:
         yield f"was given devices under {policy} on NUMA nodes {_listed(unknown)}, which are not there"
+
+
+def _is_named(template: PodTemplate, node: Node, topology: NodeTopology) -> bool:
+    """Whether anybody names a policy at all: a shortcut for the many pods and nodes that do not."""
+    at_pod = names.ANNOTATION_NUMA_SPEC in template.annotations
+    return at_pod or bool(topology.policy) or names.LABEL_NUMA_POLICY in node.labels
 
 
 def _apart(policy: str, devices: set[int], rest: set[int]) -> Iterator[str]:
