@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -21,6 +22,7 @@ from berth.contracts.reservation import ReservedCapacity
 from berth.contracts.state import NodeResourceTopology, PodTemplate, Reservation
 from berth.contracts.topology import CoreCpus, NodeTopology, ZoneCapacity
 from berth.placement_solver.core import explain
+from berth.placement_solver.core.constraints import node_numa_resource
 from berth.placement_solver.core.constraints.node_numa_resource import UNCOUNTED, UNKNOWN, WAIT
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.solve import Trial
@@ -737,6 +739,8 @@ def test_what_the_solver_chooses_the_verifier_accepts_and_books_come_out_the_sam
     for constraint, query in (each for cls in run.cluster.classes for each in cls.asked):
         one_by_one = [constraint.admits(query, row) for row in range(len(nodes))]
         assert constraint.mask(query, slice(0, len(nodes))).tolist() == one_by_one, constraint.name
+        with patch.object(node_numa_resource, "_alike", return_value=None):
+            assert constraint.mask(query, slice(0, len(nodes))).tolist() == one_by_one, constraint.name
     before = {row: shown(nodes, row) for row in range(len(nodes))}
     again = solving()
     for name in data.draw(st.permutations([builder.build(0).name for builder in bound])):

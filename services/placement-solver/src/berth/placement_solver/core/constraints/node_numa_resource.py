@@ -217,15 +217,15 @@ class NodeNUMAResource:
             place = zones.resources.get(name)
             if place is None or amount <= 0:
                 continue
-            needed = np.full(at.shape, amount, np.int64)
+            needed = least = np.full(at.shape, amount, np.int64)
             if name == names.CPU:
                 pinned = np.ceil(1000 * own * ratios).astype(np.int64)
-                needed = np.where(own > 0, pinned, needed)
+                needed, least = np.where(own > 0, pinned, needed), np.where(own > 0, 1000 * own, needed)
             unreported = ~zones.reported[place, at]
             free = zones.free[place][:, at]
             fits &= (free >= needed) | unreported
             # Rounding up zone by zone may add a little to each part.
-            together &= (np.where(there, free, 0).sum(axis=0) >= np.where(own > 0, 1000 * own, needed)) | unreported
+            together &= (np.where(there, free, 0).sum(axis=0) >= least) | unreported
         counts = zones.cpus[:, :, at][kind, :, np.arange(at.size)].T
         fits &= (own == 0) | (counts >= own)
         single: Mask = policy == SINGLE
