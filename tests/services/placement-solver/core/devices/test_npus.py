@@ -257,7 +257,7 @@ def test_without_a_hand_off_any_of_them_are(solving: type[Any]) -> None:
 @pytest.mark.parametrize(
     ("requests", "reason"),
     [
-        ({names.GPU_SHARED: 1, names.GPU_MEMORY_RATIO: 30}, "node(s) of huawei share devices by sizes with a name only"),
+        ({names.GPU_SHARED: 1, names.GPU_MEMORY_RATIO: 30}, "of huawei share devices by sizes with a name only"),
         ({names.NPU_CORE: 8, names.GPU_MEMORY_RATIO: 100}, ""),
         ({names.GPU_SHARED: 1, **VIR02}, ""),
     ],

@@ -9,7 +9,6 @@ from berth.rules.devices.columns import CORE, NPU
 from berth.rules.devices.slots import NoCapacity
 from berth.rules.devices.want import Want
 
-
 ANY: Final = 1 << 30
 
 
