@@ -29,7 +29,7 @@ Environ = Mapping[str, str]
 class RunProfile:
     """`end_s`: users and faults act until then. `whole_s`: only after it is it asked whether all is settled, which may
     take `settle_s`: a refusal that was lost to a conflict is told again after 300 s. `environ`: of services, by name.
-    `constants`: by dotted name, for pauses that no setting has.
+    `constants`: by dotted name, for pauses that no setting has. `machine`: of the node with an agent.
     """
 
     end_s: float = 220.0
