@@ -13,6 +13,7 @@ from typing import Any, Final
 from tests.simulation.workload import NAMESPACE, WATCHED_NODE, ZONES, Change, Create, Delete, Json, Place, Size, Timed
 
 from berth.contracts import names
+from berth.contracts.inventory import NPU_TEMPLATES
 from berth.rules.cpus.cpuset import format_cpuset
 from berth.simcluster.generate.mixed.machines import Machine
 from berth.simcluster.generate.mixed.nodes import manifests
@@ -44,11 +45,11 @@ LINKED: Final = 2
 PARTITIONS: Final = {"1": [{"minors": [0]}, {"minors": [1]}], "2": [{"minors": [0, 1]}, {"minors": [2, 3]}]}
 HOME: Final[Json] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
 SIZES: Final[tuple[Json, ...]] = (
-    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.NPU_TEMPLATES.partition("/")[0]}},
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NPU_TEMPLATES.partition("/")[0]}},
     {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": dict(zip(("namespace", "name"), names.NPU_TEMPLATES.split("/"), strict=True)),
+        "metadata": dict(zip(("namespace", "name"), NPU_TEMPLATES.split("/"), strict=True)),
         "data": {
             "data.yaml": json.dumps(
                 {

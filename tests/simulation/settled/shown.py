@@ -13,8 +13,9 @@ import msgspec
 from tests.simulation.harness import Harness
 from tests.simulation.settled.held import GROUPS, SCHEDULING, entries, labels, objects
 
-from berth.contracts import buckets, names, subjects
+from berth.contracts import buckets, subjects
 from berth.contracts.codec import decode
+from berth.contracts.inventory import NPU_TEMPLATES
 from berth.contracts.slo import CONFIG_MAP
 from berth.contracts.state import Node, Pod
 from berth.invariants import Counts, World
@@ -138,7 +139,7 @@ def _compared(what: str, is_so: tuple[Any, ...], says: tuple[Any, ...]) -> Itera
 
 def _followed(harness: Harness, group: str, plural: str) -> Iterator[tuple[str, Obj]]:
     for key, obj in objects(harness, group, plural).items():
-        if plural != "configmaps" or key in (CONFIG_MAP, names.NPU_TEMPLATES):
+        if plural != "configmaps" or key in (CONFIG_MAP, NPU_TEMPLATES):
             yield key, obj
 
 
