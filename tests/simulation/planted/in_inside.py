@@ -26,6 +26,7 @@ from berth.rules.cpus.cpuset import NO_CPUS
 from berth.rules.cpus.reserved import ReservedCpus
 from berth.rules.devices import candidates
 from berth.rules.devices.partitions import NO_RULES
+from berth.simcluster import kubelet
 from berth.transaction import claims
 
 Planted = AbstractContextManager[object]
@@ -105,7 +106,7 @@ def topologies_as_they_come() -> Planted:
 
 
 def locks_kept() -> Planted:
-    """A lock is its pod's for its five minutes: whether that still needs it is not asked, nor is it taken off."""
+    """A lock is its pod's for its five minutes: nobody asks whether that still needs it, nor takes it off."""
 
     async def needs(self: NodeLocks, text: str, node: str) -> bool:
         return True
@@ -113,7 +114,11 @@ def locks_kept() -> Planted:
     async def free(self: NodeLocks, key: Any, decision: Decision, lock: str) -> None:
         self.leave(key, (decision.node, lock))
 
-    return together(patch.object(NodeLocks, "_needs", needs), patch.object(NodeLocks, "free", free))
+    return together(
+        patch.object(NodeLocks, "_needs", needs),
+        patch.object(NodeLocks, "free", free),
+        patch.object(kubelet, "LOCKS", ()),
+    )
 
 
 def _unnamed(found: Any) -> Any:

@@ -24,6 +24,7 @@ from berth.contracts.ledger import Decision, PlanStatus
 from berth.kube import bodies
 from berth.kube.answer import Answer
 from berth.kube.lease import Outcome as LeaseOutcome
+from berth.placement_solver import event_publisher
 from berth.transaction.book import Book
 from berth.transaction.ledger_view import LedgerView
 
@@ -271,7 +272,7 @@ def no_fence() -> Planted:
 
 
 def acked_before_effect() -> Planted:
-    """A message is acknowledged when it is taken, not when it has had its effect."""
+    """A message is acknowledged when it is taken, not when it has had its effect; refusals are not soon repeated."""
 
     async def handle(self: consumer.Consumer, held: Any) -> str:
         await self._settle(held, b"+ACK")
@@ -279,7 +280,10 @@ def acked_before_effect() -> Planted:
             await self._handler(held.message)
         return "handled"
 
-    return patch.object(consumer.Consumer, "_handle", handle)
+    return together(
+        patch.object(consumer.Consumer, "_handle", handle),
+        patch.object(event_publisher, "REPEAT_FIRST_S", event_publisher.REPEAT_MAX_S),
+    )
 
 
 def ended_because_the_view_begins_anew() -> Planted:
