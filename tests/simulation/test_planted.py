@@ -25,7 +25,7 @@ FOUND_BY: dict[str, tuple[int, str]] = {
     "R7": (2, "I1 I3 I5"),
     "R8 chain": (0, "I12"),
     "R8 abort": (0, "I6"),
-    "R8 ended": (8, "I12"),
+    "R8 ended": (5, "I12"),
     "R9": (1, "I3"),
     "R10 record": (3, "I1"),
     "R10 leader": (5, "I1 I5 I12"),
