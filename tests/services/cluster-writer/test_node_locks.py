@@ -203,6 +203,26 @@ async def test_a_card_that_was_swapped_under_the_lock_is_not_bound_to(handing):
     assert lock_of(handing) is None
 
 
+@pytest.mark.parametrize("after", [{"vendor": "nvidia"}, {"uuid": "mlu-9", "vendor": "nvidia"}])
+async def test_a_lock_is_given_up_also_when_the_devices_became_anothers_meanwhile(handing, after):
+    devices(handing)
+
+    def change(name, body):
+        devices(handing, **after)
+
+    handing.api.on("patch", change)
+    begin(handing)
+    await eventually(lambda: handing.withdrawn or handing.landed or handing.binds.has_parked())
+    handing.end()
+    await handing.over()
+    assert [name for name, _ in handing.withdrawn] == ["a"] * ("uuid" in after)
+    lock(handing, "")
+    devices(handing)
+    begin(handing, "b")
+    await handing.over()
+    assert handing.landed[-1] == "b"
+
+
 async def test_a_node_that_cannot_be_written_is_tried_again(handing):
     devices(handing)
     handing.api.on("patch", *[lambda name, body: Answer(409, reason="Conflict")] * 7)

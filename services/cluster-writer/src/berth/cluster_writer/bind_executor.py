@@ -282,16 +282,19 @@ class BindExecutor:
         return not reason
 
     async def _unlock(self, decision: Decision) -> None:
-        """The decision is over: the lock is its pod's until the device plugin takes it off, or nobody's."""
-        key, lock = (decision.uid, decision.attempt), self._hand_off(decision).lock
-        if not lock:
+        """The decision is over: its locks are its pod's until the device plugin takes them off, or nobody's."""
+        key = (decision.uid, decision.attempt)
+        # Its node may have other devices by now: what it took then is not what it would take now.
+        locks = {lock for _, lock in self._locks.places_of(key)} | {self._hand_off(decision).lock} - {""}
+        if not locks:
             return
         seen = self._cluster.book.seen((decision.namespace, decision.name))
         is_there = seen is not None and seen.uid == decision.uid and seen.node == decision.node
-        if is_there or key in self._bound:
-            self._locks.leave(key, (decision.node, lock))
-        else:
-            await self._locks.free(key, decision, lock)
+        for lock in sorted(locks):
+            if is_there or key in self._bound:
+                self._locks.leave(key, (decision.node, lock))
+            else:
+                await self._locks.free(key, decision, lock)
 
     def _volumes(self, decision: Decision) -> Volumes:
         """What is known of the decision's volumes. Nothing of the steps of one that is to be given up."""

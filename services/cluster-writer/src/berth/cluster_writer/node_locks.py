@@ -67,6 +67,10 @@ class NodeLocks:
         """Whether the lock was taken for this decision."""
         return self._held.get(place) == key
 
+    def places_of(self, key: Key) -> list[Place]:
+        """The locks that were taken for this decision."""
+        return [place for place, holder in self._held.items() if holder == key]
+
     async def take(self, key: Key, bind: Bind, lock: str) -> str:
         """Write the bind's lock onto the node; empty when it stands there, else why not yet."""
         place = (bind.node, lock)
