@@ -13,7 +13,7 @@ from msgspec import structs
 from berth.contracts import names
 from berth.contracts.grants import COUNT, CPU, VF, ZONE, device, function, one
 from berth.contracts.ledger import Grant
-from berth.contracts.state import Device, DeviceFunction, DeviceInfo, PodTemplate
+from berth.contracts.state import Device, DeviceContainer, DeviceFunction, DeviceInfo, PodTemplate
 from berth.rules.records import registry
 from berth.rules.records.binds import annotations_of, names_of_records, written_over
 from berth.rules.records.evidence import blocked, broken, called, held_by_pod, held_by_reservation, whole, within
@@ -321,6 +321,10 @@ BOUND = Bound(
     gang="ml/train",
     gang_size=3,
     uuids={("gpu", "10"): "GPU-10"},
+    template=PodTemplate(
+        requests={names.GPU_CORE: 150},
+        device_containers=[DeviceContainer(name="a", requests={names.GPU_CORE: 150}), DeviceContainer(name="b")],
+    ),
 )
 
 
@@ -333,6 +337,7 @@ def test_a_bind_writes_a_record_of_each_kind() -> None:
             {"minor": 10, "resources": {names.GPU_CORE: "100"}, "id": "GPU-10"},
         ]
     }
+    assert json.loads(written[names.ANNOTATION_CONTAINER_DEVICES]).keys() == {"a"}
     assert registry.RESERVATION.read(written) == "u"
     assert registry.QUOTA.read(written) == "tree/group"
     assert annotations_of(Bound("p1")) == {names.ANNOTATION_PLAN: "p1"}

@@ -23,6 +23,8 @@ from tests.services.node_qos_builders import (
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.contracts.grants import CPU, device, one
+from berth.contracts.state import DeviceContainer, PodTemplate
 from berth.node_qos_enforcer.core.inside.board import RETRY_S, Board
 from berth.node_qos_enforcer.core.inside.cpus import Wanted, wanted_limits
 from berth.node_qos_enforcer.core.inside.creation import adjustment
@@ -38,6 +40,8 @@ from berth.rules.cpus.cpuset import format_cpuset
 from berth.rules.cpus.kubelet import Checkpoint, HeldCpus, NodePod
 from berth.rules.cpus.layout import Cpu, CpuLayout
 from berth.rules.cpus.shared_pools import Pool, SharedPools, shared_pools
+from berth.rules.records.binds import annotations_of
+from berth.rules.records.seam import Bound
 from berth.testing.vectors import cases
 from berth.vendors.vendor import Edits
 
@@ -184,6 +188,34 @@ def test_a_part_of_a_part_has_limits_of_its_own() -> None:
     env = env_of(of)
     assert env["CUDA_DEVICE_MEMORY_LIMIT"] == str(20 << 20)
     assert env["CUDA_DEVICE_SM_LIMIT"] == "20"
+
+
+def test_each_container_has_what_the_bind_wrote_for_it_and_the_cpus_of_its_pod() -> None:
+    asks: dict[str, dict[str, int]] = {
+        "train": {names.GPU_CORE: 30, names.GPU_MEMORY_RATIO: 30},
+        "serve": {names.GPU_CORE: 70, names.GPU_MEMORY_RATIO: 70},
+        "log": {},
+    }
+    containers = [DeviceContainer(name=name, requests=requests) for name, requests in asks.items()]
+    template = PodTemplate(
+        requests={names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100},
+        device_containers=[*containers, DeviceContainer(name="init", init=True)],
+    )
+    card = device("gpu", 1, {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 100 << 20})
+    grants = (card, one(CPU, "2"), one(CPU, "3"))
+    notes = annotations_of(Bound("p", grants, template=template, uuids={("gpu", "1"): f"{GPU}1"}))
+    of = pod(qos="LSR", annotations=notes, labels={names.LABEL_GPU_ISOLATION: "hami-core"})
+    facts = replace(FACTS, inventory=inventory(0, 1))
+    found = {name: env_of(of, name, facts) for name in (*asks, "init")}
+    limits = {
+        name: (env["CUDA_DEVICE_MEMORY_LIMIT"], env["CUDA_DEVICE_SM_LIMIT"])
+        for name, env in found.items()
+        if len(env) > 1
+    }
+    assert limits == {"train": (str(30 << 20), "30"), "serve": (str(70 << 20), "70")}
+    assert found["log"] == {}
+    assert found["init"] == {"NVIDIA_VISIBLE_DEVICES": f"{GPU}1"}
+    assert wanted(of, facts) == Wanted("2-3", -1)
 
 
 @pytest.mark.parametrize(

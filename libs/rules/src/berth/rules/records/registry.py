@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from berth.rules.records.container_devices import ContainerDevices
 from berth.rules.records.device_allocated import DeviceAllocated
 from berth.rules.records.gang import BindGang
 from berth.rules.records.plan import BoundPlan
@@ -20,7 +21,7 @@ QUOTA: Final = ChargedQuota()
 
 GRANTS: tuple[GrantRecord, ...] = (DeviceAllocated(), ResourceStatus())
 """Those that say what was granted within a node."""
-RECORDS: tuple[Record, ...] = (*GRANTS, RESERVATION, BindGang(), BoundPlan(), QUOTA)
+RECORDS: tuple[Record, ...] = (*GRANTS, ContainerDevices(), RESERVATION, BindGang(), BoundPlan(), QUOTA)
 
 GRANTED_RESOURCES: Final = frozenset[str]().union(*(each.resources for each in GRANTS))
 """Resources that are given out one by one: the plain sum over a node says nothing about them."""

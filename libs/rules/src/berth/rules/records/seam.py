@@ -21,6 +21,7 @@ class Bound(NamedTuple):
     `reservation` is the name of the one that it draws on. `gang_size` counts the members that its plan holds. `uuids`
     are what the node calls what is granted, by kind and id of the grant; what has none is left out. `resource_spec` is
     what the pod's annotation of that name says once what it left to a default is written out; empty: it stays as it is.
+    `template` is a pod's; who has no containers, as a Reservation, has an empty one.
     """
 
     plan: str
@@ -32,6 +33,7 @@ class Bound(NamedTuple):
     gang_size: int = 0
     uuids: Mapping[tuple[str, str], str] = {}
     resource_spec: str = ""
+    template: PodTemplate = PodTemplate()
 
 
 class Record(Protocol):
