@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from msgspec.structs import replace
+from tests.services.worlds.writer.bind_bench import BindBench
 
 from berth.contracts import state, subjects
 from berth.contracts.kube import Taint, Toleration
@@ -106,10 +109,27 @@ async def test_healthy_cards_and_an_unnamed_node_are_bound_to(desk):
     assert desk.node_of() == "n"
 
 
-async def test_a_view_without_all_devices_proves_nothing(desk):
+async def test_a_device_in_view_counts_also_while_others_are_not(desk):
+    devices(desk, replace(GPU, healthy=False))
     desk.put(subjects.synced_key("devices"), state.Synced(kind="devices", version=1, complete=False))
     await begin(desk, minors=[0])
+    assert (desk.node_of(), desk.withdrawn) == ("", [("a", "gpu minor 0 on n is not healthy")])
+
+
+async def test_who_is_given_devices_waits_for_them_and_nobody_else(api):
+    desk = BindBench(api, cards=0)
+    task = asyncio.create_task(desk.binds.run())
+    desk.begin("a", minors=[0])
+    await eventually(desk.binds.has_parked)
+    desk.end()
+    desk.begin("plain")
+    await eventually(lambda: desk.landed, what="a pod without devices waits for none")
+    assert (desk.landed, desk.withdrawn, desk.node_of()) == (["plain"], [], "")
+    devices(desk, GPU)
+    await desk.over()
     assert desk.node_of() == "n"
+    task.cancel()
+    await asyncio.wait([task])
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def devices(desk: BindBench, vendor: str = "cambricon", uuid: str = "mlu-0", **l
 
 @pytest.fixture
 async def handing(api):
-    desk = BindBench(api, vendors=frozenset({"huawei", "cambricon", "nvidia"}))
+    desk = BindBench(api, cards=0, vendors=frozenset({"huawei", "cambricon", "nvidia"}))
     task = asyncio.create_task(desk.binds.run())
     yield desk
     task.cancel()

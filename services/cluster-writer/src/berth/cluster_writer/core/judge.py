@@ -12,8 +12,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from berth.cluster_writer.core.basis import is_late
-from berth.cluster_writer.core.fitness import NO_DEVICES, unfit
-from berth.cluster_writer.core.handing import OFF, asks_hand_off
+from berth.cluster_writer.core.fitness import NO_DEVICES, asks_devices, unfit
+from berth.cluster_writer.core.handing import OFF
 from berth.cluster_writer.core.last_check import clash
 from berth.cluster_writer.core.steps import Progress, Request, View, next_step, timed_out
 from berth.cluster_writer.core.volume_holders import VolumeHolders
@@ -103,11 +103,9 @@ def judge(
         return Judgement(Verdict.WAIT, "the nodes are not all known")
     if node is None or node.deleting:
         return Judgement(Verdict.WITHDRAW, f"node {decision.node} is gone", seen.version, node is None)
-    if not devices_known and decision.node not in devices and asks_hand_off(decision, vendors):
+    if not devices_known and decision.node not in devices and asks_devices(decision):
         return Judgement(Verdict.WAIT, "the Devices are not all known")
-    reason = unfit(
-        decision, seen.template, node, devices.get(decision.node), devices_known=devices_known, vendors=vendors
-    )
+    reason = unfit(decision, seen.template, node, devices.get(decision.node), vendors=vendors)
     if reason:
         return Judgement(Verdict.WITHDRAW, reason, seen.version, is_doubtful=True)
     found = clash(decision, book.claims_on(decision.node), node.allocatable)
