@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.services.worlds.writer.bind_bench import BindBench
+from tests.services.worlds.writer.objects import device_of
 
 from berth.contracts import state, subjects
 from berth.contracts.codec import encode
@@ -33,6 +34,7 @@ class Anew:
         self.desk.cluster.reset_state()
         for node in nodes:
             self._write(subjects.named_key("node", node.name), node)
+            self._write(subjects.named_key("device", node.name), device_of(node.name, 1))
         self.listed("nodes")
 
     def holds_pod(self, name: str) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import pytest
 from msgspec.structs import replace
+from tests.services.worlds.writer.bind_bench import BindBench
 
-from berth.contracts import state, subjects
+from berth.contracts import names, state, subjects
+from berth.contracts.grants import CPU, allocation_of, one
 from berth.contracts.kube import Taint, Toleration
 from berth.kube.answer import Answer
 from berth.testing.views import eventually
@@ -23,6 +28,15 @@ def devices(desk, *listed):
     desk.put(subjects.named_key("device", "n"), state.Device(name="n", uid="d", version=1, devices=list(listed)))
     marker = state.Synced(kind="devices", version=1, complete=True)
     desk.put(subjects.synced_key("devices"), marker)
+
+
+def topology(desk, reserved="", version=1):
+    """The CPUs 0 and 1 in one NUMA node."""
+    detail = [{"id": cpu, "core": cpu, "socket": 0, "node": 0} for cpu in (0, 1)]
+    notes = {names.ANNOTATION_CPU_TOPOLOGY: json.dumps({"detail": detail})}
+    notes |= {names.ANNOTATION_NODE_RESERVATION: json.dumps({"reservedCPUs": reserved})} if reserved else {}
+    seen = state.NodeResourceTopology(name="n", version=version, annotations=notes)
+    desk.put(subjects.named_key("noderesourcetopology", "n"), seen)
 
 
 async def begin(desk, **more):
@@ -106,10 +120,27 @@ async def test_healthy_cards_and_an_unnamed_node_are_bound_to(desk):
     assert desk.node_of() == "n"
 
 
-async def test_a_view_without_all_devices_proves_nothing(desk):
+async def test_a_device_in_view_counts_also_while_others_are_not(desk):
+    devices(desk, replace(GPU, healthy=False))
     desk.put(subjects.synced_key("devices"), state.Synced(kind="devices", version=1, complete=False))
     await begin(desk, minors=[0])
+    assert (desk.node_of(), desk.withdrawn) == ("", [("a", "gpu minor 0 on n is not healthy")])
+
+
+async def test_who_is_given_devices_waits_for_them_and_nobody_else(api):
+    desk = BindBench(api, cards=0)
+    task = asyncio.create_task(desk.binds.run())
+    desk.begin("a", minors=[0])
+    await eventually(desk.binds.has_parked)
+    desk.end()
+    desk.begin("plain")
+    await eventually(lambda: desk.landed, what="a pod without devices waits for none")
+    assert (desk.landed, desk.withdrawn, desk.node_of()) == (["plain"], [], "")
+    devices(desk, GPU)
+    await desk.over()
     assert desk.node_of() == "n"
+    task.cancel()
+    await asyncio.wait([task])
 
 
 @pytest.mark.parametrize(
@@ -126,3 +157,27 @@ async def test_a_device_that_was_cordoned_meanwhile_is_not_bound(desk, text, rea
     change(desk, annotations={"scheduling.berth.sh/device-cordon": text})
     await begin(desk, minors=[0])
     assert (desk.node_of(), desk.withdrawn) == (("", [("a", reason)]) if reason else ("n", []))
+
+
+@pytest.mark.parametrize(("reserved", "reason"), [("0", ""), ("1", "CPU 1 on n is kept for others")])
+async def test_who_is_given_cpus_waits_for_the_topology_and_goes_by_it(desk, reserved, reason):
+    desk.begin(allocation=allocation_of({}, [one(CPU, "1")]))
+    await eventually(desk.binds.has_parked)
+    desk.end()
+    await eventually(desk.binds.has_parked)
+    assert (desk.landed, desk.withdrawn) == ([], []), "nobody knows yet what CPUs there are"
+    topology(desk)
+    topology(desk, reserved, version=2)
+    await eventually(lambda: desk.withdrawn or desk.landed or desk.binds.has_parked())
+    desk.end()
+    await desk.over()
+    assert (desk.node_of(), desk.withdrawn) == (("", [("a", reason)]) if reason else ("n", []))
+
+
+async def test_cpus_of_a_node_that_has_no_topology_any_more_are_not_bound(desk):
+    desk.put(
+        subjects.synced_key("noderesourcetopologies"),
+        state.Synced(kind="noderesourcetopologies", version=1, complete=True),
+    )
+    await begin(desk, allocation=allocation_of({}, [one(CPU, "1")]))
+    assert (desk.node_of(), desk.withdrawn) == ("", [("a", "CPU 1 on n is not there any more")])

@@ -43,7 +43,7 @@ def devices(desk: BindBench, vendor: str = "cambricon", uuid: str = "mlu-0", **l
 
 @pytest.fixture
 async def handing(api):
-    desk = BindBench(api, vendors=frozenset({"huawei", "cambricon", "nvidia"}))
+    desk = BindBench(api, cards=0, vendors=frozenset({"huawei", "cambricon", "nvidia"}))
     task = asyncio.create_task(desk.binds.run())
     yield desk
     task.cancel()
@@ -178,6 +178,41 @@ async def test_who_follows_a_killed_writer_frees_its_lock_or_goes_on_under_it(ha
     begin(handing, "b")
     await handing.over()
     assert handing.landed == ["b"]
+
+
+async def test_an_attempt_that_ends_late_leaves_the_lock_of_the_next_one(handing, api):
+    devices(handing)
+    pod = api.pod("a")
+    handing.show("a")
+    late = handing.decide(pod, **GRANTED)
+    api.store.patch(pod_path("a"), {"metadata": {"annotations": {names.ANNOTATION_ATTEMPT: "1"}}})
+    handing.show("a")
+    is_away = asyncio.Event()
+    is_away.set()
+    handing.api.on("bind", *[lambda name: Answer(503) if is_away.is_set() else None] * 1000)
+    handing.binds.begin(handing.decide(handing.cluster.book.pods["default", "a"], plan="q", **GRANTED))
+    await eventually(lambda: handing.api.calls["bind"] >= 2, what="the bind is repeated under its lock")
+    assert lock_of(handing) == f"{NOW},default,a"
+    handing.binds.begin(late)
+    await eventually(lambda: len(handing.binds) == 1, what="the attempt that was withdrawn is over")
+    assert lock_of(handing) == f"{NOW},default,a"
+    is_away.clear()
+    await handing.over()
+    assert (handing.landed, lock_of(handing)) == (["a"], f"{NOW},default,a")
+
+
+async def test_the_lock_of_a_predecessors_bind_of_the_next_attempt_stays(handing, api):
+    devices(handing)
+    pod = api.pod("a")
+    handing.show("a")
+    late = handing.decide(pod, **GRANTED)
+    api.store.patch(pod_path("a"), {"metadata": {"annotations": {names.ANNOTATION_ATTEMPT: "1"}}})
+    handing.show("a")
+    handing.decide(handing.cluster.book.pods["default", "a"], plan="q", **GRANTED)
+    lock(handing, f"{EARLIER},default,a")
+    handing.binds.begin(late)
+    await handing.over()
+    assert lock_of(handing) == f"{EARLIER},default,a"
 
 
 async def test_nothing_is_bound_before_it_is_known_whose_devices_they_are(handing):

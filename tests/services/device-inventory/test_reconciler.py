@@ -14,7 +14,7 @@ from berth.contracts.inventory import NodeInventory
 from berth.contracts.state import Device, DeviceInfo, Node, NodeResourceTopology, Synced
 from berth.contracts.subjects import named_key, synced_key
 from berth.device_inventory.core.count import inventory_of
-from berth.device_inventory.core.topology import topology_of
+from berth.rules.cpus.node_topology import topology_of
 
 
 def test_a_device_is_published_and_its_node_patched_once() -> None:

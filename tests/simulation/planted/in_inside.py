@@ -11,17 +11,17 @@ from unittest.mock import patch
 from msgspec.structs import replace
 from tests.simulation.planted.in_writer import together
 
-from berth.cluster_writer.core import last_check
+from berth.cluster_writer.core import judge, last_check
 from berth.cluster_writer.node_locks import NodeLocks
 from berth.contracts.grants import CPU, VF
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Decision
-from berth.device_inventory.core import topology
 from berth.placement_solver import cluster_view
 from berth.placement_solver.core.cores import store
 from berth.placement_solver.core.devices import node_rules
 from berth.placement_solver.core.inventories import Inventories
 from berth.placement_solver.core.verify.laws import cores, devices
+from berth.rules.cpus import node_topology
 from berth.rules.cpus.cpuset import NO_CPUS
 from berth.rules.cpus.reserved import ReservedCpus
 from berth.rules.devices import candidates
@@ -60,15 +60,17 @@ def functions_given_twice() -> Planted:
 def numa_nodes_overfull() -> Planted:
     """What is held of a NUMA node is free."""
     return together(
-        patch.object(store, "zone_use", lambda *_, **__: {}), patch.object(cores, "zones_beyond", lambda *_: ())
+        patch.object(store, "zone_use", lambda *_, **__: {}),
+        patch.object(cores, "zones_beyond", lambda *_: ()),
+        _lawless(),
     )
 
 
 def reserved_given() -> Planted:
     """CPUs are for all that are kept from pods."""
     return together(
-        patch.object(topology, "reserved_cpus", lambda _: ReservedCpus()),
-        patch.object(topology, "cpus_of", lambda *_: NO_CPUS),
+        patch.object(node_topology, "reserved_cpus", lambda _: ReservedCpus()),
+        patch.object(node_topology, "cpus_of", lambda *_: NO_CPUS),
     )
 
 
@@ -78,6 +80,7 @@ def partitions_broken() -> Planted:
         patch.object(node_rules, "partition_rules", lambda *_: NO_RULES),
         patch.object(node_rules, "PartitionRules", lambda *_: NO_RULES),
         patch.object(devices, "_partition_problems", lambda *_: ()),
+        _lawless(),
     )
 
 
@@ -133,6 +136,11 @@ def _many(law: Any, name: str, kind: str) -> Planted:
     return patch.object(
         law, name, lambda there: {item: 99 if item[0] == kind else most for item, most in real(there).items()}
     )
+
+
+def _lawless() -> Planted:
+    """The last check looks at no laws of what lies within nodes."""
+    return patch.object(judge, "broken_law", lambda *_: "")
 
 
 def _unchecked(kind: str) -> Planted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.services.worlds.writer.objects import device_of
 
 from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
 from berth.cluster_writer.core.gangs import Start, check_plan
@@ -16,6 +17,7 @@ from berth.kube.answer import Answer
 from berth.transaction.book import Book
 
 NODE = Node(name="n", uid="n", version=1, allocatable={"cpu": 4})
+CARDS = {"n": device_of("n", 1)}
 GPU = Allocation(devices=[DeviceGrant(kind="gpu", minor=0, amounts={names.GPU_CORE: 60})])
 
 
@@ -157,10 +159,10 @@ def test_a_clash_with_a_decision_that_the_ledger_has_lost():
     decision = views.decision("a", plan="q", allocation=GPU)
     views.plan("q")
     views.pod("a")
-    found = judge(decision, views.book, {"n": NODE})
+    found = judge(decision, views.book, {"n": NODE}, devices=CARDS)
     assert (found.verdict, found.is_doubtful) == (Verdict.LOSS, True)
     views.book.see_pod(("ns", "lost"), None)
-    assert views.judge(decision) is Verdict.BIND, "its holder is gone"
+    assert views.judge(decision, devices=CARDS) is Verdict.BIND, "its holder is gone"
 
 
 def test_a_node_that_offers_less_than_was_decided_is_no_loss():

@@ -25,7 +25,6 @@ from berth.contracts.node_report import (
     ReportedZone,
 )
 from berth.contracts.state import Node, NodeResourceTopology, Pod, PodTemplate
-from berth.device_inventory.core.topology import topology_of
 from berth.device_inventory.core.topology_object import (
     TopologyObject,
     depends_on,
@@ -35,6 +34,7 @@ from berth.device_inventory.core.topology_object import (
     topology_object,
 )
 from berth.rules.cpus.kubelet import NodePod
+from berth.rules.cpus.node_topology import topology_of
 from berth.rules.cpus.shared_pools import read_pools
 
 GI = 1 << 30

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 from tests.services.worlds.writer.decisions import make_decision
+from tests.services.worlds.writer.objects import device_of
 from tests.services.worlds.writer.store_api import StoreApi
 
 from berth.bus.port import Entry
@@ -36,7 +37,7 @@ class FastClock:
 class BindBench:
     """Binds with a view that the test moves on: `show()` brings it up to date with the API."""
 
-    def __init__(self, api: StoreApi, **settings: Any) -> None:
+    def __init__(self, api: StoreApi, *, cards: int = 4, **settings: Any) -> None:
         self.api = api
         self.lost: list[str] = []
         self.withdrawn: list[tuple[str, str]] = []
@@ -57,6 +58,8 @@ class BindBench:
         self.sequence = 0
         self.ledger(subjects.EPOCH_KEY, Epoch(epoch=1))
         self.put(subjects.named_key("node", "n"), api.node("n"))
+        if cards:
+            self.put(subjects.named_key("device", "n"), device_of("n", cards))
 
     def ledger(self, key: str, message: Any) -> None:
         self.sequence += 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
+from tests.services.worlds.writer.objects import device_of
 
 from berth.bus import Bus
 from berth.cluster_watcher.core.nodes import node_of
@@ -24,8 +27,7 @@ _READ = {
 
 
 NONE_HERE = ("elasticquotas", "devices", "podgroups", "poddisruptionbudgets")
-"""Kinds of which a real solver has to know that there is nothing here. Plain ones give out devices of which nobody
-knows."""
+"""Kinds of which a real solver has to know that there is nothing here. Plain ones give out cards of `give_cards`."""
 
 
 def state_message(event: Event) -> tuple[str, bytes | None]:
@@ -47,8 +49,15 @@ class Mirror:
         self.owned = bus.owned(buckets.STATE, on_reset=self.relist)
         self.relists = 0
         self.none_of: tuple[str, ...] = ()
+        self._cards: dict[str, int] = {}
         self._held: list[Event] | None = None
         store.listen(self._see)
+
+    def give_cards(self, nodes: Mapping[str, int]) -> None:
+        """So many healthy cards are on these nodes; their Devices are no objects of the store."""
+        self._cards |= nodes
+        for node, cards in nodes.items():
+            self.owned.put(subjects.named_key("device", node), encode(device_of(node, cards)))
 
     def hold(self) -> None:
         """STATE stands still from now on."""
@@ -74,6 +83,7 @@ class Mirror:
             if collection.resource.plural in _READ:
                 for obj in collection.items.values():
                     self._see(Event(collection.resource, "MODIFIED", obj, None))
+        self.give_cards(self._cards)
         self.mark()
 
     def _see(self, event: Event) -> None:

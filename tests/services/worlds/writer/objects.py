@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from berth.contracts import names
+from berth.contracts import names, state
 from berth.simcluster import Store
 from berth.simcluster.store import Path
 
@@ -28,6 +28,12 @@ def new_pod(
             **spec,
         },
     }
+
+
+def device_of(node: str, cards: int) -> state.Device:
+    """A node's Device with so many healthy cards."""
+    listed = [state.DeviceInfo(kind="gpu", minor=minor, healthy=True) for minor in range(cards)]
+    return state.Device(name=node, uid=f"device of {node}", version=1, devices=listed)
 
 
 def new_node(name: str, *, cpu: str = "16", pods: str = "110") -> dict[str, Any]:

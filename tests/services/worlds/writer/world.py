@@ -97,6 +97,7 @@ class World:
     async def solver(self, nodes: int = 2, *, cpu: int = 16, gpus: int = 4, **more: Any) -> PlainSolver:
         """Nodes in the cluster, and a solver that knows them."""
         known = dict.fromkeys(self.nodes(nodes, cpu=cpu), (cpu * 1000, gpus))
+        self.mirror.give_cards(dict.fromkeys(known, gpus))
         bus = await self.connect("placement-solver")
         solver = PlainSolver(bus, known, **more)
         self.spawn(solver.run())
@@ -104,7 +105,7 @@ class World:
 
     async def writer(self, instance: str = "w1", **settings: Any) -> Replica:
         bus = await self.connect("cluster-writer")
-        # Plain solvers give out devices of which nobody knows, so there is no vendor to hand them to.
+        # The cards of plain solvers are of no vendor that something could be handed to.
         chosen = Settings(**({"kube_url": self.sim.url, "events_per_s": 0.0, "hand_off": ()} | settings))
         context = Context(
             service="cluster-writer", settings=chosen, bus=bus, instance=instance, random=random.Random(instance)

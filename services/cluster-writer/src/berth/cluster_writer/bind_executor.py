@@ -17,7 +17,7 @@ from berth.cluster_writer import metrics
 from berth.cluster_writer.cluster_view import ClusterView, StorageKey
 from berth.cluster_writer.core.answers import Next, after_bind, after_withdrawal
 from berth.cluster_writer.core.handing import NOTHING, OFF, bind_of, handed
-from berth.cluster_writer.core.judge import Judgement, Verdict, Volumes, judge
+from berth.cluster_writer.core.judge import Judgement, Topologies, Verdict, Volumes, judge
 from berth.cluster_writer.core.steps import TIMEOUT_S, Request, View
 from berth.cluster_writer.node_locks import NodeLocks
 from berth.contracts import kube, names
@@ -247,6 +247,7 @@ class BindExecutor:
             nodes_known=cluster.nodes_known,
             devices=cluster.devices,
             devices_known=cluster.devices_known,
+            topologies=Topologies(cluster.topology_of, cluster.topologies_known),
             volumes=None if (decision.uid, decision.attempt) in self._give_up else self._volumes(decision),
             vendors=self._vendors,
         )

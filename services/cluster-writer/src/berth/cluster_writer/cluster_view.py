@@ -1,4 +1,5 @@
-"""What cluster-writer sees: STATE's pods, Reservations, nodes and Devices, and LEDGER, in a book that remembers.
+"""What cluster-writer sees: STATE's pods, Reservations, nodes, Devices and topologies, and LEDGER, in a book that
+remembers.
 
 It also notices pods that turn out bound under a plan of ours, which is when `placement.bound` is published.
 """
@@ -15,6 +16,7 @@ from berth.contracts.ledger import Decision
 from berth.contracts.state import (
     Device,
     Node,
+    NodeResourceTopology,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -22,6 +24,8 @@ from berth.contracts.state import (
     Reservation,
     Synced,
 )
+from berth.contracts.topology import NodeTopology
+from berth.rules.cpus.node_topology import topology_of
 from berth.rules.storage import StorageObjects
 from berth.transaction.book import Book
 from berth.transaction.claims import Name
@@ -47,6 +51,9 @@ class ClusterView:
         self.nodes_known = False
         self.devices: dict[str, Device] = {}
         self.devices_known = False
+        self.topologies_known = False
+        self._topologies: dict[str, NodeResourceTopology | NodeTopology] = {}
+        """By node: the object, and once somebody has asked what it comes to."""
         self.pod_groups: dict[Name, PodGroup] = {}
         self.pod_groups_known = False
         self.begun: set[tuple[str, str]] = set()
@@ -64,7 +71,9 @@ class ClusterView:
     def reset_state(self) -> None:
         """STATE starts over."""
         self._live = self.nodes_known = self.devices_known = self.pod_groups_known = False
+        self.topologies_known = False
         self.nodes.clear()
+        self._topologies.clear()
         self.devices.clear()
         self.pod_groups.clear()
         self.storage.clear()
@@ -109,6 +118,12 @@ class ClusterView:
                 self.devices.pop(name, None)
             else:
                 self.devices[name] = decode(value, Device)
+        elif kind == "noderesourcetopology":
+            name = subjects.unescape(rest)
+            if deleted:
+                self._topologies.pop(name, None)
+            else:
+                self._topologies[name] = decode(value, NodeResourceTopology)
         elif kind == "podgroup":
             namespace, group_name = subjects.parts(rest)
             if deleted:
@@ -123,6 +138,8 @@ class ClusterView:
                 self.nodes_known = marker.complete
             elif marker.kind == "devices":
                 self.devices_known = marker.complete
+            elif marker.kind == "noderesourcetopologies":
+                self.topologies_known = marker.complete
             elif marker.kind == "podgroups":
                 self.pod_groups_known = marker.complete
             elif marker.kind in self._storage_complete:
@@ -132,6 +149,13 @@ class ClusterView:
                 self.book.complete[marker.kind].marked(marker.version, marker.complete)
                 self.book.settle_waiting()
         return None
+
+    def topology_of(self, node: str) -> NodeTopology | None:
+        """The CPUs and NUMA nodes of a node by its object in view; None without one."""
+        found = self._topologies.get(node)
+        if isinstance(found, NodeResourceTopology):
+            found = self._topologies[node] = topology_of(found)
+        return found
 
     def read_ledger(self, key: str, value: bytes, deleted: bool, sequence: int) -> str:
         """Take in one message of LEDGER; the plan whose entry it is, empty when it is none. Raises InvalidMessage."""

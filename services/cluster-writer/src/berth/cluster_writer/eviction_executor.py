@@ -183,9 +183,7 @@ class EvictionExecutor:
             return f"node {decision.node} is gone"
         device = cluster.devices.get(decision.node)
         held = held_beside(decision, seen.template.priority, cluster.book)
-        return unfit(decision, seen.template, node, device, devices_known=True) or shortage(
-            decision, held, node, device
-        )
+        return unfit(decision, seen.template, node, device) or shortage(decision, held, node, device)
 
     async def _act(self, plan: str, step: EvictionStep) -> None:
         match step.stage:

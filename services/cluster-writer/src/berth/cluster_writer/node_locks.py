@@ -88,7 +88,15 @@ class NodeLocks:
             del self._held[place]
 
     async def free(self, key: Key, decision: Decision, lock: str) -> None:
-        """Nothing has come of the bind: take its lock off the node, whichever process wrote it there."""
+        """Nothing has come of the bind: take its lock off the node, whichever process wrote it there.
+
+        One that a later decision of the same pod is bound under, or may be already, is that decision's. While this goes
+        on nobody else takes the place.
+        """
+        place = (decision.node, lock)
+        if self._is_of_another(key, decision) or self._held.setdefault(place, key) != key:
+            self.leave(key, place)
+            return
         for _ in range(TRIES):
             answer = await self._api.get(resources.NODES, "", decision.node)
             meta = _meta_of(answer)
@@ -102,7 +110,12 @@ class NodeLocks:
                     metrics.NODE_LOCKS.labels("freed").inc()
                     break
             await self._clock.sleep(PAUSE_S)
-        self.leave(key, (decision.node, lock))
+        self.leave(key, place)
+
+    def _is_of_another(self, key: Key, decision: Decision) -> bool:
+        """Whether another decision stands for this name on the same node."""
+        found = self._cluster.book.open_decision((decision.namespace, decision.name))
+        return found is not None and found.node == decision.node and (found.uid, found.attempt) != key
 
     async def _write(self, bind: Bind, lock: str) -> str:
         answer = Answer(0)

@@ -20,7 +20,6 @@ from berth.device_inventory.core.changes import changes
 from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.core.objects import Objects, Shown, Wish
 from berth.device_inventory.core.runtime import CORRECTED, STALE_S, Report, Reported, isolation_label
-from berth.device_inventory.core.topology import topology_of
 from berth.device_inventory.settings import SERVICE
 from berth.device_inventory.views import (
     NODE,
@@ -31,6 +30,7 @@ from berth.device_inventory.views import (
     RuntimeView,
     StateView,
 )
+from berth.rules.cpus.node_topology import topology_of
 from berth.runtime import Command, Event, Moment, Outcome, Write
 from berth.runtime.outcome import NOTHING
 

@@ -29,12 +29,11 @@ def unfit(
     node: Node,
     device: Device | None,
     *,
-    devices_known: bool,
     vendors: frozenset[str] = OFF,
 ) -> str:
     """Why the object may not go to this node any more; empty when it may.
 
-    `device` is the Device object of the node, None if there is none; `devices_known` says whether that proves anything.
+    `device` is the Device object of the node, None if there is none, which matters where devices are granted alone.
     `vendors` are those to whose device plugins something is handed.
     """
     if decision.node_uid and decision.node_uid != node.uid:
@@ -47,14 +46,17 @@ def unfit(
         taint = tolerations.first_untolerated(node.taints) if asks_taints else None
         if taint is not None:
             return f"node {node.name} has the taint {taint.key}:{taint.effect}"
-    if not devices_known:
-        return ""
     return (
         _broken(decision, device)
         or _swapped(decision, device)
         or _kept_out(decision, node, device)
         or _not_handed(decision, template, device, vendors)
     )
+
+
+def asks_devices(decision: Decision) -> bool:
+    """Whether it grants something that the Device object of its node tells of."""
+    return any(grant.kind in DEVICE_KINDS or grant.kind == VF for grant in granted(decision.allocation))
 
 
 def _broken(decision: Decision, device: Device | None) -> str:

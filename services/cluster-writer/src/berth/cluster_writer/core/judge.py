@@ -2,24 +2,28 @@
 
 A decision is bound only when the view is as new as its solver's, of pods and of Reservations (R13), its object is there
 with the same uid and attempt and unbound, its node is the one that was chosen and still lets it in, its devices are
-healthy (`fitness`), and nobody else holds what it takes (R11).
+healthy (`fitness`), nobody else holds what it takes (R11), and no law of what lies within a node is broken
+(`within_node`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berth.cluster_writer.core.basis import is_late
-from berth.cluster_writer.core.fitness import NO_DEVICES, unfit
-from berth.cluster_writer.core.handing import OFF, asks_hand_off
+from berth.cluster_writer.core.fitness import NO_DEVICES, asks_devices, unfit
+from berth.cluster_writer.core.handing import OFF
 from berth.cluster_writer.core.last_check import clash
 from berth.cluster_writer.core.steps import Progress, Request, View, next_step, timed_out
 from berth.cluster_writer.core.volume_holders import VolumeHolders
+from berth.cluster_writer.core.within_node import Place, asks_cores, broken_law
 from berth.contracts.ledger import Decision, PlanStatus
 from berth.contracts.state import Device, Node
+from berth.contracts.topology import NodeTopology
 from berth.transaction.book import FINISHED_PHASES, Book
+from berth.transaction.claims import of_decision
 
 
 class Verdict(Enum):
@@ -37,6 +41,17 @@ class Verdict(Enum):
     """Raise its attempt, guarded by `version` (R6)."""
     LOSS = "loss"
     """The ledger has lost something: raise the epoch."""
+
+
+class Topologies(NamedTuple):
+    """What the writer knows of the CPUs and NUMA nodes of nodes: `of` a node, None if there is no object of it in view,
+    which proves that there is none where they `are_known`."""
+
+    of: Callable[[str], NodeTopology | None]
+    are_known: bool
+
+
+NO_TOPOLOGIES: Final = Topologies(lambda node: None, False)
 
 
 class Volumes(NamedTuple):
@@ -75,14 +90,16 @@ def judge(
     nodes_known: bool = True,
     devices: Mapping[str, Device] = NO_DEVICES,
     devices_known: bool = False,
+    topologies: Topologies = NO_TOPOLOGIES,
     volumes: Volumes | None = None,
     vendors: frozenset[str] = OFF,
 ) -> Judgement:
     """Judge one decision of a committed plan.
 
     `nodes_known`: all nodes are in `nodes`, a missing one is gone. `devices`: Device objects by node, all of them if
-    `devices_known`. `volumes`: what is known of the volumes that its steps are about; None: they are not looked at.
-    `vendors`: to whose device plugins something is handed.
+    `devices_known`. `topologies`: what is known of the CPUs and NUMA nodes of nodes. `volumes`: what is known of the
+    volumes that its steps are about; None: they are not looked at. `vendors`: to whose device plugins something is
+    handed.
     """
     name = (decision.namespace, decision.name)
     if book.ledger.plan_status(decision.plan) is not PlanStatus.COMMITTED:
@@ -103,16 +120,24 @@ def judge(
         return Judgement(Verdict.WAIT, "the nodes are not all known")
     if node is None or node.deleting:
         return Judgement(Verdict.WITHDRAW, f"node {decision.node} is gone", seen.version, node is None)
-    if not devices_known and decision.node not in devices and asks_hand_off(decision, vendors):
+    if not devices_known and decision.node not in devices and asks_devices(decision):
         return Judgement(Verdict.WAIT, "the Devices are not all known")
-    reason = unfit(
-        decision, seen.template, node, devices.get(decision.node), devices_known=devices_known, vendors=vendors
-    )
+    is_of_cores = asks_cores(decision)
+    if is_of_cores and not topologies.are_known and topologies.of(decision.node) is None:
+        return Judgement(Verdict.WAIT, "the topologies of nodes are not all known")
+    reason = unfit(decision, seen.template, node, devices.get(decision.node), vendors=vendors)
     if reason:
         return Judgement(Verdict.WITHDRAW, reason, seen.version, is_doubtful=True)
     found = clash(decision, book.claims_on(decision.node), node.allocatable)
     if found is None and volumes is not None:
         found = volumes.holders.clash(decision, book, volumes.view.storage)
+    if found is None and decision.allocation.grants:
+        mine = of_decision(decision)
+        others = [claim for claim in book.claims_on(decision.node) if (claim.name, claim.uid) != (mine.name, mine.uid)]
+        topology = topologies.of(decision.node) if is_of_cores else None
+        reason = broken_law(mine, others, seen.template, Place(node, devices.get(decision.node), topology))
+        if reason:
+            return Judgement(Verdict.WITHDRAW, reason, seen.version, is_doubtful=True)
     if found is None:
         return _before(decision, volumes, node, seen.version)
     return Judgement(Verdict.LOSS if found.is_ours else Verdict.WITHDRAW, found.text, seen.version, is_doubtful=True)

@@ -13,7 +13,7 @@ from berth.contracts import names
 from berth.contracts.codec import decode, encode
 from berth.contracts.state import NodeResourceTopology
 from berth.contracts.topology import CoreCpus, NodeTopology, PinnedPod, ZoneCapacity
-from berth.device_inventory.core.topology import ZONES_MAX, topology_of
+from berth.rules.cpus.node_topology import ZONES_MAX, topology_of
 
 GI = 1 << 30
 
