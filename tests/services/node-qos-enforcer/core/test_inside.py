@@ -157,12 +157,14 @@ def cpu_list(text: str) -> frozenset[int]:
 
 # --- devices ----------------------------------------------------------------------------------------------------------
 
+KNOWN = replace(FACTS, inventory=inventory(*range(8)))
 
-def edits_of(of: api.PodSandbox, name: str = "main", facts: InsideFacts = FACTS, probe: Any = None) -> Edits | Problem:
+
+def edits_of(of: api.PodSandbox, name: str = "main", facts: InsideFacts = KNOWN, probe: Any = None) -> Edits | Problem:
     return device_edits(pod_seen(of), name, facts, probe or FakeProbe())
 
 
-def env_of(of: api.PodSandbox, name: str = "main", facts: InsideFacts = FACTS) -> dict[str, str]:
+def env_of(of: api.PodSandbox, name: str = "main", facts: InsideFacts = KNOWN) -> dict[str, str]:
     found = edits_of(of, name, facts)
     assert isinstance(found, Edits), found
     return dict(found.env)
@@ -221,8 +223,12 @@ def test_what_cannot_be_had_is_named(devices: Any, containers: Any, field: str) 
     assert field in found.field
 
 
-def test_devices_of_an_unknown_node_are_not_compared() -> None:
-    assert env_of(pod(devices={"gpu": [gpu(7)]})) == {"NVIDIA_VISIBLE_DEVICES": f"{GPU}7"}
+def test_whose_the_cards_of_an_unknown_node_are_is_not_guessed() -> None:
+    found = edits_of(pod(devices={"gpu": [gpu(0)]}), facts=FACTS)
+    assert isinstance(found, Problem)
+    assert found.field.endswith(".gpu[minor 0].minor")
+    assert "not known" in found.message
+    assert edits_of(pod(devices={"fpga": [{"minor": 0}]}), facts=FACTS) == Edits(), "its kind says whose that is"
 
 
 def test_the_vendor_of_the_node_counts() -> None:
@@ -243,7 +249,7 @@ def test_gpu_env(case: dict[str, Any]) -> None:
         labels={names.LABEL_GPU_ISOLATION: provider} if provider else {},
     )
     of.uid = told["pod_uid"]
-    facts = replace(FACTS, monitors=told.get("vgpu_monitor", False))
+    facts = replace(KNOWN, monitors=told.get("vgpu_monitor", False))
     found = edits_of(of, told["container"], facts)
     if expect.get("error"):
         assert isinstance(found, Problem)
