@@ -23,6 +23,8 @@ from tests.services.node_qos_builders import (
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.contracts.inventory import DeviceSlot, NodeInventory
+from berth.contracts.state import DeviceFunction
 from berth.node_qos_enforcer.core.inside.board import RETRY_S, Board
 from berth.node_qos_enforcer.core.inside.cpus import Wanted, wanted_limits
 from berth.node_qos_enforcer.core.inside.creation import adjustment
@@ -229,6 +231,30 @@ def test_whose_the_cards_of_an_unknown_node_are_is_not_guessed() -> None:
     assert found.field.endswith(".gpu[minor 0].minor")
     assert "not known" in found.message
     assert edits_of(pod(devices={"fpga": [{"minor": 0}]}), facts=FACTS) == Edits(), "its kind says whose that is"
+
+
+@pytest.mark.parametrize(
+    ("asked", "strange"),
+    [("0000:3b:00.2", False), ("00000000:3B:00.2", False), ("0000:3b:00.4", True), ("x", True)],
+)
+def test_virtual_functions_are_those_of_the_device_that_is_there(asked: str, strange: bool) -> None:
+    bus = "0000:3b:00.2"
+    slot = DeviceSlot(kind="rdma", minor=0, uuid="0000:3b:00.0", functions=[DeviceFunction(bus=bus)])
+    facts = replace(FACTS, inventory=NodeInventory(node="n", version=1, devices=[slot]))
+    folder = f"/sys/bus/pci/devices/{bus}/infiniband_verbs"
+    probe = FakeProbe(
+        {f"{folder}/uverbs1": "", "/sys/bus/pci/devices/0000:3b:00.4/infiniband_verbs/uverbs2": ""},
+        devices={f"/dev/infiniband/{name}": (231, at) for at, name in enumerate(("rdma_cm", "uverbs1", "uverbs2"))},
+    )
+    record = {"minor": 0, "id": "0000:3b:00.0", "extension": {"vfs": [{"busID": asked}]}}
+    found = edits_of(pod(devices={"rdma": [record]}), facts=facts, probe=probe)
+    if not strange:
+        assert isinstance(found, Edits)
+        assert [each.path for each in found.nodes if "uverbs" in each.path] == ["/dev/infiniband/uverbs1"]
+        return
+    assert isinstance(found, Problem)
+    assert found.field.endswith(".rdma[minor 0].extension.vfs")
+    assert found.message == f"names {asked!r}, which is no virtual function of the device there"
 
 
 def test_the_vendor_of_the_node_counts() -> None:

@@ -7,6 +7,7 @@ from berth.contracts.base import Problem
 from berth.contracts.inventory import NodeInventory
 from berth.node_qos_enforcer.core.inside.facts import InsideFacts
 from berth.node_qos_enforcer.core.inside.seen import PodSeen
+from berth.vendors import pci
 from berth.vendors.containers import edits
 from berth.vendors.given import given_to
 from berth.vendors.probe import Probe
@@ -55,7 +56,16 @@ def _strange(given: Given, inventory: NodeInventory) -> Problem | None:
         return Problem(
             field=given_field(given, "id"), message=f"is {given.id[:80]!r}, and the device there is {slot.uuid[:80]!r}"
         )
+    there = {_bus(each.bus) for each in slot.functions}
+    for bus in given.functions:
+        if _bus(bus) not in there:
+            message = f"names {bus[:80]!r}, which is no virtual function of the device there"
+            return Problem(field=given_field(given, "extension.vfs"), message=message)
     return None
+
+
+def _bus(text: str) -> str:
+    return pci.address(text) or text
 
 
 def _of(pod: PodSeen, problem: Problem) -> Problem:
