@@ -20,6 +20,8 @@ MODULE_MAX: Final = 1_023
 ISOLATION: Final = "HAMi-core"
 LOCKS: Final = "/tmp/vgpulock"  # noqa: S108 - where HAMi-core keeps its locks, on both sides of the mount
 CACHES: Final = "/usr/local/vgpu"
+MIG: Final = "MIGMode"
+"""Why a GPU in MIG mode counts as ill: its percents are none of its instances'."""
 _UUID: Final = ("GPU-", "MIG-")
 
 
@@ -126,6 +128,10 @@ def _status(facts: NvmlFacts, gpu: NvmlGpu) -> Status | None:
     critical = [xid for xid in (*gpu.xids, *facts.stray_xids) if xid not in APPLICATION_XIDS]
     if critical:
         return Status(healthy=False, code=f"Xid{critical[0]}", message=f"critical Xid {critical[0]}")
+    if gpu.is_split:
+        return Status(
+            healthy=False, code=MIG, message="it is in MIG mode, and is given out neither whole nor by percent"
+        )
     if not gpu.tells_health:
         return Status(
             healthy=False, code="DeviceHealthCheckNotSupported", message="device does not support health checking"
