@@ -111,7 +111,7 @@ def test_without_the_library_there_are_no_gpus_and_that_is_no_problem(tmp_path: 
 
 
 def test_gpus_are_read_as_the_library_says(library: Library) -> None:
-    library.has(ONE, TWO, "mute GPU-2")
+    library.has(ONE, TWO, "mute GPU-2", "mig GPU-2 MIG-1 1 0 MIG 1g.10gb")
     look = library.look(0)
     assert (look["driver"], look["problems"], look["stray"]) == ("550.54", [], [])
     first, second = look["gpus"]
@@ -124,8 +124,10 @@ def test_gpus_are_read_as_the_library_says(library: Library) -> None:
         "module": 4,
         "xids": [],
         "tells_health": True,
+        "is_divided": False,
     }
     assert (second["minor"], second["module"], second["tells_health"]) == (1, None, False)
+    assert second["is_divided"]
 
 
 USES = """

@@ -126,6 +126,9 @@ class Nvml:
         module: int | None = None
         with contextlib.suppress(pynvml.NVMLError):
             module = int(pynvml.nvmlDeviceGetModuleId(handle))
+        is_divided = False
+        with contextlib.suppress(pynvml.NVMLError):
+            is_divided = pynvml.nvmlDeviceGetMigMode(handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
         return NvmlGpu(
             uuid=uuid,
             minor=int(pynvml.nvmlDeviceGetMinorNumber(handle)),
@@ -135,6 +138,7 @@ class Nvml:
             module=module,
             xids=self._xids.get(uuid, ()),
             tells_health=self._watched[uuid],
+            is_divided=is_divided,
         )
 
     def _watch(self, handle: Any) -> bool:

@@ -6,12 +6,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from berth.contracts import names
 from berth.placement_solver.core import explain
 from berth.placement_solver.core.devices import kubelet_counts
 from berth.placement_solver.core.ways_out import way_out
-from berth.rules.devices.kubelet_counts import NUMBER
+from berth.rules.devices.kubelet_counts import DIVIDED, NUMBER
 from berth.testing.builders import PodBuilder, gpu_grant, gpu_slots, nic_slots, pod
 from berth.transaction.claims import Claim, of_decision
 
@@ -80,6 +81,16 @@ def test_no_device_is_needed_for_a_count_and_one_is_for_other_names(solving: typ
     run.delete_pod("share")
     run.pod(pod("a").gpus(1))
     assert run.nodes_of(run.round()) == {"a": "n"}
+
+
+def test_parts_of_a_card_that_mig_divides_are_counted_by_kubelet_alone(solving: type[Any]) -> None:
+    run = solving()
+    machine(run, shown=3, gpus=1)
+    run.pods([pod("a").gpus(1), pod("b").gpus(1)])
+    assert len(run.nodes_of(run.round())) == 1, "there is one card"
+    run.devices("n", [structs.replace(each, healthy=False, reason=DIVIDED) for each in gpu_slots(1)])
+    run.pods([pod("c").gpus(2), pod("d").gpus(1), pod("share").share(10)])
+    assert set(run.nodes_of(run.round())) == {"c"}
 
 
 def test_a_node_that_shows_an_asked_name_at_0_takes_no_such_pod(solving: type[Any]) -> None:

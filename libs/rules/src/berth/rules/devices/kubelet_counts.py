@@ -17,6 +17,8 @@ from berth.rules.gpu_request import FAMILY, WHOLE_CARDS
 
 NUMBER: Final = "GPUs by number"
 """How texts call what a pod holds that asks for a vendor's count and has no record of which cards it has."""
+DIVIDED: Final = "MigEnabled"
+"""Why a GPU is not given out whole or by percent: MIG divides it, and kubelet gives out its parts."""
 GPU: Final = "gpu"
 _DEVICES: Final = FAMILY | {names.RDMA, names.FPGA}
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Grant
 from berth.placement_solver.core.seams import Floats, Lacking, Mask, Rejection, RowArray, Rows, Target
 from berth.rules.devices.columns import GPU
+from berth.rules.devices.kubelet_counts import DIVIDED
 from berth.rules.gpu_request import WHOLE_CARDS
 from berth.rules.records import registry
 from berth.transaction.claims import Claim
@@ -210,6 +212,12 @@ class KubeletCounts:
         nodes = self._nodes
         shown = int(nodes.allocatable[nodes.column(name), row])
         return min(shown, int(nodes.gpu_count[row])) if nodes.has_cards[row] else shown
+
+
+def has_cards(inventory: NodeInventory | None) -> bool:
+    """Whether GPUs are listed of which kubelet counts whole ones: of those that MIG divides it may count the parts."""
+    cards = [slot for slot in (inventory.devices if inventory is not None else ()) if slot.kind == GPU.name]
+    return bool(cards) and all(slot.healthy or slot.reason != DIVIDED for slot in cards)
 
 
 def _unknown_of(claim: Claim) -> int:

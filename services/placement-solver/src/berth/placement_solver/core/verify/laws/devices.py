@@ -17,7 +17,7 @@ from berth.contracts.ledger import Grant
 from berth.contracts.state import Node, PodTemplate
 from berth.rules.devices.hints import APPLY_FOR_ALL, NO_HINT, PCIE_LEVEL, Hint
 from berth.rules.devices.joint_request import SAME_NUMA
-from berth.rules.devices.kubelet_counts import counts_shown
+from berth.rules.devices.kubelet_counts import DIVIDED, counts_shown
 from berth.rules.devices.partition_spec import RESTRICTED
 from berth.rules.devices.partitions import HONOR, partition_rules
 from berth.rules.devices.request import DeviceRequest, read_request
@@ -122,9 +122,10 @@ def numbers_beyond(
     node: Node, inventory: NodeInventory | None, held: Sequence[Claim], arriving: Sequence[Claim]
 ) -> Iterator[str]:
     """Where kubelet picks cards, no more of them are asked for than are healthy, if any are listed at all."""
-    healthy = [slot.healthy for slot in (inventory.devices if inventory else ()) if slot.kind == GPU]
-    if not healthy:
+    cards = [slot for slot in (inventory.devices if inventory else ()) if slot.kind == GPU]
+    if not cards or any(slot.reason == DIVIDED and not slot.healthy for slot in cards):
         return
+    healthy = [slot.healthy for slot in cards]
     for name in sorted(counts_shown(node.allocatable)):
         comes, there = (
             sum(claim.amounts.get(name, 0) for claim in claims if not claim.is_reservation)
