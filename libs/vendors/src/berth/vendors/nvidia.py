@@ -6,6 +6,7 @@ from typing import Final
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.rules.devices.kubelet_counts import DIVIDED
 from berth.vendors import pci
 from berth.vendors.devices import Found, FoundDevice, Status, common_model
 from berth.vendors.label_value import label_value
@@ -20,8 +21,6 @@ MODULE_MAX: Final = 1_023
 ISOLATION: Final = "HAMi-core"
 LOCKS: Final = "/tmp/vgpulock"  # noqa: S108 - where HAMi-core keeps its locks, on both sides of the mount
 CACHES: Final = "/usr/local/vgpu"
-MIG: Final = "MIGMode"
-"""Why a GPU in MIG mode counts as ill: its percents are none of its instances'."""
 _UUID: Final = ("GPU-", "MIG-")
 
 
@@ -130,7 +129,7 @@ def _status(facts: NvmlFacts, gpu: NvmlGpu) -> Status | None:
         return Status(healthy=False, code=f"Xid{critical[0]}", message=f"critical Xid {critical[0]}")
     if gpu.is_split:
         return Status(
-            healthy=False, code=MIG, message="it is in MIG mode, and is given out neither whole nor by percent"
+            healthy=False, code=DIVIDED, message="it is in MIG mode, and is given out neither whole nor by percent"
         )
     if not gpu.tells_health:
         return Status(

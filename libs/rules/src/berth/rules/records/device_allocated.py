@@ -20,6 +20,7 @@ from berth.contracts.ledger import MINOR_DIGITS_MAX, Grant
 from berth.contracts.state import Device, PodTemplate
 from berth.resources.amounts import format_amounts, parse_amounts
 from berth.rules.devices.hints import PCIE_LEVEL, Hint, read_hints
+from berth.rules.devices.kubelet_counts import GPU, NUMBER, asks_count_alone
 from berth.rules.gpu_request import FAMILY
 from berth.rules.records.explained_devices import devices_held, devices_within
 from berth.rules.records.seam import Bound, read_json
@@ -28,6 +29,7 @@ WHOLE: Final = 100
 """Percent of one device."""
 _PERCENT: Final = frozenset({names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA})
 _TEXT_LENGTH_MAX: Final = 256
+_GPUS: Final = frozenset({GPU})
 
 
 class _Function(View, frozen=True, kw_only=True):
@@ -64,6 +66,14 @@ class DeviceAllocated:
         """See `GrantRecord`."""
         requests = template.requests
         return not self.resources.isdisjoint(requests) and any(requests.get(name, 0) > 0 for name in self.resources)
+
+    def unknown(self, amounts: Mapping[str, int]) -> str:
+        """See `GrantRecord`. Who asks for a vendor's count alone holds GPUs and nothing else."""
+        return NUMBER if asks_count_alone(amounts) else self.name
+
+    def blocks(self, unknown: str) -> frozenset[str]:
+        """See `GrantRecord`."""
+        return {self.name: self.kinds, NUMBER: _GPUS}.get(unknown, frozenset())
 
     def write(self, bound: Bound) -> dict[str, str]:
         """The text that Koordinator writes for the same allocation."""

@@ -64,6 +64,13 @@ class GrantRecord(Record, Protocol):
     def asks(self, template: PodTemplate) -> bool:
         """Whether such a pod holds some, so that a record of it that says nothing keeps others off."""
 
+    def unknown(self, amounts: Mapping[str, int]) -> str:
+        """What texts call that which a pod with this request and without a record holds: `name`, or what of it."""
+
+    def blocks(self, unknown: str) -> frozenset[str]:
+        """The kinds of which nothing can be given out while somebody holds that unknown thing; none: it is of
+        another record."""
+
     def read(self, annotations: Mapping[str, str]) -> tuple[Grant, ...] | None:
         """The grants as written, none where the record is absent; None when it cannot be read."""
 
