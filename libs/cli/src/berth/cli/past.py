@@ -45,6 +45,7 @@ class Past(NamedTuple):
 async def past_of(bus: Bus, namespace: str, name: str) -> list[Past]:
     """The events of a pod (of a Reservation, with an empty namespace) in order; the newest, where there are many.
 
+    A decision stands before what came of it, though its event may come later: another service publishes it.
     Raises BusError.
     """
     found: list[Past] = []
@@ -57,11 +58,17 @@ async def past_of(bus: Bus, namespace: str, name: str) -> list[Past]:
             if read >= READ_MAX:
                 break
         found += newest
-    for plan in dict.fromkeys(plan for each in list(found) for plan in _plans(each.data)):
-        decided = await bus.last_event(event_subject("placement", "decided", plan))
-        if decided is not None:
-            found.append(_past(decided))
-    return sorted(found, key=lambda each: each.sequence)
+    began: dict[str, int] = {}
+    for each in found:
+        for plan in _plans(each.data):
+            began[plan] = min(began.get(plan, each.sequence), each.sequence)
+    decisions = []
+    for plan, sequence in began.items():
+        message = await bus.last_event(event_subject("placement", "decided", plan))
+        if message is not None:
+            decided = _past(message)
+            decisions.append(decided._replace(sequence=min(decided.sequence, sequence)))
+    return sorted([*decisions, *found], key=lambda each: each.sequence)
 
 
 def past_lines(past: list[Past]) -> list[str]:
