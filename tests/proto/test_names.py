@@ -105,6 +105,7 @@ def test_names_say_what_they_name() -> None:
         "ANNOTATION_CONTAINER_DEVICES",
         "ANNOTATION_GPU_SPLIT",
         "ANNOTATION_REPORT",
+        "LABEL_GPU_ISOLATION_BY",
         "ANNOTATION_DEVICE_CORDON",
     }
     assert all("GANG" in name for name, value in METADATA.items() if value.startswith(names.GANG_PREFIX))

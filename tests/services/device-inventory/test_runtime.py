@@ -17,7 +17,9 @@ from berth.contracts.subjects import named_key
 from berth.device_inventory.core.runtime import REPORTS_MAX, STALE_S, WINDOW_S
 from berth.runtime import Moment, Outcome
 
-LABEL = names.LABEL_GPU_ISOLATION
+LABEL, BY = names.LABEL_GPU_ISOLATION, names.LABEL_GPU_ISOLATION_BY
+OURS: dict[str, str] = {LABEL: "HAMi-core", BY: "node-agent"}
+GONE: dict[str, None] = {LABEL: None, BY: None}
 WORKS = NodeRuntime(node="n", at=1.0, isolation="HAMi-core")
 BROKEN = NodeRuntime(node="n", at=1.0, reason="the library is not there")
 
@@ -37,15 +39,15 @@ def labels(found: Bench, now: float) -> list[dict[str, str | None]]:
 @pytest.mark.parametrize(
     ("shown", "said", "asked"),
     [
-        (None, WORKS, "HAMi-core"),
-        ("HAMi-core", WORKS, ...),
-        ("hami-core", WORKS, "HAMi-core"),
+        (None, WORKS, OURS),
+        ("HAMi-core", WORKS, {BY: "node-agent"}),
+        ("hami-core", WORKS, OURS),
         ("another", WORKS, ...),
         (None, BROKEN, ...),
-        ("HAMi-core", BROKEN, None),
-        ("hami-core", BROKEN, None),
+        ("HAMi-core", BROKEN, {LABEL: None}),
+        ("hami-core", BROKEN, {LABEL: None}),
         ("another", BROKEN, ...),
-        ("HAMi-core", NodeRuntime(node="n", at=1.0, isolation="x" * 99), None),
+        ("HAMi-core", NodeRuntime(node="n", at=1.0, isolation="x" * 99), {LABEL: None}),
         ("HAMi-core", NodeRuntime(node="other", at=1.0), ...),
     ],
 )
@@ -53,33 +55,71 @@ def test_the_label_stands_where_isolation_works(shown: str | None, said: NodeRun
     found = bench(label=shown) if shown else bench()
     assert labels(found, 0.0) == [], "nobody says anything"
     found.says(said)
-    assert labels(found, 1.0) == ([] if asked is ... else [{LABEL: asked}])
+    assert labels(found, 1.0) == ([] if asked is ... else [asked])
 
 
 def test_an_agent_that_says_nothing_any_more_takes_the_label_with_it() -> None:
     found = bench()
     found.says(WORKS)
-    assert labels(found, 0.0) == [{LABEL: "HAMi-core"}]
-    found.show(node(labels={LABEL: "HAMi-core"}, version=2))
+    assert labels(found, 0.0) == [OURS]
+    found.show(node(labels=OURS, version=2))
     assert labels(found, 1.0) == []
     found.says(WORKS)
     assert labels(found, 60.0) == []
     assert found.overdue(60.0 + STALE_S - 1) == []
     assert found.overdue(60.0 + STALE_S) == ["n"]
-    assert labels(found, 60.0 + STALE_S) == [{LABEL: None}]
+    assert labels(found, 60.0 + STALE_S) == [GONE]
     assert found.reconciler.facts["agents that say nothing any more"] == "n"
     found.show(node(version=3))
     assert labels(found, 61.0 + STALE_S) == []
     found.says(WORKS)
-    assert labels(found, 500.0) == [{LABEL: "HAMi-core"}]
+    assert labels(found, 500.0) == [OURS]
 
 
 def test_an_agent_that_is_no_plugin_any_more_takes_it_at_once() -> None:
-    found = bench(label="HAMi-core")
+    found = bench()
+    found.show(node(labels=OURS, version=2))
     found.says(WORKS)
     assert labels(found, 0.0) == []
     found.says(None)
-    assert labels(found, 1.0) == [{LABEL: None}]
+    assert labels(found, 1.0) == [GONE]
+
+
+@pytest.mark.parametrize("shown", [OURS, {LABEL: "HAMi-core"}], ids=["marked", "of an earlier version"])
+def test_a_label_outlives_neither_its_agent_nor_the_bucket_of_its_word(shown: dict[str, str]) -> None:
+    found = bench()
+    found.show(node(labels=shown, version=2))
+    found.says(WORKS)
+    labels(found, 0.0)
+    found.runtimes.reset()
+    found.runtimes.end(0)
+    assert labels(found, 1.0) == [], "an agent that lives says it again within a minute"
+    assert found.overdue(STALE_S) == ["n"]
+    assert labels(found, STALE_S) == [dict.fromkeys(shown)]
+    found.show(node(version=3))
+    labels(found, STALE_S + 1)
+    assert found.overdue(9_999.0) == []
+
+
+def test_the_next_replica_takes_the_label_of_a_dead_agent_by_what_the_node_shows() -> None:
+    found = bench()
+    found.show(node(labels=OURS, version=2))
+    assert labels(found, 0.0) == []
+    assert found.overdue(STALE_S) == ["n"]
+    assert labels(found, STALE_S) == [GONE]
+
+
+def test_a_label_that_somebody_else_wrote_stays_where_no_agent_speaks() -> None:
+    found = bench(label="HAMi-core")
+    for now in (0.0, STALE_S, 9_999.0):
+        assert labels(found, now) == []
+    assert found.overdue(9_999.0) == []
+
+
+def test_a_mark_without_its_label_is_taken_off() -> None:
+    found = bench(label="another")
+    found.show(node(labels={LABEL: "another", BY: "node-agent"}, version=2))
+    assert labels(found, 0.0) == [{BY: None}]
 
 
 def finding(pod: str = "p", **more: Any) -> PodFinding:

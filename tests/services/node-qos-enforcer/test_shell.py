@@ -10,12 +10,15 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from berth.bus import Bus, BusSettings
+from berth.bus.port import Entry
 from berth.contracts import buckets, state
 from berth.contracts.codec import decode, encode
+from berth.contracts.inventory import NodeInventory
 from berth.contracts.metrics import NodeMetrics
 from berth.contracts.node_runtime import NodeRuntime
 from berth.contracts.question import StatusAnswer, StatusQuestion
@@ -26,8 +29,8 @@ from berth.node_qos_enforcer.core.plan import Plan
 from berth.node_qos_enforcer.executor import Executor
 from berth.node_qos_enforcer.files import DiskTree
 from berth.node_qos_enforcer.settings import Settings
-from berth.node_qos_enforcer.shell import SERVICE, Agent
-from berth.node_qos_enforcer.store import JournalFile
+from berth.node_qos_enforcer.shell import SERVICE, Agent, _restore_inventory
+from berth.node_qos_enforcer.store import InventoryFile, JournalFile
 from berth.node_qos_enforcer.views import node_key
 from berth.runtime import Context
 
@@ -322,6 +325,21 @@ async def test_how_it_stands_with_the_runtime_is_published_repeated_and_withdraw
         async with agent(nats_server, modern_machine, devices=True) as ctx:
             await until(lambda: ctx.health.ready, "another that is none")
             assert latest.values[RUNTIME] == deleted[RUNTIME]
+
+
+async def test_the_inventory_is_kept_for_an_agent_that_reads_a_bus_without_one(nats_server, modern_machine, tmp_path):
+    file = tmp_path / "inventory.json"
+    settings = {"nri_socket": str(tmp_path / "nri.sock"), "inventory_file": str(file)}
+    told = NodeInventory(node=NODE, version=1, gpu_vendor="hygon")
+    async with watched(nats_server) as (bus, _), agent(nats_server, modern_machine, **settings):
+        bus.owned(buckets.INVENTORY).put(KEY, encode(told))
+        await until(lambda: file.exists() and decode(file.read_bytes(), NodeInventory) == told, "what is kept")
+    inside = Agent()._shared(Settings(node_name=NODE, **settings)).inside
+    _restore_inventory(cast("Any", None), InventoryFile(str(file), NODE), inside)
+    inside.inventory.end(0)
+    assert inside.facts.inventory == told, "a bucket that was lost says nothing"
+    inside.inventory.apply(Entry(KEY, b"", True, 1, 0, False, None))
+    assert inside.facts.inventory is None
 
 
 async def test_who_asks_by_pod_is_served_where_it_is_set(nats_server, modern_machine, tmp_path):

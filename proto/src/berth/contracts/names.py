@@ -207,6 +207,8 @@ LABEL_GPU_PARTITION_POLICY = "node.koordinator.sh/gpu-partition-policy"
 """Node, Device: Honor or Prefer."""
 LABEL_GPU_ISOLATION = "koordinator.sh/gpu-isolation-provider"
 """Pod: what is to isolate a shared GPU in its containers. Node: what does, while that works there."""
+LABEL_GPU_ISOLATION_BY = "scheduling.berth.sh/gpu-isolation-by"
+"""Node: whose word the isolation label follows, `node-agent`; without it the label is its author's."""
 
 # --- CPUs and NUMA nodes ---------------------------------------------------------------------------------------------
 

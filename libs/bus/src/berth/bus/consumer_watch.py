@@ -74,8 +74,8 @@ class ConsumerWatch:
     async def look(self, *, is_idle: bool) -> str:
         """Why the consumer is not level with the stream; empty: it is, or may be. Raises BusError."""
         # In this order, for what the consumer has delivered by then is in the stream by then.
-        answer = await jetstream.call(self._link, f"CONSUMER.INFO.{self._stream}.{self._durable}")
-        consumer = msgspec.convert(answer, ConsumerInfo)
+        name = f"CONSUMER.INFO.{self._stream}.{self._durable}"
+        consumer = jetstream.read(await jetstream.call(self._link, name), ConsumerInfo, name)
         state = (await jetstream.stream_info(self._link, self._stream)).state
         delivered = consumer.delivered.stream_seq
         before, self._still = self._still, None

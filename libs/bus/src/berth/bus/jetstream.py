@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ STREAM_NOT_FOUND = 10059
 MESSAGE_NOT_FOUND = 10037
 WRONG_SEQUENCE = frozenset({10071, 10164})
 NANO = 1_000_000_000
+T = TypeVar("T")
 TIMEOUT_S = 5.0
 
 
@@ -119,16 +120,25 @@ async def call(link: Link, name: str, body: object = None, *, timeout_s: float =
     try:
         answer = msgspec.json.decode(msg.data)
         problem = answer.get("error")
-    except (msgspec.DecodeError, AttributeError) as error:
+        refused = ApiError(int(problem.get("err_code", 0)), str(problem.get("description", ""))) if problem else None
+    except (msgspec.DecodeError, AttributeError, TypeError, ValueError) as error:
         raise ApiError(0, f"unreadable answer to {name}") from error
-    if problem:
-        raise ApiError(int(problem.get("err_code", 0)), str(problem.get("description", "")))
+    if refused is not None:
+        raise refused
     return dict(answer)
+
+
+def read(answer: object, kind: type[T], name: str) -> T:
+    """An answer, or a part of one, as what it is to be. Raises ApiError where it is something else."""
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise ApiError(0, f"unreadable answer to {name}: {error}") from error
 
 
 async def stream_info(link: Link, stream: str) -> StreamInfo:
     """A stream as its leader knows it."""
-    return msgspec.convert(await call(link, f"STREAM.INFO.{stream}"), StreamInfo)
+    return read(await call(link, name := f"STREAM.INFO.{stream}"), StreamInfo, name)
 
 
 async def subjects(link: Link, stream: str, pattern: str) -> list[str]:
@@ -176,13 +186,14 @@ def payload(raw: RawMessage) -> bytes:
 
 async def find(link: Link, stream: str, query: dict[str, object]) -> RawMessage | None:
     """A message by `seq`, `last_by_subj`, or `next_by_subj` from `seq` on, as the stream's leader knows it."""
+    name = f"STREAM.MSG.GET.{stream}"
     try:
-        answer = await call(link, f"STREAM.MSG.GET.{stream}", query)
+        answer = await call(link, name, query)
     except ApiError as error:
         if error.code == MESSAGE_NOT_FOUND:
             return None
         raise
-    return msgspec.convert(answer["message"], RawMessage)
+    return read(answer.get("message"), RawMessage, name)
 
 
 def nanoseconds(text: str) -> int:

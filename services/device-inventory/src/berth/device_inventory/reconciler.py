@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from berth.device_inventory.core.topology import topology_of
+
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.command import ApplyObject, DeleteObject, PatchNode, ReportPod
@@ -19,7 +21,15 @@ from berth.device_inventory.core.allocatable import node_patch
 from berth.device_inventory.core.changes import changes
 from berth.device_inventory.core.count import inventory_of
 from berth.device_inventory.core.objects import Objects, Shown, Wish
-from berth.device_inventory.core.runtime import CORRECTED, STALE_S, Report, Reported, isolation_label
+from berth.device_inventory.core.runtime import (
+    CORRECTED,
+    STALE_S,
+    Report,
+    Reported,
+    follows_agent,
+    has_our_isolation,
+    isolation_label,
+)
 from berth.device_inventory.settings import SERVICE
 from berth.device_inventory.views import (
     NODE,
@@ -52,6 +62,8 @@ class _Asked(NamedTuple):
     at: float
 
 
+NEVER = -1
+"""The sequence of a word that was never heard here."""
 _Layout = topology_object.TopologyObject | Problem | None
 
 
@@ -273,20 +285,30 @@ class Reconciler:
         return known[2]
 
     def _isolation(self, name: str, node: Node, now: float) -> dict[str, str | None]:
-        """How the label of isolation is to change. An agent's word is as old as its time here is: clocks differ."""
+        """How the label of isolation is to change. An agent's word is as old as its time here is: clocks differ.
+
+        A bucket that was lost takes that word with it. Then the time goes on, or begins where the node shows a label
+        that follows its agent.
+        """
         sequence, heard = self.runtimes.sequences.get(name), self._heard.get(name)
-        if sequence is None:
+        is_withdrawn = name in self.runtimes.withdrawn
+        if sequence is not None:
+            if heard is None or heard[0] != sequence:
+                self._heard[name] = (sequence, now)
+        elif is_withdrawn or not (follows_agent(node) or has_our_isolation(node)):
             self._heard.pop(name, None)
-        elif heard is None or heard[0] != sequence:
-            self._heard[name] = (sequence, now)
+        elif heard is None and follows_agent(node):
+            self._heard[name] = (NEVER, now)
         is_silent = name in self._heard and now - self._heard[name][1] >= STALE_S
         (self._silent.add if is_silent else self._silent.discard)(name)
-        is_over = is_silent or name in self.runtimes.withdrawn
-        return isolation_label(node, self.runtimes.runtimes.get(name), is_over=is_over)
+        return isolation_label(node, self.runtimes.runtimes.get(name), is_over=is_silent or is_withdrawn)
 
     def _patch(self, name: str, inventory: NodeInventory | None, now: float) -> PatchNode | None:
         node = self.view.nodes.get(name)
         patch = None
+        if node is None and self.view.proves_absence_of_node:
+            self._heard.pop(name, None)
+            self._silent.discard(name)
         if node is not None and not node.deleting and self._rules.sync_nodes:
             patch = node_patch(
                 node,

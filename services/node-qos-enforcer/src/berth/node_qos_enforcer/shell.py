@@ -185,7 +185,7 @@ async def _keep_inventory_for_ever(ctx: Context[Settings], file: InventoryFile, 
         if not inside.inventory.is_known:
             continue
         try:
-            await asyncio.to_thread(file.save, inside.inventory.inventory)
+            await asyncio.to_thread(file.save, inside.inventory.latest)
             failed = ""
         except OSError as error:
             if str(error) != failed:

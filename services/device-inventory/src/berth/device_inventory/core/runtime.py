@@ -22,6 +22,7 @@ WINDOW_S: Final = 60.0
 REPORTS_MAX: Final = 64
 """What is reported of a node in a window; more waits for the next one. An agent chooses what its findings say, and each
 other text is another Event."""
+BY_AGENT: Final = "node-agent"
 CORRECTED: Final = "corrected"
 REASONS: Final[Mapping[str, str]] = {
     "lacking": "StartedWithoutGrant",
@@ -60,18 +61,33 @@ class Report(NamedTuple):
         return f"{container}{self.finding.message}"
 
 
+def follows_agent(node: Node) -> bool:
+    """Whether the node's isolation label is said to follow its agent's word."""
+    return names.LABEL_GPU_ISOLATION_BY in node.labels
+
+
+def has_our_isolation(node: Node) -> bool:
+    """Whether the label that the node shows names what agents isolate by, whoever wrote it."""
+    return node.labels.get(names.LABEL_GPU_ISOLATION, "").lower() == ISOLATION.lower()
+
+
 def isolation_label(node: Node, runtime: NodeRuntime | None, *, is_over: bool) -> dict[str, str | None]:
     """How the label that shared GPUs are isolated is to be changed on the node; None: taken off.
 
-    It stands where the agent says that it works. Where no agent says anything it is not ours, nor is that of another
-    provider anywhere. `is_over`: the agent does not run any more, or is no plugin.
+    It stands where the agent says that it works, beside one that says so: who reads the node alone knows then whose
+    word it follows. Where no agent ever said anything it is not ours, nor is that of another provider anywhere.
+    `is_over`: the agent does not run any more, or is no plugin.
     """
-    shown = node.labels.get(names.LABEL_GPU_ISOLATION, "")
-    is_ours = shown.lower() == ISOLATION.lower()
+    shown, is_ours = node.labels.get(names.LABEL_GPU_ISOLATION, ""), has_our_isolation(node)
     works = runtime is not None and not is_over and runtime.isolation == ISOLATION
-    if works:
-        return {} if shown == ISOLATION or (shown and not is_ours) else {names.LABEL_GPU_ISOLATION: ISOLATION}
-    return {names.LABEL_GPU_ISOLATION: None} if is_ours and (runtime is not None or is_over) else {}
+    wanted: dict[str, str | None] = {}
+    if works and (is_ours or not shown):
+        wanted = {names.LABEL_GPU_ISOLATION: ISOLATION, names.LABEL_GPU_ISOLATION_BY: BY_AGENT}
+    elif is_ours and (runtime is not None or is_over):
+        wanted = {names.LABEL_GPU_ISOLATION: None, names.LABEL_GPU_ISOLATION_BY: None}
+    elif not is_ours:
+        wanted = {names.LABEL_GPU_ISOLATION_BY: None}
+    return {name: value for name, value in wanted.items() if node.labels.get(name) != value}
 
 
 class Reported:

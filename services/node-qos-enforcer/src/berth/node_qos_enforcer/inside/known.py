@@ -34,13 +34,13 @@ class InventoryView:
     is_known: bool = False
     """Whether the bucket was read to its end once."""
     kept: NodeInventory | None = None
-    """What a former process knew: it counts until the bucket was read."""
+    """What a former process knew: it counts until the bucket says something. One that was lost says nothing."""
     problem: Problem | None = None
 
     @property
     def latest(self) -> NodeInventory | None:
         """What is known now, of the bus or of before."""
-        return self.inventory if self.is_known or self.inventory is not None else self.kept
+        return self.inventory if self.inventory is not None else self.kept
 
     def reset(self) -> None:
         """Keep what is known."""
@@ -51,7 +51,7 @@ class InventoryView:
             return
         self.problem = None
         if entry.deleted:
-            self.inventory = None
+            self.inventory = self.kept = None
             return
         try:
             self.inventory = decode(entry.value, NodeInventory)
