@@ -135,6 +135,21 @@ def test_a_change_counts_once_everybody_can_have_seen_it(change: Json, law: str,
     assert (story.broken, story.observer.verdicts.excuses[law, Excuse.HIDDEN.value]) == ([], 1)
 
 
+def test_what_came_to_be_kept_after_the_decision_is_not_bound() -> None:
+    for kept, wait_s, broken in (("0,7", 5.0, []), ("0,7", 11.0, ["I23b"]), ("1,7", 11.0, [])):
+        story = begun()
+        give(story, "a", cpus(0))
+        story.lease(story.decisions["a"].plan)
+        show(story, topology(kept=kept))
+        story.wait(wait_s)
+        notes = {
+            names.ANNOTATION_PLAN: story.decisions["a"].plan,
+            names.ANNOTATION_RESOURCE_STATUS: json.dumps({"cpuset": "0"}),
+        }
+        story.change("pods", "a", {"metadata": {"annotations": notes}, "spec": {"nodeName": "n1"}})
+        assert story.broken == broken
+
+
 def test_a_kept_cpu_was_never_to_be_given() -> None:
     story = begun()
     give(story, "a", cpus(7))

@@ -40,6 +40,7 @@ def cpus_given_twice() -> Planted:
         _many(cores, "core_capacity", CPU),
         _unchecked(CPU),
         patch.object(cores, "zones_beyond", lambda *_: ()),
+        _lawless(),
     )
 
 

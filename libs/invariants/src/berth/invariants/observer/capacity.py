@@ -258,7 +258,7 @@ class Capacity:
                     self._verdicts.add("I27", subject, text)
 
     def _compare_numa_nodes(self, hold: Hold) -> None:
-        """A bind takes nothing anew, and nobody looks at them once more before it."""
+        """By decisions: a bind takes nothing anew."""
         limit = self.numa_nodes.get(hold.node, NOTHING)
         for minor, amount in hold.devices:
             if minor[1] != ZONE or not amount:

@@ -5,17 +5,18 @@ A CPU that is taken offline, or is kept from pods, counts once everybody can hav
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from berth.contracts import kube
 from berth.contracts.grants import CPU, granted
-from berth.contracts.ledger import Decision
+from berth.contracts.ledger import Decision, Grant
 from berth.invariants.layouts import NOWHERE, Layout, layout_of
 from berth.invariants.observer.calm import NEVER
 from berth.invariants.observer.capacity import Capacity, Limit
+from berth.invariants.observer.pods import Watched
 from berth.invariants.observer.sight import Reader
 from berth.invariants.observer.verdicts import Verdicts
 
@@ -52,20 +53,27 @@ class Cores:
 
     def decided(self, decision: Decision) -> None:
         """CPUs were given out."""
-        node, sight = decision.node, self._capacity.sight
+        text = f"{decision.namespace}/{decision.name}"
+        self._judge(text, decision.plan, decision.node, granted(decision.allocation), Reader.INVENTORY)
+
+    def bound(self, pod: Watched) -> None:
+        """A pod has got its node, and CPUs there."""
+        self._judge(pod.text, pod.plan, pod.node, pod.devices, Reader.WRITER)
+
+    def _judge(self, text: str, plan: str, node: str, grants: Iterable[Grant], reader: Reader) -> None:
+        sight, verb = self._capacity.sight, "is bound to" if reader is Reader.WRITER else "is decided for"
         kept_since_s = self._kept_since_s.get(node, {})
-        for grant in granted(decision.allocation):
+        for grant in grants:
             if grant.kind != CPU:
                 continue
             since_s = kept_since_s.get(grant.minor, -NEVER)
-            if since_s != NEVER and not sight.has_seen(Reader.INVENTORY, since_s):
+            if since_s != NEVER and not sight.has_seen(reader, since_s):
                 self._verdicts.excused("I23b", sight.excuse(since_s))
                 continue
             self._verdicts.judged("I23b")
             if since_s != NEVER:
-                name = f"{decision.namespace}/{decision.name}"
-                text = f"{name}: is decided for CPU {grant.id} of {node}, which pods may not have"
-                self._verdicts.add("I23b", f"{name}, plan {decision.plan}, CPU {grant.id}", text)
+                evidence = f"{text}: {verb} CPU {grant.id} of {node}, which pods may not have"
+                self._verdicts.add("I23b", f"{text}, plan {plan}, {verb} CPU {grant.id}", evidence)
 
     def _changed(self, node: str) -> None:
         seen, sight = self._objects.get(node), self._capacity.sight

@@ -348,6 +348,7 @@ class Observer:
             decision = judge_bind(pod, self._decided, self.verdicts)
             self._fitness.bound(pod)
             self._named.bound(pod)
+            self._cores.bound(pod)
             if decision is not None:
                 self.gangs.begins(pod, decision, self.view)
                 self._volumes.bound(pod, decision)
