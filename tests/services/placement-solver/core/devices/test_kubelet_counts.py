@@ -105,6 +105,17 @@ def test_a_node_that_shows_an_asked_name_at_0_takes_no_such_pod(solving: type[An
     assert "b" in run.nodes_of(run.round())
 
 
+def test_a_node_on_which_kubelet_counts_otherwise_is_news(solving: type[Any]) -> None:
+    run = solving()
+    nodes = run.cluster.nodes
+    run.node("n")
+    told_of = [
+        nodes.see_node("n", structs.replace(nodes.state("n"), allocatable=nodes.state("n").allocatable | more))
+        for more in ({}, {names.GPU_CORE: 0}, {names.GPU_CORE: 100}, {names.NVIDIA_GPU: 0}, {names.NVIDIA_GPU: 0})
+    ]
+    assert told_of == [False, False, True, True, False]
+
+
 KINDS = st.sampled_from(["one", "two", "share", "whole", "leave"])
 
 

@@ -182,11 +182,11 @@ class Nodes:
         alive = node is not None and not node.deleting
         offered = dict(node.allocatable) if node is not None and alive else {}
         columns = {self.column(resource): amount for resource, amount in offered.items() if resource not in _UNSUMMED}
-        self.counts.see(row, offered)
+        may_go_otherwise = self.counts.see(row, offered)
         target = np.zeros(self.free.shape[0], np.int64)
         for column, amount in columns.items():
             target[column] = min(amount, AMOUNT_MAX)
-        grown = bool((target > self.allocatable[:, row]).any())
+        grown = may_go_otherwise or bool((target > self.allocatable[:, row]).any())
         self.free[:, row] += target - self.allocatable[:, row]
         self.allocatable[:, row] = target
         self.touched.add(row)

@@ -55,20 +55,24 @@ class KubeletCounts:
         self.see(row, {})
         self._by_minor.pop(row, None)
 
-    def see(self, row: int, offered: Mapping[str, int]) -> None:
-        """What the node offers."""
+    def see(self, row: int, offered: Mapping[str, int]) -> bool:
+        """What the node offers; whether pods may go there for that which could not before."""
+        is_news = False
         for name in WHOLE_CARDS:
             if name in offered and name not in self._shown:
                 self._shown[name] = np.zeros(0, np.bool_)
         for name, shown in self._shown.items():
             if row >= shown.shape[0]:
                 shown = self._shown[name] = np.pad(shown, (0, self._nodes.alive.shape[0] - shown.shape[0]))
+            is_news |= bool(shown[row]) != (name in offered)
             shown[row] = name in offered
         for name in _DEVICES & (offered.keys() | self._at_zero.keys()):
             if offered.get(name, 1) <= 0:
                 self._at_zero.setdefault(name, set()).add(row)
-            elif (rows := self._at_zero.get(name)) is not None:
-                rows.discard(row)
+            elif row in self._at_zero.get(name, ()):
+                self._at_zero[name].remove(row)
+                is_news = True
+        return is_news
 
     def take(self, row: int, amounts: Mapping[str, int], grants: Iterable[Grant], sign: int) -> None:
         """Charge (1) or give back (-1) cards that somebody holds by minor."""
