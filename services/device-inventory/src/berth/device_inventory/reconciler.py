@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from berth.device_inventory.core.topology import topology_of
-
 from berth.contracts import names
 from berth.contracts.base import Problem
 from berth.contracts.command import ApplyObject, DeleteObject, PatchNode, ReportPod
