@@ -64,9 +64,9 @@ async def past_of(bus: Bus, namespace: str, name: str) -> list[Past]:
             began[plan] = min(began.get(plan, each.sequence), each.sequence)
     decisions = []
     for plan, sequence in began.items():
-        message = await bus.last_event(event_subject("placement", "decided", plan))
-        if message is not None:
-            decided = _past(message)
+        last = await bus.last_event(event_subject("placement", "decided", plan))
+        if last is not None:
+            decided = _past(last)
             decisions.append(decided._replace(sequence=min(decided.sequence, sequence)))
     return sorted([*decisions, *found], key=lambda each: each.sequence)
 
