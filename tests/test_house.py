@@ -530,6 +530,7 @@ def test_what_the_readme_calls_unsupported_is_refused() -> None:
         (names.ANNOTATION_RESERVATION_EXACT, "exact matching"),
     ):
         assert (annotation in classes.UNSUPPORTED_ANNOTATIONS) == (word in text), word
+    assert bool(classes.UNSUPPORTED_RESOURCES) == (f"`{classes.UNSUPPORTED_RESOURCES}*`" in text)
 
 
 def test_the_changelog_is_open() -> None:

@@ -21,6 +21,7 @@ REFUSED_CHANGES: dict[str, tuple[str, Json]] = {
     "every annotation removed": ("", {"metadata": {"annotations": None}}),
     "a note added": ("", {"metadata": {"annotations": {names.ANNOTATION_QUOTA: "tree/rich"}}}),
     "a note of tomorrow": ("", {"metadata": {"annotations": {"scheduling.berth.sh/new": "x"}}}),
+    "another wish than at first": ("", {"metadata": {"annotations": {names.ANNOTATION_GPU_SPLIT: "uneven"}}}),
     "a label of ours": ("", {"metadata": {"labels": {"scheduling.berth.sh/x": "y"}}}),
     "devices forged": ("", {"metadata": {"annotations": {names.ANNOTATION_DEVICE_ALLOCATED: "{}"}}}),
     "a reservation forged": ("", {"metadata": {"annotations": {names.ANNOTATION_RESERVATION_ALLOCATED: "{}"}}}),
@@ -73,6 +74,16 @@ def test_nobody_brings_notes_along(api: KubeServer, where: str) -> None:
     refused = call(api, "POST", PODS, body)
     assert refused.status == 422, refused
     assert "leave them as they are, and out of manifests" in refused.body["message"]
+
+
+def test_a_wish_comes_with_the_manifest_and_in_no_binding(api: KubeServer) -> None:
+    wish = {names.ANNOTATION_GPU_SPLIT: "uneven"}
+    assert call(api, "POST", PODS, pod("uneven", wish)).status == 201
+    noting = binding("uneven", {names.ANNOTATION_GPU_SPLIT: ""})
+    assert call(api, "POST", f"{PODS}/uneven/binding", noting).status == 422
+    assert call(api, "PATCH", f"{PODS}/uneven", {"metadata": {"annotations": {"example.org/free": "y"}}}).status == 200
+    refused = call(api, "PATCH", f"{PODS}/uneven", {"metadata": {"annotations": {names.ANNOTATION_GPU_SPLIT: None}}})
+    assert refused.status == 422, refused
 
 
 @pytest.mark.parametrize("key", [names.ANNOTATION_DEVICE_ALLOCATED, names.ANNOTATION_RESERVATION_ALLOCATED])

@@ -43,6 +43,7 @@ class Agent:
     def __init__(self, folder: Path, socket: Path, bus: str) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._log = folder / "agent.log"
+        self.inventory = folder / "inventory.json"
         for name in ("infiniband", "sys/bus/pci/devices", f"verbs/{NIC}/infiniband_verbs/uverbs7"):
             (folder / name).mkdir(parents=True)
         for number, name in enumerate(("rdma_cm", "uverbs7")):
@@ -61,6 +62,7 @@ class Agent:
             "BERTH_KUBELET_ROOT": str(folder / "kubelet"),
             "BERTH_HOST_ROOT": str(folder / "host"),
             "BERTH_JOURNAL_FILE": str(folder / "journal.json"),
+            "BERTH_INVENTORY_FILE": str(self.inventory),
         }
 
     def start(self, **told: str) -> None:

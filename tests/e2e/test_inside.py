@@ -127,6 +127,7 @@ async def test_what_began_without_the_agent_is_put_right_and_everything_given_ba
         lacks = "pods[work/own].containers[main]"
         await until(lambda: told.metrics is not None and told.fields() == {lacks}, "what it lacks", agent)
         await until(lambda: told.kinds("own") == {"corrected", "lacking"}, "what its owner is told", agent)
+        await until(agent.inventory.is_file, "what the next agent knows before it has read the bus", agent)
 
         agent.kill()
         assert cpus(early) == {int(OWN)}, "an agent that is killed leaves everything as it is"

@@ -33,7 +33,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 WORDS = {
     *("$schema", "$ref", "$defs", "title", "description", "type", "properties", "required", "default", "enum"),
-    *("items", "additionalProperties", "anyOf", "minimum", "maximum"),
+    *("items", "additionalProperties", "anyOf", "minimum", "maximum", "maxItems", "maxLength"),
 }
 """The words of JSON Schema 2020-12 that the checker below understands; a schema with another one fails."""
 
@@ -154,6 +154,8 @@ def faults(value: Any, schema: dict[str, Any], root: dict[str, Any], path: str =
         <= schema.get("maximum", float("inf"))
     ):
         found.append(f"{path}: is out of range")
+    if isinstance(value, list | str) and len(value) > schema.get("maxItems", schema.get("maxLength", float("inf"))):
+        found.append(f"{path}: is too long")
     if isinstance(value, dict):
         found += [f"{path}: lacks {name}" for name in schema.get("required", []) if name not in value]
         more = schema.get("additionalProperties", True)

@@ -73,7 +73,10 @@ def test_devices_other_than_decided() -> None:
 
     assert check_of(pods=[on_gpu("a", 0, 50)], ledger=decided(0)) == []
     assert check_of(pods=[on_gpu("a", 0, 50)], ledger=decided(1)) == ["I5"]
-    assert check_of(pods=[pod("a", "n1", {names.NVIDIA_GPU: "1"})]) == ["I5"]
+    counted = [pod("a", "n1", {names.NVIDIA_GPU: "1"})]
+    assert check_of(pods=counted) == ["I5"]
+    assert check_of(pods=counted, nodes=[node("n1", **{names.AMD_GPU: "2"})]) == ["I5"]
+    assert check_of(pods=counted, nodes=[node("n1", **{names.NVIDIA_GPU: "2"})]) == [], "kubelet picks its card"
 
 
 def test_a_successor_bound_by_its_predecessors_decision() -> None:

@@ -45,8 +45,8 @@ def on_gpu(name: str, minor: int, percent: int, node: str = "n1", **fields: Any)
     return pod(name, node, resources, notes={names.ANNOTATION_DEVICE_ALLOCATED: note}, **fields)
 
 
-def node(name: str = "n1", cpu: str = "8", pods: str = "110") -> dict[str, Any]:
-    return {"metadata": meta(name), "status": {"allocatable": {"cpu": cpu, "memory": "32Gi", "pods": pods}}}
+def node(name: str = "n1", cpu: str = "8", pods: str = "110", **more: str) -> dict[str, Any]:
+    return {"metadata": meta(name), "status": {"allocatable": {"cpu": cpu, "memory": "32Gi", "pods": pods, **more}}}
 
 
 def quota(name: str, most: dict[str, str], least: dict[str, str] | None = None, parent: str = "") -> dict[str, Any]:

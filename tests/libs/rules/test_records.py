@@ -13,7 +13,8 @@ from msgspec import structs
 from berth.contracts import names
 from berth.contracts.grants import COUNT, CPU, VF, ZONE, device, function, one
 from berth.contracts.ledger import Grant
-from berth.contracts.state import Device, DeviceFunction, DeviceInfo, PodTemplate
+from berth.contracts.state import Device, DeviceContainer, DeviceFunction, DeviceInfo, PodTemplate
+from berth.rules.devices.kubelet_counts import NUMBER
 from berth.rules.records import registry
 from berth.rules.records.binds import annotations_of, names_of_records, written_over
 from berth.rules.records.evidence import blocked, broken, called, held_by_pod, held_by_reservation, whole, within
@@ -150,13 +151,16 @@ def test_what_cannot_be_read_blocks_its_kind(record: GrantRecord, text: str) -> 
     assert record.read(noted(record, text)) is None
     template = ASKS[record.name]
     bound = PodTemplate(requests=template.requests, labels=template.labels, annotations=noted(record, text))
-    assert held_by_pod(bound, None).unreadable == (record.name,)
+    unknown = record.unknown(template.requests)
+    assert held_by_pod(bound, None).unreadable == (unknown,)
     assert held_by_reservation(noted(record, text), PodTemplate()).unreadable == (record.name,)
     plain = PodTemplate(requests={"cpu": 1}, annotations=noted(record, text))
     assert held_by_pod(plain, None) == ((), ()), "who asks for nothing of it holds nothing of it"
     (kind, *_) = sorted(record.kinds)
     assert blocked([Grant(kind=kind, id="0")], [record.name]) == record.name
     assert blocked([Grant(kind="nobody's", id="0")], [record.name]) == ""
+    assert record.blocks(record.name) == record.kinds
+    assert record.blocks(unknown) <= record.kinds
     assert blocked([Grant(kind=kind, id="0")], []) == ""
 
 
@@ -197,7 +201,7 @@ def test_a_card_that_is_named_counts_for_all_that_is_asked_of_it(resources: dict
     ids=["none", "empty", "one", "one-twice", "no-minor"],
 )
 def test_a_record_of_fewer_cards_than_asked_for_is_none(notes: dict[str, str]) -> None:
-    assert held_by_pod(bound({names.NVIDIA_GPU: 2}, notes), None) == ((), ("devices",))
+    assert held_by_pod(bound({names.NVIDIA_GPU: 2}, notes), None) == ((), (NUMBER,))
 
 
 def test_a_record_of_one_family_of_two_is_none() -> None:
@@ -309,7 +313,8 @@ def test_a_decision_outweighs_what_is_noted() -> None:
     template = ASKS[record.name]
     liar = PodTemplate(requests=template.requests, annotations=noted(record, '{"gpu":[{"minor":9}]}'))
     assert held_by_pod(liar, (device("gpu", 1, {}),)).grants == (device("gpu", 1, {}),)
-    assert held_by_pod(liar, ()).unreadable == ("devices",), "one that grants none, though the pod asks"
+    unknown = record.unknown(template.requests)
+    assert held_by_pod(liar, ()).unreadable == (unknown,), "one that grants none, though the pod asks"
 
 
 BOUND = Bound(
@@ -321,6 +326,10 @@ BOUND = Bound(
     gang="ml/train",
     gang_size=3,
     uuids={("gpu", "10"): "GPU-10"},
+    template=PodTemplate(
+        requests={names.GPU_CORE: 150},
+        device_containers=[DeviceContainer(name="a", requests={names.GPU_CORE: 150}), DeviceContainer(name="b")],
+    ),
 )
 
 
@@ -333,6 +342,7 @@ def test_a_bind_writes_a_record_of_each_kind() -> None:
             {"minor": 10, "resources": {names.GPU_CORE: "100"}, "id": "GPU-10"},
         ]
     }
+    assert json.loads(written[names.ANNOTATION_CONTAINER_DEVICES]).keys() == {"a"}
     assert registry.RESERVATION.read(written) == "u"
     assert registry.QUOTA.read(written) == "tree/group"
     assert annotations_of(Bound("p1")) == {names.ANNOTATION_PLAN: "p1"}

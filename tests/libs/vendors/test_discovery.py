@@ -149,6 +149,8 @@ def test_gpus_of_several_models_have_no_common_one() -> None:
         (NvmlFacts(gpus=(gpu(xids=(13, 31, 43, 45, 68, 109)),)), ""),
         (NvmlFacts(gpus=(gpu(),), stray_xids=(62,)), "Xid62"),
         (NvmlFacts(gpus=(gpu(tells_health=False),)), "DeviceHealthCheckNotSupported"),
+        (NvmlFacts(gpus=(gpu(is_split=True),)), "MIGMode"),
+        (NvmlFacts(gpus=(gpu(is_split=True, xids=(79,)),)), "Xid79"),
     ],
 )
 def test_health_of_nvidia(facts: NvmlFacts, code: str) -> None:

@@ -26,6 +26,7 @@ from berth.contracts.command import (
 )
 from berth.contracts.errors import InvalidMessage
 from berth.contracts.kube import OwnerReference
+from berth.contracts.state import Synced
 from berth.kube.answer import Answer, answer_of
 from berth.runtime.clock import SystemClock
 from berth.simcluster.store import Path
@@ -109,8 +110,8 @@ def report(pod, **more):
 
 async def test_a_report_is_an_event_about_the_very_pod(desk, api):
     pod = api.pod("a")
-    await desk.send(report(pod))
     desk.show("a")
+    await desk.send(report(pod))
     await desk.send(report(pod, id="8d2f6c1f", warning=False))
     told = [(note.about.uid, note.reason, note.message, note.warning, note.token) for note in desk.outbox.notes]
     assert told == [
@@ -119,6 +120,17 @@ async def test_a_report_is_an_event_about_the_very_pod(desk, api):
     ]
     await desk.send(msgspec.structs.replace(report(pod), uid="another"))
     assert len(desk.outbox.notes) == 2
+
+
+async def test_of_a_pod_that_is_not_in_view_no_event_is_made(desk, api):
+    pod = api.pod("a")
+    with pytest.raises(RetryLaterError):
+        await desk.send(report(pod))
+    marker = encode(Synced(kind="pods", version=9, complete=True))
+    desk.cluster.read_state(subjects.synced_key("pods"), marker, deleted=False, gap=False)
+    desk.cluster.end_of_state()
+    await desk.send(report(pod))
+    assert desk.outbox.notes == []
 
 
 @pytest.mark.parametrize(("field", "value"), [("id", "../x"), ("id", ""), ("reason", "two words"), ("reason", "")])

@@ -11,10 +11,10 @@ from berth.contracts import names
 from berth.contracts.codec import encode
 from berth.contracts.command import PatchNode, ReportPod
 from berth.contracts.event import FindingReported
-from berth.contracts.node_runtime import NodeRuntime, PodFinding
+from berth.contracts.node_runtime import FINDINGS_MAX, MESSAGE_MAX, NodeRuntime, PodFinding
 from berth.contracts.state import Pod
 from berth.contracts.subjects import named_key
-from berth.device_inventory.core.runtime import FINDINGS_MAX, STALE_S
+from berth.device_inventory.core.runtime import REPORTS_MAX, STALE_S, WINDOW_S
 from berth.runtime import Moment, Outcome
 
 LABEL = names.LABEL_GPU_ISOLATION
@@ -161,13 +161,43 @@ def test_a_pod_that_is_gone_takes_its_findings_with_it() -> None:
     assert decide(found) == ([], [])
 
 
-def test_what_an_agent_says_is_bounded() -> None:
+def test_what_an_agent_says_is_bounded_before_it_is_read() -> None:
     found = bench()
     show_pod(found, "p")
-    says(found, *(finding(container=f"{number:03}" * 30, message="m" * 2_000) for number in range(FINDINGS_MAX + 9)))
-    reports, events = decide(found)
-    assert len(events) == len(reports) == FINDINGS_MAX
+    most = [finding(container=f"{number:03}" * 30) for number in range(FINDINGS_MAX)]
+    for findings in ([*most, finding()], [finding(message="m" * (MESSAGE_MAX + 1))], [finding(container="c" * 5_000)]):
+        says(found, *findings)
+        assert decide(found) == ([], [])
+    assert found.runtimes.unreadable == 3
+    says(found, *most[:8], finding(message="m" * MESSAGE_MAX))
+    reports, _ = decide(found)
     assert max(len(each.message) for each in reports) < 1_024
+
+
+def test_a_node_is_reported_of_so_much_in_a_minute_and_the_rest_later() -> None:
+    found = bench()
+    show_pod(found, "p")
+    says(found, *(finding(container=f"c{number}") for number in range(FINDINGS_MAX)))
+    counts = [len(decide(found, now)[0]) for now in (0.0, 1.0, WINDOW_S - 1, WINDOW_S, 2 * WINDOW_S, 3 * WINDOW_S)]
+    assert counts == [REPORTS_MAX, 0, 0, REPORTS_MAX, REPORTS_MAX, REPORTS_MAX]
+    assert decide(found, 4 * WINDOW_S) == ([], []), "each is reported once"
+    assert found.reconciler.held_back > 0
+
+
+def test_who_says_something_else_each_time_is_not_reported_of_without_end() -> None:
+    found = bench()
+    show_pod(found, "p")
+    show_pod(found, "q", on="m")
+    count = 0
+    for second in range(0, 120, 5):
+        says(found, *(finding(message=f"{second} {number}") for number in range(FINDINGS_MAX)))
+        reports, events = decide(found, float(second))
+        count += len(reports)
+        assert len(events) <= REPORTS_MAX
+    assert 0 < count <= 2 * REPORTS_MAX
+    assert found.reconciler.facts["reports held back"] > 0
+    assert "n" in found.overdue(180.0), "what waits is looked at when the minute is over"
+    assert "n" not in found.overdue(100.0)
 
 
 def test_what_cannot_be_read_is_counted_and_changes_nothing() -> None:

@@ -124,8 +124,35 @@ def test_gpus_are_read_as_the_library_says(library: Library) -> None:
         "module": 4,
         "xids": [],
         "tells_health": True,
+        "is_split": False,
     }
     assert (second["minor"], second["module"], second["tells_health"]) == (1, None, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_split"),
+    [
+        ("mig GPU-1 MIG-a 3 0 NVIDIA H100 80GB HBM3 MIG 1g.10gb", True),
+        ("mode GPU-1 1", True),
+        ("mode GPU-1 0", False),
+        ("mode GPU-1 -3", False),
+        ("mode GPU-1 -13", False),
+    ],
+)
+def test_a_gpu_in_mig_mode_is_found_and_one_that_knows_no_mode_is_whole(
+    library: Library, line: str, is_split: bool
+) -> None:
+    library.has(ONE, TWO, line)
+    look = library.look(0)
+    assert [gpu["is_split"] for gpu in look["gpus"]] == [is_split, False]
+    assert look["problems"] == []
+
+
+def test_a_gpu_whose_mig_mode_cannot_be_asked_is_not_given_out(library: Library) -> None:
+    library.has(ONE, TWO, "mode GPU-1 -15")
+    look = library.look(0)
+    assert [gpu["uuid"] for gpu in look["gpus"]] == ["GPU-2"]
+    assert [field for field, _ in look["problems"]] == ["nvml.devices[0]"]
 
 
 USES = """

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from tests.services.node_qos_builders import FACTS, GPU, container, gpu, inventory, pod
 
 from berth.bus.port import BusPort
@@ -190,6 +191,53 @@ async def test_a_container_that_cannot_have_its_devices_is_refused(node: Node, d
         await happens(peer, api.STOP_POD_SANDBOX, of)
         assert node.fields == []
         assert node.keeper.plugin.status.connections == 1
+
+
+async def test_before_the_inventory_is_known_no_accelerator_is_given(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    async with serving(node):
+        peer = await connected(node)
+        with pytest.raises(StatusError, match="is not known"):
+            await created(peer, pod(devices={"gpu": [gpu(0)]}))
+        node.know(0, vendor="hygon")
+        with pytest.raises(StatusError, match=r"/dev/"):
+            await created(peer, pod(devices={"gpu": [gpu(0)]}))
+
+
+async def test_what_began_without_devices_before_the_inventory_is_known_is_told_then(tmp_path: Path) -> None:
+    node = Node(tmp_path, nri_refuse=False)
+    async with serving(node):
+        peer = await connected(node)
+        assert not (await created(peer, pod(devices={"gpu": [gpu(0)]}))).env
+        assert [each.kind for each in findings(node)] == ["devices"]
+        node.know(0)
+        node.inside.changed.set()
+        found = await until(lambda: [each for each in findings(node) if each.kind == "lacking"], "what is lacking")
+        assert "env NVIDIA_VISIBLE_DEVICES" in found[0].message
+        assert len(findings(node)) == 1
+
+
+@pytest.mark.parametrize(("there", "lacks"), [(f"{GPU}0", ""), ("GPU-new", "the device there is 'GPU-new'")])
+async def test_the_inventory_of_before_counts_until_the_bus_is_read_and_exchanged_cards_are_told_then(
+    node: Node, there: str, lacks: str
+) -> None:
+    node.inside.inventory.kept = inventory(0)
+    async with serving(node):
+        peer = await connected(node)
+        assert env(await created(peer, pod(devices={"gpu": [gpu(0)]}))) == {"NVIDIA_VISIBLE_DEVICES": f"{GPU}0"}
+        with pytest.raises(StatusError, match="is no device of this node"):
+            await created(peer, pod("other", devices={"gpu": [gpu(1)]}))
+        await happens(peer, api.STOP_POD_SANDBOX, pod("other"))
+        assert len(node.inside.begun) == 1
+        now = inventory(0)
+        node.inside.inventory.inventory = replace(now, devices=[replace(now.devices[0], uuid=there)])
+        node.inside.inventory.is_known = True
+        node.inside.changed.set()
+        await until(lambda: not node.inside.begun, "a look")
+        if lacks:
+            await until(lambda: findings(node), "a finding")
+        assert [each.kind for each in findings(node)] == (["lacking"] if lacks else [])
+        assert lacks in "".join(each.message for each in findings(node))
 
 
 async def test_it_begins_without_its_devices_where_nothing_is_refused(tmp_path: Path) -> None:

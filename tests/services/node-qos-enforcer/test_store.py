@@ -1,11 +1,13 @@
 """The last strategy over a restart."""
 
 import pytest
+from msgspec.structs import replace
 
 from berth.contracts.codec import encode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.inventory import DeviceSlot, NodeInventory
 from berth.contracts.slo import CpuSuppress, NodeSLO
-from berth.node_qos_enforcer.store import BYTES_MAX, StrategyFile
+from berth.node_qos_enforcer.store import BYTES_MAX, INVENTORY_BYTES_MAX, InventoryFile, StrategyFile
 
 RULE = CpuSuppress(enabled=True, threshold_percent=40, min_percent=0, policy="cfsQuota")
 TOLD = NodeSLO(node="n", uid="u", cpu_suppress=RULE, spec={"large": "x" * 100_000})
@@ -69,3 +71,23 @@ def test_a_file_of_no_use_says_why(tmp_path, data, words):
 def test_a_place_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(OSError, match="No such file"):
         StrategyFile(str(tmp_path / "absent/strategy.json"), "n").save(TOLD)
+
+
+def test_the_inventory_of_before_comes_back_and_goes_with_its_withdrawal(tmp_path):
+    path = tmp_path / "inventory.json"
+    told = NodeInventory(node="n", version=1, gpu_vendor="hygon", devices=[DeviceSlot(kind="gpu", minor=0, uuid="a")])
+    file = InventoryFile(str(path), "n")
+    assert file.load() is None
+    file.save(told)
+    assert InventoryFile(str(path), "n").load() == told
+    before = path.stat().st_ino
+    file.save(replace(told))
+    assert path.stat().st_ino == before
+    with pytest.raises(InvalidMessage, match="is of node 'n'"):
+        InventoryFile(str(path), "other").load()
+    file.save(None)
+    assert not path.exists()
+    path.write_bytes(b"x" * (INVENTORY_BYTES_MAX + 1))
+    with pytest.raises(InvalidMessage, match="larger"):
+        file.load()
+    assert InventoryFile("", "n").load() is None

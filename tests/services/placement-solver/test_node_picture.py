@@ -224,7 +224,11 @@ def test_a_record_that_cannot_be_read_names_its_pod(run, record: str) -> None:
 def test_a_device_record_that_cannot_be_read_names_its_pod(run) -> None:
     run.pod(pod("blind").gpus(1).annotation(names.ANNOTATION_DEVICE_ALLOCATED, "?").on("n0"))
     (problem,) = ask(run).problems
-    assert (problem.field, "which devices it holds" in problem.message) == ("default/blind", True)
+    assert (problem.field, "which GPUs it holds" in problem.message) == ("default/blind", True)
+    run.node("n0", extended={names.NVIDIA_GPU: 2})
+    found = ask(run)
+    assert not found.problems, "kubelet has picked it"
+    assert (found.allocatable[names.NVIDIA_GPU], found.free[names.NVIDIA_GPU]) == (2, 1)
 
 
 def test_there_may_be_more_pods_than_an_answer_has_place_for(run) -> None:

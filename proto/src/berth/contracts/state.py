@@ -50,6 +50,17 @@ class VolumeUse(Part, frozen=True, kw_only=True):
     read_only: bool = False
 
 
+class DeviceContainer(Part, frozen=True, kw_only=True):
+    """A container of a pod that has devices, and what of them it asks for itself.
+
+    `init`: it ends before the others begin. An init container that is restarted runs beside them, and is none.
+    """
+
+    name: str
+    init: bool = False
+    requests: Amounts = {}
+
+
 class PodTemplate(Part, frozen=True, kw_only=True):
     """What of a pod or of a Reservation's template decides where it can run.
 
@@ -58,7 +69,8 @@ class PodTemplate(Part, frozen=True, kw_only=True):
     resources for which a container has one. `kube_qos` is Kubernetes' own QoS class (`Guaranteed`, `Burstable`,
     `BestEffort`). `scored` has what cpu and memory count for in scores where that is not their request: a container
     without one counts 100m or 200 MiB, and requests of the pod level do not count until it is bound. `images` are those
-    of containers and init containers, in order, a name as often as it is used. `priority` is the object's, or the
+    of containers and init containers, in order, a name as often as it is used. `device_containers` are the containers
+    and init containers, in order, where one of several asks for devices; else none. `priority` is the object's, or the
     `koordinator.sh/priority` label of a Reservation whose template has none. `constraints` lists paths of further
     fields that limit placement and are not carried here (`spec.resourceClaims`, ...): a placer that does not know a
     path has to refuse the pod by that name.
@@ -80,6 +92,7 @@ class PodTemplate(Part, frozen=True, kw_only=True):
     host_ports: list[HostPort] = []
     volumes: list[VolumeUse] = []
     images: list[str] = []
+    device_containers: list[DeviceContainer] = []
     gates: list[str] = []
     constraints: list[str] = []
     labels: dict[str, str] = {}

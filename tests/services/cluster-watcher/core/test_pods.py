@@ -16,7 +16,7 @@ from berth.cluster_watcher.core.pods import pod_of
 from berth.contracts import names, state
 from berth.contracts.codec import decode
 from berth.contracts.kube import Affinity
-from berth.contracts.state import HostPort, VolumeUse
+from berth.contracts.state import DeviceContainer, HostPort, VolumeUse
 from berth.rules.pod_reading import PodItem
 
 DECODER = msgspec.json.Decoder(PodItem)
@@ -349,6 +349,37 @@ def test_images_in_order_and_as_often_as_they_are_used() -> None:
     }
     assert read(pod(spec)).template.images == ["r/a:1", "r/b", "r/a:1", "r/i", "", ""]
     assert read(pod()).template.images == []
+
+
+def test_what_containers_ask_of_devices() -> None:
+    card = {"cpu": "1", "nvidia.com/gpu": "1"}
+    spec = {
+        "containers": [
+            container("a", requests=card),
+            container("b", requests={"cpu": "1", "koordinator.sh/rdma": "0"}),
+        ],
+        "initContainers": [
+            container("i"),
+            container("s", requests={"koordinator.sh/gpu-core": "50"}, restartPolicy="Always"),
+        ],
+    }
+    seen = read(pod(spec)).template
+    assert seen.device_containers == [
+        DeviceContainer(name="a", requests={"nvidia.com/gpu": 1}),
+        DeviceContainer(name="b"),
+        DeviceContainer(name="i", init=True),
+        DeviceContainer(name="s", requests={"koordinator.sh/gpu-core": 50}),
+    ]
+    for containers in (
+        [container("a", requests=card)],
+        [container("a", requests={"cpu": "1"}), container("b", requests={"koordinator.sh/fpga": "0"})],
+        [container("a", requests=card), container("a")],
+        [container("a", requests=card), container("")],
+        [container("a", requests=card), container("b" * 64)],
+        [container("a", requests=card), *(container(f"c{at}") for at in range(1024))],
+        [container("a", requests={"nvidia.com/gpu": "many"}), container("b", requests={"koordinator.sh/rdma": []})],
+    ):
+        assert read(pod({"containers": containers})).template.device_containers == []
 
 
 def test_what_counts_in_scores() -> None:

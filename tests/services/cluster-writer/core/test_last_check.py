@@ -179,3 +179,27 @@ def _is_given_twice(mine, others):
         if taken > 100:
             return True
     return False
+
+
+def test_where_kubelet_picks_cards_they_go_by_number_or_by_minor():
+    mine, shows = decision({names.NVIDIA_GPU: 1}), {names.NVIDIA_GPU: 2}
+    assert check(mine, [claim("a", {names.NVIDIA_GPU: 1}, unreadable=("GPUs by number",))], **shows) is None
+    shared = claim("b", {names.GPU_CORE: 50}, [grant(0, 50)])
+    for others, capacity in (
+        ([claim("a", {names.NVIDIA_GPU: 2})], shows),
+        ([shared], shows),
+        ([], {names.NVIDIA_GPU: 0}),
+        ([], {}),
+    ):
+        found = check(mine, others, **capacity)
+        assert found is not None
+        assert not found.is_ours
+    assert check(decision({names.NVIDIA_GPU: 1}, unasked=["DeviceShare"]), []) is None, "somebody else gives them out"
+    by_minor = decision({names.GPU_CORE: 50}, [grant(0, 50)])
+    assert check(by_minor, [shared], **shows) is None
+    for capacity in (shows, {}):
+        found = check(by_minor, [claim("a", {names.NVIDIA_GPU: 1}, unreadable=("GPUs by number",))], **capacity)
+        assert found is not None, "nobody knows whose card it is"
+    on_nic = decision({names.RDMA: 1}, [device("rdma", 0, {names.RDMA: 1})])
+    assert check(on_nic, [claim("a", {names.NVIDIA_GPU: 1}, unreadable=("GPUs by number",))], **shows) is None
+    assert check(by_minor, [], **{names.GPU_CORE: 0}) is not None, "kubelet would refuse it"

@@ -23,6 +23,9 @@ from tests.services.node_qos_builders import (
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.contracts.grants import CPU, device, one
+from berth.contracts.inventory import DeviceSlot, NodeInventory
+from berth.contracts.state import DeviceContainer, DeviceFunction, PodTemplate
 from berth.node_qos_enforcer.core.inside.board import RETRY_S, Board
 from berth.node_qos_enforcer.core.inside.cpus import Wanted, wanted_limits
 from berth.node_qos_enforcer.core.inside.creation import adjustment
@@ -38,6 +41,8 @@ from berth.rules.cpus.cpuset import format_cpuset
 from berth.rules.cpus.kubelet import Checkpoint, HeldCpus, NodePod
 from berth.rules.cpus.layout import Cpu, CpuLayout
 from berth.rules.cpus.shared_pools import Pool, SharedPools, shared_pools
+from berth.rules.records.binds import annotations_of
+from berth.rules.records.seam import Bound
 from berth.testing.vectors import cases
 from berth.vendors.vendor import Edits
 
@@ -157,12 +162,14 @@ def cpu_list(text: str) -> frozenset[int]:
 
 # --- devices ----------------------------------------------------------------------------------------------------------
 
+KNOWN = replace(FACTS, inventory=inventory(*range(8)))
 
-def edits_of(of: api.PodSandbox, name: str = "main", facts: InsideFacts = FACTS, probe: Any = None) -> Edits | Problem:
+
+def edits_of(of: api.PodSandbox, name: str = "main", facts: InsideFacts = KNOWN, probe: Any = None) -> Edits | Problem:
     return device_edits(pod_seen(of), name, facts, probe or FakeProbe())
 
 
-def env_of(of: api.PodSandbox, name: str = "main", facts: InsideFacts = FACTS) -> dict[str, str]:
+def env_of(of: api.PodSandbox, name: str = "main", facts: InsideFacts = KNOWN) -> dict[str, str]:
     found = edits_of(of, name, facts)
     assert isinstance(found, Edits), found
     return dict(found.env)
@@ -184,6 +191,34 @@ def test_a_part_of_a_part_has_limits_of_its_own() -> None:
     env = env_of(of)
     assert env["CUDA_DEVICE_MEMORY_LIMIT"] == str(20 << 20)
     assert env["CUDA_DEVICE_SM_LIMIT"] == "20"
+
+
+def test_each_container_has_what_the_bind_wrote_for_it_and_the_cpus_of_its_pod() -> None:
+    asks: dict[str, dict[str, int]] = {
+        "train": {names.GPU_CORE: 30, names.GPU_MEMORY_RATIO: 30},
+        "serve": {names.GPU_CORE: 70, names.GPU_MEMORY_RATIO: 70},
+        "log": {},
+    }
+    containers = [DeviceContainer(name=name, requests=requests) for name, requests in asks.items()]
+    template = PodTemplate(
+        requests={names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100},
+        device_containers=[*containers, DeviceContainer(name="init", init=True)],
+    )
+    card = device("gpu", 1, {names.GPU_CORE: 100, names.GPU_MEMORY_RATIO: 100, names.GPU_MEMORY: 100 << 20})
+    grants = (card, one(CPU, "2"), one(CPU, "3"))
+    notes = annotations_of(Bound("p", grants, template=template, uuids={("gpu", "1"): f"{GPU}1"}))
+    of = pod(qos="LSR", annotations=notes, labels={names.LABEL_GPU_ISOLATION: "hami-core"})
+    facts = replace(FACTS, inventory=inventory(0, 1))
+    found = {name: env_of(of, name, facts) for name in (*asks, "init")}
+    limits = {
+        name: (env["CUDA_DEVICE_MEMORY_LIMIT"], env["CUDA_DEVICE_SM_LIMIT"])
+        for name, env in found.items()
+        if len(env) > 1
+    }
+    assert limits == {"train": (str(30 << 20), "30"), "serve": (str(70 << 20), "70")}
+    assert found["log"] == {}
+    assert found["init"] == {"NVIDIA_VISIBLE_DEVICES": f"{GPU}1"}
+    assert wanted(of, facts) == Wanted("2-3", -1)
 
 
 @pytest.mark.parametrize(
@@ -221,8 +256,36 @@ def test_what_cannot_be_had_is_named(devices: Any, containers: Any, field: str) 
     assert field in found.field
 
 
-def test_devices_of_an_unknown_node_are_not_compared() -> None:
-    assert env_of(pod(devices={"gpu": [gpu(7)]})) == {"NVIDIA_VISIBLE_DEVICES": f"{GPU}7"}
+def test_whose_the_cards_of_an_unknown_node_are_is_not_guessed() -> None:
+    found = edits_of(pod(devices={"gpu": [gpu(0)]}), facts=FACTS)
+    assert isinstance(found, Problem)
+    assert found.field.endswith(".gpu[minor 0].minor")
+    assert "not known" in found.message
+    assert edits_of(pod(devices={"fpga": [{"minor": 0}]}), facts=FACTS) == Edits(), "its kind says whose that is"
+
+
+@pytest.mark.parametrize(
+    ("asked", "strange"),
+    [("0000:3b:00.2", False), ("00000000:3B:00.2", False), ("0000:3b:00.4", True), ("x", True)],
+)
+def test_virtual_functions_are_those_of_the_device_that_is_there(asked: str, strange: bool) -> None:
+    bus = "0000:3b:00.2"
+    slot = DeviceSlot(kind="rdma", minor=0, uuid="0000:3b:00.0", functions=[DeviceFunction(bus=bus)])
+    facts = replace(FACTS, inventory=NodeInventory(node="n", version=1, devices=[slot]))
+    folder = f"/sys/bus/pci/devices/{bus}/infiniband_verbs"
+    probe = FakeProbe(
+        {f"{folder}/uverbs1": "", "/sys/bus/pci/devices/0000:3b:00.4/infiniband_verbs/uverbs2": ""},
+        devices={f"/dev/infiniband/{name}": (231, at) for at, name in enumerate(("rdma_cm", "uverbs1", "uverbs2"))},
+    )
+    record = {"minor": 0, "id": "0000:3b:00.0", "extension": {"vfs": [{"busID": asked}]}}
+    found = edits_of(pod(devices={"rdma": [record]}), facts=facts, probe=probe)
+    if not strange:
+        assert isinstance(found, Edits)
+        assert [each.path for each in found.nodes if "uverbs" in each.path] == ["/dev/infiniband/uverbs1"]
+        return
+    assert isinstance(found, Problem)
+    assert found.field.endswith(".rdma[minor 0].extension.vfs")
+    assert found.message == f"names {asked!r}, which is no virtual function of the device there"
 
 
 def test_the_vendor_of_the_node_counts() -> None:
@@ -243,7 +306,7 @@ def test_gpu_env(case: dict[str, Any]) -> None:
         labels={names.LABEL_GPU_ISOLATION: provider} if provider else {},
     )
     of.uid = told["pod_uid"]
-    facts = replace(FACTS, monitors=told.get("vgpu_monitor", False))
+    facts = replace(KNOWN, monitors=told.get("vgpu_monitor", False))
     found = edits_of(of, told["container"], facts)
     if expect.get("error"):
         assert isinstance(found, Problem)

@@ -195,7 +195,7 @@ def test_what_is_left_of_a_reservation_says_nothing_of_what_cannot_be_read() -> 
     for claim in (kept, pod):
         tested.apply(claim, 1)
     share = DeviceShare(tested.nodes, NpuTemplates())
-    query = query_of(DeviceRequest({"gpu": {names.GPU_CORE: 10, names.GPU_MEMORY_RATIO: 10}}))
+    query = query_of(DeviceRequest({"gpu": {names.GPU_CORE: 10, names.GPU_MEMORY_RATIO: 10}}), {})
     target = Target(tested.nodes.row("n0"), Hypothesis(gone=(tested.reserved["r"].remainder,)))
     assert share.filter(query, target) == Rejection((UNREAD,))
     tested.apply(pod, -1)

@@ -60,6 +60,12 @@ class LaneRecord:
     def asks(self, template: PodTemplate) -> bool:
         return template.requests.get(LANE, 0) > 0
 
+    def unknown(self, amounts: Mapping[str, int]) -> str:
+        return self.name
+
+    def blocks(self, unknown: str) -> frozenset[str]:
+        return self.kinds if unknown == self.name else frozenset()
+
     def write(self, bound: Bound) -> dict[str, str]:
         mine = [each.id for each in bound.grants if each.kind == "lane"]
         return {NOTE: json.dumps(mine)} if mine else {}

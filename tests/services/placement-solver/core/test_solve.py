@@ -143,6 +143,10 @@ def test_taints_marks_and_labels_keep_pods_off(run: Any) -> None:
             pod("p").label(names.LABEL_OPERATING_MODE, "Reservation"),
             f"metadata.labels[{names.LABEL_OPERATING_MODE}]=Reservation",
         ),
+        (
+            pod("p").requests({"nvidia.com/mig-1g.5gb": 1, "nvidia.com/mig-2g.10gb": 0}),
+            "resources.requests[nvidia.com/mig-1g.5gb]",
+        ),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(run: Any, builder: Any, path: str) -> None:

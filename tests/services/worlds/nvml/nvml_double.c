@@ -4,6 +4,8 @@
  *     gpu UUID MINOR BYTES BUS MODULE NAME        MODULE -1: the driver does not say
  *     use UUID BYTES PERCENT                      memory and SMs in use
  *     mig UUID MIGUUID GPUINSTANCE COMPUTEINSTANCE NAME
+ *     mode UUID NUMBER                            its MIG mode, without a line of that is whether it has instances; below 0:
+ *                                                 the error that the question ends with
  *     lost UUID                                   every question about it fails
  *     mute UUID                                   it tells no events
  *     down                                        the driver is not loaded
@@ -20,7 +22,7 @@ enum { GPUS = 64, XID_EVENT = 8 };
 typedef struct {
     char uuid[96], bus[32], name[96];
     unsigned minor;
-    int module, lost, mute;
+    int module, lost, mute, mode, has_mode;
     unsigned long long bytes, used;
     unsigned percent, place, gi, ci; /* of a MIG instance: its place within its GPU, and its ids */
     char of[96];
@@ -48,7 +50,7 @@ static int load(int skip, Event *event) {
     FILE *file = path ? fopen(path, "r") : NULL;
     char line[512], uuid[96];
     unsigned long long number;
-    int found = 0, seen = 0;
+    int found = 0, seen = 0, mode;
     count = mig_count = down = 0;
     if (!file) { down = 1; return 0; }
     while (fgets(line, sizeof line, file)) {
@@ -58,6 +60,8 @@ static int load(int skip, Event *event) {
             if (count < GPUS) gpus[count++] = g;
         } else if (sscanf(line, "lost %95s", uuid) == 1) {
             if (find(uuid)) find(uuid)->lost = 1;
+        } else if (sscanf(line, "mode %95s %d", uuid, &mode) == 2) {
+            if (find(uuid)) { find(uuid)->mode = mode; find(uuid)->has_mode = 1; }
         } else if (sscanf(line, "use %95s %llu %u", uuid, &g.used, &g.percent) == 3) {
             if (find(uuid)) { find(uuid)->used = g.used; find(uuid)->percent = g.percent; }
         } else if (sscanf(line, "mig %95s %95s %u %u %95[^\n]", g.of, g.uuid, &g.gi, &g.ci, g.name) == 5) {
@@ -121,6 +125,8 @@ int nvmlDeviceGetUtilizationRates(Gpu *gpu, unsigned *out) { int r = about(gpu);
 int nvmlDeviceGetMigMode(Gpu *gpu, unsigned *now, unsigned *next) {
     int r = about(gpu), has = 0;
     for (int i = 0; !r && i < mig_count; i++) has |= !strcmp(migs[i].of, gpu->uuid);
+    if (!r && gpu->has_mode) has = gpu->mode;
+    if (!r && has < 0) r = -has;
     if (!r) *now = *next = (unsigned)has;
     return r;
 }

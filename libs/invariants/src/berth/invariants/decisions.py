@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from berth.contracts import kube, names
 from berth.contracts.grants import DEVICE_KINDS, granted
 from berth.contracts.ledger import Decision, Grant, PlanStatus
-from berth.invariants.facts import BY_MINOR, ENDED, Facts, Seen, dumped
+from berth.invariants.facts import BY_MINOR, ENDED, Facts, Seen, amounts_of, dumped
 from berth.invariants.report import Finding
+from berth.rules.devices.kubelet_counts import counts_shown
 
 
 def still_open(facts: Facts) -> Iterator[Finding]:
@@ -52,11 +53,20 @@ def _wrong(seen: Seen, facts: Facts) -> Iterator[str]:
         yield f"is bound to {seen.node} without a plan"
         return
     wants = any(amount > 0 and name in BY_MINOR for name, amount in seen.amounts.items())
-    if wants and not any(each.kind in DEVICE_KINDS for each in seen.devices) and seen.is_live:
+    has_some = any(each.kind in DEVICE_KINDS for each in seen.devices)
+    if wants and not has_some and seen.is_live and not _counted(seen, facts):
         yield "asks for devices and was bound without any"
     held = facts.world.ledger.decisions.get(seen.key)
     if held is not None:
         yield from _compare(seen, held.decision)
+
+
+def _counted(seen: Seen, facts: Facts) -> bool:
+    """Whether kubelet picks its cards, so that it holds a number of them."""
+    node = next((each for each in facts.world.nodes if each.metadata.name == seen.node), None)
+    if node is None:
+        return False
+    return any(seen.amounts.get(name, 0) > 0 for name in counts_shown(amounts_of(node.status.allocatable)))
 
 
 def _compare(seen: Seen, decision: Decision) -> Iterator[str]:

@@ -9,9 +9,13 @@ from typing import Final
 
 from berth.contracts.base import Problem
 from berth.contracts.names import FPGA, RDMA
-from berth.rules.gpu_request import AMOUNT_MAX, is_percent, normalise_gpu, request_field
+from berth.rules.gpu_request import AMOUNT_MAX, FAMILY, is_percent, normalise_gpu, request_field
 
 _FAMILIES: Final = (("rdma", RDMA), ("fpga", FPGA))
+
+RESOURCES_OF: Final[Mapping[str, frozenset[str]]] = {"gpu": FAMILY, **{kind: frozenset({n}) for kind, n in _FAMILIES}}
+"""The names by which each family is asked for."""
+DEVICE_RESOURCES: Final = frozenset[str]().union(*RESOURCES_OF.values())
 
 
 def device_requests(requests: Mapping[str, int]) -> dict[str, dict[str, int]] | Problem:

@@ -17,7 +17,7 @@ from berth.contracts.state import Amounts, Pod, Reservation
 from berth.rules.eviction_notes import Nominated
 from berth.rules.ports import write_port
 from berth.rules.records import registry
-from berth.rules.records.evidence import held_by_pod, held_by_reservation, within
+from berth.rules.records.evidence import by_number, held_by_pod, held_by_reservation, within
 
 Name = tuple[str, str]
 """Namespace and name; a Reservation has the empty namespace."""
@@ -31,8 +31,9 @@ class Claim(NamedTuple):
     """What one holder takes.
 
     `quota` is `tree/group` or empty, `reservation` the uid of the reservation that the holder draws on, `plan` the plan
-    it was placed under (empty: no decision says that Berth has placed it). `unreadable` names the kinds of grants of
-    which it holds some and nobody knows which, so that nothing of that kind can be given out safely on that node.
+    it was placed under (empty: no decision says that Berth has placed it). `unreadable` names what it holds and nobody
+    knows which it is (`berth.rules.records.evidence.blocked`), so that nothing of that kind can be given out safely on
+    that node: it has no record that can be read, or kubelet has picked it.
     `is_bound` distinguishes an object from a decision. `before` are the steps of a decision: what they promise of
     volumes is promised to nobody else.
     """
@@ -89,19 +90,22 @@ _taken: Final = attrgetter(*TAKES)
 
 def of_decision(decision: Decision) -> Claim:
     """The claim that a decision makes."""
+    grants = granted(decision.allocation)
+    is_reservation = decision.kind == "reservation"
     return Claim(
         name=(decision.namespace, decision.name),
         uid=decision.uid,
         node=decision.node,
         amounts=decision.allocation.amounts,
-        grants=granted(decision.allocation),
+        grants=grants,
         ports=tuple(decision.host_ports),
         quota=decision.quota,
         non_preemptible=decision.non_preemptible,
         reservation=decision.reservation_uid,
         plan=decision.plan,
         attempt=decision.attempt,
-        is_reservation=decision.kind == "reservation",
+        is_reservation=is_reservation,
+        unreadable=() if is_reservation else by_number(decision.allocation.amounts, grants),
         before=tuple(decision.before),
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from berth.contracts import names
 from berth.contracts.base import Problem
+from berth.rules.devices.kubelet_counts import DIVIDED
 from berth.vendors import pci
 from berth.vendors.devices import Found, FoundDevice, Status, common_model
 from berth.vendors.label_value import label_value
@@ -126,6 +127,10 @@ def _status(facts: NvmlFacts, gpu: NvmlGpu) -> Status | None:
     critical = [xid for xid in (*gpu.xids, *facts.stray_xids) if xid not in APPLICATION_XIDS]
     if critical:
         return Status(healthy=False, code=f"Xid{critical[0]}", message=f"critical Xid {critical[0]}")
+    if gpu.is_split:
+        return Status(
+            healthy=False, code=DIVIDED, message="it is in MIG mode, and is given out neither whole nor by percent"
+        )
     if not gpu.tells_health:
         return Status(
             healthy=False, code="DeviceHealthCheckNotSupported", message="device does not support health checking"

@@ -12,6 +12,7 @@ class NvmlGpu:
 
     `bus` is its PCI address in any notation, `memory` its total in bytes, `module` its slot. `xids` are the critical
     events that still count against it; `tells_health` is false where the driver cannot register for events.
+    `is_split`: it is in MIG mode, and programs reach its instances alone.
     """
 
     uuid: str
@@ -22,6 +23,7 @@ class NvmlGpu:
     module: int | None = None
     xids: tuple[int, ...] = ()
     tells_health: bool = True
+    is_split: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

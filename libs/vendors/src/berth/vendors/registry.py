@@ -17,6 +17,9 @@ from berth.vendors.nvidia import Nvidia
 from berth.vendors.rdma import Rdma
 from berth.vendors.vendor import Vendor
 
+ACCELERATOR: Final = "gpu"
+"""The kind whose devices several vendors make: the node's vendor label says whose they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Registry:
@@ -33,7 +36,7 @@ class Registry:
     def of(self, kind: str, label: str = "") -> Vendor | None:
         """Whose devices of a kind are: accelerators by their vendor label, the others by their kind."""
         own = [vendor for vendor in self.vendors if vendor.kind == kind]
-        if kind != "gpu":
+        if kind != ACCELERATOR:
             return own[0] if own else None
         name = (label or self.unlabelled).lower()
         return next((vendor for vendor in own if name == vendor.name or name in vendor.aliases), None)

@@ -301,13 +301,15 @@ class Commands:
         return outcome
 
     async def report_pod(self, command: ReportPod) -> str:
-        """Tell a pod's owner something, by an Event that is made once."""
+        """Tell a pod's owner something, by an Event that is made once; of a pod that is not there nobody is told."""
         if _REPORT_ID.fullmatch(command.id) is None:
             raise InvalidMessage("id", f"{command.id[:80]!r} is not 8 to 64 hexadecimal digits")
         if _REASON.fullmatch(command.reason) is None:
             raise InvalidMessage("reason", f"{command.reason[:80]!r} is not one word")
         seen = self._cluster.book.pods.get((command.namespace, command.name))
-        if seen is not None and seen.uid != command.uid:
+        if seen is None and not self._cluster.book.complete["pods"].is_known:
+            raise RetryLaterError("pods were not read yet")
+        if seen is None or seen.uid != command.uid:
             return "overtaken"
         about = ObjectRef("v1", "Pod", command.namespace, command.name, command.uid)
         note = Note(about, command.reason, command.message, warning=command.warning, token=command.id)

@@ -85,6 +85,11 @@ class Reconciler:
         self._silent: set[str] = set()
 
     @property
+    def held_back(self) -> int:
+        """How many reports about pods did not fit the window of their node."""
+        return self._reported.held_back
+
+    @property
     def is_ready(self) -> bool:
         """Before the end of STATE nothing is decided."""
         return self.view.is_at_end
@@ -106,6 +111,7 @@ class Reconciler:
             "nodes that report": len(self.agents.reports),
             "agents that the container runtime asks": len(self.runtimes.runtimes),
             "agents that say nothing any more": ", ".join(sorted(self._silent)[:8]) or "none",
+            "reports held back": self._reported.held_back,
             "objects of others": self._of_others(),
             "reports that cannot be": ", ".join(self._unusable()[:8]) or "none",
             "unreadable messages": self.view.unreadable
@@ -128,9 +134,10 @@ class Reconciler:
 
     def due(self, at: Moment) -> list[str]:
         """Nodes that were asked to be patched, or whose objects were asked for, and that still do not show it; nodes
-        whose agent says nothing any more."""
+        whose agent says nothing any more, or has said more than is reported at a time."""
         late = {name for name, asked in self._asked.items() if at.monotonic - asked.at >= self._rules.retry_s}
         late |= {name for name, (_, since) in self._heard.items() if at.monotonic - since >= STALE_S} - self._silent
+        late |= self._reported.due(at.monotonic)
         return sorted(late | self._devices.due(at.monotonic) | self._layouts.due(at.monotonic))
 
     def begin(self) -> None:
@@ -151,7 +158,7 @@ class Reconciler:
         outcome = self._of_device(name, at)
         writes = self._of_topology(name, at)
         commands = self._objects(name, at) if self._rules.sync_objects else []
-        reports = self._reported.news(name, self.runtimes.runtimes.get(name), self.pods.of(name))
+        reports = self._reported.news(name, self.runtimes.runtimes.get(name), self.pods.of(name), at.monotonic)
         commands += [_report_command(each) for each in reports if each.lasts]
         events = [_report_event(name, each, at) for each in reports]
         return Outcome([*outcome.writes, *writes], [*commands, *outcome.commands], events)

@@ -26,6 +26,7 @@ COUNTED = gauge("berth_devices_counted", "Devices by kind and health.", ["kind",
 FAULTY = gauge("berth_devices_faulty_nodes", "Nodes whose Device object has problems.")
 FAULTY_TOPOLOGIES = gauge("berth_devices_faulty_topologies", "Nodes whose NodeResourceTopology object has problems.")
 UNREADABLE = gauge("berth_devices_unreadable_messages", "Messages that could not be read since the start.")
+HELD_BACK = gauge("berth_devices_reports_held_back", "Reports about pods that were too many of a node at a time.")
 PUBLISHED = counter("berth_devices_published_total", "Writes to INVENTORY.", ["what"])
 REQUESTS = counter("berth_devices_requests_total", "Patches of nodes and objects that were requested.")
 DECIDING = histogram("berth_devices_decide_seconds", "Time to decide about the nodes of one batch.")
@@ -70,6 +71,7 @@ class Shell(Manager[Settings, Reconciler]):
         FAULTY.set(self.published.faulty)
         FAULTY_TOPOLOGIES.set(self.published.faulty_topologies)
         UNREADABLE.set(self.view.unreadable + self.agents.unreadable + self.runtimes.unreadable + self.pods.unreadable)
+        HELD_BACK.set(self.reconciler.held_back)
         for (kind, healthy), count in self.published.devices.items():
             COUNTED.labels(kind, "healthy" if healthy else "unhealthy").set(count)
 

@@ -135,6 +135,7 @@ class Nvml:
             module=module,
             xids=self._xids.get(uuid, ()),
             tells_health=self._watched[uuid],
+            is_split=_is_split(handle),
         )
 
     def _watch(self, handle: Any) -> bool:
@@ -145,6 +146,14 @@ class Nvml:
         except pynvml.NVMLError:
             return False
         return True
+
+
+def _is_split(handle: Any) -> bool:
+    """Whether a GPU is in MIG mode; most know no such mode, and older drivers not the question. Raises NVMLError."""
+    try:
+        return bool(pynvml.nvmlDeviceGetMigMode(handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE)
+    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
+        return False
 
 
 def _with(xids: tuple[int, ...], xid: int) -> tuple[int, ...]:

@@ -37,6 +37,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         str,
         Meta(description="where is kept what files had before, over restarts; empty: nowhere"),
     ] = ""
+    inventory_file: Annotated[
+        str,
+        Meta(description="where the node's last inventory is kept over restarts, beside nri_socket; empty: nowhere"),
+    ] = ""
     give_back: Annotated[
         bool, Meta(description="give back whatever was written to on the node, and hold nothing; before uninstalling")
     ] = False

@@ -31,7 +31,7 @@ from berth.node_qos_enforcer.reconciler import Reconciler
 from berth.node_qos_enforcer.reporting import Reporting
 from berth.node_qos_enforcer.sampler import Trees, take_sample
 from berth.node_qos_enforcer.settings import Settings
-from berth.node_qos_enforcer.store import JournalFile, StrategyFile
+from berth.node_qos_enforcer.store import InventoryFile, JournalFile, StrategyFile
 from berth.node_qos_enforcer.vgpu import VgpuWatching
 from berth.node_qos_enforcer.views import KnownNode
 from berth.runtime import Context, Periodic, serve_status
@@ -49,6 +49,7 @@ class Parts(NamedTuple):
     trees: Trees
     known: KnownNode
     file: StrategyFile
+    inventories: InventoryFile
     executor: Executor
     inside: Inside
 
@@ -71,13 +72,15 @@ class Agent:
             known.more.append(executor.problems)
             inside = Inside(settings, known)
             known.more.append(inside.problems)
-            self._parts = Parts(trees, known, file, executor, inside)
+            inventories = InventoryFile(settings.inventory_file, known.node)
+            self._parts = Parts(trees, known, file, inventories, executor, inside)
         return self._parts
 
     async def before_bus(self, ctx: Context[Settings]) -> None:
         """Take up the last strategy and act on it, if it is to be enforced, until cancelled."""
-        trees, known, file, executor, inside = self._shared(ctx.settings)
+        trees, known, file, inventories, executor, inside = self._shared(ctx.settings)
         _restore(ctx, file, known)
+        _restore_inventory(ctx, inventories, inside)
         await _describe(ctx, trees, known)
         await asyncio.to_thread(executor.load)
         if ctx.settings.nri_socket:
@@ -94,7 +97,7 @@ class Agent:
 
     async def main(self, ctx: Context[Settings]) -> None:
         """Follow, measure, publish and answer until cancelled."""
-        trees, known, file, _, inside = self._shared(ctx.settings)
+        trees, known, file, inventories, _, inside = self._shared(ctx.settings)
         ctx.spawn(ctx.bus.follow(buckets.STATE, known.view, keys=known.key).run(), name="follow-node")
         if ctx.settings.nri_socket or ctx.settings.podresources_proxy:
             follower = ctx.bus.follow(buckets.INVENTORY, inside.inventory, keys=known.key)
@@ -118,6 +121,8 @@ class Agent:
         ctx.spawn(RuntimePublisher(ctx, known, inside).run(), name="publish-runtime")
         self._serve_who_asks_by_pod(ctx, known, inside)
         ctx.spawn(_keep_for_ever(ctx, file, known), name="keep-strategy")
+        if ctx.settings.nri_socket and ctx.settings.inventory_file:
+            ctx.spawn(_keep_inventory_for_ever(ctx, inventories, inside), name="keep-inventory")
         await _look_for_ever(ctx, trees, reconciler)
 
     def _serve_who_asks_by_pod(self, ctx: Context[Settings], known: KnownNode, inside: Inside) -> None:
@@ -162,6 +167,29 @@ async def _keep_for_ever(ctx: Context[Settings], file: StrategyFile, known: Know
         except OSError as error:
             if str(error) != failed:
                 ctx.log.warning("cannot keep the strategy", file=ctx.settings.strategy_file, error=str(error))
+            failed = str(error)
+
+
+def _restore_inventory(ctx: Context[Settings], file: InventoryFile, inside: Inside) -> None:
+    """Take up the inventory of a former life; a file that is of no use is named, and counts as none."""
+    try:
+        inside.inventory.kept = file.load()
+    except (InvalidMessage, OSError) as error:
+        ctx.log.warning("cannot use the inventory of before", file=ctx.settings.inventory_file, error=str(error))
+
+
+async def _keep_inventory_for_ever(ctx: Context[Settings], file: InventoryFile, inside: Inside) -> None:
+    """Keep what the bus shows, once it was read."""
+    failed = ""
+    async for _ in Periodic(ctx.clock, KEEP_S).ticks():
+        if not inside.inventory.is_known:
+            continue
+        try:
+            await asyncio.to_thread(file.save, inside.inventory.inventory)
+            failed = ""
+        except OSError as error:
+            if str(error) != failed:
+                ctx.log.warning("cannot keep the inventory", file=ctx.settings.inventory_file, error=str(error))
             failed = str(error)
 
 

@@ -1,5 +1,5 @@
-"""What is kept over restarts: the last strategy of this node, so that a restart without a bus goes on where it was, and
-the journal of what the node's files had before.
+"""What is kept over restarts: the last strategy and the last inventory of this node, so that a restart without a bus
+goes on where it was, and the journal of what the node's files had before.
 
 Written whole or not at all. What is read is as suspect as any input: a file that is too large, torn, or of another node
 counts as none, and says why.
@@ -13,10 +13,13 @@ from pathlib import Path
 
 from berth.contracts.codec import decode, encode
 from berth.contracts.errors import InvalidMessage
+from berth.contracts.inventory import NodeInventory
 from berth.contracts.slo import NodeSLO
 from berth.node_qos_enforcer.core import journal
 
 BYTES_MAX = 4_096
+INVENTORY_BYTES_MAX = 1 << 20
+"""What a message of the bus may have."""
 
 
 class StrategyFile:
@@ -55,6 +58,43 @@ class StrategyFile:
         else:
             replace_file(self._path, encode(kept))
         self._kept = kept
+
+
+class InventoryFile:
+    """Where the inventory is kept; without a path it is kept nowhere."""
+
+    def __init__(self, path: str, node: str) -> None:
+        """Take the path (empty: none) and the name of the node."""
+        self._path = Path(path) if path else None
+        self._node = node
+        self._kept: NodeInventory | None = None
+
+    def load(self) -> NodeInventory | None:
+        """Return what was kept; None when nothing was. Raises InvalidMessage for an unusable file, and OSError."""
+        if self._path is None:
+            return None
+        try:
+            with self._path.open("rb") as file:
+                data = file.read(INVENTORY_BYTES_MAX + 1)
+        except FileNotFoundError:
+            return None
+        if len(data) > INVENTORY_BYTES_MAX:
+            raise InvalidMessage("", f"larger than {INVENTORY_BYTES_MAX} bytes")
+        kept = decode(data, NodeInventory)
+        if kept.node != self._node:
+            raise InvalidMessage("node", f"is of node {kept.node[:253]!r}")
+        self._kept = kept
+        return kept
+
+    def save(self, inventory: NodeInventory | None) -> None:
+        """Keep it, or forget it (None). Nothing is written when that is what is kept. OSError."""
+        if self._path is None or inventory is self._kept or inventory == self._kept:
+            return
+        if inventory is None:
+            self._path.unlink(missing_ok=True)
+        else:
+            replace_file(self._path, encode(inventory))
+        self._kept = inventory
 
 
 class JournalFile:

@@ -17,6 +17,7 @@ from berth.placement_solver.core.devices.node_rules import NodeRules, node_rules
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.why_others import text_of
 from berth.rules.cpus.cpuset import format_cpuset, read_cpuset
+from berth.rules.devices.kubelet_counts import NUMBER
 from berth.rules.devices.partitions import HONOR, PREFER
 from berth.rules.records.resource_status import cpus_of, zones_of
 from berth.transaction.claims import Claim
@@ -38,7 +39,7 @@ def picture(cluster: ClusterView, name: str) -> NodeAnswer:
     pods = [*(_taking(cluster, claim) for claim in claims), *_nominated(cluster, name)]
     amounts = {
         resource: (int(nodes.allocatable[column, row]), int(nodes.free[column, row]))
-        for resource, column in nodes.columns.items()
+        for resource, column in nodes.columns_on(row).items()
     }
     shown = {resource: pair for resource, pair in amounts.items() if any(pair)}
     rules = node_rules(node, inventory)
@@ -81,6 +82,10 @@ def _problems(nodes: Nodes, row: int, claims: Iterable[Claim]) -> Iterator[Probl
         yield Problem(field="NodeResourceTopology", message=UNCOUNTED)
     for claim in claims:
         for kind in claim.unreadable:
+            if kind == NUMBER:
+                if nodes.counts.picks(row):
+                    continue  # kubelet has picked them
+                kind = "GPUs"
             message = f"no record that can be read says which {kind} it holds, so none are given out on this node"
             yield Problem(field=text_of(claim.name), message=message)
 

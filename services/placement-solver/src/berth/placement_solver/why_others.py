@@ -120,7 +120,7 @@ def of_node(cluster: ClusterView, question: WhyQuestion) -> WhyAnswer:
     if node.unschedulable:
         facts["cordoned"] = "yes"
     facts["taints"] = ", ".join(f"{each.key}:{each.effect}" for each in node.taints)
-    for resource, column in cluster.nodes.columns.items():
+    for resource, column in cluster.nodes.columns_on(row).items():
         whole, free = int(cluster.nodes.allocatable[column, row]), int(cluster.nodes.free[column, row])
         if whole or free:
             facts[resource] = f"{format_amount(resource, free)} free of {format_amount(resource, whole)}"

@@ -19,7 +19,7 @@ from berth.contracts.inventory import CardPartition, DeviceSlot
 from berth.contracts.kube import LabelSelector, ReservationOwner
 from berth.contracts.ledger import Grant
 from berth.contracts.reservation import ReservedCapacity
-from berth.contracts.state import Reservation
+from berth.contracts.state import DeviceContainer, Reservation
 from berth.placement_solver.core import explain
 from berth.testing.builders import (
     PodBuilder,
@@ -170,6 +170,42 @@ def test_a_virtual_function_is_bound_and_read_back(solving: type[Any]) -> None:
     run.bind(builder)
     (bound,) = run.cluster.book.claims_of(("default", "a"))
     assert bound.takes_as(of_decision(decision))
+
+
+def test_containers_that_ask_for_different_devices_are_told_apart_at_the_bind(solving: type[Any]) -> None:
+    run = solving()
+    machine(run)
+    asks = {"train": {names.NVIDIA_GPU: 2}, "serve": {names.NVIDIA_GPU: 1}, "log": {}}
+    containers = [DeviceContainer(name=name, requests=requests) for name, requests in asks.items()]
+    fetch = DeviceContainer(name="fetch", init=True)
+    several = pod("a").gpus(3).template(device_containers=[*containers, fetch])
+    alike = pod("b").gpus(1).template(device_containers=[containers[1], fetch])
+    run.pods([several, alike, pod("c").gpus(1)])
+    assert len(run.round().placements) == 3
+    notes = {name: run.cluster.book.ledger.decisions["default", name].decision.annotations for name in "abc"}
+    whole = json.loads(notes["a"][names.ANNOTATION_DEVICE_ALLOCATED])
+    assert json.loads(notes["a"][names.ANNOTATION_CONTAINER_DEVICES]) == {
+        "train": {"gpu": whole["gpu"][:2]},
+        "serve": {"gpu": whole["gpu"][2:]},
+        "fetch": whole,
+    }
+    assert all(names.ANNOTATION_CONTAINER_DEVICES not in notes[name] for name in "bc")
+    run.bind(several)
+    (bound,) = run.cluster.book.claims_of(("default", "a"))
+    assert bound.takes_as(of_decision(run.cluster.book.ledger.decisions["default", "a"].decision))
+
+
+def test_a_reservation_has_no_containers_to_tell_apart(solving: type[Any]) -> None:
+    run = solving()
+    machine(run)
+    asks = [DeviceContainer(name=name, requests={names.NVIDIA_GPU: 1}) for name in ("a", "b")]
+    template = pod("t").gpus(2).template(device_containers=asks).build(1).template
+    run.reservation(Reservation(name="r", uid="r", version=1, template=template, created="2024-01-01T00:00:00Z"))
+    (placed,) = run.round().placements
+    assert placed.candidate.is_reservation
+    decision = run.cluster.book.ledger.decisions["", "r"].decision
+    assert names.ANNOTATION_DEVICE_ALLOCATED in decision.annotations
+    assert names.ANNOTATION_CONTAINER_DEVICES not in decision.annotations
 
 
 def test_the_verifier_sees_a_virtual_function_that_is_given_twice_or_is_of_another_device(solving: type[Any]) -> None:

@@ -20,6 +20,7 @@ from berth.contracts.ledger import MINOR_DIGITS_MAX, Grant
 from berth.contracts.state import Device, PodTemplate
 from berth.resources.amounts import format_amounts, parse_amounts
 from berth.rules.devices.hints import PCIE_LEVEL, Hint, read_hints
+from berth.rules.devices.kubelet_counts import GPU, NUMBER, asks_count_alone
 from berth.rules.gpu_request import FAMILY
 from berth.rules.records.explained_devices import devices_held, devices_within
 from berth.rules.records.seam import Bound, read_json
@@ -28,6 +29,7 @@ WHOLE: Final = 100
 """Percent of one device."""
 _PERCENT: Final = frozenset({names.GPU_CORE, names.GPU_MEMORY_RATIO, names.RDMA, names.FPGA})
 _TEXT_LENGTH_MAX: Final = 256
+_GPUS: Final = frozenset({GPU})
 
 
 class _Function(View, frozen=True, kw_only=True):
@@ -65,33 +67,18 @@ class DeviceAllocated:
         requests = template.requests
         return not self.resources.isdisjoint(requests) and any(requests.get(name, 0) > 0 for name in self.resources)
 
-    def write(self, bound: Bound) -> dict[str, str]:
-        """The text that Koordinator writes for the same allocation: amounts as canonical quantities, in order.
+    def unknown(self, amounts: Mapping[str, int]) -> str:
+        """See `GrantRecord`. Who asks for a vendor's count alone holds GPUs and nothing else."""
+        return NUMBER if asks_count_alone(amounts) else self.name
 
-        `uuids` of a virtual function are its minor, where it has one.
-        """
-        mine = [each for each in bound.grants if each.kind in DEVICE_KINDS]
-        if not mine:
-            return {}
-        functions: dict[tuple[str, int], list[Grant]] = {}
-        for grant in bound.grants:
-            if grant.kind == VF:
-                functions.setdefault(device_of(grant), []).append(grant)
-        content: dict[str, list[dict[str, object]]] = {}
-        for grant in sorted(mine, key=lambda grant: (grant.kind, grant.minor)):
-            resources = dict(sorted(format_amounts(grant.amounts).items()))
-            entry: dict[str, object] = {"minor": grant.minor, "resources": resources}
-            if uuid := bound.uuids.get((grant.kind, grant.id), ""):
-                entry["id"] = uuid
-            extension: dict[str, object] = {}
-            if its := functions.get((grant.kind, grant.minor)):
-                extension["vfs"] = [_written(each, bound.uuids) for each in sorted(its, key=_id)]
-            if grant.kind == "gpu" and grant.extension not in ("", OWN_ROOT):
-                extension["gpuSharedResourceTemplate"] = grant.extension
-            if extension:
-                entry["extension"] = extension
-            content.setdefault(grant.kind, []).append(entry)
-        return {names.ANNOTATION_DEVICE_ALLOCATED: msgspec.json.encode(content).decode()}
+    def blocks(self, unknown: str) -> frozenset[str]:
+        """See `GrantRecord`."""
+        return {self.name: self.kinds, NUMBER: _GPUS}.get(unknown, frozenset())
+
+    def write(self, bound: Bound) -> dict[str, str]:
+        """The text that Koordinator writes for the same allocation."""
+        content = content_of(bound.grants, bound.uuids)
+        return {names.ANNOTATION_DEVICE_ALLOCATED: msgspec.json.encode(content).decode()} if content else {}
 
     def read(self, annotations: Mapping[str, str]) -> tuple[Grant, ...] | None:
         """See `GrantRecord`."""
@@ -137,6 +124,37 @@ class DeviceAllocated:
         return "" if listed[0].healthy else "is not healthy"
 
 
+def content_of(grants: Iterable[Grant], uuids: Mapping[tuple[str, str], str]) -> dict[str, list[dict[str, object]]]:
+    """The devices among grants as Koordinator writes them: amounts as canonical quantities, in order.
+
+    `uuids` are those of `Bound`; that of a virtual function is its minor, where it has one.
+    """
+    grants = in_order(grants)
+    functions: dict[tuple[str, int], list[Grant]] = {}
+    for grant in grants:
+        if grant.kind == VF:
+            functions.setdefault(device_of(grant), []).append(grant)
+    content: dict[str, list[dict[str, object]]] = {}
+    for grant in grants:
+        if grant.kind not in DEVICE_KINDS:
+            continue
+        entry: dict[str, object] = {
+            "minor": grant.minor,
+            "resources": dict(sorted(format_amounts(grant.amounts).items())),
+        }
+        if uuid := uuids.get((grant.kind, grant.id), ""):
+            entry["id"] = uuid
+        extension: dict[str, object] = {}
+        if its := functions.get((grant.kind, grant.minor)):
+            extension["vfs"] = [_written(each, uuids) for each in its]
+        if grant.kind == "gpu" and grant.extension not in ("", OWN_ROOT):
+            extension["gpuSharedResourceTemplate"] = grant.extension
+        if extension:
+            entry["extension"] = extension
+        content.setdefault(grant.kind, []).append(entry)
+    return content
+
+
 def read_devices(text: str) -> tuple[Grant, ...] | None:
     """The devices in a record as written, each with its virtual functions after it; None when it cannot be read."""
     by_kind = read_json(_DEVICES, text)
@@ -171,10 +189,6 @@ def in_order(grants: Iterable[Grant]) -> tuple[Grant, ...]:
 def _place(grant: Grant) -> tuple[str, int, bool, str]:
     kind, minor = device_of(grant) if grant.kind == VF else (grant.kind, grant.minor)
     return kind, minor, grant.kind == VF, grant.id
-
-
-def _id(grant: Grant) -> str:
-    return grant.id
 
 
 def _written(grant: Grant, uuids: Mapping[tuple[str, str], str]) -> dict[str, object]:

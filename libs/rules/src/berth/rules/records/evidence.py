@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from berth.contracts.ledger import Grant
 from berth.contracts.state import Device, PodTemplate
+from berth.rules.devices.kubelet_counts import NUMBER, holds_number
 from berth.rules.records import registry
 from berth.rules.records.seam import GrantRecord
 
@@ -38,7 +39,7 @@ def held_by_pod(template: PodTemplate, decided: tuple[Grant, ...] | None) -> Hel
         else:
             mine = tuple(each for each in decided if each.kind in record.kinds)
         if not mine and record.asks(template):
-            unreadable.append(record.name)
+            unreadable.append(record.unknown(template.requests))
     return Held(grants, tuple(unreadable)) if grants or unreadable else NOTHING
 
 
@@ -61,10 +62,15 @@ def within(grants: tuple[Grant, ...], template: PodTemplate) -> tuple[Grant, ...
 
 
 def blocked(grants: Iterable[Grant], unreadable: Iterable[str]) -> str:
-    """The first kind among these grants that is unreadable, by its name; empty: none is."""
+    """The first of what is unreadable that keeps these grants from being given out; empty: nothing does."""
     kinds = {grant.kind for grant in grants}
-    unknown = set(unreadable)
-    return next((each.name for each in registry.GRANTS if each.name in unknown and each.kinds & kinds), "")
+    found = sorted({name for name in unreadable if any(each.blocks(name) & kinds for each in registry.GRANTS)})
+    return found[0] if found else ""
+
+
+def by_number(amounts: Mapping[str, int], grants: Iterable[Grant]) -> tuple[str, ...]:
+    """What of these amounts is held by number: nobody knows which it is (`Held.unreadable`)."""
+    return (NUMBER,) if holds_number(amounts, grants) else ()
 
 
 def whole(kind: str, resource: str) -> int | None:

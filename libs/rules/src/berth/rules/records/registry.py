@@ -5,8 +5,11 @@ Who goes through them asks for the lists each time (`registry.GRANTS`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from berth.rules.devices.kubelet_counts import counts_shown
+from berth.rules.records.container_devices import ContainerDevices
 from berth.rules.records.device_allocated import DeviceAllocated
 from berth.rules.records.gang import BindGang
 from berth.rules.records.plan import BoundPlan
@@ -20,7 +23,12 @@ QUOTA: Final = ChargedQuota()
 
 GRANTS: tuple[GrantRecord, ...] = (DeviceAllocated(), ResourceStatus())
 """Those that say what was granted within a node."""
-RECORDS: tuple[Record, ...] = (*GRANTS, RESERVATION, BindGang(), BoundPlan(), QUOTA)
+RECORDS: tuple[Record, ...] = (*GRANTS, ContainerDevices(), RESERVATION, BindGang(), BoundPlan(), QUOTA)
 
 GRANTED_RESOURCES: Final = frozenset[str]().union(*(each.resources for each in GRANTS))
 """Resources that are given out one by one: the plain sum over a node says nothing about them."""
+
+
+def given_one_by_one(allocatable: Mapping[str, int]) -> frozenset[str]:
+    """Those of a node that offers this: what its kubelet counts is a plain sum there."""
+    return GRANTED_RESOURCES - counts_shown(allocatable)

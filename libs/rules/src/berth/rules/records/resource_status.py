@@ -41,6 +41,14 @@ class ResourceStatus:
             return False
         return may_own_cpus(template) or names.ANNOTATION_NUMA_SPEC in template.annotations
 
+    def unknown(self, amounts: Mapping[str, int]) -> str:
+        """See `GrantRecord`."""
+        return self.name
+
+    def blocks(self, unknown: str) -> frozenset[str]:
+        """See `GrantRecord`."""
+        return self.kinds if unknown == self.name else frozenset()
+
     def write(self, bound: Bound) -> dict[str, str]:
         """The text that Koordinator writes for the same CPUs and NUMA nodes, and by which policy they were chosen."""
         cpus = cpus_of(bound.grants)

@@ -21,6 +21,7 @@ class Bound(NamedTuple):
     `reservation` is the name of the one that it draws on. `gang_size` counts the members that its plan holds. `uuids`
     are what the node calls what is granted, by kind and id of the grant; what has none is left out. `resource_spec` is
     what the pod's annotation of that name says once what it left to a default is written out; empty: it stays as it is.
+    `template` is a pod's; who has no containers, as a Reservation, has an empty one.
     """
 
     plan: str
@@ -32,6 +33,7 @@ class Bound(NamedTuple):
     gang_size: int = 0
     uuids: Mapping[tuple[str, str], str] = {}
     resource_spec: str = ""
+    template: PodTemplate = PodTemplate()
 
 
 class Record(Protocol):
@@ -61,6 +63,13 @@ class GrantRecord(Record, Protocol):
 
     def asks(self, template: PodTemplate) -> bool:
         """Whether such a pod holds some, so that a record of it that says nothing keeps others off."""
+
+    def unknown(self, amounts: Mapping[str, int]) -> str:
+        """What texts call that which a pod with this request and without a record holds: `name`, or what of it."""
+
+    def blocks(self, unknown: str) -> frozenset[str]:
+        """The kinds of which nothing can be given out while somebody holds that unknown thing; none: it is of
+        another record."""
 
     def read(self, annotations: Mapping[str, str]) -> tuple[Grant, ...] | None:
         """The grants as written, none where the record is absent; None when it cannot be read."""

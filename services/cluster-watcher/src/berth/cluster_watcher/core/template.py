@@ -10,15 +10,18 @@ from berth.cluster_watcher.core.pod_affinity import affinity_of
 from berth.cluster_watcher.core.topology_spread import topology_spread_of
 from berth.cluster_watcher.core.volumes import volumes_of
 from berth.contracts.kube import Container, PodSpec, PodStatus
-from berth.contracts.state import PodTemplate
+from berth.contracts.state import DeviceContainer, PodTemplate
 from berth.resources.amounts import parse_amounts
 from berth.resources.pod_request import CONTAINERS_MAX, limits_of, request_of, scored_of
 from berth.rules.cpus.qos import KUBE_QOS_CLASSES, ContainerSize, kube_qos_class
+from berth.rules.device_request import DEVICE_RESOURCES
 from berth.rules.ports import host_ports
 
 PORT_MAX: Final = 65_535
 PRIORITY_MAX: Final = 2**31 - 1
 IMAGE_LENGTH_MAX: Final = 1024
+NAME_LENGTH_MAX: Final = 63
+"""Of a container."""
 
 
 def template_of(
@@ -67,6 +70,7 @@ def template_of(
         host_ports=host_ports(containers, init) if has_ports else [],
         volumes=volumes,
         images=_images(spec),
+        device_containers=_device_containers(spec) if len(containers) + len(init) > 1 else [],
         gates=[gate.name for gate in spec.scheduling_gates] if spec.scheduling_gates else [],
         constraints=[*unknown, *constraints_of(spec, path)],
         labels=labels or {},
@@ -115,6 +119,26 @@ def _images(spec: PodSpec) -> list[str]:
         return []
     images = [each.image if len(each.image) <= IMAGE_LENGTH_MAX else "" for each in (*containers, *init)]
     return images if any(images) else []
+
+
+def _device_containers(spec: PodSpec) -> list[DeviceContainer]:
+    """The containers in order, if one of them asks for devices; none where they cannot be told apart by name."""
+    containers, init = spec.containers, spec.init_containers or ()
+    if len(containers) > CONTAINERS_MAX or len(init) > CONTAINERS_MAX:
+        return []
+    found = [
+        DeviceContainer(
+            name=each.name, init=place >= len(containers) and each.restart_policy != "Always", requests=_devices(each)
+        )
+        for place, each in enumerate((*containers, *init))
+    ]
+    names = {each.name for each in found if 0 < len(each.name) <= NAME_LENGTH_MAX}
+    return found if len(names) == len(found) and any(each.requests for each in found) else []
+
+
+def _devices(container: Container) -> dict[str, int]:
+    asked = {name: text for name, text in (container.resources.requests or {}).items() if name in DEVICE_RESOURCES}
+    return {name: amount for name, amount in parse_amounts(asked, "")[0].items() if amount} if asked else {}
 
 
 def _priority(value: int, path: str, found: Found) -> int:

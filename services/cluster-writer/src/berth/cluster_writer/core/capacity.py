@@ -13,6 +13,7 @@ from typing import Final
 from berth.contracts import names
 from berth.contracts.ledger import Decision, Grant
 from berth.contracts.state import Device, Node
+from berth.rules.devices.kubelet_counts import given_both_ways
 from berth.rules.node_fit import node_fit
 from berth.rules.ports import UsedPorts, read_port
 from berth.rules.records import registry
@@ -53,6 +54,9 @@ def shortage(decision: Decision, held: Sequence[Claim], node: Node, device: Devi
         reasons = [*_misfits(mine, held, node), *_unkept(mine, held, node)]
         if reasons:
             return f"node {node.name}: {reasons[0]}"
+    both = given_both_ways([mine], held, node.allocatable)
+    if both:
+        return f"node {node.name}: {both}"
     if mine.grants:
         why = next(_overdrawn(mine, held, device), "")
         if why:
@@ -72,7 +76,7 @@ def _misfits(mine: Claim, held: Sequence[Claim], node: Node) -> Iterator[str]:
         allocatable=node.allocatable,
         requested=requested,
         pod_count=len(pods),
-        ignored=registry.GRANTED_RESOURCES,
+        ignored=registry.given_one_by_one(node.allocatable),
     )
     yield from fit.reasons
 
@@ -82,8 +86,9 @@ def _unkept(mine: Claim, held: Sequence[Claim], node: Node) -> Iterator[str]:
     everything = [*held, mine]
     if not any(claim.is_reservation for claim in everything):
         return
+    one_by_one = registry.given_one_by_one(node.allocatable)
     for name, amount in sorted(mine.amounts.items()):
-        if amount <= 0 or name in registry.GRANTED_RESOURCES or name not in node.allocatable or name == names.PODS:
+        if amount <= 0 or name in one_by_one or name not in node.allocatable or name == names.PODS:
             continue
         before, after = (_sum_of_pods(each, name) + _left_of_reservations(each, name) for each in (held, everything))
         if after > max(node.allocatable[name], before):

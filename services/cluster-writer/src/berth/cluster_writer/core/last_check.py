@@ -15,10 +15,13 @@ from typing import NamedTuple
 
 from berth.contracts import names
 from berth.contracts.ledger import Decision, Grant
+from berth.rules.devices.kubelet_counts import given_both_ways, is_uncounted, shown_at_zero
 from berth.rules.records import registry
 from berth.rules.records.evidence import blocked, called, whole
 from berth.transaction.claims import Claim, of_decision
 
+DEVICES = "DeviceShare"
+"""The plugin that a profile leaves out which has devices given out by somebody else."""
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - an address to compare with
 
 
@@ -39,6 +42,14 @@ def clash(decision: Decision, claims: Iterable[Claim], allocatable: Mapping[str,
     unknown = blocked(mine.grants, (name for claim in others for name in claim.unreadable)) if mine.grants else ""
     if unknown:
         return Clash(f"a pod on {mine.node} holds {unknown}, and nobody knows which", is_ours=False)
+    zero = shown_at_zero(mine.amounts, allocatable)
+    if zero:
+        return Clash(f"{mine.node} shows {zero} at 0, so that kubelet would refuse the pod", is_ours=False)
+    if DEVICES not in decision.unasked and is_uncounted(mine, allocatable):
+        return Clash(f"kubelet of {mine.node} counts no cards any more, and none was chosen", is_ours=False)
+    both = given_both_ways([mine], others, allocatable)
+    if both:
+        return Clash(f"{mine.node}: {both}", is_ours=False)
     lacking = _amounts(mine, others, allocatable) or _slots(mine, others, allocatable)
     return Clash(lacking, is_ours=False) if lacking else None
 
@@ -87,8 +98,9 @@ def _is_same_port(one: str, other: str) -> bool:
 
 def _amounts(mine: Claim, others: list[Claim], allocatable: Mapping[str, int]) -> str:
     held = [(claim, claim.amounts) for claim in (*others, mine)]
+    one_by_one = registry.given_one_by_one(allocatable)
     for name, amount in mine.amounts.items():
-        if amount <= 0 or name in registry.GRANTED_RESOURCES or name == names.PODS:
+        if amount <= 0 or name in one_by_one or name == names.PODS:
             continue
         total = _total(held, name)
         if total > allocatable.get(name, 0):

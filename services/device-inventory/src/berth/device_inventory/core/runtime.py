@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from berth.contracts import names
@@ -17,8 +18,10 @@ from berth.vendors.nvidia import ISOLATION
 
 STALE_S: Final = 180.0
 """An agent that has said nothing for so long does not run; it speaks once a minute."""
-FINDINGS_MAX: Final = 256
-"""Findings of a node that are reported."""
+WINDOW_S: Final = 60.0
+REPORTS_MAX: Final = 64
+"""What is reported of a node in a window; more waits for the next one. An agent chooses what its findings say, and each
+other text is another Event."""
 CORRECTED: Final = "corrected"
 REASONS: Final[Mapping[str, str]] = {
     "lacking": "StartedWithoutGrant",
@@ -77,32 +80,66 @@ class Reported:
     def __init__(self) -> None:
         """Nothing was."""
         self._reported: dict[str, dict[PodFinding, None]] = {}
+        self._windows: dict[str, _Window] = {}
+        self.held_back = 0
+        """How many reports did not fit their node's window, and waited or came to nothing."""
+
+    def due(self, now_s: float) -> set[str]:
+        """Nodes of which something waits that may be reported now. `now_s` is monotonic."""
+        return {name for name, window in self._windows.items() if window.waits and now_s - window.began_s >= WINDOW_S}
 
     def clear(self) -> None:
         """What another replica has reported meanwhile is unknown: what lasts is reported again."""
         self._reported.clear()
 
-    def news(self, node: str, runtime: NodeRuntime | None, pods: Iterable[NodePod]) -> list[Report]:
+    def news(self, node: str, runtime: NodeRuntime | None, pods: Iterable[NodePod], now_s: float) -> list[Report]:
         """What is to be reported now. A pod that is gone takes its findings with it; those of one that is not seen yet
-        wait."""
+        wait, and so does what is too much. What is over goes first, so that what is kept of a node stays bounded."""
         before = self._reported.get(node, {})
         if runtime is None or not (runtime.findings or before):
             self._reported.pop(node, None)
+            if (window := self._windows.get(node)) is not None:
+                window.waits = False
             return []
         there = {(pod.uid, pod.namespace, pod.name) for pod in pods}
         now = {
             finding: None
-            for finding in map(_bounded, runtime.findings[:FINDINGS_MAX])
+            for finding in map(_bounded, runtime.findings)
             if finding.kind in REASONS and _pod_of(finding) in there
         }
-        found = [Report(each) for each in now if each not in before]
-        found += [
-            Report(each, lasts=False)
-            for each in before
-            if each not in now and each.kind != CORRECTED and _pod_of(each) in there
-        ]
-        self._reported[node] = now
-        return found
+        over = [each for each in before if each not in now and each.kind != CORRECTED and _pod_of(each) in there]
+        found = [Report(each, lasts=False) for each in over] + [Report(each) for each in now if each not in before]
+        told, late = self._fitting(node, found, now_s)
+        waiting = {each.finding for each in late}
+        kept = [each for each in over if each in waiting] + [each for each in now if each not in waiting]
+        self._reported[node] = dict.fromkeys(kept)
+        return told
+
+    def _fitting(self, node: str, found: list[Report], now_s: float) -> tuple[list[Report], list[Report]]:
+        """What the node's window still takes, and the rest."""
+        window = self._windows.get(node)
+        if window is None or now_s - window.began_s >= WINDOW_S:
+            self._windows.pop(node, None)
+            if not found:
+                return [], []
+            over = [name for name, each in self._windows.items() if not each.waits and now_s - each.began_s >= WINDOW_S]
+            for name in over:
+                del self._windows[name]
+            window = self._windows[node] = _Window(now_s)
+        told, late = found[: window.left], found[window.left :]
+        window.left -= len(told)
+        window.waits = bool(late)
+        self.held_back += len(late)
+        return told, late
+
+
+@dataclass(slots=True)
+class _Window:
+    """What may still be reported of a node until its window is over, and whether something waits for that."""
+
+    began_s: float
+    left: int = REPORTS_MAX
+    waits: bool = False
 
 
 def _pod_of(finding: PodFinding) -> tuple[str, str, str]:

@@ -92,6 +92,9 @@ class NodeHandler(Handler):
         self._note("cpus", seen, asked.name, wanted)
         inside.findings.note(Key("lacking", seen.id, asked.name), None)
         inside.board.create(asked, wanted)
+        if not inside.inventory.is_known and has_devices(seen):
+            inside.begun = [each for each in inside.begun if inside.board.has(each.id)]
+            inside.begun.append(_with(asked, edits))
         found = adjustment(asked, edits, wanted, read_only=frozenset({facts.library}))
         figures.CREATIONS.labels("as it was asked" if found == Adjustment() else "adjusted").inc()
         return Creation(found, self._leaving(seen, pools, facts))
@@ -163,18 +166,20 @@ class NodeHandler(Handler):
     async def check_begun(self) -> None:
         """Containers that began while the runtime could not ask us may lack what only a creation can give.
 
-        Whose devices a node has says its inventory: before that is known, nothing is.
+        Whose devices a node has says its inventory: before that is known, nothing is. What was created by that of a
+        former process, or without its devices, is looked at as well: cards may have been exchanged.
         """
         inside, facts = self._inside, self._inside.facts
         begun, inside.begun = inside.begun, []
         loop = asyncio.get_running_loop()
         for each in begun:
             pod = inside.board.pods.get(each.pod_id)
-            if pod is None or not has_devices(pod):
+            if pod is None or not has_devices(pod) or not inside.board.has(each.id):
                 continue
             edits = await loop.run_in_executor(self._threads, device_edits, pod, each.name, facts, self._probe)
             if pod.id in inside.board.pods:
                 found = edits if isinstance(edits, Problem) else lacking(pod, each, edits)
+                self._note("devices", pod, each.name, None)
                 self._note("lacking", pod, each.name, found)
 
     def _note(self, kind: Kind, pod: PodSeen, container: str, found: Wanted | Edits | Problem | None) -> None:
@@ -183,3 +188,12 @@ class NodeHandler(Handler):
         if self._inside.findings.note(Key(kind, pod.id, container), problem) and problem is not None:
             figures.FINDINGS.labels(kind).inc()
             self._log.warning("inside the node", field=problem.field, problem=problem.message, container=container)
+
+
+def _with(container: ContainerSeen, edits: Edits) -> ContainerSeen:
+    """A container with what it is created with."""
+    return container._replace(
+        env={**container.env, **edits.env},
+        devices={**container.devices, **{each.path: (each.major, each.minor) for each in edits.nodes}},
+        mounts=container.mounts | {each.destination for each in edits.mounts},
+    )

@@ -33,7 +33,14 @@ class InventoryView:
     inventory: NodeInventory | None = None
     is_known: bool = False
     """Whether the bucket was read to its end once."""
+    kept: NodeInventory | None = None
+    """What a former process knew: it counts until the bucket was read."""
     problem: Problem | None = None
+
+    @property
+    def latest(self) -> NodeInventory | None:
+        """What is known now, of the bus or of before."""
+        return self.inventory if self.is_known or self.inventory is not None else self.kept
 
     def reset(self) -> None:
         """Keep what is known."""
@@ -66,7 +73,8 @@ class Inside:
         self.findings = Findings()
         self.changed = asyncio.Event()
         self.begun: list[ContainerSeen] = []
-        """Containers that were there when the runtime reported its state, to be looked at once."""
+        """Containers to be looked at once what the node has is known: those that were there when the runtime reported
+        its state, and those that were created before."""
         self.inventory = InventoryView(node.key)
         self.checkpoint: Checkpoint = NO_CHECKPOINT
         self.holders: tuple[HeldByContainer, ...] = ()
@@ -93,7 +101,7 @@ class Inside:
             checkpoint=self.checkpoint,
             held=self.held,
             gives_cpus=self.gives_cpus,
-            inventory=self.inventory.inventory,
+            inventory=self.inventory.latest,
             library=settings.vgpu_library,
             monitors=settings.vgpu_monitor,
             gives_back=settings.give_back,

@@ -101,7 +101,7 @@ class Keeper:
             self._note("kubelet", await asyncio.to_thread(self._read_kubelet))
         if not inside.board.is_known:
             return
-        if inside.begun and (inside.inventory.is_known or inside.inventory.inventory is not None):
+        if inside.begun and inside.inventory.is_known and inside.inventory.inventory is not None:
             await self._handler.check_begun()
         self._tell_shared_twice()
         await self._push()

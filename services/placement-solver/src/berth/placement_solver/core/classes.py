@@ -48,6 +48,8 @@ DEVICE_LABELS: Final = (names.LABEL_GPU_ISOLATION,)
 """Labels that do."""
 UNSUPPORTED_VALUES: Final = ((names.LABEL_OPERATING_MODE, "Reservation"),)
 """Labels of which one value asks for something that Berth does not do yet."""
+UNSUPPORTED_RESOURCES: Final = "nvidia.com/mig-"
+"""Resources that are MIG instances. Their GPUs are not given out, so there is nothing to count them against."""
 
 
 @dataclass(eq=False)
@@ -231,3 +233,6 @@ def _beyond(template: PodTemplate) -> Iterator[str]:
     for name, value in UNSUPPORTED_VALUES:
         if template.labels.get(name) == value:
             yield f"metadata.labels[{name}]={value}"
+    for name in sorted(template.requests):
+        if name.startswith(UNSUPPORTED_RESOURCES) and template.requests[name] > 0:
+            yield f"resources.requests[{name}]"

@@ -11,7 +11,7 @@ from berth.contracts import subjects
 from berth.contracts.grants import VF, allocation_of
 from berth.contracts.inventory import NodeInventory
 from berth.contracts.ledger import Decision, Victim
-from berth.contracts.state import Pod
+from berth.contracts.state import Pod, PodTemplate
 from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.plan import Placement
 from berth.placement_solver.core.quotas import Quotas
@@ -131,7 +131,7 @@ def accounts_of(placement: Placement, quotas: Quotas) -> dict[str, int]:
 
 def annotations_of(placement: Placement, plan: str, nodes: Nodes) -> dict[str, str]:
     """What the bind writes onto the object."""
-    claim, gang = placement.claim, placement.gang
+    claim, gang, candidate = placement.claim, placement.gang, placement.candidate
     inventory = nodes.inventory(claim.node) if claim.grants else None
     return binds.annotations_of(
         Bound(
@@ -144,6 +144,7 @@ def annotations_of(placement: Placement, plan: str, nodes: Nodes) -> dict[str, s
             gang_size=gang.size if gang is not None else 0,
             uuids=_uuids(inventory) if inventory is not None else {},
             resource_spec=_resource_spec(placement, nodes) if claim.grants else "",
+            template=PodTemplate() if candidate.is_reservation else candidate.object.template,
         )
     )
 

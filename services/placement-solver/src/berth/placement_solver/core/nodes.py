@@ -24,8 +24,10 @@ from berth.contracts.topology import NodeTopology
 from berth.placement_solver.core.change_log import ChangeLog
 from berth.placement_solver.core.cores import Cores
 from berth.placement_solver.core.devices import GPU, Cards, Fleet
+from berth.placement_solver.core.devices.kubelet_counts import KubeletCounts, has_cards
 from berth.placement_solver.core.devices.node_rules import PLAIN, NodeRules, node_rules
 from berth.placement_solver.core.devices.rows import DeviceRows
+from berth.rules.gpu_request import WHOLE_CARDS
 from berth.rules.ports import UsedPorts
 from berth.rules.records import registry
 
@@ -34,6 +36,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 DEVICE_NAMES: Final = registry.GRANTED_RESOURCES
 """Resources given out by minor: the plain sum over a node says nothing about them."""
+_UNSUMMED: Final = DEVICE_NAMES - WHOLE_CARDS
+"""Those without a column. By a vendor's count kubelet may give out cards, so that its sum is kept as well."""
 
 AMOUNT_MAX: Final = 1 << 53
 """Larger amounts count as this much, so that no sum over a node's holders leaves int64. Nothing real comes near."""
@@ -58,15 +62,22 @@ class Nodes:
         """Of rows on which not any devices may be taken."""
         self.ports: list[UsedPorts] = []
         self.columns: dict[str, int] = {names.CPU: CPU, names.MEMORY: MEMORY, names.PODS: PODS}
+        self._count_columns: dict[str, int] = {}
         self.allocatable: Ints = np.zeros((8, capacity), np.int64)
         self.free: Ints = np.zeros((8, capacity), np.int64)
         self.alive: Mask = np.zeros(capacity, np.bool_)
         self.marked: Mask = np.zeros(capacity, np.bool_)
         """Tainted or unschedulable: whether a pod may go there depends on the pod."""
         self.unreadable: Ints = np.zeros(capacity, np.int64)
+        self.unknown_cards: Ints = np.zeros(capacity, np.int64)
+        """How many hold GPUs of which nobody knows the minors: those that are unreadable, and those by number."""
+        self.counts = KubeletCounts(self)
+        """Where kubelet picks the cards."""
         self.uncounted: Mask = np.zeros(capacity, np.bool_)
         """Has devices that wait to be counted."""
         self.gpu_count: Ints = np.zeros(capacity, np.int64)
+        self.has_cards: Mask = np.zeros(capacity, np.bool_)
+        """GPUs are listed, healthy or not, and kubelet counts whole ones."""
         self.most_gpus = 0
         """GPUs of the node that has most of them."""
         self.gpu_counts_version = 0
@@ -118,6 +129,7 @@ class Nodes:
                 del self.rows[self.names[row]]
                 self.names[row] = name
                 self.devices.clear(row)
+                self.counts.clear(row)
                 self.device_rules.pop(row, None)
                 self.cores.forget(row)
                 self.touched.add(row)
@@ -147,12 +159,18 @@ class Nodes:
 
     def column(self, resource: str) -> int:
         """The column of a resource, made when it is new."""
-        column = self.columns.get(resource)
+        columns = self._count_columns if resource in WHOLE_CARDS else self.columns
+        column = columns.get(resource)
         if column is None:
-            column = self.columns[resource] = len(self.columns)
+            column = columns[resource] = len(self.columns) + len(self._count_columns)
             if column >= self.free.shape[0]:
                 self._heighten(2 * column)
         return column
+
+    def columns_on(self, row: int) -> dict[str, int]:
+        """The columns of whatever is given out as a sum on this node: vendors' counts only where kubelet gives them."""
+        counts = self._count_columns.items()
+        return self.columns | {name: column for name, column in counts if self.counts.shows(name, row)}
 
     def see_node(self, name: str, node: Node | None) -> bool:
         """Take in a node, or with None its deletion; whether it may have more capacity, or other capacity, than
@@ -163,9 +181,8 @@ class Nodes:
         before, self.states[row] = self.states[row], node
         alive = node is not None and not node.deleting
         offered = dict(node.allocatable) if node is not None and alive else {}
-        columns = {
-            self.column(resource): amount for resource, amount in offered.items() if resource not in DEVICE_NAMES
-        }
+        columns = {self.column(resource): amount for resource, amount in offered.items() if resource not in _UNSUMMED}
+        self.counts.see(row, offered)
         target = np.zeros(self.free.shape[0], np.int64)
         for column, amount in columns.items():
             target[column] = min(amount, AMOUNT_MAX)
@@ -196,6 +213,7 @@ class Nodes:
         self.uncounted[row] = is_uncounted
         self.devices.see(row, inventory)
         self._see_rules(row)
+        self.has_cards[row] = has_cards(inventory)
         if not is_uncounted:
             count = sum(1 for slot in self.devices.slots[GPU.name][row] if any(slot.total))
             if count != self.gpu_count[row]:
@@ -239,7 +257,7 @@ class Nodes:
         back.
         """
         for resource, amount in amounts.items():
-            if amount and resource not in DEVICE_NAMES and resource != names.PODS:
+            if amount and resource not in _UNSUMMED and resource != names.PODS:
                 self.free[self.column(resource), row] -= sign * min(amount, AMOUNT_MAX)
         self.free[PODS, row] -= sign * slots
         self.touched.add(row)
@@ -274,6 +292,11 @@ class Nodes:
     def mark_unread(self, row: int, sign: int) -> None:
         """Count a holder of devices whose minors nobody knows."""
         self.unreadable[row] += sign
+        self.mark_numbered(row, sign)
+
+    def mark_numbered(self, row: int, sign: int) -> None:
+        """Count a holder of GPUs whose minors nobody knows."""
+        self.unknown_cards[row] += sign
         self.touched.add(row)
 
     def _widen(self, capacity: int) -> None:
@@ -283,8 +306,10 @@ class Nodes:
         self.alive = np.pad(self.alive, (0, grow))
         self.marked = np.pad(self.marked, (0, grow))
         self.unreadable = np.pad(self.unreadable, (0, grow))
+        self.unknown_cards = np.pad(self.unknown_cards, (0, grow))
         self.uncounted = np.pad(self.uncounted, (0, grow))
         self.gpu_count = np.pad(self.gpu_count, (0, grow))
+        self.has_cards = np.pad(self.has_cards, (0, grow))
         self.devices.widen(capacity)
         self.cores.widen(capacity)
 

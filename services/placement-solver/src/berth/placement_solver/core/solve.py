@@ -27,6 +27,7 @@ from berth.placement_solver.core.repair import group_repair
 from berth.placement_solver.core.reserved import Known, Reservations, restricted, shortage
 from berth.placement_solver.core.seams import Depends, Floats, Hypothesis, Rejection, Reserver, Target
 from berth.rules.ports import write_port
+from berth.rules.records.evidence import by_number
 from berth.transaction.claims import Claim, Name
 from berth.transaction.nominations import Nomination
 
@@ -217,6 +218,7 @@ class Solver:
             plan=plan,
             attempt=candidate.object.attempt,
             is_reservation=candidate.is_reservation,
+            unreadable=() if candidate.is_reservation else by_number(candidate.cls.requests, grants),
             before=before,
         )
 

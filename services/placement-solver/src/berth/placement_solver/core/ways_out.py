@@ -20,6 +20,7 @@ from berth.contracts.names import (
     LABEL_NUMA_POLICY,
 )
 from berth.placement_solver.core.constraints import gpu_sharing
+from berth.placement_solver.core.devices import kubelet_counts
 from berth.rules.cpus.bind_policy import CONFLICT, KUBELET_GIVES, NO_LAYOUT, NOT_WHOLE_CORES
 from berth.rules.devices import accelerators, joint, numa_hints, partitions, templates, vendor_limits
 from berth.rules.numa import exclusive, hints, policy
@@ -41,6 +42,10 @@ _BY_REASON: Final[Mapping[str, str]] = {
     numa_hints.TOO_FEW.reason: "ask for fewer devices, or for another numaTopologyPolicy",
     gpu_sharing.NOT_ISOLATED: f"add a node that isolates shared GPUs, or take the label {LABEL_GPU_ISOLATION} off",
     gpu_sharing.NOT_SHARED: "ask for whole GPUs",
+    kubelet_counts.AT_ZERO: "see why the node's device plugin reports none, or why its agent does not",
+    kubelet_counts.BY_NUMBER: "ask for whole GPUs by the vendor's count, or have a node without its device plugin",
+    kubelet_counts.BY_MINOR: "have the pods leave that hold GPUs by koordinator.sh names, or ask by those names",
+    kubelet_counts.NOT_BY_NUMBER: "ask for whole GPUs alone, or by koordinator.sh names",
     vendor_limits.NO_CORES: "ask for a share of the cores as well",
     templates.NO_MATCH: f"ask for a size that the ConfigMap {NPU_TEMPLATES} has for a node's model",
     partitions.NO_TABLE.reason: f"give the node's Device the annotation {ANNOTATION_GPU_PARTITIONS}",

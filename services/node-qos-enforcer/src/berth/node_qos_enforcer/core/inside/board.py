@@ -124,6 +124,10 @@ class Board:
         known.limits = _laid_over(known.limits, asked)
         return known.base
 
+    def has(self, container_id: str) -> bool:
+        """Whether there is such a container."""
+        return container_id in self._containers
+
     def id_of(self, pod_id: str, name: str) -> str:
         """The id of a pod's container; empty: there is none of that name."""
         return next((each.id for each in self._containers.values() if (each.pod_id, each.name) == (pod_id, name)), "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
+from berth.contracts import node_runtime
 from berth.contracts.base import Problem
 from berth.contracts.node_runtime import PodFinding
 from berth.node_qos_enforcer.core.inside.seen import PodSeen
@@ -18,7 +19,7 @@ KINDS: Final[tuple[Kind, ...]] = ("cpus", "devices", "lacking", "update", "kubel
 CORRECTED: Final = "corrected"
 CORRECTED_S: Final = 600.0
 FINDINGS_MAX: Final = 1_000
-TOLD_MAX: Final = 256
+TOLD_MAX: Final = node_runtime.FINDINGS_MAX
 """Findings of pods that are published, each with a message of at most `MESSAGE_MAX` characters."""
 MESSAGE_MAX: Final = 800
 

@@ -19,6 +19,9 @@ class DeviceAllocator:
 
     def choose(self, query: DeviceQuery, target: Target) -> Choice | Rejection:
         """See `Allocator`."""
+        if self._device_share.is_by_number(query, target.row):
+            refusal = self._device_share.filter(query, target)
+            return Choice() if refusal is None else refusal
         if not self._device_share.is_aligned:
             target = target._replace(zones=None)
         answer = self._answer(query, target)

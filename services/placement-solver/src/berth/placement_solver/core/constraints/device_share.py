@@ -17,6 +17,7 @@ from berth.contracts.ledger import Grant as Granted
 from berth.placement_solver.core.devices import GPU, MOST_ALLOCATED, NoCapacity, Scoring, Slot, allocate, scoring_of
 from berth.placement_solver.core.devices.asked import Answer, DeviceQuery, query_of
 from berth.placement_solver.core.devices.freeing import devices_to_free, what_to_free
+from berth.placement_solver.core.devices.kubelet_counts import AT_ZERO, COUNTED, UNSAID
 from berth.placement_solver.core.devices.node_rules import PLAIN
 from berth.placement_solver.core.devices.record import held_devices
 from berth.placement_solver.core.devices.rows import own_roots
@@ -40,6 +41,7 @@ from berth.rules.devices.candidates import Narrowing
 from berth.rules.devices.choose import NO_NARROWING, choose_devices
 from berth.rules.devices.columns import FAMILIES
 from berth.rules.devices.hints import NO_HINT, PCIE_LEVEL
+from berth.rules.devices.kubelet_counts import NUMBER
 from berth.rules.devices.node import NodeDevices
 from berth.rules.devices.numa_hints import choose_on, device_hints
 from berth.rules.devices.request import read_request, sized
@@ -101,21 +103,32 @@ class DeviceShare:
             return Rejection((request.message,), resolvable=False)
         if request.templates is not None and request.hints.get(GPU.name, NO_HINT).exclusive == PCIE_LEVEL:
             return Unusable((Problem(field=_EXCLUSIVE, message=f"{PCIE_LEVEL} is not supported for virtual NPUs"),))
-        return query_of(request)
+        return query_of(request, template.requests)
 
     def mask(self, query: DeviceQuery, rows: Rows) -> Mask:
         """See `Constraint`."""
         nodes = self._nodes
-        found: Mask = nodes.unreadable[rows] == 0
+        found: Mask = (nodes.unknown_cards if query.takes_cards else nodes.unreadable)[rows] == 0
         for kind, want in query.least:
             found &= nodes.devices.fleet(kind).fits(want, rows)
-        return found
+        if query.takes_cards:
+            found = nodes.counts.mask(query.number, rows, found)
+        zero = nodes.counts.at_zero(query.names, rows)
+        return found if zero is None else found & ~zero
 
     def admits(self, query: DeviceQuery, row: int) -> bool:
         """See `Constraint`."""
-        if self._nodes.unreadable[row]:
+        nodes = self._nodes
+        if nodes.unreadable[row] or nodes.counts.is_at_zero(query.names, row):
             return False
-        devices = self._nodes.devices
+        if query.takes_cards:
+            if nodes.counts.refusal(query.number, Target(row)) is not None:
+                return False
+            if self.is_by_number(query, row):
+                return True
+            if nodes.unknown_cards[row]:
+                return False
+        devices = nodes.devices
         for kind, want in query.least:
             if not (devices.cards(row).fit(want) if kind == GPU.name else _fit(devices.slots[kind][row], want)):
                 return False
@@ -127,14 +140,26 @@ class DeviceShare:
         gone, there = target.hypothesis
         if nodes.uncounted[row]:
             return Rejection((UNCOUNTED,))
+        if nodes.counts.is_at_zero(query.names, row):
+            return Rejection((AT_ZERO,), resolvable=False)
         if int(nodes.unreadable[row]) - _unread(gone) + _unread(there) > 0:
             return Rejection((UNREAD,))
+        if query.takes_cards:
+            refusal = nodes.counts.refusal(query.number, target)
+            if refusal is not None or self.is_by_number(query, row):
+                return refusal
+            if int(nodes.unknown_cards[row]) - _unknown(gone) + _unknown(there) > 0:
+                return Rejection((UNREAD,))
         want = self.plain_want(query, target)
         if want is not None:
             short = isinstance(allocate(self.cards(target), want), NoCapacity)
             return Rejection((INSUFFICIENT,), bool(nodes.gpu_count[row])) if short else None
         answer = self.choose(query, target)
         return Rejection((answer.reason,), not answer.unresolvable) if isinstance(answer, NoCapacity) else None
+
+    def is_by_number(self, query: DeviceQuery, row: int) -> bool:
+        """Whether kubelet picks the cards of such a pod there, so that it is granted none by minor."""
+        return query.number is not None and self._nodes.counts.shows(query.number.resource, row)
 
     def plain_want(self, query: DeviceQuery, target: Target) -> Want | None:
         """What is taken of GPUs where any that are free serve; None where the whole choice has to be asked."""
@@ -198,7 +223,7 @@ class DeviceShare:
         if known is not None and known[0] == key:
             return known[1]
         found: Hints = {}
-        if self.filter(query, target) is None:
+        if self.filter(query, target) is None and not self.is_by_number(query, row):
             node, narrowing = self._offered(query, target)
             sets = device_hints(
                 node, query.request, scoring=self.scoring, narrowing=narrowing, only_smallest=only_smallest
@@ -214,7 +239,8 @@ class DeviceShare:
     def version(self, row: int) -> object:
         """See `ZoneHinter`."""
         nodes = self._nodes
-        return nodes.devices.versions[row], bool(nodes.unreadable[row]), bool(nodes.uncounted[row])
+        picks = nodes.counts.state(row)
+        return nodes.devices.versions[row], int(nodes.unknown_cards[row]), bool(nodes.uncounted[row]), picks
 
     def lacking_on(self, query: DeviceQuery, row: int, zone: int) -> list[str] | None:
         """What has to become free of the devices of one NUMA node so that they serve a pod, in words; None: they never
@@ -244,7 +270,7 @@ class DeviceShare:
             return self._one_by_one(query, rows, range(rows.size))
         choosing = self._choosing(query, rows)
         uncounted: Mask = nodes.uncounted[rows]
-        unread: Mask = (nodes.unreadable[rows] > 0) & ~uncounted
+        unread: Mask = (nodes.unknown_cards[rows] > 0) & ~uncounted
         short: Mask = ~(unread | uncounted) & ~nodes.fleet.fits(want, rows)
         has_any: Mask = nodes.gpu_count[rows] > 0
         for mask in (uncounted, unread, short):
@@ -260,9 +286,14 @@ class DeviceShare:
     def _choosing(self, query: DeviceQuery, rows: RowArray) -> list[int]:
         """The places of those rows on which the whole choice has to be asked."""
         nodes = self._nodes
-        known = [*nodes.device_rules, *nodes.devices.own_roots]
-        places = np.flatnonzero(np.isin(rows, known)) if known else ()
-        return [int(place) for place in places if self.plain_want(query, Target(int(rows[place]))) is None]
+        counted = nodes.counts.rows_of(query.names)
+        known = [*nodes.device_rules, *nodes.devices.own_roots, *counted]
+        places = np.flatnonzero(np.isin(rows, known)).tolist() if known else ()
+        return [
+            place
+            for place in places
+            if int(rows[place]) in counted or self.plain_want(query, Target(int(rows[place]))) is None
+        ]
 
     def _one_by_one(self, query: DeviceQuery, rows: RowArray, which: Iterable[int]) -> list[Rejected]:
         """What is said of the rows at these places."""
@@ -281,17 +312,22 @@ class DeviceShare:
     def distance(self, query: DeviceQuery, rows: RowArray, counts: RowArray) -> Floats:
         """See `Freeable`."""
         nodes = self._nodes
-        distance = np.where(nodes.unreadable[rows] > 0, 1000.0, 0.0)
+        unknown = nodes.unknown_cards if query.takes_cards else nodes.unreadable
+        distance: Floats = np.where(unknown[rows] > 0, 1000.0, 0.0)
         for kind, want in query.least:
             fleet = nodes.devices.fleet(kind)
             ready = np.count_nonzero(fleet.candidates(want, rows), axis=0)
             distance += np.maximum(counts * want.instances - ready, 0) / want.instances
             distance[fleet.count[rows] < want.instances] = np.inf
-        return distance
+        return nodes.counts.distance(query.number, rows, counts, distance)
 
     def lacking(self, query: DeviceQuery, row: int, count: int) -> Lacking | None:
         """See `Freeable`."""
         nodes, less = self._nodes, ""
+        if nodes.counts.is_at_zero(query.names, row):
+            return None
+        if query.number is not None and self.is_by_number(query, row):
+            return nodes.counts.lacking(query.number, row, count)
         want = self.plain_want(query, Target(row))
         if want is not None:
             freed = devices_to_free(nodes.devices.slots[GPU.name][row], want, count)
@@ -302,8 +338,10 @@ class DeviceShare:
             words = what_to_free(self._node(query, row), query.request, count, self.scoring)
         if words is None:
             return None
-        if nodes.unreadable[row]:
-            return Lacking(things=(*words, "the devices of pods that do not say which"))
+        if (nodes.unknown_cards if query.takes_cards else nodes.unreadable)[row]:
+            return Lacking(things=(*words, UNSAID))
+        if query.takes_cards and nodes.counts.refusal(query.number, Target(row)) is not None:
+            return Lacking(things=(*words, COUNTED))
         return Lacking(things=tuple(words), less=less)
 
     def shares_node(self, query: DeviceQuery) -> bool:
@@ -332,6 +370,11 @@ def _is_restricted(target: Target) -> bool:
 
 def _unread(claims: Iterable[Claim]) -> int:
     return sum(1 for claim in claims if DeviceAllocated.name in claim.unreadable)
+
+
+def _unknown(claims: Iterable[Claim]) -> int:
+    """How many hold GPUs of which nobody knows the minors."""
+    return sum(1 for claim in claims if DeviceAllocated.name in claim.unreadable or NUMBER in claim.unreadable)
 
 
 def _grants(claims: Iterable[Claim]) -> list[Granted]:

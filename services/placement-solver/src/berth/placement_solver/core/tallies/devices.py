@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from berth.contracts.ledger import Grant
 from berth.placement_solver.core.nodes import Nodes
 from berth.rules.records.device_allocated import DeviceAllocated
@@ -18,6 +20,11 @@ class DeviceTally:
     def take(self, row: int, grants: tuple[Grant, ...], sign: int) -> None:
         """See `GrantTally`."""
         self._nodes.take_devices(row, grants, sign)
+
+    def take_with(self, row: int, amounts: Mapping[str, int], grants: tuple[Grant, ...], sign: int) -> None:
+        """See `BesideAmounts`. Of who asks for no vendor's count kubelet does not know that he holds cards."""
+        self._nodes.take_devices(row, grants, sign)
+        self._nodes.counts.take(row, amounts, grants, sign)
 
     def block(self, row: int, sign: int) -> None:
         """See `GrantTally`."""

@@ -6,8 +6,9 @@ from berth.placement_solver.core.nodes import Nodes
 from berth.placement_solver.core.seams import GrantTally
 from berth.placement_solver.core.tallies.cores import CoresTally
 from berth.placement_solver.core.tallies.devices import DeviceTally
+from berth.placement_solver.core.tallies.numbers import NumberTally
 
 
 def grant_tallies(nodes: Nodes) -> tuple[GrantTally, ...]:
     """All of them, over these nodes."""
-    return (DeviceTally(nodes), CoresTally(nodes))
+    return (DeviceTally(nodes), NumberTally(nodes), CoresTally(nodes))

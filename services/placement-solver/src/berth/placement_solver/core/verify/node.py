@@ -14,7 +14,9 @@ from typing import TypeAlias
 from berth.contracts import names
 from berth.placement_solver.core.verify.grants import Place, WishOf, beyond, capacity, granted
 from berth.placement_solver.core.verify.laws.cores import amplified_problems, shows_more
+from berth.placement_solver.core.verify.laws.devices import numbers_beyond
 from berth.resources.amounts import add_into
+from berth.rules.devices.kubelet_counts import given_both_ways, shown_at_zero
 from berth.rules.node_fit import TOO_MANY_PODS, node_fit
 from berth.rules.records import registry
 from berth.rules.records.evidence import blocked
@@ -48,7 +50,13 @@ class NodeCheck:
     def problems(self) -> list[str]:
         """All that does not fit."""
         problems = list(self._misfits())
-        problems += self._unkept(_plain, self._offered())
+        problems += self._unkept(self._plain, self._offered())
+        if why := given_both_ways(self._arriving, self._held, self._node.allocatable):
+            problems.append(why)
+        problems += numbers_beyond(self._node, self._place.inventory, self._held, self._arriving)
+        for claim in self._arriving:
+            if zero := shown_at_zero(claim.amounts, self._node.allocatable):
+                problems.append(f"shows {zero} at 0, wanted by {'/'.join(claim.name)}")
         if shows_more(self._node, self._place.topology):
             problems += amplified_problems(self._node, self._place.topology, self._held, self._arriving)
         if any(claim.grants for claim in self._arriving):
@@ -73,7 +81,8 @@ class NodeCheck:
             return
         there = [claim for claim in self._held if not claim.is_reservation]
         wanted = {(name,) for claim in arriving for name in claim.amounts}
-        requested = {name: amount for (name,), amount in _sum(there, _plain, wanted).items()}
+        requested = {name: amount for (name,), amount in _sum(there, self._plain, wanted).items()}
+        one_by_one = registry.given_one_by_one(self._node.allocatable)
         for before, claim in enumerate(arriving):
             left_out = self._left_out(claim)
             fit = node_fit(
@@ -81,7 +90,7 @@ class NodeCheck:
                 allocatable=self._node.allocatable,
                 requested=requested,
                 pod_count=len(there) + before,
-                ignored=registry.GRANTED_RESOURCES,
+                ignored=one_by_one,
             )
             reasons = [reason for reason in fit.reasons if reason != TOO_MANY_PODS or names.PODS not in left_out]
             yield from (f"{reason}, wanted by {'/'.join(claim.name)}" for reason in reasons)
@@ -120,6 +129,13 @@ class NodeCheck:
             if kept > max(total, held.get(item, 0) + before.get(item, 0)):
                 yield f"{' '.join(item)}: {kept} claimed or reserved of {total}"
 
+    def _plain(self, claim: Claim) -> Iterator[tuple[Item, int]]:
+        """What a claim takes of what is summed over the node."""
+        one_by_one = registry.given_one_by_one(self._node.allocatable)
+        for name, amount in claim.amounts.items():
+            if name not in one_by_one and name != names.PODS:
+                yield (name,), amount
+
     def _offered(self) -> Sums:
         return {(name,): amount for name, amount in self._node.allocatable.items()}
 
@@ -136,12 +152,6 @@ class NodeCheck:
 def _clash(address: str, protocol: str, port: str, other: Sequence[str]) -> bool:
     everywhere = "0.0.0.0"  # noqa: S104 - a value to compare with, nothing is bound
     return [protocol, port] == list(other[1:]) and (address == other[0] or everywhere in (address, other[0]))
-
-
-def _plain(claim: Claim) -> Iterator[tuple[Item, int]]:
-    for name, amount in claim.amounts.items():
-        if name not in registry.GRANTED_RESOURCES and name != names.PODS:
-            yield (name,), amount
 
 
 def _sum(claims: Iterable[Claim], measure: Measure, wanted: Set[Item]) -> Sums:

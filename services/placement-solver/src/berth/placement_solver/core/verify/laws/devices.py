@@ -17,6 +17,7 @@ from berth.contracts.ledger import Grant
 from berth.contracts.state import Node, PodTemplate
 from berth.rules.devices.hints import APPLY_FOR_ALL, NO_HINT, PCIE_LEVEL, Hint
 from berth.rules.devices.joint_request import SAME_NUMA
+from berth.rules.devices.kubelet_counts import DIVIDED, counts_shown
 from berth.rules.devices.partition_spec import RESTRICTED
 from berth.rules.devices.partitions import HONOR, partition_rules
 from berth.rules.devices.request import DeviceRequest, read_request
@@ -69,6 +70,9 @@ def device_problems(
             yield f"{request.field}: {request.message}"
         return
     limits = limits_of_request(request)
+    if counts_shown(node.allocatable) & {name for name, amount in claim.amounts.items() if amount > 0}:
+        yield from _number_problems(request, grants)
+        return
     given: dict[str, list[_Given]] = {}
     slots = {(slot.kind, slot.minor): slot for slot in inventory.devices} if inventory else {}
     functions = [grant for grant in grants if grant.kind == VF]
@@ -103,6 +107,32 @@ def device_problems(
         yield from _size_problems(request, cards, node, npu_templates, args.templates.matched_resources)
         yield from sharing_problems(claim, template, node, args)
     yield from _joint_problems(request, given)
+
+
+def _number_problems(request: DeviceRequest, grants: Sequence[Grant]) -> Iterator[str]:
+    """Of cards that kubelet picks none is chosen, and nothing that one would have to be chosen for is asked."""
+    if grants:
+        yield "was given devices where kubelet picks the cards"
+    is_any = request.amounts.keys() == {GPU} and all(hint is NO_HINT for hint in request.hints.values())
+    if not is_any or request.partition is not None or request.split is not None:
+        yield "asks for certain cards where kubelet picks them"
+
+
+def numbers_beyond(
+    node: Node, inventory: NodeInventory | None, held: Sequence[Claim], arriving: Sequence[Claim]
+) -> Iterator[str]:
+    """Where kubelet picks cards, no more of them are asked for than are healthy, if any are listed at all."""
+    cards = [slot for slot in (inventory.devices if inventory else ()) if slot.kind == GPU]
+    if not cards or any(slot.reason == DIVIDED and not slot.healthy for slot in cards):
+        return
+    healthy = [slot.healthy for slot in cards]
+    for name in sorted(counts_shown(node.allocatable)):
+        comes, there = (
+            sum(claim.amounts.get(name, 0) for claim in claims if not claim.is_reservation)
+            for claims in (arriving, held)
+        )
+        if comes > 0 and comes + there > sum(healthy):
+            yield f"{name}: {comes + there} claimed of {sum(healthy)} healthy"
 
 
 def sharing_problems(claim: Claim, template: PodTemplate, node: Node, args: DeviceShareArgs) -> Iterator[str]:
